@@ -38,6 +38,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.top
 
 #: The role's options that together switch the CNI plugin on.
 _CNI_OPTIONS = ("calico_node_agent", "calico_node_cni")
+_PODMAN_OPTIONS = ("calico_node_runtimes", "calico_node_podman_networks")
 
 
 class ActionModule(GuardedAction):
@@ -72,6 +73,8 @@ class ActionModule(GuardedAction):
                 },
                 "approve": {"type": "str", "default": ""},
                 "cni": {"type": "bool", "default": False},
+                "podman": {"type": "str", "choices": ["no", "auto", "yes"], "default": "no"},
+                "podman_networks": {"type": "raw", "default": []},
                 "install_packages": {"type": "bool", "default": True},
             },
             required_together=[("pool", "mode")],
@@ -174,11 +177,12 @@ class ActionModule(GuardedAction):
         phases, if `answers` refuses a host, or if a host has no target or gave an answer that cannot be judged.
         """
         with_cni = _with_cni(task_vars, answers.states, args["cni"])
-        if compiled.change or answers.refused:
+        if compiled.change or answers.refused or _differ_in_podman(task_vars, answers.states):
             return True
+        podman = host_check.podman_wish(args["podman"], args["podman_networks"])
         try:
             for host in answers.states:
-                found = host_check.check(results[host], compiled.targets.state(host), host in with_cni)
+                found = host_check.check(results[host], compiled.targets.state(host), host in with_cni, podman=podman)
                 if found.findings or (found.missing_packages and args["install_packages"]):
                     return True
         except (host_check.NotJudged, KeyError):  # the host's own task says what is wrong
@@ -420,6 +424,13 @@ def _with_cni(task_vars: t.Mapping[str, t.Any], hosts: t.Collection[str], defaul
     workload_nodes = set(task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()))
     wanting = {host for host, given in own.items() if not any(value is False for value in given)}
     return (wanting if differ or default else set()) & workload_nodes
+
+
+def _differ_in_podman(task_vars: t.Mapping[str, t.Any], hosts: t.Collection[str]) -> bool:
+    """Return whether hosts have values of their own for one of the role's options (_PODMAN_OPTIONS) that differ."""
+    raw = getattr(task_vars["hostvars"], "raw_get", task_vars["hostvars"].__getitem__)
+    own = [[raw(host).get(name) for name in _PODMAN_OPTIONS] for host in hosts]
+    return any(values != own[0] for values in own)
 
 
 def _generation(answer: t.Any) -> t.Any:

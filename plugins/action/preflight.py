@@ -14,9 +14,9 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 class ActionModule(StateAction):
     """The action preflight, which checks on the controller whether the observed host can take its state.
 
-    The result has `findings`, `warnings` and `missing_packages`. The task fails if a finding is an error, if the host's
-    answer cannot be judged, or if its state cannot be determined. In check mode, packages that a run would install make
-    it changed, and its diff lists them.
+    The result has `findings`, `warnings` and `missing_packages`. The task fails if a finding is an
+    error, if the host's answer cannot be judged, if its state cannot be determined, or if a network of podman is wrong.
+    In check mode, packages that a run would install make it changed, and its diff lists them.
     """
 
     _requires_connection = False
@@ -29,17 +29,20 @@ class ActionModule(StateAction):
                 "cni": {"type": "bool", "default": False},
                 "cni_default": {"type": "bool", "default": False},
                 "install_packages": {"type": "bool", "default": True},
+                "podman": {"type": "str", "choices": ["no", "auto", "yes"], "default": "no"},
+                "podman_networks": {"type": "raw", "default": []},
             }
         )
         host = task_vars["inventory_hostname"]
         try:
             state = self.host_state(task_vars, args["fleet"], args["observed"], Phase.CONVERGE)
+            podman = host_check.podman_wish(args["podman"], args["podman_networks"])
         except FleetError as error:
             result.update(failed=True, msg=str(error))
             return result
         try:
             answer = task_vars[args["observed"]]
-            findings, missing = host_check.check(answer, state, args["cni"], args["cni_default"])
+            findings, missing = host_check.check(answer, state, args["cni"], args["cni_default"], podman)
         except host_check.NotJudged as error:
             result.update(
                 failed=True,

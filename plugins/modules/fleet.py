@@ -80,6 +80,18 @@ options:
       - The RV(approval) of a plan that may exceed O(limits).
     type: str
     default: ""
+  podman:
+    description:
+      - Whether podman of the hosts gets O(podman_networks), as in M(baremetal.host_routing.preflight).
+    type: str
+    choices: ["no", auto, "yes"]
+    default: "no"
+  podman_networks:
+    description:
+      - Networks of podman, as in C(calico_node_podman_networks).
+    type: list
+    elements: dict
+    default: []
   cni:
     description:
       - Whether packages that the CNI plugin recommends are required as well, for RV(prepare). The inventory's

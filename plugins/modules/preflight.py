@@ -38,6 +38,19 @@ options:
       - Whether the CNI plugin's network may become the default of the host's containers.
     type: bool
     default: false
+  podman:
+    description:
+      - Whether the host's podman gets O(podman_networks).
+      - With V(auto) it does if it makes networks by plugins of netavark.
+    type: str
+    choices: ["no", auto, "yes"]
+    default: "no"
+  podman_networks:
+    description:
+      - Networks of podman, as in C(calico_node_podman_networks).
+    type: list
+    elements: dict
+    default: []
   install_packages:
     description:
       - Whether a later task installs missing packages. In check mode they are in the diff then.

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Podman containers on the lab's hosts, attached to the node's network.
 
-Debian 12's podman calls the CNI plugin itself. Debian 13's podman has no CNI backend: there the tests first create the
-namespace, attach it with calicoctl, and have podman use it (docs/cni.md).
+Debian 12's podman calls the CNI plugin, Debian 13's calls netavark's. A release without netavark's plugin gives Debian
+13's podman no network: there `run` attaches a namespace by calicoctl, which podman then uses (docs/podman.md).
 """
 
 from __future__ import annotations
@@ -15,54 +15,62 @@ from dataclasses import dataclass
 from .handle import BaseLab
 
 NETWORK = "calico"
-_REST = ("--rootfs", "/srv/box", "/bin/sleep", "100000")
+#: The end of `podman run`: a root that sleeps.
+REST = ("--rootfs", "/srv/box", "/bin/sleep", "100000")
 
 
 @dataclass(frozen=True)
 class Container:
-    """A container; `node` is its host, `address` its IPv4 address, `netns` its namespace's name below /run/netns."""
+    """A container; `node` is its host, `address` its IPv4 address, `netns` its namespace's name below /run/netns.
+
+    `own_netns` says that the namespace was made and attached by calicoctl, and not by podman.
+    """
 
     node: str
     name: str
     address: str
     netns: str
+    own_netns: bool = False
 
 
-def has_cni(lab: BaseLab, node: str) -> bool:
-    return next(entry for entry in lab.nodes if entry.name == node).release == "bookworm"
-
-
-def run(lab: BaseLab, node: str, name: str) -> Container:
-    """Start a container that sleeps, attached to the node's network, and return it.
+def run(lab: BaseLab, node: str, name: str, *options: str, network: str = NETWORK) -> Container:
+    """Start a container that sleeps, attached to `network` of the node, and return it.
 
     Raise CommandFailed if the host refuses a step, for instance because the name is in use, and the errors of
     `inspect`. Then what earlier steps made stays.
     """
-    if has_cni(lab, node):
-        lab.exec(node, ["podman", "run", "-d", "--name", name, "--network", NETWORK, *_REST])
-        return inspect(lab, node, name)
-    lab.exec(node, ["ip", "netns", "add", name])
-    lab.exec(node, ["calicoctl", "workload", "add", name, "--netns", name])
-    lab.exec(node, ["podman", "run", "-d", "--name", name, "--network", f"ns:/run/netns/{name}", *_REST])
+    if lab.exec(node, ["podman", "network", "exists", network.partition(":")[0]], check=False).returncode:
+        return run_in_namespace(lab, node, name)
+    lab.exec(node, ["podman", "run", "-d", "--name", name, "--network", network, *options, *REST])
     return inspect(lab, node, name)
 
 
-def inspect(lab: BaseLab, node: str, name: str) -> Container:
+def run_in_namespace(lab: BaseLab, node: str, name: str) -> Container:
+    """Start a container that sleeps in a namespace of its name, which calicoctl attaches; raise what `run` raises."""
+    lab.exec(node, ["ip", "netns", "add", name])
+    lab.exec(node, ["calicoctl", "workload", "add", name, "--netns", name])
+    lab.exec(node, ["podman", "run", "-d", "--name", name, "--network", f"ns:/run/netns/{name}", *REST])
+    return inspect(lab, node, name)
+
+
+def inspect(lab: BaseLab, node: str, name: str, interface: str = "eth0") -> Container:
     """Return the container as podman and the kernel know it.
 
-    The address is read inside the container, not taken from the CNI plugin's answer to ADD. Raise CommandFailed if
-    podman has no container of that name or it has no network, and ValueError unless eth0 has exactly one IPv4 address.
+    The address is read inside the container, not taken from the plugin's answer. Raise CommandFailed if podman has no
+    container of that name or it has no network, and ValueError unless `interface` has exactly one IPv4 address.
     """
     [found] = lab.json(node, ["podman", "inspect", name])
-    netns = found["NetworkSettings"]["SandboxKey"].rpartition("/")[2] if has_cni(lab, node) else name
-    [link] = lab.json(node, ["ip", "-n", netns, "-j", "-4", "address", "show", "dev", "eth0"])
+    mode = found["HostConfig"]["NetworkMode"]
+    own = mode.startswith("ns:")
+    netns = (mode if own else found["NetworkSettings"]["SandboxKey"]).rpartition("/")[2]
+    [link] = lab.json(node, ["ip", "-n", netns, "-j", "-4", "address", "show", "dev", interface])
     [address] = [entry["local"] for entry in link["addr_info"]]
-    return Container(node, name, address, netns)
+    return Container(node, name, address, netns, own)
 
 
 def remove(lab: BaseLab, container: Container) -> None:
     lab.exec(container.node, ["podman", "rm", "-f", "-t", "0", container.name])
-    if not has_cni(lab, container.node):
+    if container.own_netns:
         lab.exec(container.node, ["calicoctl", "workload", "delete", container.name])
         lab.exec(container.node, ["ip", "netns", "del", container.netns])
 

@@ -176,13 +176,12 @@ SUITES: tuple[Suite, ...] = (
             *("env", "HOST_ROUTING_LAB=scenarios"),
             *PYTEST,
             "tests/lab/scenarios",
-            # These files have suites with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy,
-            # lab-lockout, lab-topology, lab-switches and lab-getting-started. tests/run/soak runs the runbook, and the
-            # upgrades, which need the clone's history.
+            # These files have suites with labs of their own: lab-modes, lab-installation and so on. tests/run/soak runs the
+            # runbook, and the upgrades, which need the clone's history.
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in (
-                    *("modes", "installation", "agent", "policy"),
+                    *("modes", "installation", "agent", "podman", "policy"),
                     *("policy_lockout", "topology", "switches", "getting_started"),
                     *("upgrade", "upgrade_by_node", "runbook"),
                 )
@@ -229,6 +228,13 @@ SUITES: tuple[Suite, ...] = (
         "scenarios-agent",
         "containers of podman on four hosts; agents restarted, upgraded and killed; reboots",
         limit=1500,
+    ),
+    scenario(
+        "podman",
+        "lab-podman",
+        "scenarios-podman",
+        "podman of Debian 12 by CNI and of Debian 13 by netavark: what its users do, kills, reboots, Quadlet",
+        limit=900,
     ),
     scenario(
         "policy",

@@ -32,7 +32,7 @@ from .agent import Agent, Kernels
 from .api.fair_share import FairShare
 from .api.methods import Methods
 from .api.server import Server, SocketInUse
-from .cni.dispatch import Dispatcher
+from .api.shim_framing import CNI, NETAVARK
 from .dump import dump
 from .metrics import bgp_metrics
 from .metrics.agent_metrics import watch_agent
@@ -43,6 +43,9 @@ from .metrics.process_metrics import watch_loop, watch_process
 from .notify import Notifier
 from .policy_log.log_listener import LogListener
 from .reconcile.polling import Polling
+from .runtimes.cni import dispatch as cni
+from .runtimes.deleted import DeletedWhileDown
+from .runtimes.netavark import dispatch as netavark
 from .settings import AgentSettings, SettingsError
 from .watch.monitor import Monitor
 
@@ -152,15 +155,19 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
         return made[-1]
 
     agent = Agent(machine, settings, kernel, on_tick=notifier.alive, instruments=instruments)
-    dispatcher = Dispatcher(agent, machine.cni_deleted, observed=instruments.answered_cni)
+    deleted = DeletedWhileDown(agent, machine.cni_deleted, (cni.STORED, netavark.STORED))
+    shims = {
+        CNI.name: cni.Dispatcher(agent, deleted, observed=instruments.answered_cni).handle,
+        NETAVARK.name: netavark.NetavarkDispatcher(agent, deleted, observed=instruments.answered_netavark).handle,
+    }
     # The loop calls the handlers only when it waits, and by then `start` has read the disk.
     _on_requests(agent, machine)
     await agent.start()
-    await dispatcher.complete_deletions()
+    await deleted.complete()
     server = Server(
         machine.agent_socket,
         Methods(agent, digest).table,
-        cni=dispatcher.handle,
+        shims=shims,
         group=settings.group,
         observed=instruments.answered,
     )
@@ -182,7 +189,7 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
         "policy log": LogListener(
             agent.policy_log, agent.policy_log_group, on_problem=agent.persisted.trouble_with("policy log")
         ).run(),
-        "deleted containers": dispatcher.run(),
+        "deleted containers": deleted.run(),
         "bgp figures": bgp_metrics.watch(
             instruments, machine.bird_socket, lambda: agent.state is not None and agent.state.bird is not None
         ),

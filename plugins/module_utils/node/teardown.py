@@ -36,7 +36,13 @@ from .machine import Machine
 from .store import lock
 from .store.store import Store, Stored, StoreError
 
-_UNITS = (units.AGENT_UNIT, units.BIRD_UNIT, "calico-node-state.service", "calico-firewall.service")
+_UNITS = (
+    "calico-podman-networks.path",
+    units.AGENT_UNIT,
+    units.BIRD_UNIT,
+    "calico-node-state.service",
+    "calico-firewall.service",
+)
 
 
 @dataclasses.dataclass(frozen=True)

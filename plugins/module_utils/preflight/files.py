@@ -17,15 +17,16 @@ class Files:
     def path(self, path: str) -> str:
         return os.path.join(self.root, path.lstrip("/"))
 
-    def read_bytes(self, path: str) -> bytes:
+    def read_bytes(self, path: str, limit: int = -1) -> bytes:
         try:
             with open(self.path(path), "rb") as stream:
-                return stream.read()
+                return stream.read(limit)
         except OSError:
             return b""
 
-    def read(self, path: str) -> str:
-        return self.read_bytes(path).decode(errors="replace")
+    def read(self, path: str, limit: int = -1) -> str:
+        """Return the text of a file, of its first `limit` bytes if that is not negative."""
+        return self.read_bytes(path, limit).decode(errors="replace")
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self.path(path))

@@ -42,6 +42,10 @@ CNI_CONF_DIR = "/etc/cni/net.d"
 _CNI_ENDINGS = (".conf", ".conflist", ".json")
 #: Runtimes whose containers get the network in the first of these files; to others a network is named.
 _TAKE_THE_FIRST = ("containerd", "crio")
+#: The folder of podman's networks, and the most files of it that are read, and bytes of each.
+PODMAN_NETWORKS = "/etc/containers/networks"
+_NETWORKS_LIMIT = 1024
+_NETWORK_BYTES = 64 << 10
 _PROGRAMS = ("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
 _LINK_LOCAL_GATEWAY = struct.unpack("!I", socket.inet_aton("169.254.1.1"))[0]
 _REJECT = 0x0200  # RTF_REJECT in linux/route.h
@@ -82,6 +86,7 @@ def observe(
         "link_local_route": _link_local_route(files),
         "stored_node": _stored_node(files),
         "cni": _cni(files, cni_conf_dir),
+        "podman": {"plugins": packages.takes_netavark_plugins(found), "networks": _podman_networks(files)},
         "ipv6": _ipv6(files, kernel),
         "rp_filter_of_all": files.read("/proc/sys/net/ipv4/conf/all/rp_filter").strip(),
         **_devices(kernel),
@@ -197,6 +202,21 @@ def _cni(files: Files, folder: str) -> Facts:
         "networks": sorted(name for name in files.listing(folder) if name.endswith(_CNI_ENDINGS)),
         "runtimes": [name for name in _TAKE_THE_FIRST if any(files.exists(f"{place}/{name}") for place in _PROGRAMS)],
     }
+
+
+def _podman_networks(files: Files) -> dict[str, str]:
+    """Return {name of its file without .json: driver} of podman's networks, "" for a driver that cannot be read."""
+    found = {}
+    for name in sorted(files.listing(PODMAN_NETWORKS))[:_NETWORKS_LIMIT]:
+        if not name.endswith(".json"):
+            continue
+        content = files.read(f"{PODMAN_NETWORKS}/{name}", _NETWORK_BYTES)
+        try:
+            driver = json.loads(content)["driver"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            driver = ""
+        found[name[: -len(".json")]] = driver if isinstance(driver, str) else ""
+    return found
 
 
 def _stored_node(files: Files) -> t.Optional[str]:

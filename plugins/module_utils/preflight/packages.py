@@ -17,6 +17,9 @@ NEEDED = ("bird2", "ipset", "iptables", "python3-pyroute2")
 BIRD = ("bird3", "bird2")
 #: Optional packages that make the CNI plugin faster.
 CNI = ("netcat-openbsd",)
+#: podman, and the program by which it makes networks. Both are the host's own.
+PODMAN = ("podman", "netavark")
+_PLUGINS_SINCE = (4, 5)  # the first release of podman that knows netavark's plugins
 
 
 def installed(files: Files, names: t.Iterable[str]) -> dict[str, t.Optional[str]]:
@@ -43,8 +46,16 @@ def _version(status: bytes, name: str) -> t.Optional[str]:
 
 
 def of_node(files: Files) -> dict[str, t.Optional[str]]:
-    """Return {package: version, or None if it is not installed} for all packages that a node may need."""
-    return installed(files, {*NEEDED, *BIRD, *CNI})
+    """Return {package: version, or None if it is not installed} for all packages that matter to a node."""
+    return installed(files, {*NEEDED, *BIRD, *CNI, *PODMAN})
+
+
+def takes_netavark_plugins(found: t.Mapping[str, t.Optional[str]]) -> bool:
+    """Return whether podman makes networks by plugins of netavark: podman 4.5 or later, with netavark."""
+    match = re.match(r"(?:\d{1,9}:)?(\d{1,9})\.(\d{1,9})", found.get("podman") or "", re.ASCII)
+    if match is None or not found.get("netavark"):
+        return False
+    return (int(match.group(1)), int(match.group(2))) >= _PLUGINS_SINCE
 
 
 def missing(found: t.Mapping[str, t.Optional[str]]) -> list[str]:

@@ -10,6 +10,7 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import shapes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import podman_networks
 
 
 class NotJudged(Exception):
@@ -23,18 +24,45 @@ class HostCheck(t.NamedTuple):
     missing_packages: t.Sequence[str]
 
 
-def check(answer: t.Mapping[str, t.Any], state: NodeState, cni: bool, cni_default: bool = False) -> HostCheck:
+class PodmanWish(t.NamedTuple):
+    """Networks that podman is to get: their names, and whether the inventory demands them or lets the host decide."""
+
+    names: t.Collection[str] = ()
+    demanded: bool = False
+
+
+def check(
+    answer: t.Mapping[str, t.Any],
+    state: NodeState,
+    cni: bool,
+    cni_default: bool = False,
+    podman: t.Optional[PodmanWish] = None,
+) -> HostCheck:
     """Return the judgement whether a host can take `state`, by its answer to node_info.
 
     With `cni`, packages that the CNI plugin recommends are looked for, too, and its network must not become a new
-    default of the host's containers, unless `cni_default` is True. Raise NotJudged if the part `preflight` of
+    default of the host's containers, unless `cni_default` is True. With `podman`, the host's podman gets networks if
+    that demands them, or if it can take them. Raise NotJudged if the part `preflight` of
     the answer is missing, or is not as the module gives it.
     """
     try:
         facts = shapes.plain(answer.get("preflight"))
         networks = judge.cni_findings(facts) if cni and not cni_default else []
-        return HostCheck([*networks, *judge.judge(facts, state)], judge.missing_packages(facts, state, cni))
+        gets = podman is not None and bool(podman.demanded or facts["podman"]["plugins"])
+        if podman is not None and gets:
+            networks += judge.podman_findings(facts, podman.names, podman.demanded)
+        packages = judge.missing_packages(facts, state, cni or gets)
+        return HostCheck([*networks, *judge.judge(facts, state)], packages)
     except shapes.Unreadable as error:
         raise NotJudged(str(error)) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise NotJudged("a part is missing, or is something else") from error
+
+
+def podman_wish(wanted: str, networks: t.Any) -> t.Optional[PodmanWish]:
+    """Return the wish of the inventory: `wanted` is no, auto or yes, `networks` is calico_node_podman_networks.
+
+    Return None if podman is to get none. Raise FleetError if a network is wrong.
+    """
+    names = () if wanted == "no" else tuple(podman_networks.read(networks))
+    return PodmanWish(names, wanted == "yes") if names else None

@@ -37,7 +37,7 @@ REPO_PACKAGES = (
     "python3-pyroute2 python3-netaddr python3-jinja2"
 ).split()
 
-# What the owner of a host installs for containers: Debian 12's podman still has a CNI backend, Debian 13's has none.
+# What the owner of a host installs for containers: Debian 12's podman attaches by CNI, Debian 13's by netavark.
 CONTAINER_PACKAGES = "podman crun conmon containernetworking-plugins busybox-static".split()
 
 # The top-of-rack switches run another BGP implementation than the hosts.

@@ -10,8 +10,8 @@ import collections
 
 from tests.unit.architecture.test_files import PLUGINS, ROOT
 
-#: Names that several classes may have: two that Ansible requires, and `Observed`, a type that each driver defines.
-ONE_EACH = {"ActionModule", "ModuleDocFragment", "Observed"}
+#: Names that several classes may have: three that Ansible requires, and `Observed`, a type that each driver defines.
+ONE_EACH = {"ActionModule", "LookupModule", "ModuleDocFragment", "Observed"}
 
 
 def public_classes() -> dict[str, list[str]]:

@@ -65,6 +65,7 @@ GOOD = {
     "manual_routes": {},
     "rp_filter_of_all": "1",
     "cni": {"folder": "/etc/cni/net.d", "networks": [], "runtimes": []},
+    "podman": {"plugins": False, "networks": {}},
 }
 
 
@@ -587,3 +588,32 @@ def test_the_name_of_a_networks_file_adds_no_line_to_the_finding():
         r"before 10-z.conflist\nnode2: all is well\x1b[2K, and new containers get the network that comes first.",
         finding.remedy,
     ]
+
+
+def test_podmans_own_network_is_not_overwritten():
+    given = facts(podman__plugins=True, podman__networks={"calico": "bridge", "back": "calico", "other": "bridge"})
+    assert [(one.id, one.severity, str(one)) for one in judging.podman_findings(given, ["calico", "back"], False)] == [
+        (
+            "network-of-podman",
+            "error",
+            "podman has a network calico already, with the driver bridge. It is in "
+            "/etc/containers/networks/calico.json, "
+            "and calico_node_podman_networks has one of that name.\n"
+            "Choose another name there, or remove podman's: podman network rm calico.",
+        )
+    ]
+
+
+def test_a_podman_without_plugins_is_named_only_where_they_are_demanded():
+    given = facts(packages={"podman": "4.3.1+ds1-8\x1b[2K"})
+    assert judging.podman_findings(given, ["calico"], False) == []
+    (finding,) = judging.podman_findings(given, ["calico"], True)
+    assert (finding.id, finding.severity, str(finding)) == (
+        "podman-without-plugins",
+        "error",
+        "podman 4.3.1+ds1-8\\x1b[2K of this host has no netavark with plugins. They came with podman 4.5 and "
+        "netavark 1.6; "
+        "an older one attaches containers by CNI.\n"
+        "Leave podman out of calico_node_runtimes for this host, or install podman and netavark of Debian 13.",
+    )
+    assert judging.podman_findings(facts(packages={}), ["calico"], True) == []

@@ -351,3 +351,39 @@ def test_networks_are_searched_in_the_folder_of_the_inventory(host):
     host.write("usr/local/bin/crio", "")
     found = host.observe(cni_conf_dir="/etc/cni/other")["cni"]
     assert found == {"folder": "/etc/cni/other", "networks": ["10-b.conflist"], "runtimes": ["crio"]}
+
+
+def test_networks_of_podman_and_their_drivers(host):
+    host.write("etc/containers/networks/calico.json", '{"driver": "calico"}')
+    host.write("etc/containers/networks/own.json", '{"driver": "bridge"}')
+    host.write("etc/containers/networks/odd.json", '{"driver": 7}')
+    host.write("etc/containers/networks/deep.json", "[" * 60_000)
+    host.write("etc/containers/networks/large.json", '{"driver": "bridge", "x": "' + "y" * 70_000 + '"}')
+    host.write("etc/containers/networks/.calico.json.new", "{}")
+    assert host.observe()["podman"] == {
+        "plugins": False,
+        "networks": {"calico": "calico", "deep": "", "large": "", "odd": "", "own": "bridge"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("podman", "netavark", "takes"),
+    [
+        ("5.4.2+ds1-2+b2", "1.14.0-2", True),
+        ("4.5.0-1", "1.6.0-1", True),
+        ("1:10.0", "1.14.0-2", True),
+        ("4.3.1+ds1-8+deb12u1", "1.4.0-3", False),
+        ("5.4.2", None, False),
+        (None, "1.14.0-2", False),
+        ("weird", "1.14.0-2", False),
+    ],
+)
+def test_which_podman_takes_plugins_of_netavark(host, podman, netavark, takes):
+    found = {"podman": podman, "netavark": netavark}
+    text = "\n".join(
+        f"Package: {name}\nStatus: install ok installed\nVersion: {version}\n"
+        for name, version in found.items()
+        if version
+    )
+    host.write("var/lib/dpkg/status", text)
+    assert host.observe()["podman"]["plugins"] is takes

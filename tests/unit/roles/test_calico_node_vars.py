@@ -10,7 +10,8 @@ import json
 
 import pytest
 from ansible.parsing.dataloader import DataLoader
-from ansible.template import Templar
+from ansible.template import Templar, trust_as_template
+from ansible_collections.baremetal.host_routing.plugins.lookup import podman_files
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import AgentSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import hardening
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import tunnel
@@ -32,6 +33,11 @@ def made(name, **variables):
         "inventory_hostname": "node1",
         **variables,
     }
+    # Ansible finds no lookup of a collection that Python has imported already: it is called here.
+    query = "query('baremetal.host_routing.podman_files', calico_node_podman_networks)"
+    assert query in role["calico_node_podman_files"]
+    role["calico_node_podman_files"] = trust_as_template(role["calico_node_podman_files"].replace(query, "written"))
+    role["written"] = podman_files.LookupModule().run(role["calico_node_podman_networks"])
     return Templar(loader, variables=role).template(role[name])
 
 
@@ -104,6 +110,51 @@ def test_with_chained_plugins_a_version_is_asked_for_that_all_know():
     content = json.loads(files(**variables)["/etc/cni/net.d/10-calico.conflist"]["content"])
     assert "cniVersions" not in content
     assert content["plugins"][1] == PORTMAP
+
+
+def with_plugins(plugins):
+    return {"calico_node_observed": {"preflight": {"podman": {"plugins": plugins, "networks": {}}}}}
+
+
+@pytest.mark.parametrize(
+    ("variables", "gets"),
+    [
+        ({}, False),
+        (with_plugins(False), False),
+        (with_plugins(True), True),
+        ({**with_plugins(True), "calico_node_runtimes": ["cni"]}, False),
+        ({**with_plugins(True), "calico_node_runtimes": []}, False),
+        ({**with_plugins(False), "calico_node_runtimes": ["podman"]}, True),
+        ({**with_plugins(True), "calico_node_podman_networks": []}, False),
+        ({**with_plugins(True), "calico_node_agent": False}, False),
+        ({**with_plugins(True), "inventory_hostname": "rr1"}, False),
+    ],
+)
+def test_who_gets_networks_of_podman(variables, gets):
+    found = files(**variables)
+    network = "/etc/containers/networks/calico.json"
+    assert ("/usr/local/libexec/netavark/calico" in found, network in found) == (gets, gets)
+    (unit,) = [one for one in made("calico_node_units", **variables) if one["name"] == "calico-podman-networks.path"]
+    assert (unit["enabled"], unit["started"]) == (gets, gets)
+    runtimes = variables.get("calico_node_runtimes", ["auto"])
+    is_node = variables.get("calico_node_agent", True) and "inventory_hostname" not in variables
+    assert ("/opt/cni/bin/calico" in found) is bool(is_node and {"auto", "cni"} & set(runtimes))
+
+
+def test_networks_of_podman_are_removed_before_what_restores_them():
+    """Files are removed in reverse: the copy goes before its network, and both before everything else."""
+    found = files(**with_plugins(True), calico_node_podman_networks=[{"name": "calico"}, {"name": "back", "mtu": 1400}])
+    last = [path for path, entry in found.items() if entry.get("last")]
+    assert last == [
+        "/etc/cni/net.d/10-calico.conflist",
+        "/etc/containers/networks/calico.json",
+        "/etc/containers/networks/back.json",
+        "/etc/calico/podman/calico.json",
+        "/etc/calico/podman/back.json",
+    ]
+    assert list(found)[-4:] == last[1:]
+    stored = json.loads(found["/etc/containers/networks/back.json"]["content"])
+    assert stored["options"] == {"mtu": "1400"}
 
 
 def test_the_agents_unit_lets_it_do_its_work():

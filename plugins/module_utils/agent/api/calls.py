@@ -11,16 +11,18 @@ import logging
 import time
 import typing as t
 
-from . import cni_framing, protocol
-from .cni_framing import CniRefusal
+from . import protocol, shim_framing
 from .fair_share import Coalesced, FairShare
 from .peer import Peer
 from .protocol import AgentError
+from .shim_framing import Framing, ShimRefusal
 
 _log = logging.getLogger("calico.api")
 
 Handler = t.Callable[[dict[str, t.Any], Peer], t.Any]
-CniHandler = t.Callable[[dict[str, str], bytes], t.Awaitable[tuple[int, bytes]]]
+ShimHandler = t.Callable[[dict[str, str], bytes], t.Awaitable[tuple[int, bytes]]]
+#: The handlers of the plugins that runtimes execute, by the name of their framing.
+Shims = t.Mapping[str, ShimHandler]
 
 
 class Method(t.NamedTuple):
@@ -41,7 +43,7 @@ class Method(t.NamedTuple):
 
 
 class Calls:
-    """The methods of the API and the CNI plugin; `call` and `call_cni` give up after `deadline` seconds.
+    """The methods of the API and runtimes' plugins; `call` and `call_shim` give up after `deadline` seconds.
 
     `methods` is a mapping from name to Method and may be filled until the first call. `root` is the uid that may call
     every method. Members of the group `group` may call the methods that change nothing. `readers` is the gid of that
@@ -52,7 +54,7 @@ class Calls:
     def __init__(
         self,
         methods: t.Mapping[str, Method],
-        cni: t.Optional[CniHandler] = None,
+        shims: t.Optional[Shims] = None,
         *,
         group: str = protocol.GROUP,
         root: int = 0,
@@ -61,7 +63,7 @@ class Calls:
     ) -> None:
         self.readers: t.Optional[int] = None
         self._methods = methods
-        self._cni = cni
+        self._shims = shims or {}
         self._group = group
         self.root = root
         self._deadline = deadline
@@ -130,31 +132,32 @@ class Calls:
             _log.exception("method %s failed", request.method)
             raise internal(request.method) from None
 
-    async def call_cni(self, environment: dict[str, str], stdin: bytes) -> tuple[int, bytes]:
-        """Run one CNI command and return (exit status, output): 0 or 1, and the bytes for the runtime.
+    async def call_shim(self, framing: Framing, environment: dict[str, str], stdin: bytes) -> tuple[int, bytes]:
+        """Run one command of a runtime's plugin and return (exit status, output): 0 or 1, and the runtime's bytes.
 
-        Raise CniRefusal, and nothing else, if there is no CNI handler, the handler refuses, the deadline passes, the
+        Raise ShimRefusal, and nothing else, if the plugin has no handler, the handler refuses, the deadline passes, the
         task is cancelled, or the handler fails unexpectedly, which is logged.
         """
-        if self._cni is None:
-            raise CniRefusal(cni_framing.TRY_AGAIN, "the agent is not ready to attach workloads", "Try again.")
+        handler = self._shims.get(framing.name)
+        if handler is None:
+            raise ShimRefusal(shim_framing.TRY_AGAIN, "the agent is not ready to attach workloads", "Try again.")
         deadline = _Deadline(self._deadline)
         try:
             with deadline:
-                return await self._cni(environment, stdin)
-        except CniRefusal:
+                return await handler(environment, stdin)
+        except ShimRefusal:
             raise
         except asyncio.CancelledError:
             if not deadline.passed:
-                raise CniRefusal(cni_framing.TRY_AGAIN, stopping().message) from None
-            raise CniRefusal(
-                cni_framing.TRY_AGAIN,
+                raise ShimRefusal(shim_framing.TRY_AGAIN, stopping().message) from None
+            raise ShimRefusal(
+                shim_framing.TRY_AGAIN,
                 f"the agent was not done within {self._deadline:g} s and gave up",
                 "Try again. `journalctl -u calico-agent` says what kept it.",
             ) from None
         except Exception:  # noqa: BLE001
-            _log.exception("a CNI request failed")
-            raise CniRefusal(cni_framing.INTERNAL, internal("CNI").message) from None
+            _log.exception("a %s request failed", framing.name)
+            raise ShimRefusal(shim_framing.INTERNAL, internal(framing.name).message) from None
 
     def begin_urgent(self) -> None:
         """Delay slow methods of callers other than root until `end_urgent`: at most one begins in a second.

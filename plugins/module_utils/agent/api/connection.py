@@ -22,13 +22,13 @@ import logging
 import time
 import typing as t
 
-from . import cni_framing, protocol
+from . import protocol, shim_framing
 from .bounds import Bounds
 from .calls import Calls, Method, internal, stopping
-from .cni_framing import CniRefusal
 from .fair_share import FairShare
 from .peer import Peer
 from .protocol import AgentError
+from .shim_framing import Framing, ShimRefusal
 
 _log = logging.getLogger("calico.api")
 
@@ -57,14 +57,15 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self._buffer = bytearray()
         self._seen = 0  # bytes at the beginning of the buffer that contain no end of a line
-        self._cni: t.Optional[bool] = None  # whether the connection has the CNI framing; None: not known yet
+        # The framing of a shim's connection, None without one, False while it is not known yet.
+        self._framing: t.Union[Framing, t.Literal[False], None] = False
         self._deaf = False  # True: bytes that the client still sends are discarded
         self._turned_away = False  # True: the connection has had its last answer and is closed in a moment
         self._ended = False  # True: the client sends no more, or the agent stops
         self._stopped = False  # True: the agent stops, and later requests are refused
         self._stuck = False  # True: the client does not read its answers, and the buffer for them is full
         self._root = False
-        # This is True while a request of root that is no stream, or one of CNI, is answered. Meanwhile each turn of
+        # This is True while a request of root that is no stream, or one of a shim, is answered. Meanwhile each turn of
         # other callers is delayed by up to 0.1 s, for slow methods by up to 1 s.
         self._urgent = False
         self._writable: t.Optional[asyncio.Future[None]] = None
@@ -175,10 +176,10 @@ class ApiConnection(asyncio.BufferedProtocol):
             self._serve_in_turn()
             return
         while not (self.busy or self._stuck or self._deaf or self.lost):
-            if self._cni is None:
+            if self._framing is False:
                 self._find_framing()
-            if self._cni:
-                self._serve_cni()
+            if self._framing:
+                self._serve_shim(self._framing)
                 break
             line = self._take_line()
             if line is None:
@@ -210,10 +211,10 @@ class ApiConnection(asyncio.BufferedProtocol):
                 self._transport.abort()
         if self.busy or self._stuck or self._deaf or self.lost:
             return
-        if self._cni is None:
+        if self._framing is False:
             self._find_framing()
-        if self._cni:
-            self._serve_cni()
+        if self._framing:
+            self._serve_shim(self._framing)
         elif self._has_line():
             self._disarm()
             self._begin(self._answer_in_turn())
@@ -257,10 +258,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         return self._bounds.line_limit(self.peer)
 
     def _find_framing(self) -> None:
-        begin = bytes(self._buffer[: len(cni_framing.PREFIX)])
-        if len(begin) < len(cni_framing.PREFIX) and cni_framing.PREFIX.startswith(begin) and not self._ended:
-            return
-        self._cni = begin == cni_framing.PREFIX
+        self._framing = shim_framing.find(bytes(self._buffer[: shim_framing.ENOUGH]), self._ended)
 
     def _take_line(self) -> t.Optional[bytes]:
         limit = self._limit
@@ -424,58 +422,57 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._calls.observe(request.method, outcome, time.perf_counter() - began)
         self._write(last)
 
-    # --- CNI
+    # --- requests of shims
 
-    def _serve_cni(self) -> None:
+    def _serve_shim(self, framing: Framing) -> None:
         limit = self._limit
         if not self._buffer:
             return
-        greeting, newline, rest = bytes(self._buffer[: len(cni_framing.GREETING)]).partition(b"\n")
-        if not newline and len(self._buffer) < len(cni_framing.GREETING) and not self._ended:
+        greeting, newline, rest = bytes(self._buffer[: len(framing.greeting)]).partition(b"\n")
+        if not newline and len(self._buffer) < len(framing.greeting) and not self._ended:
             return
-        if greeting + newline != cni_framing.GREETING or rest:
-            self._refuse_cni(
-                CniRefusal(
-                    cni_framing.INTERNAL,
+        if greeting + newline != framing.greeting or rest:
+            self._refuse_shim(
+                framing,
+                ShimRefusal(
+                    shim_framing.INTERNAL,
                     f"the agent does not know this form of request: {greeting[:60]!r}",
                     "The plugin and the agent are of different releases. The role installs both: run site.yml.",
-                )
+                ),
             )
         elif self.peer.uid != self._bounds.root:
-            self._refuse_cni(
-                CniRefusal(
-                    cni_framing.FORBIDDEN,
-                    f"uid {self.peer.uid} may not attach workloads",
-                    "Only root may. Run the container runtime as root.",
-                )
+            self._refuse_shim(
+                framing,
+                ShimRefusal(shim_framing.FORBIDDEN, f"uid {self.peer.uid} may not attach workloads", framing.root_only),
             )
         elif self._refusal is not None:
-            self._refuse_cni(CniRefusal(cni_framing.TRY_AGAIN, self._refusal.message))
+            self._refuse_shim(framing, ShimRefusal(shim_framing.TRY_AGAIN, self._refusal.message))
         elif len(self._buffer) > limit:
-            self._refuse_cni(
-                CniRefusal(
-                    cni_framing.NOT_DECODED,
+            self._refuse_shim(
+                framing,
+                ShimRefusal(
+                    shim_framing.NOT_DECODED,
                     f"the request is longer than {limit} bytes",
                     "Shorten the network configuration or what the runtime adds to it.",
-                )
+                ),
             )
         elif self._ended:
-            data = bytes(self._buffer[len(cni_framing.GREETING) :])
+            data = bytes(self._buffer[len(framing.greeting) :])
             self._drop(len(self._buffer))
             self._disarm()
-            self._begin(self._answer_cni(data), urgent=True)
+            self._begin(self._answer_shim(framing, data), urgent=True)
 
-    async def _answer_cni(self, data: bytes) -> None:
+    async def _answer_shim(self, framing: Framing, data: bytes) -> None:
         stdin = b""
         try:
-            environment, stdin = cni_framing.parse(data)
-            status, output = await self._calls.call_cni(environment, stdin)
-            self._write(cni_framing.answer(status, output))
-        except CniRefusal as error:
-            self._write(cni_framing.refusal(error, stdin))
+            environment, stdin = shim_framing.parse(data)
+            status, output = await self._calls.call_shim(framing, environment, stdin)
+            self._write(shim_framing.answer(status, output))
+        except ShimRefusal as refused:
+            self._write(framing.refusal(refused, stdin))
 
-    def _refuse_cni(self, error: CniRefusal) -> None:
-        self._write(cni_framing.refusal(error, bytes(self._buffer).partition(b"\n\n")[2]))
+    def _refuse_shim(self, framing: Framing, refused: ShimRefusal) -> None:
+        self._write(framing.refusal(refused, bytes(self._buffer).partition(b"\n\n")[2]))
         self._turn_away()
 
     # --- refusals, bytes and time
@@ -486,9 +483,11 @@ class ApiConnection(asyncio.BufferedProtocol):
         The first bytes of the request show its framing, which the refusal has too. `beyond` are bytes that were read
         and are not in the buffer.
         """
-        begin = bytes(self._buffer[: len(cni_framing.PREFIX)]) + beyond[: len(cni_framing.PREFIX)]
-        if self._cni or (self._cni is None and begin and begin.startswith(cni_framing.PREFIX[: len(begin)])):
-            self._refuse_cni(CniRefusal(cni_framing.TRY_AGAIN, error.message))
+        framing = self._framing
+        if framing is False:
+            framing = shim_framing.may_become(bytes(self._buffer[: shim_framing.ENOUGH]) + beyond)
+        if framing:
+            self._refuse_shim(framing, ShimRefusal(shim_framing.TRY_AGAIN, error.message))
         elif self.busy:  # The answer under way has to be sent first.
             self._deaf = True
             self._to_tell = error

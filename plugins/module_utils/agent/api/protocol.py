@@ -8,7 +8,8 @@
     < {"id": 7, "error": {"code": "not_found", "message": "...", "data": {}}}
 
 `version`, `id` and `params` may be left out. A method that streams answers with any number of {"id": 7, "event": {...}}
-and ends with a result or an error. A connection whose first line is `CNI 1` has the framing of cni_framing instead.
+and ends with a result or an error. A connection whose first line is `CNI 1` or `NETAVARK 1` has a framing of
+shim_framing instead.
 
 The module is pure, and cheap to import because clients are short-lived programs.
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A request to add a workload: the parameters of the API and the CNI plugin, checked in one place."""
+"""A request to add a workload: the parameters of the API and of runtimes' plugins, checked in one place."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class AddRequest:
     the agent creates the namespace and deletes it with the workload; it needs a name then, by default `name`. Without
     it, `netns` has no default. `pools` are names or CIDRs of IP pools of both IP versions. `mtu` is in bytes.
     `families` are the IP versions, 4 and 6, of the addresses; () means those of the pools, or else of the node's
-    blocks, and those of `address` and `address6`. `network` and `container` are CNI's name of the network and id of
-    the container, "" without CNI.
+    blocks, and those of `address` and `address6`. `network` and `container` are a runtime's name of the network
+    and id of the container, "" without a runtime.
     """
 
     name: str
@@ -195,7 +195,7 @@ class AddRequest:
         """Return in words how this request differs from `workload`, which has the same id: the first difference, or "".
 
         Addresses, families and pools that are not requested are not compared, but a MAC or MTU that is not requested
-        differs from one that was. Labels in a request of CNI (with `container`) are not compared: a runtime may add its
+        differs from one that was. Labels in a request of a runtime (with `container`) are not compared: it may add its
         container again with other labels.
         """
         for field in (

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The server of the agent's API: its sockets, who may connect, and the end of connections.
 
-    server = Server("/run/calico/agent.sock", {"status": Method(status)}, cni=dispatch)
+    server = Server("/run/calico/agent.sock", {"status": Method(status)}, shims={"CNI": dispatch})
     await server.start()
 
 One process listens at a path, and at a second socket beside it for root alone (protocol.root_socket), whose backlog
@@ -28,7 +28,7 @@ import typing as t
 
 from . import protocol
 from .bounds import ApiLimits, Bounds
-from .calls import Calls, CniHandler, Method
+from .calls import Calls, Method, Shims
 from .connection import ApiConnection
 from .fair_share import FairShare
 from .peer import Peer
@@ -53,7 +53,7 @@ class Server:
 
     `methods` is a mapping from name to Method and may be filled until start(). `root` is the uid that may do
     everything; members of the group `group` may read. `observed(method, outcome, seconds)` is called for each answer of
-    a method, but not for CNI requests and for requests that are refused before their method is called. `outcome` is
+    a method, but not for requests of shims and requests that are refused before their method is called. `outcome` is
     "ok" or the code of the error. `share` is the part of the loop for callers other than root.
     """
 
@@ -61,7 +61,7 @@ class Server:
         self,
         path: str,
         methods: t.Mapping[str, Method],
-        cni: t.Optional[CniHandler] = None,
+        shims: t.Optional[Shims] = None,
         *,
         group: str = protocol.GROUP,
         root: int = 0,
@@ -72,7 +72,7 @@ class Server:
         self.path = path
         self.share = share if share is not None else FairShare()
         self.bounds: Bounds[ApiConnection] = Bounds(limits, root, path)
-        self.calls = Calls(methods, cni, group=group, root=root, deadline=limits.deadline, observed=observed)
+        self.calls = Calls(methods, shims, group=group, root=root, deadline=limits.deadline, observed=observed)
         self._group = group
         self._listening: t.Optional[asyncio.AbstractServer] = None  # the server of root's socket
         self._accepting: t.Optional[asyncio.Task[None]] = None  # accepts connections at the socket `path`

@@ -40,6 +40,9 @@ RUN_TIME, INVENTORY, DELETING = "run_time", "inventory", "deleting"
 #: Verbs of CNI 1.1; any other verb counts as `other`.
 CNI_VERBS = frozenset({"ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION"})
 
+#: Commands of netavark's plugin API; any other command counts as `other`.
+NETAVARK_COMMANDS = frozenset({"create", "setup", "teardown", "info"})
+
 
 class Instruments:
     """The metrics of the agent, as attributes.
@@ -153,6 +156,11 @@ class Instruments:
             "Requests of the CNI plugin, by verb and result: ok, or the code of the CNI error.",
             ["verb", "result"],
         )
+        self.netavark_seconds = self._histogram(
+            "calico_netavark_request_seconds",
+            "Requests of podman's netavark plugin, by command and result: ok or error.",
+            ["command", "result"],
+        )
 
         # metrics of addresses
         self.block_addresses = self._gauge(
@@ -230,6 +238,13 @@ class Instruments:
         A verb that is not in CNI_VERBS counts as `other`.
         """
         self.cni_seconds.observe(verb if verb in CNI_VERBS else "other", str(code) if code else "ok", value=seconds)
+
+    def answered_netavark(self, command: str, outcome: str, seconds: float) -> None:
+        """Record the time of one request of netavark, in seconds; `outcome` is "ok" or "error".
+
+        A command that is not in NETAVARK_COMMANDS counts as `other`.
+        """
+        self.netavark_seconds.observe(command if command in NETAVARK_COMMANDS else "other", outcome, value=seconds)
 
     def lost_events(self) -> None:
         """Record that kernel events were lost, by an overrun or with their socket, and the resync that follows."""

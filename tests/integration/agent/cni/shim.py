@@ -11,22 +11,31 @@ import typing as t
 
 from tests.unit.agent.cni.runtime import Answer
 
-SOURCE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "calico_node" / "files" / "cni" / "calico"
+FILES = pathlib.Path(__file__).resolve().parents[4] / "roles" / "calico_node" / "files"
+SOURCE = FILES / "cni" / "calico"
+NETAVARK = FILES / "netavark" / "calico"
 
 
 class Shim:
     """The shim, installed in `folder`, for the agent's socket at the path `socket`.
 
     `carrier` "python3" means a machine without netcat, "none" a machine without netcat and Python. `shell` is the
-    program that runs it. Its `patience` is 3 seconds. Raise AssertionError if the role's shim lacks a text to
-    replace.
+    program that runs it, `source` the shim: that of CNI or of netavark. Its `patience` is 3 seconds. Raise
+    AssertionError if the role's shim lacks a text to replace.
     """
 
-    def __init__(self, folder: pathlib.Path, socket: str, carrier: str = "nc", shell: str = "/bin/sh") -> None:
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        socket: str,
+        carrier: str = "nc",
+        shell: str = "/bin/sh",
+        source: pathlib.Path = SOURCE,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.deleted = folder / "deleted"
         self.path = folder / "calico"
-        text = SOURCE.read_text()
+        text = source.read_text()
         changes = {
             "socket=/run/calico/agent.sock": f"socket={socket}",
             "deleted=/var/lib/calico/cni/deleted": f"deleted={self.deleted}",
@@ -44,9 +53,20 @@ class Shim:
         self.path.write_text(text)
         self.path.chmod(0o755)
 
-    def execute(self, environment: t.Mapping[str, str], stdin: bytes, prefix: t.Sequence[str] = ()) -> Answer:
+    def execute(
+        self,
+        environment: t.Mapping[str, str],
+        stdin: bytes,
+        prefix: t.Sequence[str] = (),
+        arguments: t.Sequence[str] = (),
+    ) -> Answer:
         done = subprocess.run(
-            [*prefix, str(self.path)], input=stdin, env=dict(environment), capture_output=True, timeout=60, check=False
+            [*prefix, str(self.path), *arguments],
+            input=stdin,
+            env=dict(environment),
+            capture_output=True,
+            timeout=60,
+            check=False,
         )
         assert done.stderr == b"", done.stderr
         return Answer(done.returncode, done.stdout)

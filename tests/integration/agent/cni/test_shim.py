@@ -17,8 +17,8 @@ import threading
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import cni_framing
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.cni import versions
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import shim_framing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.runtimes.cni import versions
 
 from tests.integration.agent.cni.shim import SOURCE, Shim
 
@@ -76,8 +76,8 @@ def shim(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Shim:
 
 
 def parsed(data: bytes) -> tuple[dict[str, str], bytes]:
-    assert data.startswith(cni_framing.GREETING)
-    return cni_framing.parse(data[len(cni_framing.GREETING) :])
+    assert data.startswith(shim_framing.CNI.greeting)
+    return shim_framing.parse(data[len(shim_framing.CNI.greeting) :])
 
 
 # --- requests that the shim sends or refuses, and answers that it passes on

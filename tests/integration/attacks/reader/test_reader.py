@@ -307,7 +307,7 @@ class CountingServer:
         self.order: list[str] = []
         self.seconds = 0.0  # the time from begin to end of the last CNI request
         self.live = LiveServer(folder, group=GROUP)
-        self.live.cni = self._add
+        self.live.shim = self._add
         self.live.server.calls._methods["read"] = Method(self._read)  # type: ignore[index]
         folder.chmod(0o755)
 

@@ -39,7 +39,7 @@ class LiveServer:
         self.loop = asyncio.new_event_loop()
         self.observed: list[tuple[str, str]] = []
         self.cancelled: list[str] = []
-        self.cni: t.Callable[..., t.Any] = echo_cni
+        self.shim: t.Callable[..., t.Any] = echo_shim
         self.release = asyncio.Event()
         self.reached = threading.Event()
         self.server = Server(
@@ -57,7 +57,7 @@ class LiveServer:
                 "flood": Method(self._flood, stream=True),
                 "break": Method(self._break, stream=True),
             },
-            cni=self._cni,
+            shims={"CNI": self._shim, "NETAVARK": self._shim},
             root=root,
             limits=limits or ApiLimits(),
             observed=lambda method, outcome, seconds: self.observed.append((method, outcome)),
@@ -106,8 +106,8 @@ class LiveServer:
             self._thread.join(60)
             self.loop.close()
 
-    async def _cni(self, environment: dict[str, str], stdin: bytes) -> tuple[int, bytes]:
-        return t.cast("tuple[int, bytes]", await self.cni(environment, stdin))
+    async def _shim(self, environment: dict[str, str], stdin: bytes) -> tuple[int, bytes]:
+        return t.cast("tuple[int, bytes]", await self.shim(environment, stdin))
 
     async def _echo(self, params: dict[str, t.Any], peer: Peer) -> dict[str, t.Any]:
         return {"params": params, "uid": peer.uid}
@@ -164,8 +164,8 @@ class LiveServer:
         raise RuntimeError("secret detail")
 
 
-async def echo_cni(environment: dict[str, str], stdin: bytes) -> tuple[int, bytes]:
-    return (0, environment.get("CNI_COMMAND", "").encode() + b" " + stdin)
+async def echo_shim(environment: dict[str, str], stdin: bytes) -> tuple[int, bytes]:
+    return (0, environment.get("CNI_COMMAND", environment.get("NETAVARK_COMMAND", "")).encode() + b" " + stdin)
 
 
 def everything(connection: socket.socket) -> bytes:

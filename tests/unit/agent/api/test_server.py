@@ -400,18 +400,70 @@ def test_a_cni_request_that_fails_or_takes_too_long(serve: Serve) -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    live.cni = fail
+    live.shim = fail
     assert cni_error(live.say(b'CNI 1\n\n{"cniVersion":"1.0.0"}')) == (
         999,
         "CNI failed for a reason that the agent did not expect. `journalctl -u calico-agent` has the details; "
         "please report them.",
         "",
     )
-    live.cni = wait
+    live.shim = wait
     assert cni_error(live.say(b"CNI 1\n\n{}")) == (
         11,
         "the agent was not done within 0.01 s and gave up",
         "Try again. `journalctl -u calico-agent` says what kept it.",
+    )
+
+
+# --- netavark
+
+
+def test_a_request_of_netavark(live: LiveServer) -> None:
+    assert live.say(b"NETAVARK 1\nNETAVARK_COMMAND=setup\n\n{}") == b"0\nsetup {}"
+
+
+@pytest.mark.parametrize("cut", range(1, len(b"NETAVARK 1\nNETAVARK_")))
+def test_a_request_of_netavark_in_pieces(live: LiveServer, cut: int) -> None:
+    data = b"NETAVARK 1\nNETAVARK_COMMAND=setup\n\n{}"
+    with live.connect() as connection:
+        connection.sendall(data[:cut])
+        live.do(asyncio.sleep(0))
+        connection.sendall(data[cut:])
+        connection.shutdown(socket.SHUT_WR)
+        assert everything(connection) == b"0\nsetup {}"
+
+
+def netavark_error(said: bytes) -> str:
+    assert said[:2] == b"1\n"
+    told = json.loads(said[2:])
+    assert list(told) == ["error"]
+    return told["error"]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (b"NETAVARK 2\n\n{}", f"the agent does not know this form of request: b'NETAVARK 2'. {DIFFERENT}"),
+        (b"NETAVARK 1\n\xff=\n\n", "a variable is not UTF-8: b'\\xff='. Correct it where the runtime sets it."),
+        (
+            b"NETAVARK 1\nNETAVARK_NETNS=/a\0\n\n{}",
+            "a line of the environment is not NAME=value: 'NETAVARK_NETNS=/a\\x00'. No variable that the plugin knows "
+            "holds a line break. Correct it where the runtime sets it.",
+        ),
+        (
+            b"NETAVARK 1\n\n" + b"a" * 1000,
+            "the request is longer than 1000 bytes. Shorten the network configuration or what the runtime adds to it.",
+        ),
+    ],
+)
+def test_refusals_of_netavark_are_netavarks(serve: Serve, said: bytes, expected: str) -> None:
+    assert netavark_error(serve(limits=ApiLimits(line=1000)).say(said)) == expected
+
+
+def test_rootless_podman_is_refused_in_words(serve: Serve) -> None:
+    assert netavark_error(serve(root=SOMEBODY_ELSE).say(b"NETAVARK 1\nNETAVARK_COMMAND=setup\n\n{}")) == (
+        f"uid {ME} may not attach workloads. A container of a user other than root has no interface on the host. Start "
+        "it as root: sudo podman run ..."
     )
 
 

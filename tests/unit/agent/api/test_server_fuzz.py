@@ -39,7 +39,17 @@ PIECES = [
     b" ",
     b"\r\n",
 ]
-PIECES += [b"CNI ", b"CNI 1\n", b'"method":"fail"', b'"method":"refuse"', b'"method":"odd"', b'"id":[]', b"9" * 30]
+NETAVARK = b'NETAVARK 1\nNETAVARK_COMMAND=setup\nNETAVARK_NETNS=/x\n\n{"container_id":"c"}'
+PIECES += [
+    b"CNI ",
+    b"CNI 1\n",
+    b"NETAVARK 1\n",
+    b'"method":"fail"',
+    b'"method":"refuse"',
+    b'"method":"odd"',
+    b'"id":[]',
+    b"9" * 30,
+]
 
 
 @st.composite
@@ -68,10 +78,11 @@ def served() -> t.Iterator[LiveServer]:
 def check(served: LiveServer, said: bytes) -> None:
     heard = served.say(said)
     assert b"Traceback" not in heard and b"secret detail" not in heard
-    if said.startswith(b"CNI "):
+    if said.startswith((b"CNI ", b"NETAVARK ")):
         assert heard[:2] in (b"0\n", b"1\n")
         if heard[:1] == b"1":
-            assert json.loads(heard[2:]).keys() == {"cniVersion", "code", "msg", "details"}
+            keys = {"cniVersion", "code", "msg", "details"} if said.startswith(b"CNI ") else {"error"}
+            assert json.loads(heard[2:]).keys() == keys
     else:
         lines = heard.splitlines()
         for line in lines:
@@ -99,6 +110,12 @@ def test_noise(served: LiveServer, said: bytes) -> None:
 @FEW
 @given(mutated(REQUEST * 2))
 def test_requests_with_faults(served: LiveServer, said: bytes) -> None:
+    check(served, said)
+
+
+@FEW
+@given(mutated(NETAVARK))
+def test_netavark_requests_with_faults(served: LiveServer, said: bytes) -> None:
     check(served, said)
 
 

@@ -15,7 +15,14 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.request import AddRequest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.cni.dispatch import Dispatcher
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.runtimes.cni.dispatch import (
+    STORED,
+    Dispatcher,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.runtimes.deleted import DeletedWhileDown
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.runtimes.netavark.dispatch import (
+    STORED as NETAVARK_STORED,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import Allocation, Usage
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
@@ -186,7 +193,9 @@ class FakeContainer(Container):
 class FakeRuntime(Runtime):
     def __init__(self, deleted: str | None = None) -> None:
         self.agent = FakeAgent()
-        self.dispatcher = Dispatcher(self.agent, deleted, logging.getLogger("calico.cni"))
+        log = logging.getLogger("calico.cni")
+        self.deleted = DeletedWhileDown(self.agent, deleted or "/nowhere", (STORED, NETAVARK_STORED), log)
+        self.dispatcher = Dispatcher(self.agent, self.deleted, log)
         self._containers = 0
 
     def execute(self, environment: t.Mapping[str, str], stdin: bytes) -> Answer:

@@ -38,7 +38,7 @@ def taken(container: Container, network: str = "pods", ifname: str = "eth0") -> 
 
 
 def complete(runtime: FakeRuntime) -> int:
-    return asyncio.run(runtime.dispatcher.complete_deletions())
+    return asyncio.run(runtime.deleted.complete())
 
 
 def test_they_are_completed(runtime: FakeRuntime, folder: pathlib.Path) -> None:
@@ -120,8 +120,8 @@ def test_a_file_that_cannot_be_removed_keeps_nothing_else_from_its_end(
         newer = runtime.add(one)
         assert complete(runtime) == 0
     assert caplog.messages == [
-        f"{stuck}, a DEL from when the agent was down, is done, but its file cannot be removed: Read-only file system."
-        " Remove it before the agent starts again."
+        f"{stuck}, a removal from when the agent was down, is done, but its file cannot be removed: "
+        "Read-only file system. Remove it before the agent starts again."
     ]
     assert complete(runtime) == 1
     assert list(runtime.allocated()) == [newer.address] and list(folder.iterdir()) == []
@@ -147,7 +147,8 @@ def test_one_that_says_nothing_is_dropped(
     path = folder / "a.request"
     path.write_bytes(content)
     assert complete(runtime) == 1
-    assert caplog.messages == [f"{path}, a DEL from when the agent was down, says nothing and is dropped: {why}"]
+    what = "DEL" if content.startswith(b"CNI 1") else "removal"
+    assert caplog.messages == [f"{path}, a {what} from when the agent was down, says nothing and is dropped: {why}"]
     assert not path.exists()
 
 
@@ -184,7 +185,7 @@ def test_many_callers_complete_each_once(runtime: FakeRuntime, folder: pathlib.P
         (folder / f"{number}.request").write_bytes(taken(container))
 
     async def at_once() -> int:
-        return sum(await asyncio.gather(*(runtime.dispatcher.complete_deletions() for _ in range(4))))
+        return sum(await asyncio.gather(*(runtime.deleted.complete() for _ in range(4))))
 
     assert asyncio.run(at_once()) == 5
 

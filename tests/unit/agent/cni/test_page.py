@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.cni import errors, versions
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.runtimes.cni import errors, versions
 
 from tests.conftest import ROOT
 from tests.unit.agent.cni import suite_conformance

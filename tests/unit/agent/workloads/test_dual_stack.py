@@ -10,7 +10,10 @@ import errno
 import json
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.cni.dispatch import Dispatcher
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.runtimes.cni.dispatch import Dispatcher
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.runtimes.netavark.dispatch import (
+    NetavarkDispatcher,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import InterfaceAddress
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Pool, Route, Sysctl
@@ -244,6 +247,30 @@ def test_a_container_gets_both(tmp_path):
         assert (status, FIRST6 in answer["details"]) == (1, True)
         assert await executed(node, "DEL") == (0, None)
         assert node.given() == set()
+
+    run(scenario())
+
+
+def test_a_container_of_podman_gets_both_that_it_asks_for(tmp_path):
+    async def scenario():
+        node = DualNode(tmp_path)
+        await node.start()
+        node.kernel.netns_add("/run/netns/c1", "")
+        sent = {
+            "container_id": "c1",
+            "network": {"name": "pods", "ipv6_enabled": True},
+            "network_options": {"interface_name": "eth0", "static_ips": ["10.244.1.6", "fd00:10:244::43"]},
+        }
+        variables = {"NETAVARK_COMMAND": "setup", "NETAVARK_NETNS": "/run/netns/c1"}
+        status, output = await NetavarkDispatcher(node.agent).handle(variables, json.dumps(sent).encode())
+        assert (status, json.loads(output)["interfaces"]["eth0"]["subnets"]) == (
+            0,
+            [
+                {"ipnet": "10.244.1.6/32", "gateway": "169.254.1.1"},
+                {"ipnet": "fd00:10:244::43/128", "gateway": "fe80::ecee:eeff:feee:eeee"},
+            ],
+        )
+        assert node.differences() == []
 
     run(scenario())
 

@@ -294,6 +294,48 @@ def test_a_steady_fleet_is_known_by_its_plan(tmp_path: pathlib.Path) -> None:
     ], results
 
 
+def test_networks_of_podman_need_a_look_at_hosts_that_cannot_have_them(tmp_path: pathlib.Path) -> None:
+    """A host is prepared if podman has another network of the name, or if hosts differ in these options.
+
+    A wrong network ends the run before it reaches a host.
+    """
+    good = {**GOOD, "missing_packages": [], "addresses": {"eth0": list(NODES.values())}}
+    good["packages"] = {**good["packages"], "netcat-openbsd": "1.229-1"}
+    before = states(build(pool("ipip", "default"), nodes=NODES, workloads=[]))
+
+    def run(name: str, networks: t.Any = None, own: str = "", **args: t.Any) -> controller.Run:
+        folder = folder_with(tmp_path, name)
+        if own:
+            (folder / "host_vars").mkdir(exist_ok=True)
+            (folder / "host_vars" / "node2.yml").write_text(own)
+        podman = {"plugins": True, "networks": networks or {}}
+        seen = answers(
+            **{
+                host: {"state": state.to_dict(), "preflight": {**good, "podman": podman}}
+                for host, state in before.items()
+            }
+        )
+        return controller.Run("fleet", {"observed": "seen", **args}, str(folder / "hosts.yml"), seen)
+
+    wanted = {"podman": "auto", "podman_networks": [{"name": "calico"}]}
+    taken = {"calico": "bridge"}
+    results = controller.run(
+        [
+            run("a", **wanted),
+            run("b", {"calico": "calico", "podman": "bridge"}, **wanted),
+            run("c", taken, **wanted),
+            run("d", taken),
+            run("e", own="calico_node_podman_networks: [{name: other}]\n", **wanted),
+            run("f", podman="auto", podman_networks=[{"name": "podman"}]),
+        ]
+    )
+    assert [result.get("prepare") for result in results] == [False, False, True, False, True, None], results
+    assert results[-1]["msg"] == (
+        "calico_node_podman_networks[0].name podman means something else to podman. Choose another name, such as "
+        "calico."
+    )
+
+
 SETTLED = {
     "converged": True,
     "sessions": {"expected": 1, "established": 1},

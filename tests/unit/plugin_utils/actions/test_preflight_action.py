@@ -66,6 +66,44 @@ def test_a_network_that_would_become_the_default_is_refused_unless_it_may(tmp_pa
     ]
 
 
+def test_a_network_of_podmans_own_is_refused_where_podman_gets_networks(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "inventory"
+    folder.mkdir()
+    Case("inventory", ALL, HOSTS, None, {}, None, "", "").write(folder)
+    addresses = {**GOOD["addresses"], "eth0": list(NODES.values())}
+    told = {**GOOD, "addresses": addresses, "podman": {"plugins": True, "networks": {"calico": "bridge"}}}
+    old = {**told, "packages": {**GOOD["packages"], "podman": "4.3.1"}, "podman": {"plugins": False, "networks": {}}}
+    path = targets.save(targets.Targets(states=states(build(pool("ipip"), nodes=NODES, workloads=[]))))
+
+    def run(facts: t.Any, **args: t.Any) -> controller.Run:
+        seen = {host: {"seen": {"state": None, "preflight": facts}} for host in NODES}
+        return controller.Run("preflight", {"fleet": path, "observed": "seen", **args}, str(folder / "hosts.yml"), seen)
+
+    wanted = {"podman_networks": [{"name": "calico"}]}
+    results = controller.run(
+        [
+            run(told, **wanted),
+            run(told, podman="auto", podman_networks=[{"name": "other"}]),
+            run(told, podman="auto", **wanted),
+            run(old, podman="auto", **wanted),
+            run(old, podman="yes", **wanted),
+            run(told, podman="auto", podman_networks="calico"),
+        ]
+    )
+    assert [bool(result.get("failed")) for result in results] == [False, False, True, False, True, True], results
+    assert results[2]["msg"] == (
+        "node1: podman has a network calico already, with the driver bridge. It is in "
+        "/etc/containers/networks/calico.json, "
+        "and calico_node_podman_networks has one of that name.\n"
+        "Choose another name there, or remove podman's: podman network rm calico."
+    )
+    assert results[4]["msg"].startswith("node1: podman 4.3.1 of this host has no netavark with plugins.")
+    assert (
+        results[5]["msg"] == "calico_node_podman_networks calico is not a list. Write each network as - name: calico."
+    )
+    assert [result["missing_packages"] for result in results[:2]] == [[], ["netcat-openbsd"]]
+
+
 @pytest.mark.parametrize("told", [None, [], {"networks": [1], "runtimes": ["crio"]}, {"networks": "z", "runtimes": 7}])
 def test_networks_that_no_module_tells_so_are_not_judged(tmp_path: pathlib.Path, told: t.Any) -> None:
     """The answer is a node's. One of another form fails its own task in words, and not by a fault of the action."""

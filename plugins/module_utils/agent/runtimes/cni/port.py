@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ...ipam.allocations import Allocation, Usage
-from ...state.attachment import AttachedWorkload
-from ...state.node_state import NodeState
-from ..api.request import AddRequest
+from ....ipam.allocations import Allocation, Usage
+from ....state.attachment import AttachedWorkload
+from ....state.node_state import NodeState
+from ..attaching import AttachmentBackend
 
 
 class CniIpam(t.Protocol):
@@ -24,7 +24,7 @@ class CniMachine(t.Protocol):
     def bird_socket(self) -> str: ...
 
 
-class CniBackend(t.Protocol):
+class CniBackend(AttachmentBackend, t.Protocol):
     """An agent, as the CNI plugin uses it. All members may raise AgentError."""
 
     @property
@@ -35,21 +35,6 @@ class CniBackend(t.Protocol):
 
     @property
     def ipam(self) -> CniIpam: ...
-
-    async def add(self, request: AddRequest) -> AttachedWorkload:
-        """Attach a workload, and return it once it can be reached; its `mac` and `mtu` are those of its inner link.
-
-        Repeating an equal request is no error: it returns the same workload. Raise AgentError if the workload cannot be
-        attached, or an attached one does not meet the request.
-        """
-
-    async def delete(self, id: str) -> bool:
-        """Delete a workload; return False if the id has neither a workload nor an address.
-
-        Raise AgentError if the disk refuses to record that.
-        """
-
-    def get(self, id: str) -> t.Optional[AttachedWorkload]: ...
 
     def list(self, selector: t.Optional[str] = None) -> t.Sequence[AttachedWorkload]: ...
 

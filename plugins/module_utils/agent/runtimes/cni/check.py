@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ...state.attachment import AttachedWorkload
-from . import identity, result, versions
+from ....state.attachment import AttachedWorkload
+from .. import attaching
+from ..attachment import Attachment
+from . import result, versions
 from .configuration import Configuration, Document
-from .environment import Attachment
 from .errors import CHECK_FAILED, INVALID_CONFIGURATION, CniError
 from .port import CniBackend
 
@@ -33,7 +34,7 @@ async def check(agent: CniBackend, attachment: Attachment, configuration: Config
             "CHECK compares it with what is there: the runtime sends the result of ADD.",
         )
     previous = result.checked(previous)
-    workload = identity.find(agent, network, attachment)
+    workload = attaching.find(agent, network, attachment)
     if workload is None:
         raise _failed(attachment, [f"the agent has no workload for it on network {network}"])
     problems = list(_differences(workload, attachment, previous, configuration.version))

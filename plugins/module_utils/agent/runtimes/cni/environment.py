@@ -6,28 +6,16 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import typing as t
 
-from ...base import naming
-from .errors import INVALID_ENVIRONMENT, CniError, shown
+from ....base import naming
+from ..attachment import CONTAINER_LIMIT, Attachment, is_container_id, is_netns_path
+from ..json_input import shown
+from .errors import INVALID_ENVIRONMENT, CniError
 
 COMMANDS = ("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION")
 
-#: The most characters of a container's id: it has to fit into the alias of a link together with the network's name.
-CONTAINER_LIMIT = 128
-_PATH_LIMIT = 4096
-_CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 _TRUE = ("1", "true", "yes", "on")
-
-
-@dataclasses.dataclass(frozen=True)
-class Attachment:
-    """One interface of one container, which ADD, DEL and CHECK are about."""
-
-    container: str
-    ifname: str
-    netns: str = ""  # absolute path, but not checked for DEL; "" if not given
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +58,7 @@ def attachment(environment: t.Mapping[str, str], *, netns: bool) -> Attachment:
     if missing:
         raise _missing(*missing)
     container, ifname = environment["CNI_CONTAINERID"], environment["CNI_IFNAME"]
-    if not _CONTAINER.fullmatch(container) or len(container) > CONTAINER_LIMIT:
+    if not is_container_id(container):
         raise _wrong(
             "CNI_CONTAINERID",
             container,
@@ -83,7 +71,7 @@ def attachment(environment: t.Mapping[str, str], *, netns: bool) -> Attachment:
     if ifname == "lo":
         raise _wrong("CNI_IFNAME", ifname, "That is the container's own loopback. Use another, as eth0.")
     path = environment.get("CNI_NETNS", "")
-    if netns and (not path.startswith("/") or len(path) > _PATH_LIMIT or not path.isprintable()):
+    if netns and not is_netns_path(path):
         raise _wrong("CNI_NETNS", path, "It is the absolute path of a network namespace, as /run/netns/NAME.")
     return Attachment(container, ifname, path)
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 
-from ...base.addresses import family_of
-from ...bird import client
-from ...bird.errors import BirdError
+from ....base.addresses import family_of
+from ....bird import client
+from ....bird.errors import BirdError
 from .errors import LIMITED, UNAVAILABLE, CniError
 from .port import CniBackend
 

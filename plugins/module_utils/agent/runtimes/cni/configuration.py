@@ -11,25 +11,17 @@ and for logs have no meaning here and are ignored.
 from __future__ import annotations
 
 import ipaddress
-import json
-import math
-import re
 import typing as t
 
-from ...base.naming import is_mac
-from ...resources.errors import Refused
-from ...resources.metadata import LABELS
-from ..api.request import MTU, is_mtu
+from ....base.naming import is_mac
+from ....resources.errors import Refused
+from ....resources.metadata import LABELS
+from ...api.request import MTU, is_mtu
+from ..attachment import NETWORK_LIMIT, is_network_name
+from ..json_input import NotAnObject, read_object, shown
 from . import versions
 from .environment import Arguments
-from .errors import INVALID_CONFIGURATION, INVALID_ENVIRONMENT, NOT_DECODED, UNSUPPORTED_FIELD, CniError, shown
-
-#: The most characters of a network's name: it has to fit into the alias of a link together with a container's id.
-NAME_LIMIT = 64
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
-#: Characters of the longest integer that is converted, its sign included. No field needs longer ones, which are slow to
-#: convert.
-_DIGITS = 20
+from .errors import INVALID_CONFIGURATION, INVALID_ENVIRONMENT, NOT_DECODED, UNSUPPORTED_FIELD, CniError
 
 #: A mapping from a field to its values that are refused, because they request an unsupported feature.
 _REFUSED: dict[str, tuple[t.Any, ...]] = {"device_type": ("netkit",)}
@@ -81,12 +73,12 @@ class Configuration:
         It has 1 to 64 ASCII letters, digits, "_", "." and "-", and begins with a letter or digit.
         """
         name = self._document.get("name")
-        if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > NAME_LIMIT:
+        if not isinstance(name, str) or not is_network_name(name):
             if name in (None, ""):
                 raise _invalid("name is missing", "Give the network one.")
             raise _invalid(
                 f"name {shown(name)} is not the name of a network",
-                f"Use 1 to {NAME_LIMIT} letters, digits, '_', '.' and '-', beginning with a letter or digit.",
+                f"Use 1 to {NETWORK_LIMIT} letters, digits, '_', '.' and '-', beginning with a letter or digit.",
             )
         return name
 
@@ -304,36 +296,13 @@ def decode(stdin: bytes) -> Document:
     Integers of more than 20 characters, a sign included, become 0, and so do numbers too large for a float.
     """
     try:
-        document = json.loads(
-            stdin,
-            parse_int=lambda digits: int(digits) if len(digits) <= _DIGITS else 0,
-            parse_float=_finite,
-            parse_constant=_no_constant,
-        )
-    except (ValueError, RecursionError) as error:
-        place = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "its whole"
+        return read_object(stdin)
+    except NotAnObject as error:
         raise CniError(
             NOT_DECODED,
-            f"the network configuration on stdin is not JSON ({place})",
+            f"the network configuration on stdin is {error}",
             "The runtime sends one JSON object, see section 3 of the CNI specification.",
         ) from None
-    if not isinstance(document, dict):
-        raise CniError(
-            NOT_DECODED,
-            "the network configuration on stdin is not a JSON object",
-            "The runtime sends one, see section 3 of the CNI specification.",
-        )
-    return document
-
-
-def _finite(digits: str) -> float:
-    """Return the number as a float, or 0.0 if it is too large for one, which could not be written as JSON again."""
-    value = float(digits)
-    return value if math.isfinite(value) else 0.0
-
-
-def _no_constant(name: str) -> t.NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def version_of(stdin: bytes) -> str:

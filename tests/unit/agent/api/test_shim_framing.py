@@ -8,8 +8,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import cni_framing
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.cni_framing import CniRefusal
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import shim_framing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.shim_framing import (
+    CNI,
+    NETAVARK,
+    ShimRefusal,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,14 +32,14 @@ VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\n\0"))
     ],
 )
 def test_environment_and_stdin(data: bytes, read) -> None:
-    assert cni_framing.parse(data) == read
+    assert shim_framing.parse(data) == read
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.dictionaries(NAMES, VALUES), st.binary())
 def test_what_a_shim_sends_is_read_back(environment: dict[str, str], stdin: bytes) -> None:
     sent = "".join(f"{name}={value}\n" for name, value in environment.items()).encode() + b"\n" + stdin
-    assert cni_framing.parse(sent) == (environment, stdin)
+    assert shim_framing.parse(sent) == (environment, stdin)
 
 
 @pytest.mark.parametrize(
@@ -51,8 +55,8 @@ def test_what_a_shim_sends_is_read_back(environment: dict[str, str], stdin: byte
     ],
 )
 def test_refusals(data: bytes, code: int, message: str) -> None:
-    with pytest.raises(CniRefusal) as caught:
-        cni_framing.parse(data)
+    with pytest.raises(ShimRefusal) as caught:
+        shim_framing.parse(data)
     assert (caught.value.code, caught.value.message) == (code, message)
     assert caught.value.details.endswith(".")
 
@@ -61,9 +65,9 @@ def test_refusals(data: bytes, code: int, message: str) -> None:
 @given(st.binary(max_size=80))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     try:
-        cni_framing.parse(data)
-    except CniRefusal as error:
-        assert json.loads(cni_framing.refusal(error, data)[2:])["msg"] == error.message
+        shim_framing.parse(data)
+    except ShimRefusal as error:
+        assert json.loads(CNI.refusal(error, data)[2:])["msg"] == error.message
 
 
 @pytest.mark.parametrize(
@@ -78,12 +82,41 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     ],
 )
 def test_a_refusal_is_in_the_version_of_the_configuration(stdin: bytes, version: str) -> None:
-    refused = cni_framing.refusal(CniRefusal(11, "not now", "Try again."), stdin)
+    refused = CNI.refusal(ShimRefusal(11, "not now", "Try again."), stdin)
     assert refused[:2] == b"1\n"
     assert json.loads(refused[2:]) == {"cniVersion": version, "code": 11, "msg": "not now", "details": "Try again."}
 
 
 def test_the_status_is_a_line_of_its_own() -> None:
-    assert cni_framing.answer(0, b"{}") == b"0\n{}"
-    assert cni_framing.answer(1, b"{}") == b"1\n{}"
-    assert cni_framing.answer(7, b"") == b"1\n"
+    assert shim_framing.answer(0, b"{}") == b"0\n{}"
+    assert shim_framing.answer(1, b"{}") == b"1\n{}"
+    assert shim_framing.answer(7, b"") == b"1\n"
+
+
+@pytest.mark.parametrize(
+    ("begin", "ended", "found"),
+    [
+        (b"CNI 1\n", False, CNI),
+        (b"NETAVARK 2", False, NETAVARK),
+        (b"NETAVARK", False, False),
+        (b"C", False, False),
+        (b"", False, False),
+        (b"NETAVARK", True, None),
+        (b"", True, None),
+        (b"{", False, None),
+        (b"NETA{", False, None),
+    ],
+)
+def test_the_first_bytes_decide(begin: bytes, ended: bool, found: object) -> None:
+    assert shim_framing.find(begin, ended) is found
+
+
+@pytest.mark.parametrize(
+    ("refused", "text"),
+    [
+        (ShimRefusal(11, "not now", "Try again."), "not now. Try again."),
+        (ShimRefusal(11, "not now."), "not now."),
+    ],
+)
+def test_a_refusal_of_netavark_is_one_text(refused: ShimRefusal, text: str) -> None:
+    assert NETAVARK.refusal(refused, b"x") == b"1\n" + json.dumps({"error": text}).encode() + b"\n"

@@ -12,14 +12,15 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
-from ...base.addresses import family_of
-from ...dataplane.drivers.workload import GATEWAY, GATEWAY6, wanted_routes
-from ...dataplane.kernel.port import METRIC_IPV6
-from ...state.attachment import AttachedWorkload
-from ...state.node_state import VethEndpoint
+from ....base.addresses import family_of
+from ....dataplane.drivers.workload import GATEWAY, GATEWAY6, wanted_routes
+from ....dataplane.kernel.port import METRIC_IPV6
+from ....state.attachment import AttachedWorkload
+from ....state.node_state import VethEndpoint
+from ..json_input import is_deeper, shown
 from . import versions
 from .configuration import Document
-from .errors import INVALID_CONFIGURATION, CniError, shown
+from .errors import INVALID_CONFIGURATION, CniError
 
 _DEPTH = 50  # the most levels of nesting in a prevResult; a result of the specification has five
 _LISTS = ("interfaces", "ips", "routes")
@@ -50,7 +51,7 @@ def checked(previous: Document) -> dict[str, t.Any]:
     A missing one, or null, becomes []. Everything else stays as it is. Raise CniError if one is no such list, an
     address refers to an interface that does not exist, or the object has more than 50 levels.
     """
-    if _is_deeper(previous, _DEPTH):
+    if is_deeper(previous, _DEPTH):
         raise CniError(
             INVALID_CONFIGURATION,
             f"prevResult has more than {_DEPTH} levels",
@@ -81,24 +82,6 @@ def checked(previous: Document) -> dict[str, t.Any]:
                 f"It has {len(result['interfaces'])}, counted from 0.",
             )
     return result
-
-
-def _is_deeper(value: t.Any, levels: int) -> bool:
-    """Return whether a JSON value has more than `levels` levels: writing needs more of the stack than reading.
-
-    A number, a text or [] has one level, and [1] has two.
-    """
-    level = [value]
-    for _each in range(levels):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, (dict, list))
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        if not level:
-            return False
-    return True
 
 
 def interface_index(result: Document, ifname: str, sandbox: str) -> t.Optional[int]:

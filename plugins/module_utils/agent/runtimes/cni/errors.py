@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 
-from ..api import protocol
-from ..api.protocol import AgentError
+from ...api import protocol
+from ...api.protocol import AgentError
+from ..json_input import PluginError
 
 # Error codes of the CNI specification
 INCOMPATIBLE_VERSION = 1
@@ -46,7 +46,7 @@ _OF_AGENT = {
 }
 
 
-class CniError(Exception):
+class CniError(PluginError):
     """A CNI error: `message` says what is wrong and where, `details` gives the remedy or the reasons.
 
     `details` may be empty.
@@ -77,16 +77,3 @@ def from_agent_error(error: AgentError) -> CniError:
     if error.code == protocol.INVALID_PARAMS and error.data.get("field") == "netns":
         return CniError(INVALID_ENVIRONMENT, "environment variable CNI_NETNS cannot be used", str(error))
     return CniError(_OF_AGENT.get(error.code, INTERNAL), str(error))
-
-
-def shown(value: t.Any) -> str:
-    """Return a JSON value as an error may repeat it.
-
-    A text is quoted, and of more than 80 characters only the first 77 and "..." are shown. A list becomes "a list", an
-    object "an object", and any other value its JSON.
-    """
-    if isinstance(value, str):
-        return repr(value if len(value) <= 80 else value[:77] + "...")
-    if isinstance(value, (list, dict)):
-        return "a list" if isinstance(value, list) else "an object"
-    return json.dumps(value)

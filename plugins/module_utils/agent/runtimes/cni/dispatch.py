@@ -5,22 +5,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import time
 import traceback
 import typing as t
 
-from ..api.protocol import AgentError
-from . import add, check, delete, environment, gc, status, versions
+from ...api.protocol import AgentError
+from ...api.shim_framing import CNI
+from .. import attaching
+from ..attachment import Attachment
+from ..deleted import DeletedWhileDown, StoredForm
+from . import add, check, environment, gc, status, versions
 from .configuration import Configuration, decode, version_of
-from .deleted import FOLDER, DeletedWhileDown
-from .errors import INTERNAL, CniError, from_agent_error
+from .errors import INTERNAL, TRY_AGAIN, CniError, from_agent_error
 from .port import CniBackend
-
-#: Seconds between two searches for DELs that the shim stored while the agent was down.
-_INTERVAL = 10.0
 
 _LOG = logging.getLogger("calico.cni")
 
@@ -28,38 +27,21 @@ _LOG = logging.getLogger("calico.cni")
 class Dispatcher:
     """The CNI plugin on top of an agent.
 
-    `deleted` is the folder of DELs that the shim stored while the agent was down, None for no such folder.
+    `deleted` are the requests that shims stored while the agent was down, None for none.
     `observed(command, code, seconds)` is called for every answer; `code` is the code of the CNI error, 0 for success.
     """
 
     def __init__(
         self,
         agent: CniBackend,
-        deleted: t.Optional[str] = FOLDER,
+        deleted: t.Optional[DeletedWhileDown] = None,
         log: logging.Logger = _LOG,
         observed: t.Optional[t.Callable[[str, int, float], None]] = None,
     ) -> None:
         self._agent = agent
         self._log = log
         self._observed = observed
-        self._deleted = DeletedWhileDown(agent, deleted, log) if deleted else None
-
-    async def run(self) -> None:
-        """Complete stored DELs every 10 seconds, until cancelled.
-
-        The shim may store one just before the socket exists, and no other request may follow. What fails is logged and
-        retried by the next round; no error is raised.
-        """
-        while True:
-            await asyncio.sleep(_INTERVAL)
-            await self.complete_deletions()
-
-    async def complete_deletions(self) -> int:
-        """Complete the DELs that the shim stored while the agent was down; return the number of files removed.
-
-        It has to be called before the socket is opened. A DEL that fails is logged and stays stored. Nothing is raised.
-        """
-        return await self._deleted.complete() if self._deleted else 0
+        self._deleted = deleted
 
     async def handle(self, variables: t.Mapping[str, str], stdin: bytes) -> tuple[int, bytes]:
         """Run one CNI command and return (exit status, stdout): (0, JSON of a result or b""), or (1, JSON of an error).
@@ -109,8 +91,8 @@ class Dispatcher:
         if command in ("ADD", "DEL", "CHECK"):
             attachment = environment.attachment(variables, netns=command != "DEL")
         configuration = Configuration.read(stdin, command)
-        if command not in ("DEL", "CHECK"):
-            await self.complete_deletions()
+        if command not in ("DEL", "CHECK") and self._deleted is not None:
+            await self._deleted.complete()
         if attachment is None:
             if command == "GC":
                 removed = await gc.collect(self._agent, configuration)
@@ -120,11 +102,30 @@ class Dispatcher:
             else:
                 await status.status(self._agent)
         elif command == "ADD":
-            if self._deleted is not None:
-                self._deleted.check(configuration.name, attachment)
+            self._check_deleted(configuration.name, attachment)
             return await add.add(self._agent, attachment, environment.arguments(variables), configuration)
         elif command == "DEL":
-            await delete.delete(self._agent, configuration.name, attachment)
+            await attaching.detach(self._agent, configuration.name, attachment)
         else:
             await check.check(self._agent, attachment, configuration)
         return None
+
+    def _check_deleted(self, network: str, attachment: Attachment) -> None:
+        """Raise CniError (TRY_AGAIN) if a stored DEL of this attachment failed just now."""
+        reason = self._deleted.failed(network, attachment) if self._deleted is not None else ""
+        if reason:
+            raise CniError(
+                TRY_AGAIN,
+                f"an older DEL of {attachment.ifname} of container {attachment.container} on network {network} is not"
+                f" done yet: {reason}",
+                "The agent tries it again before each ADD and every 10 seconds: correct what it says, then try again.",
+            )
+
+
+def _stored(variables: t.Mapping[str, str], stdin: bytes) -> tuple[str, Attachment]:
+    attachment = environment.attachment(variables, netns=False)
+    return Configuration.read(stdin, "DEL").name, attachment
+
+
+#: The DELs that the shim stored.
+STORED = StoredForm(CNI, "DEL", _stored)

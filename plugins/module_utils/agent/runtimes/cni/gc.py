@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ..api.protocol import AgentError
-from . import identity
+from ...api.protocol import AgentError
+from .. import attaching
 from .configuration import Configuration
 from .errors import GC_INCOMPLETE, CniError
 from .port import CniBackend
@@ -22,7 +22,7 @@ async def collect(agent: CniBackend, configuration: Configuration) -> list[str]:
     """
     network, valid = configuration.name, configuration.valid_attachments
     stale = {
-        workload.id for workload in agent.list() if workload.network == network and identity.key(workload) not in valid
+        workload.id for workload in agent.list() if workload.network == network and attaching.key(workload) not in valid
     }
     # Only the addresses are left of workloads that did not come back after a reboot.
     stale |= {
