@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: podman_files
 short_description: Return the files of networks of podman
-version_added: 0.3.0
+version_added: 0.2.0
 description:
   - Returns the files that give podman networks of the node, in the form of the option C(files) of
     M(baremetal.host_routing.node).

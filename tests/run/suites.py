@@ -176,8 +176,8 @@ SUITES: tuple[Suite, ...] = (
             *("env", "HOST_ROUTING_LAB=scenarios"),
             *PYTEST,
             "tests/lab/scenarios",
-            # These files have suites with labs of their own: lab-modes, lab-installation and so on. tests/run/soak runs the
-            # runbook, and the upgrades, which need the clone's history.
+            # These files have suites with labs of their own: lab-modes, lab-installation and so on. tests/run/soak runs
+            # the runbook, and the upgrades, which need the clone's history.
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in (
