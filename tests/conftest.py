@@ -12,6 +12,8 @@ import sys
 
 import pytest
 
+from tests.long_form import LONG
+
 # Some shared helpers assert, and are no test modules. Without this line pytest would not show the values compared.
 pytest.register_assert_rewrite("tests.unit")
 
@@ -33,3 +35,11 @@ _link_collection()
 sys.path.insert(0, str(COLLECTIONS))
 # Ansible processes that tests start find the collection through this variable.
 os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(COLLECTIONS)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests with the mark `soak` unless LONG."""
+    left_out = [] if LONG else [item for item in items if item.get_closest_marker("soak")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Random calls, sabotage and kills, compared with a simple model: the agent as a process, on the real kernel.
 
-There are 1,000 steps, in runs of 100, and 10,000 in `make soak`. HOST_ROUTING_MODEL_STEPS sets another number, such as
+There are 500 steps, in runs of 100, and 10,000 in `make soak`. HOST_ROUTING_MODEL_STEPS sets another number, such as
 100000, which is rounded down to whole runs.
 """
 
@@ -42,7 +42,7 @@ from tests.unit.agent.workloads.model import (
     sabotage,
 )
 
-STEPS = int(os.environ.get("HOST_ROUTING_MODEL_STEPS", "1000"))
+STEPS = int(os.environ.get("HOST_ROUTING_MODEL_STEPS", "500"))
 RUN = 100
 _LATEST = 0.004  # the most seconds before a kill without a failpoint is due, from just before the calls
 

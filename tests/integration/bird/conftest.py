@@ -18,11 +18,11 @@ from tests.integration.bird.interop.interop import Interop, leave_blocks_to_bgp
 from tests.integration.bird.sessions.sequence import Streams
 
 from .daemons import Fleet
-from .debian_bird import Build, debian_bird
+from .debian_bird import EACH_RELEASE, Build, debian_bird
 from .network import Network, Node
 
 
-@pytest.fixture(scope="session", params=["bookworm", "trixie"])
+@pytest.fixture(scope="session", params=EACH_RELEASE[:2])
 def build(request: pytest.FixtureRequest) -> Build:
     """The BIRD of each release that hosts may run; a test for other releases parametrizes this indirectly."""
     return debian_bird(request.param)

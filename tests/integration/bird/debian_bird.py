@@ -14,6 +14,8 @@ import pathlib
 import re
 import subprocess
 
+import pytest
+
 from tests.integration.debian_archive import ROOT, unpacked
 
 CACHE = ROOT / ".build" / "bird"
@@ -22,6 +24,9 @@ CACHE = ROOT / ".build" / "bird"
 RELEASES = {"bookworm": "bird2", "trixie": "bird2", "forky": "bird3"}
 #: The releases, the newest BIRD 2 there is (forky-bird2), and a BIRD 3 without `onlink` in filters (trixie-bird3).
 BUILDS = {**RELEASES, "forky-bird2": "bird2", "trixie-bird3": "bird3"}
+#: RELEASES as parameters of a test. The lab's hosts run the BIRDs of Debian 12 and 13 in every scenario: here the
+#: oldest and the newest release are enough, except in `make soak`.
+EACH_RELEASE = [pytest.param(name, marks=pytest.mark.soak) if name == "trixie" else name for name in RELEASES]
 #: The builds of BIRD that the collection supports.
 USABLE = [name for name in BUILDS if name != "trixie-bird3"]
 

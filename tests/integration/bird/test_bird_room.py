@@ -18,10 +18,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors
 )
 
 from .daemons import Fleet, mesh, pool, render
-from .debian_bird import RELEASES
+from .debian_bird import EACH_RELEASE
 from .network import Network, wait_for
 
-pytestmark = [pytest.mark.root, pytest.mark.parametrize("build", [*RELEASES], indirect=True)]
+pytestmark = [pytest.mark.root, pytest.mark.parametrize("build", EACH_RELEASE, indirect=True)]
 
 
 def test_sessions_are_read(fleet: Fleet, network: Network) -> None:

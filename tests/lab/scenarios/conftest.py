@@ -22,6 +22,7 @@ import yaml
 from tests.lab import Lab
 from tests.lab.fleet import SPARING
 from tests.lab.handle import BaseLab
+from tests.long_form import LONG
 
 ROOT = Path(__file__).resolve().parents[3]
 MACHINE = os.environ.get("HOST_ROUTING_LAB_MACHINE", "native")
@@ -31,20 +32,10 @@ ENCAPSULATION = {"vxlan": "VXLAN", "ipip": "IPIP"}[FIRST_MODE]
 #: The hosts, None for the lab's usual four. The emulated machine has two in one subnet and one in the other, since it
 #: takes a minute of processor time for each host and phase.
 HOSTS = {"native": None, "qemu": ("node1", "node2", "node3")}[MACHINE]
-#: Whether the tests with the mark `soak` are selected as well, and all modes of test_switching.py, as in `make soak`.
-LONG = os.environ.get("HOST_ROUTING_TOUR") == "long"
 #: Packets per second of each stream in the suites with the most streams, and the least that must have been sent: a busy
 #: machine sends fewer. Sixteen of 600 take most of a processor: in `make test` test_switching.py alone has them.
 PPS = 600 if LONG else SPARING
 LEAST_PPS = PPS * 5 / 6
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests with the mark `soak` unless LONG."""
-    left_out = [item for item in items if not LONG and item.get_closest_marker("soak")]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
 
 
 class Run:

@@ -15,8 +15,9 @@ from tests.lab.fleet import SPARING, mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Streams
 from tests.lab.shell import wait_until
+from tests.long_form import LONG
 
-from .conftest import FIRST_MODE, LONG, ROOT, Fleet
+from .conftest import FIRST_MODE, ROOT, Fleet
 from .killed_controller import ANNOUNCING, kill_run, output_until, run_to_kill
 from .test_switching import check_encapsulation, check_routes
 

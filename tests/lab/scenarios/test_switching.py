@@ -17,8 +17,9 @@ import pytest
 from tests.lab.fleet import mesh_of_streams, no_way_around, ping, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Report, Streams
+from tests.long_form import LONG
 
-from .conftest import LONG, MACHINE, Fleet, Run
+from .conftest import MACHINE, Fleet, Run
 
 #: {kind of machine: modes that the pool is switched to, one after another}. Each tour begins in the mode FIRST_MODE.
 #: LATER adds, among others, changes between IPIP and VXLAN, from IPIP's CrossSubnet to VXLAN's, and from IPIP and VXLAN

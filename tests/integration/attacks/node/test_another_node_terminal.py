@@ -57,7 +57,8 @@ OUTCOMES: dict[str, dict[str, t.Any]] = {
 }
 
 
-@pytest.fixture(params=[False, True], ids=["archive", "engine"])
+#: An answer passes the same border by either start, with an engine on the node and without one.
+@pytest.fixture(params=[pytest.param(False, id="archive", marks=pytest.mark.soak), pytest.param(True, id="engine")])
 def fleet(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> Fleet:
     return Fleet(tmp_path, engine=request.param)
 

@@ -25,7 +25,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_verdict import BgpRoute
 
 from tests.integration.bird.daemons import AS_NUMBER, Daemon, Fleet, bird_of, mesh, pool, render
-from tests.integration.bird.debian_bird import BUILDS, RELEASES, Build
+from tests.integration.bird.debian_bird import BUILDS, EACH_RELEASE, Build
 from tests.integration.bird.interop import stranger
 from tests.integration.bird.network import POOL, Namespace, Network, wait_for
 
@@ -293,7 +293,7 @@ def test_bird_decides_as_the_evaluator(build: Build, pair: tuple[Namespace, Name
     assert differing > total / 20
 
 
-@pytest.mark.parametrize("build", [*RELEASES], indirect=True)
+@pytest.mark.parametrize("build", EACH_RELEASE, indirect=True)
 def test_what_a_rule_accepts_is_written_beside_what_the_host_has(fleet: Fleet, network: Network) -> None:
     """Routes of a router outside the fleet that a rule accepts are written to the kernel beside the host's own routes.
 
@@ -356,7 +356,7 @@ def test_what_a_rule_accepts_is_written_beside_what_the_host_has(fleet: Fleet, n
     assert one.space.routes() == before
 
 
-@pytest.mark.parametrize("build", [*RELEASES], indirect=True)
+@pytest.mark.parametrize("build", EACH_RELEASE, indirect=True)
 def test_communities_reach_peers_and_ignored_interfaces_are_no_way(fleet: Fleet, network: Network) -> None:
     """Communities reach peers, and subnets of ignored interfaces are no routes of BIRD; neither resets a session."""
     one, two = network.nodes[:2]

@@ -18,13 +18,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 )
 
 from tests.integration.bird.daemons import AS_NUMBER, Fleet, bird_of, peer, pool
-from tests.integration.bird.debian_bird import RELEASES, USABLE
+from tests.integration.bird.debian_bird import EACH_RELEASE, USABLE
 from tests.integration.bird.interop import stranger
 from tests.integration.bird.network import POOL6, Network, Node, wait_for
 from tests.integration.bird.route_monitor import RouteMonitor
 
 pytestmark = pytest.mark.root
-EACH = pytest.mark.parametrize("build", [*RELEASES], indirect=True)
+EACH = pytest.mark.parametrize("build", EACH_RELEASE, indirect=True)
 EVERY = pytest.mark.parametrize("build", USABLE, indirect=True)
 
 VIA_TUNNEL = [

@@ -21,14 +21,14 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import backup_routes
 
 from tests.integration.bird.daemons import Fleet, pool
-from tests.integration.bird.debian_bird import RELEASES, USABLE
+from tests.integration.bird.debian_bird import EACH_RELEASE, USABLE
 from tests.integration.bird.network import Network, Node, wait_for
 from tests.integration.bird.route_monitor import RouteMonitor
 from tests.integration.bird.routes.test_ipv6 import PLAIN, TUNNEL, dual_stack
 from tests.integration.bird.sessions.test_switch import limited, mtus, tell
 
 pytestmark = pytest.mark.root
-EACH = pytest.mark.parametrize("build", [*RELEASES], indirect=True)
+EACH = pytest.mark.parametrize("build", EACH_RELEASE, indirect=True)
 EVERY = pytest.mark.parametrize("build", USABLE, indirect=True)
 
 _EVENT = re.compile(r"^(Deleted )?(\S+/\d+) (.*) proto bird", re.MULTILINE)

@@ -27,7 +27,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import
 
 from tests.bird_sessions import younger_sessions
 from tests.integration.bird.daemons import Daemon, Fleet, bird_of, mesh, peer, pool, render
-from tests.integration.bird.debian_bird import RELEASES
+from tests.integration.bird.debian_bird import EACH_RELEASE
 from tests.integration.bird.network import Network, Node, wait_for
 from tests.integration.bird.routes.test_ipv6 import CROSS_SUBNET, DIRECT, PLAIN, TUNNEL, VIA_TUNNEL, dual_stack, written
 
@@ -70,7 +70,7 @@ OF_ALL: dict[str, t.Any] = {
     "backups_lead": True,
     "routers_alone": ("10.244.2.0/26",),
 }
-ALL = pytest.mark.parametrize("build", [*RELEASES], indirect=True)
+ALL = pytest.mark.parametrize("build", EACH_RELEASE, indirect=True)
 
 
 def session(number: int, field: str, value: t.Any) -> BirdPeer:

@@ -15,7 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import ConfigurationRefused
 
 from tests.integration.bird.daemons import render
-from tests.integration.bird.debian_bird import RELEASES, Build
+from tests.integration.bird.debian_bird import EACH_RELEASE, Build
 from tests.unit.bgp import confd_cases
 
 pytestmark = pytest.mark.root
@@ -106,14 +106,14 @@ def bird(**changes: t.Any) -> Bird:
     return dataclasses.replace(whole, **changes)
 
 
-@pytest.mark.parametrize("build", [*RELEASES], indirect=True)
+@pytest.mark.parametrize("build", EACH_RELEASE, indirect=True)
 def test_bird_reads_every_option(build: Build, tmp_path: pathlib.Path) -> None:
     for changes in ({}, {"long_lived_stale_time": 600, "hold_time": 3, "keepalive_time": 1}, {"strict_bind": True}):
         whole = bird(**changes)
         configuration.check(render(whole), str(tmp_path / "bird.cfg"), build.bird, secrets=whole.secrets)
 
 
-@pytest.mark.parametrize("build", [*RELEASES], indirect=True)
+@pytest.mark.parametrize("build", EACH_RELEASE, indirect=True)
 def test_bird_reads_what_calicos_resources_become(build: Build, tmp_path: pathlib.Path) -> None:
     refused = []
     for case in confd_cases.cases():

@@ -16,7 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration
 
 from tests.integration.bird.daemons import Fleet, mesh, pool, render
-from tests.integration.bird.debian_bird import RELEASES
+from tests.integration.bird.debian_bird import EACH_RELEASE
 from tests.integration.bird.network import POOL6, Network, Node, wait_for
 from tests.integration.bird.routes.test_ipv6 import dual_stack
 
@@ -42,7 +42,7 @@ def test_the_walk_goes_all_ways() -> None:
 
 
 @pytest.mark.parametrize("size", [64, 1428], ids=["small", "full"])
-@pytest.mark.parametrize("build", [*RELEASES], indirect=True)
+@pytest.mark.parametrize("build", EACH_RELEASE, indirect=True)
 def test_no_packet_is_lost(fleet: Fleet, network: Network, streams, size: int) -> None:
     devices = {"ipip": "tunl0", "vxlan": "vxlan.calico", "direct": "eth0"}
     fleet.start(mesh(network.nodes, MODES[ALL_WAYS[0]]))
