@@ -4,8 +4,8 @@
 """Root trees for the hosts, as layers that an overlay stacks.
 
 The layers are base, repo (packages to install), baked (packages installed), and on top of these podman for hosts that
-run containers and docker on top of it, or switch (FRR) for top-of-rack switches. Each layer is a folder in the cache, named by a hash of its
-release, packages and scripts, and of the layers below it. A layer that exists is complete.
+run containers and docker on top of it, or switch (FRR) for top-of-rack switches. Each layer is a folder in the cache,
+named by a hash of its release, packages and scripts, and of the layers below it. A layer that exists is complete.
 """
 
 from __future__ import annotations
