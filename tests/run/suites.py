@@ -176,12 +176,13 @@ SUITES: tuple[Suite, ...] = (
             *("env", "HOST_ROUTING_LAB=scenarios"),
             *PYTEST,
             "tests/lab/scenarios",
-            # These files have suites with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy,
-            # lab-lockout, lab-topology and lab-switches. The upgrade needs the clone's history: tests/run/soak.
+            # These files have suites with labs of their own: lab-modes, lab-installation, lab-agent, lab-docker,
+            # lab-policy, lab-lockout, lab-topology and lab-switches. The upgrade needs the clone's history:
+            # tests/run/soak.
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in (
-                    *("modes", "installation", "agent", "policy"),
+                    *("modes", "installation", "agent", "docker", "policy"),
                     *("policy_lockout", "topology", "switches", "upgrade"),
                 )
             ),
@@ -227,6 +228,13 @@ SUITES: tuple[Suite, ...] = (
         "scenarios-agent",
         "containers of podman on four hosts; agents restarted, upgraded and killed; reboots",
         limit=1500,
+    ),
+    scenario(
+        "docker",
+        "lab-docker",
+        "scenarios-docker",
+        "containers of Docker on Debian 12 and 13; dockerd, agents and driver restarted and killed; reboots",
+        limit=900,
     ),
     scenario(
         "policy",

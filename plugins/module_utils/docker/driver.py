@@ -84,6 +84,15 @@ class DockerDriver:
             "/IpamDriver.ReleaseAddress": self._release_address,
         }
 
+        self._bodiless = (
+            self._activate,
+            self._network_capabilities,
+            self._ipam_capabilities,
+            self._address_spaces,
+            self._needs_no_gateway,
+            self._nothing,
+        )
+
     def answer(self, path: str, data: bytes) -> tuple[int, Answer]:
         """Return the HTTP status and the answer to a request with this path and body. Raise nothing.
 
@@ -94,6 +103,8 @@ class DockerDriver:
         if method is None:
             return 404, {key: f"the driver calico has no method {messages.shown(path)}."}
         try:
+            if not data.strip() and method not in self._bodiless:
+                raise RefusedRequest(messages.WITHOUT_BODY)
             return 200, method(messages.decode(data))
         except RefusedRequest as error:
             return 200, {key: str(error)}
@@ -240,7 +251,7 @@ class DockerDriver:
 
 
 def _workload_id(endpoint: str) -> str:
-    return f"docker.{endpoint}"
+    return f"docker/{endpoint}"
 
 
 def _with_prefix(address: str) -> str:

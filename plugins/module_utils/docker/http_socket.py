@@ -95,25 +95,42 @@ class PluginServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.idle_seconds = idle_seconds
         self._owner = owner
         self._free = threading.BoundedSemaphore(connections)
+        self.closing = False
+        self._idle: set[socket.socket] = set()
         self._busy = 0
         self._changed = threading.Condition()
 
-    @contextlib.contextmanager
-    def busy(self) -> t.Iterator[None]:
-        """Count a request as under way, for `finish`."""
+    def wait_begins(self, connection: socket.socket) -> None:
+        """Count a connection as idle. At the end of the server, only what was sent already can be read from it."""
         with self._changed:
-            self._busy += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._busy -= 1
-                self._changed.notify_all()
+            self._idle.add(connection)
+            if self.closing:
+                _take_no_more(connection)
+
+    def wait_ends(self, connection: socket.socket, request: bool) -> None:
+        """Count a connection as idle no more, and with `request` a request as under way, until `request_ends`."""
+        with self._changed:
+            self._idle.discard(connection)
+            self._busy += request
+            self._changed.notify_all()
+
+    def request_ends(self) -> None:
+        """Count one request less as under way."""
+        with self._changed:
+            self._busy -= 1
+            self._changed.notify_all()
 
     def finish(self, seconds: float) -> bool:
-        """Wait at most `seconds` until no request is under way; return whether none is."""
+        """Take no more requests, and wait at most `seconds` until none is under way; return whether none is.
+
+        Idle connections are closed, so that dockerd opens new ones. It repeats a request whose connection breaks
+        without its body, so what it has sent already is answered.
+        """
         with self._changed:
-            return self._changed.wait_for(lambda: not self._busy, seconds)
+            self.closing = True
+            for connection in self._idle:
+                _take_no_more(connection)
+            return self._changed.wait_for(lambda: not self._busy and not self._idle, seconds)
 
     def verify_request(self, request: t.Any, client_address: t.Any) -> bool:
         """Return whether the process at the other end is the owner's; a refusal is logged."""
@@ -158,16 +175,23 @@ class _Connection(http.server.BaseHTTPRequestHandler):
 
     def handle_one_request(self) -> None:
         """Wait for a request, then answer it; close the connection if it does not come, or not in time."""
+        self.close_connection = True
+        self.server.wait_begins(self.connection)
+        waiting = b""
         self._reader.end = time.monotonic() + self.server.idle_seconds
         try:
             waiting = self._buffered.peek(1)
         except (OSError, ValueError):
-            waiting = b""
-        if not waiting:
-            self.close_connection = True
             return
-        self._reader.end = time.monotonic() + self.server.request_seconds
-        super().handle_one_request()
+        finally:
+            self.server.wait_ends(self.connection, bool(waiting))
+        if not waiting:
+            return
+        try:
+            self._reader.end = time.monotonic() + self.server.request_seconds
+            super().handle_one_request()
+        finally:
+            self.server.request_ends()
 
     def do_POST(self) -> None:
         try:
@@ -176,9 +200,8 @@ class _Connection(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             self._send(refused.status, {"Err": refused.text})
             return
-        with self.server.busy():
-            status, answer = self.server.answer(self.path, body)
-            self._send(status, answer)
+        status, answer = self.server.answer(self.path, body)
+        self._send(status, answer)
         self.server.served()
 
     def _body(self) -> bytes:
@@ -225,6 +248,8 @@ class _Connection(http.server.BaseHTTPRequestHandler):
         self.send_response_only(status)
         self.send_header("Content-Type", "application/vnd.docker.plugins.v1.2+json")
         self.send_header("Content-Length", str(len(data)))
+        if self.server.closing:
+            self.close_connection = True
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
@@ -239,6 +264,11 @@ class _Connection(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *arguments: t.Any) -> None:
         _log.debug("%s", terminal_text.line(format % arguments))
+
+
+def _take_no_more(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RD)
 
 
 def _within_limit(length: int) -> int:

@@ -46,6 +46,13 @@ class RefusedRequest(Exception):
     """A request that is refused. The text says what is wrong and what to do."""
 
 
+#: The refusal of a request without a body to a method that needs one.
+WITHOUT_BODY = (
+    "The request came without its body, as dockerd repeats one when the driver ended in the middle of it. Nothing was"
+    " done for it; try again."
+)
+
+
 def decode(data: bytes) -> Body:
     """Return the JSON object in the body of a request; {} for an empty body.
 

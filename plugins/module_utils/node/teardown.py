@@ -36,7 +36,14 @@ from .machine import Machine
 from .store import lock
 from .store.store import Store, Stored, StoreError
 
-_UNITS = (units.AGENT_UNIT, units.BIRD_UNIT, "calico-node-state.service", "calico-firewall.service")
+_UNITS = (
+    "calico-docker.socket",
+    "calico-docker.service",
+    units.AGENT_UNIT,
+    units.BIRD_UNIT,
+    "calico-node-state.service",
+    "calico-firewall.service",
+)
 
 
 @dataclasses.dataclass(frozen=True)

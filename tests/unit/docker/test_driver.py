@@ -238,7 +238,7 @@ def test_a_container_comes_and_goes(driver: DockerDriver, agent: FakeAgent) -> N
     assert agent.asked[-1] == (
         "workload.add",
         {
-            "id": f"docker.{ENDPOINT}",
+            "id": f"docker/{ENDPOINT}",
             "name": "web.2d542d542d54",
             "handed_over": True,
             "families": [4],
@@ -252,7 +252,7 @@ def test_a_container_comes_and_goes(driver: DockerDriver, agent: FakeAgent) -> N
         "Gateway": "169.254.1.1",
         "StaticRoutes": [{"Destination": "169.254.1.1/32", "RouteType": 1, "NextHop": ""}],
     }
-    assert agent.asked[-1] == ("workload.join", {"id": f"docker.{ENDPOINT}", "netns": SANDBOX})
+    assert agent.asked[-1] == ("workload.join", {"id": f"docker/{ENDPOINT}", "netns": SANDBOX})
     two = {"NetworkID": NETWORK, "EndpointID": ENDPOINT}
     assert ask(driver, "NetworkDriver.EndpointOperInfo", two) == {"Value": {}}
     for _ in range(2):
@@ -291,7 +291,7 @@ def test_a_second_network_has_no_gateway_of_its_own(driver: DockerDriver) -> Non
 
 def test_a_join_of_what_is_not_there(driver: DockerDriver) -> None:
     assert ask(driver, "NetworkDriver.Join", {"EndpointID": ENDPOINT, "SandboxKey": SANDBOX}) == {
-        "Err": f"there is no workload docker.{ENDPOINT} on this node. See `calicoctl workload list`."
+        "Err": f"there is no workload docker/{ENDPOINT} on this node. See `calicoctl workload list`."
     }
 
 
@@ -368,6 +368,20 @@ def test_bodies_that_are_no_objects(driver: DockerDriver, data: bytes) -> None:
     words = "The body of the request is no JSON object. Only dockerd speaks to this socket."
     assert driver.answer("/NetworkDriver.Join", data) == (200, {"Err": words})
     assert driver.answer("/IpamDriver.RequestPool", data) == (200, {"Error": words})
+
+
+@pytest.mark.parametrize("data", [b"", b"\r\n"])
+def test_a_request_that_lost_its_body(driver: DockerDriver, agent: FakeAgent, data: bytes) -> None:
+    """A request is repeated by dockerd, without its body, when the connection breaks before it has an answer."""
+    words = (
+        "The request came without its body, as dockerd repeats one when the driver ended in the middle of it. Nothing"
+        " was done for it; try again."
+    )
+    for method in ("CreateNetwork", "CreateEndpoint", "Join", "DeleteEndpoint", "EndpointOperInfo"):
+        assert driver.answer(f"/NetworkDriver.{method}", data) == (200, {"Err": words})
+    for method in ("RequestPool", "RequestAddress", "ReleaseAddress"):
+        assert driver.answer(f"/IpamDriver.{method}", data) == (200, {"Error": words})
+    assert agent.asked == []
 
 
 def test_methods_that_are_not_there(driver: DockerDriver) -> None:

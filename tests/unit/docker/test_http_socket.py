@@ -87,7 +87,7 @@ def test_a_connection_is_kept(server: Server) -> None:
     assert client.ask(POST + b"Content-Length: 2\r\n\r\n{}") == (200, {"path": "/a", "size": 2})
     assert client.ask(POST + b"\r\n") == (200, {"path": "/a", "size": 0})
     assert server.asked == [("/a", b"{}"), ("/a", b"")]
-    assert server.server.finish(5) and server.served >= 1
+    assert server.server.finish(5) and server.served == 2
 
 
 def test_chunks_are_one_body(server: Server) -> None:
@@ -239,12 +239,25 @@ def test_a_request_under_way_is_waited_for(tmp_path: pathlib.Path) -> None:
     client = server.connect()
     client.send(POST + b"\r\n")
     deadline = time.monotonic() + 10
-    while server.server.finish(0):
+    while not server.server._busy:
         assert time.monotonic() < deadline
     assert not server.server.finish(0.05)
     release.set()
     assert server.server.finish(10) and client.answer() == (200, {})
     server.close()
+
+
+def test_idle_connections_are_closed_at_the_end(server: Server) -> None:
+    """What was sent before the end is answered; nothing is taken afterwards."""
+    idle, sent = server.connect(), server.connect()
+    for client in (idle, sent):
+        assert client.ask(POST + b"\r\n")[0] == 200
+    sent.send(POST + b"\r\n")
+    assert server.server.finish(10)
+    assert idle.answer() == (0, None)
+    assert sent.answer()[0] == 200 and sent.answer() == (0, None)
+    late = server.connect()
+    assert late.answer() == (0, None)
 
 
 def test_the_limits() -> None:
