@@ -122,6 +122,7 @@ def status(node: str) -> Data:
         "node": node,
         "plan": "7f3a91",
         "complete": True,
+        "phase": "converge",
         "bgp": {
             "enabled": True,
             "running": True,

@@ -22,6 +22,7 @@ _OURS = (
     "plugins/__init__.py",
     "plugins/module_utils",
     "tests/conftest.py",
+    "tests/long_form.py",
     "tests/fakes",
     "tests/unit/dataplane",
     "tests/integration/conftest.py",

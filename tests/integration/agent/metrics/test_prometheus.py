@@ -126,10 +126,10 @@ def watched(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t
 
 
 def be_busy(daemon: Daemon) -> None:
-    """Cause events that the metrics count: adds, a deletion, a resync, a logged and denied packet, a CNI request.
+    """Cause events that the metrics count: adds, a deletion, a resync, a logged and denied packet, a plugin's requests.
 
-    Raise AssertionError if the packet arrives, the agent does not know of it within 30 seconds, or the CNI request
-    fails. Raise AgentError if the agent refuses a call.
+    Raise AssertionError if the packet arrives, the agent does not know of it within 30 seconds, or a request of the
+    plugins for CNI and netavark fails. Raise AgentError if the agent refuses a call.
     """
     daemon.add("web")
     daemon.add("gone")
@@ -139,11 +139,15 @@ def be_busy(daemon: Daemon) -> None:
     daemon.until(lambda: daemon.call("policy.drops")["group"], "the agent hears what policy drops")
     assert not open_for(daemon, "client", "web", CLOSED)
     daemon.until(lambda: len(daemon.call("policy.drops")["drops"]) == 2, "what was logged and dropped is known")
-    with socket.socket(socket.AF_UNIX) as plugin:
-        plugin.connect(daemon.socket)
-        plugin.sendall(b'CNI 1\nCNI_COMMAND=VERSION\n\n{"cniVersion":"1.0.0"}')
-        plugin.shutdown(socket.SHUT_WR)
-        assert everything(plugin).startswith(b"0\n")
+    for request in (
+        b'CNI 1\nCNI_COMMAND=VERSION\n\n{"cniVersion":"1.0.0"}',
+        b"NETAVARK 1\nNETAVARK_COMMAND=info\nNETAVARK_NETNS=\n\n",
+    ):
+        with socket.socket(socket.AF_UNIX) as plugin:
+            plugin.connect(daemon.socket)
+            plugin.sendall(request)
+            plugin.shutdown(socket.SHUT_WR)
+            assert everything(plugin).startswith(b"0\n")
 
 
 def scrapes(watched: Watched) -> int:

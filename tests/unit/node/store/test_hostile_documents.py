@@ -232,7 +232,13 @@ LOADERS = {
 }
 
 
-@pytest.mark.parametrize("name", LOADERS)
+#: A generation holds a state, which is tried by itself: `make test` leaves these two to `make soak`.
+WITH_A_STATE = ("generation", "generations")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.soak) if name in WITH_A_STATE else name for name in LOADERS]
+)
 def test_a_value_of_the_wrong_type_is_refused_or_harmless(name: str, tmp_path: pathlib.Path) -> None:
     loader = LOADERS[name]
     file = tmp_path / loader.name
