@@ -148,13 +148,7 @@ def install(packed: PackedEngine, digest: str, root: str = ROOT) -> bool:
     previous = installed_digest(root)
     if previous == digest and not damage(root):
         return False
-    above = engine_start.above(root)
-    if above:
-        raise BundleError(
-            f"the engine cannot be put into {root}: {'; '.join(one.text for one in above)}. Users who may write there "
-            "can replace what root runs. Have root own these folders, take the right to write from group and others "
-            "(chmod go-w), then run again. What was there before stands unchanged."
-        )
+    _check_above(root)
     engine = _unpacked(packed, digest)
     try:
         _secure(root)
@@ -179,14 +173,14 @@ def use(digest: str, root: str = ROOT) -> bool:
     """Make an engine that is in `root` already, as the one before, the engine in use; `install` puts a new one there.
 
     Return True, or False if it is in use already. Of other engines, only the one that was in use before stays. Raise
-    BundleError if there is none of this digest, or if it is not as it was installed, and atomic_file.FileError if the
-    disk refuses.
+    BundleError if there is none of this digest, if it is not as it was installed, or if others than root may write a
+    folder above `root`. Raise atomic_file.FileError if the disk refuses.
     """
     previous = installed_digest(root)
     if previous == digest:
         return False
-    folder = os.path.join(root, digest)
-    start = _read(os.path.join(folder, _START_SOURCE))
+    _check_above(root)
+    start = _read(os.path.join(root, digest, _START_SOURCE))
     checked = (os.path.realpath(root), digest) in engine_start.checked
     wrong = [] if checked else [one.text for one in engine_start.problems(root, digest)]
     if start is None or wrong:
@@ -206,6 +200,17 @@ def use(digest: str, root: str = ROOT) -> bool:
         ) from error
     _sweep(root, {digest, previous})
     return True
+
+
+def _check_above(root: str) -> None:
+    """Raise BundleError if others than root may write a folder above `root`."""
+    above = engine_start.above(root)
+    if above:
+        raise BundleError(
+            f"the engine cannot be put into {root}: {'; '.join(one.text for one in above)}. Users who may write there "
+            "can replace what root runs. Have root own these folders, take the right to write from group and others "
+            "(chmod go-w), then run again. What was there before stands unchanged."
+        )
 
 
 def _content(source: str) -> dict[str, bytes]:

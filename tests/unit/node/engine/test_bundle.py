@@ -207,6 +207,18 @@ def test_one_before_that_was_changed_is_not_used_again(source, tmp_path):
     assert bundle.installed_digest(str(root)) == second
 
 
+def test_one_before_is_not_used_again_below_a_folder_that_others_may_replace(source, tmp_path):
+    root = tmp_path / "open" / "lib"
+    first, second = two_engines(source, root)
+    root.parent.chmod(0o777)
+    with pytest.raises(bundle.BundleError) as caught:
+        bundle.use(first, str(root))
+    assert f"the engine cannot be put into {root}: {root.parent} may be written by others (mode 0777)." in str(
+        caught.value
+    )
+    assert bundle.installed_digest(str(root)) == second
+
+
 def test_one_before_is_not_used_again_if_the_disk_refuses(source, tmp_path, monkeypatch):
     root = tmp_path / "root"
     first, second = two_engines(source, root)
