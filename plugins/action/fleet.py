@@ -18,6 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answe
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import controller_variables
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import lint_lines, shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import (
@@ -39,6 +40,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.top
 #: The role's options that together switch the CNI plugin on.
 _CNI_OPTIONS = ("calico_node_agent", "calico_node_cni")
 _PODMAN_OPTIONS = ("calico_node_runtimes", "calico_node_podman_networks")
+
+HostOptions = dict[str, dict[str, t.Any]]
 
 
 class ActionModule(GuardedAction):
@@ -176,8 +179,9 @@ class ActionModule(GuardedAction):
         Lacking packages count only if the run installs packages. The result is also True if the run is a change in
         phases, if `answers` refuses a host, or if a host has no target or gave an answer that cannot be judged.
         """
-        with_cni = _with_cni(task_vars, answers.states, args["cni"])
-        if compiled.change or answers.refused or _differ_in_podman(task_vars, answers.states):
+        own = _own_options(task_vars, answers.states)
+        with_cni = _with_cni(task_vars, own, args["cni"])
+        if compiled.change or answers.refused or _differ_in_podman(own):
             return True
         podman = host_check.podman_wish(args["podman"], args["podman_networks"])
         try:
@@ -410,27 +414,38 @@ def _is_plan_of_all(observed: t.Mapping[str, t.Optional[NodeState]], plan: str) 
     return all(state is not None and state.plan == plan for state in observed.values())
 
 
-def _with_cni(task_vars: t.Mapping[str, t.Any], hosts: t.Collection[str], default: bool) -> set[str]:
-    """Return the hosts that may have the CNI plugin.
+def _own_options(task_vars: t.Mapping[str, t.Any], hosts: t.Collection[str]) -> HostOptions:
+    """Return {host: {option: value}} of the hosts' own values of _CNI_OPTIONS and _PODMAN_OPTIONS, as they are written.
+
+    An option that only the play or the role sets is left out.
+    """
+    raw = controller_variables.raw(task_vars["hostvars"])
+    found = {}
+    for host in hosts:
+        variables = raw(host)
+        found[host] = {name: variables[name] for name in (*_CNI_OPTIONS, *_PODMAN_OPTIONS) if name in variables}
+    return found
+
+
+def _with_cni(task_vars: t.Mapping[str, t.Any], own: HostOptions, default: bool) -> set[str]:
+    """Return the hosts that may have the CNI plugin; `own` are those of `_own_options`.
 
     If no host has a value of its own for one of the role's two options (_CNI_OPTIONS), all count or none: by `default`,
     which is what the role's options say for the first host. Otherwise all hosts count that do not have False for one of
     them: one too many costs a question to each host, and one too few leaves a package out. Only hosts of group
     calico_nodes are in the result.
     """
-    raw = getattr(task_vars["hostvars"], "raw_get", task_vars["hostvars"].__getitem__)
-    own = {host: [raw(host)[name] for name in _CNI_OPTIONS if name in raw(host)] for host in hosts}
-    differ = any(own.values())
+    cni = {host: [options[name] for name in _CNI_OPTIONS if name in options] for host, options in own.items()}
+    differ = any(cni.values())
     workload_nodes = set(task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()))
-    wanting = {host for host, given in own.items() if not any(value is False for value in given)}
+    wanting = {host for host, given in cni.items() if not any(value is False for value in given)}
     return (wanting if differ or default else set()) & workload_nodes
 
 
-def _differ_in_podman(task_vars: t.Mapping[str, t.Any], hosts: t.Collection[str]) -> bool:
+def _differ_in_podman(own: HostOptions) -> bool:
     """Return whether hosts have values of their own for one of the role's options (_PODMAN_OPTIONS) that differ."""
-    raw = getattr(task_vars["hostvars"], "raw_get", task_vars["hostvars"].__getitem__)
-    own = [[raw(host).get(name) for name in _PODMAN_OPTIONS] for host in hosts]
-    return any(values != own[0] for values in own)
+    podman = [[options.get(name) for name in _PODMAN_OPTIONS] for options in own.values()]
+    return any(values != podman[0] for values in podman)
 
 
 def _generation(answer: t.Any) -> t.Any:

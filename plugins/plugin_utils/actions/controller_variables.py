@@ -128,6 +128,15 @@ def of_hosts(task_vars: t.Mapping[str, t.Any], task: t.Any) -> t.Any:
     return hostvars
 
 
+def raw(hostvars: t.Any) -> t.Callable[[str], t.Mapping[str, t.Any]]:
+    """Return the function that returns a host's variables with templates as they are written.
+
+    `hostvars` are Ansible's, PlayVariables, or a mapping of a test, which has no templates. Each call of the function
+    puts the variables together anew: call it once for each host.
+    """
+    return t.cast("t.Callable[[str], t.Mapping[str, t.Any]]", getattr(hostvars, "raw_get", hostvars.__getitem__))
+
+
 def facts_of_fleet(own: t.Mapping[str, t.Any]) -> list[str]:
     """Return the sorted names of facts that have the name of a variable of the fleet, but not its value.
 

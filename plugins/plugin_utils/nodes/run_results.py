@@ -10,6 +10,7 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results, shapes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers import limits
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import controller_variables
 
 
 def of_hosts(
@@ -29,7 +30,7 @@ def of_hosts(
     evaluated. Raise AnsibleTemplateError if that fails.
     """
     hostvars = task_vars["hostvars"]
-    raw = getattr(hostvars, "raw_get", hostvars.__getitem__)
+    raw = controller_variables.raw(hostvars)
     found = {}
     for host in hosts:
         result = raw(host).get(name)

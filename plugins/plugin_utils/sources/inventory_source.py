@@ -95,7 +95,7 @@ class _Values:
         self._refused = refused
         self._refused_keys: set[tuple[str, int]] = set()
         self._hostvars = hostvars
-        self._raw = getattr(hostvars, "raw_get", hostvars.__getitem__)
+        self._raw = controller_variables.raw(hostvars)
         self._known: dict[tuple[str, int], t.Optional[_Value]] = {}
         self._held: list[t.Any] = []  # keeps the objects alive, so that no other object gets their id
 
@@ -116,9 +116,8 @@ class _Values:
         found = {str(key): self._value_or_refused(host, str(key), raw[key], source) for key in names_of_fleet}
         for key in names_of_fleet:
             value = found[str(key)]
-            if value is not None and (
-                raw[key] is None or isinstance(raw[key], bool)
-            ):  # these have no place: their key has
+            # None, True and False have no place of their own: that of their key is taken.
+            if value is not None and (raw[key] is None or isinstance(raw[key], bool)):
                 value.origins.setdefault(str(key), value_origin(key, source))
         return {name: value for name, value in found.items() if value is not None}
 

@@ -19,6 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.limits import GENERATIONS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, did_you_mean
 
+from ...actions import controller_variables
 from .. import inventory_source
 from .value_origin import value_origin
 
@@ -118,15 +119,15 @@ def of_hosts(task_vars: t.Mapping[str, t.Any]) -> list[FleetError]:
     evaluated is an error, too.
     """
     hostvars = task_vars["hostvars"]
-    raw_get = getattr(hostvars, "raw_get", hostvars.__getitem__)
+    variables_of = controller_variables.raw(hostvars)
     found: dict[tuple[str, str, str], tuple[FleetError, list[str]]] = {}
     checked: dict[tuple[str, int], t.Any] = {}  # values of groups, which are one object for all their hosts
     for host in map(str, task_vars.get("ansible_play_hosts_all") or ()):
-        raw = raw_get(host)
+        raw = variables_of(host)
         for name in options():
             if name not in raw or checked.get((name, id(raw[name]))) is raw[name] is not None:
                 continue
-            wrong = of_value(name, host, lambda: hostvars[host], _place(raw, name))  # noqa: B023 - called at once
+            wrong = of_value(name, host, hostvars[host], _place(raw, name))
             if wrong is not None:
                 found.setdefault((name, str(wrong.value), wrong.rule), (wrong, []))[1].append(host)
             elif inventory_source.is_constant(raw[name]):
@@ -139,15 +140,14 @@ def of_hosts(task_vars: t.Mapping[str, t.Any]) -> list[FleetError]:
     ]
 
 
-def of_value(
-    name: str, host: str, variables_of: t.Callable[[], t.Mapping[str, t.Any]], origin: str
-) -> t.Optional[FleetError]:
+def of_value(name: str, host: str, evaluated: t.Mapping[str, t.Any], origin: str) -> t.Optional[FleetError]:
     """Return, not raise, the error of a role's variable that may be a template; None if the role can use its value.
 
-    `variables_of` returns the evaluated variables of `host`; `origin` is the file and line, or "".
+    `evaluated` are the variables of `host`, which evaluate a template when it is read; `origin` is the file and line,
+    or "".
     """
     try:
-        value = inventory_source.evaluated(variables_of(), host, name)
+        value = inventory_source.evaluated(evaluated, host, name)
         return error(name, host, inventory_source.plain_variable(value, host, name), origin)
     except FleetError as found:
         found.origin = found.origin or origin
@@ -155,16 +155,16 @@ def of_value(
 
 
 def number_of(name: str, hosts: t.Iterable[str], task_vars: t.Mapping[str, t.Any]) -> str:
-    """Return the value of a number of a role on `hosts` as text, "30 to 60, by node" if they have several.
+    """Return as text what `hosts` have for a role's variable with a number: "30", or "30 to 60, by node".
 
     A host without a value, or with one that is refused, counts with the default.
     """
     hostvars = task_vars["hostvars"]
-    raw_get = getattr(hostvars, "raw_get", hostvars.__getitem__)
+    variables_of = controller_variables.raw(hostvars)
     found = set()
     for host in hosts:
         value = options()[name]["default"]
-        if name in raw_get(host) and of_value(name, host, lambda: hostvars[host], "") is None:  # noqa: B023 - called at once
+        if name in variables_of(host) and of_value(name, host, hostvars[host], "") is None:
             value = int(hostvars[host][name])
         found.add(value)
     return f"{min(found)} to {max(found)}, by node" if len(found) > 1 else "".join(map(str, found))
@@ -177,7 +177,7 @@ def of_play(task_vars: t.Mapping[str, t.Any], evaluate: t.Callable[[t.Any], t.An
     """
     host = str(task_vars.get("inventory_hostname", ""))
     hostvars = task_vars["hostvars"]
-    own = getattr(hostvars, "raw_get", hostvars.__getitem__)(host) if host in hostvars else {}
+    own = controller_variables.raw(hostvars)(host) if host in hostvars else {}
     found = []
     for name in options():
         if name in task_vars and task_vars[name] is not own.get(name):
