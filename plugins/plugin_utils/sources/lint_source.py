@@ -79,18 +79,13 @@ def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
     rules in WRITTEN are applied in any case, unless the variables of the hosts cannot be read. A FleetError becomes a
     finding; none is raised. Warnings on the screen are those of `inventory_source.hosts`.
     """
-    refused: list[FleetError] = []
     try:
-        hosts = inventory_source.hosts(task_vars, refused)
+        hosts, refused = _hosts(task_vars)
     except FleetError as error:
         return Looked((_shortened(refusals.finding(error)),))
     with uncollected():
-        documents, unread = policy_files.readable(_variable(hosts, policy_files.VARIABLE, []), task_vars)
-        for error in unread:
-            error.origin = error.origin or origin(error.variable, hosts)
         written = written_source.read(task_vars, hosts)
-        read = refusals.read(hosts, documents, (*refused, *unread))
-        return _judged(task_vars, hosts, read, written)
+        return _judged(task_vars, hosts, _read(task_vars, hosts, refused), written)
 
 
 def refused(task_vars: t.Mapping[str, t.Any]) -> list[LintFinding]:
@@ -98,17 +93,29 @@ def refused(task_vars: t.Mapping[str, t.Any]) -> list[LintFinding]:
 
     The lockfile is not read. None is raised. Warnings on the screen are those of `inventory_source.hosts`.
     """
-    errors: list[FleetError] = []
     try:
-        hosts = inventory_source.hosts(task_vars, errors)
+        hosts, found = _hosts(task_vars)
     except FleetError as error:
         return [_shortened(refusals.finding(error))]
     with uncollected():
-        documents, unread = policy_files.readable(_variable(hosts, policy_files.VARIABLE, []), task_vars)
-        for error in unread:
-            error.origin = error.origin or origin(error.variable, hosts)
-        found = refusals.read(hosts, documents, (*errors, *unread))
-    return [_shortened(refusals.finding(error)) for error in found.errors]
+        read = _read(task_vars, hosts, found)
+    return [_shortened(refusals.finding(error)) for error in read.errors]
+
+
+def _hosts(task_vars: t.Mapping[str, t.Any]) -> tuple[t.Sequence[Host], list[FleetError]]:
+    """Return the hosts, and the errors in their variables. Raise FleetError if these cannot be read at all."""
+    errors: list[FleetError] = []
+    return inventory_source.hosts(task_vars, errors), errors
+
+
+def _read(
+    task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], refused: t.Sequence[FleetError]
+) -> refusals.RefusalSearch:
+    """Return what can be read of the inventory and its policy files. `refused` are the errors in hosts' variables."""
+    documents, unread = policy_files.readable(_variable(hosts, policy_files.VARIABLE, []), task_vars)
+    for error in unread:
+        error.origin = error.origin or origin(error.variable, hosts)
+    return refusals.read(hosts, documents, (*refused, *unread))
 
 
 def _variable(hosts: t.Sequence[Host], name: str, refused: list[FleetError]) -> t.Any:

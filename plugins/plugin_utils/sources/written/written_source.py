@@ -16,9 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.
     ENDINGS,
     ClearSecret,
     LikeFolder,
-    OddNumber,
     RepeatedKey,
-    UnknownGroupKey,
     UnknownVariable,
     VariableFile,
     WrittenInventory,
@@ -27,7 +25,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 
 from ...actions import controller_variables
 from .. import given_inventory
-from . import role_variables, yaml_keys
+from . import role_variables, yaml_file
 from .value_origin import value_origin
 
 _VARIABLE_FOLDERS = ("group_vars", "host_vars")
@@ -51,7 +49,7 @@ def read(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host]) -> WrittenIn
     variable_files = tuple(_variable_files(folders))
     # What a program prints is not written in it.
     files = [path for source in sources for path in given_inventory.files(source) if not os.access(path, os.X_OK)]
-    read = {path: yaml_keys.of_file(path) for path in (*files, *_below(file.path for file in variable_files))}
+    read = {path: yaml_file.of_file(path) for path in (*files, *_below(file.path for file in variable_files))}
     values = _Values(task_vars, hosts)
     return WrittenInventory(
         hosts,
@@ -68,16 +66,8 @@ def read(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host]) -> WrittenIn
         tuple(values.unknown),
         tuple(values.errors),
         tuple(_like_folders(folders)),
-        tuple(
-            OddNumber(number.variable, number.text, number.value, number.why, f"{path}:{number.line}")
-            for path, found in read.items()
-            for number in found.numbers
-        ),
-        tuple(
-            UnknownGroupKey(key.group, key.text, f"{path}:{key.line}")
-            for path in files
-            for key in read[path].group_keys
-        ),
+        tuple(number for found in read.values() for number in found.numbers),
+        tuple(key for path in files for key in read[path].group_keys),
     )
 
 
@@ -135,7 +125,7 @@ def _below(paths: t.Iterable[str]) -> t.Iterator[str]:
 
 
 def _places(
-    files: t.Sequence[str], read: t.Mapping[str, yaml_keys.YamlFile], names: t.Collection[str]
+    files: t.Sequence[str], read: t.Mapping[str, yaml_file.YamlFile], names: t.Collection[str]
 ) -> dict[str, str]:
     """Return the first "file:line" of each of `names` in the inventory's files, which are YAML or INI."""
     found: dict[str, str] = {}
@@ -175,9 +165,9 @@ class _Values:
         self.errors: list[FleetError] = []
         self._hostvars = task_vars["hostvars"]
         self._seen: set[tuple[str, str]] = set()
-        raw_get = getattr(self._hostvars, "raw_get", self._hostvars.__getitem__)
+        variables_of = controller_variables.raw(self._hostvars)
         for host in hosts:
-            raw = raw_get(host.name)
+            raw = variables_of(host.name)
             for key in raw:
                 name = str(key)
                 if name in _SECRETS:
@@ -193,7 +183,7 @@ class _Values:
             if name not in variables.RENAMED:
                 self.unknown.append(UnknownVariable(name, role_variables.meant(name), origin))
             return
-        error = role_variables.of_value(name, host, lambda: self._hostvars[host], origin)
+        error = role_variables.of_value(name, host, self._hostvars[host], origin)
         if error is not None:
             self.errors.append(error)
 
@@ -216,5 +206,5 @@ class _Values:
         if not file or ("", origin) in self._seen:
             return
         self._seen.add(("", origin))
-        if not yaml_keys.is_encrypted(file):
+        if not yaml_file.is_encrypted(file):
             self.secrets.append(ClearSecret(variable, origin))

@@ -20,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.written import (
     role_variables,
     written_source,
-    yaml_keys,
+    yaml_file,
 )
 
 VAULT = "$ANSIBLE_VAULT;1.1;AES256\n3964\n"
@@ -96,15 +96,15 @@ def test_a_folder_of_sources_and_an_ini_file_have_places(tmp_path: pathlib.Path)
 def test_keys_that_are_there_twice(text: str, found: list[str], tmp_path: pathlib.Path) -> None:
     file = tmp_path / "all.yml"
     file.write_text(text)
-    repeated = [key for key in yaml_keys.of_file(str(file)).keys if key.first_line is not None]
+    repeated = [key for key in yaml_file.of_file(str(file)).keys if key.first_line is not None]
     assert [f"{key.text} {key.first_line} {key.line}" for key in repeated] == found
 
 
 def test_a_file_that_cannot_be_read_has_no_keys(tmp_path: pathlib.Path) -> None:
     (tmp_path / "latin.yml").write_bytes(b"a: \xff\na: 1\n")
-    assert yaml_keys.of_file(str(tmp_path / "latin.yml")).keys == []
-    assert yaml_keys.of_file(str(tmp_path / "gone.yml")).keys == []
-    assert not yaml_keys.is_encrypted(str(tmp_path / "gone.yml"))
+    assert yaml_file.of_file(str(tmp_path / "latin.yml")).keys == []
+    assert yaml_file.of_file(str(tmp_path / "gone.yml")).keys == []
+    assert not yaml_file.is_encrypted(str(tmp_path / "gone.yml"))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.
     LABEL,
     OCTAL,
     SIXTIES,
+    OddNumber,
+    UnknownGroupKey,
 )
 
 _LOADER: t.Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -43,34 +45,21 @@ def is_encrypted(path: str) -> bool:
         return False
 
 
-class MisreadNumber(t.NamedTuple):
-    """A number in a variable calico_*, `text` as the file has it, and the number `value` that YAML makes of it.
+class YamlFile(t.NamedTuple):
+    """What the rules about files look at: all keys, numbers that YAML misreads, and unknown keys of groups.
 
-    `variable` is its path, such as calico_ip_pools[0].blockSize.
-    `why` is SIXTIES, OCTAL or LABEL.
+    A number is misread if YAML makes another one of it than is written, such as 1230 of 20:30. Its variable is the path
+    from a variable calico_*, such as calico_ip_pools[0].blockSize.
     """
 
-    variable: str
-    text: str
-    value: t.Union[int, float]
-    why: str
-    line: int
-
-
-class GroupKey(t.NamedTuple):
-    """A key of a group in an inventory file that is none of GROUP_KEYS."""
-
-    group: str
-    text: str
-    line: int
-
-
-class YamlFile(t.NamedTuple):
-    """What the rules about files look at: all keys, and the numbers that YAML reads otherwise than they are written."""
-
+    path: str
     keys: list[Key]
-    numbers: list[MisreadNumber]
-    group_keys: list[GroupKey]
+    numbers: list[OddNumber]
+    group_keys: list[UnknownGroupKey]
+
+    def place(self, node: t.Any) -> str:
+        """Return the "file:line" of a node of the file."""
+        return f"{self.path}:{node.start_mark.line + 1}"
 
 
 def of_file(path: str) -> YamlFile:
@@ -78,17 +67,16 @@ def of_file(path: str) -> YamlFile:
 
     Ansible itself says of a file that it cannot read what is wrong there.
     """
-    nothing = YamlFile([], [], [])
+    found = YamlFile(path, [], [], [])
     if is_encrypted(path):
-        return nothing
-    found = YamlFile([], [], [])
+        return found
     try:
         with open(path, encoding="utf-8") as stream:
             for document in yaml.compose_all(stream, _LOADER):
                 _add(document, found, set(), "", False)
-                _add_group_keys(document, found.group_keys)
+                _add_group_keys(document, found)
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
-        return nothing
+        return YamlFile(path, [], [], [])
     return found
 
 
@@ -101,8 +89,8 @@ def _add(node: t.Any, found: YamlFile, seen: set[int], variable: str, labels: bo
         for index, item in enumerate(node.value):
             _add(item, found, seen, variable and f"{variable}[{index}]", labels)
     elif isinstance(node, yaml.ScalarNode):
-        number = _number(node, variable, labels) if variable else None
-        found.numbers.extend([number] if number is not None else [])
+        if variable:
+            _add_number(node, found, variable, labels)
     elif isinstance(node, yaml.MappingNode):
         lines: dict[tuple[str, str], int] = {}  # (tag, text) of a key: the number 1 is another key than the text 1
         for key, value in node.value:
@@ -116,10 +104,10 @@ def _add(node: t.Any, found: YamlFile, seen: set[int], variable: str, labels: bo
             _add(value, found, seen, inner, of_labels)
 
 
-def _number(node: t.Any, variable: str, labels: bool) -> t.Optional[MisreadNumber]:
-    """Return the number that YAML reads otherwise than it is written, None if `node` is another value."""
+def _add_number(node: t.Any, found: YamlFile, variable: str, labels: bool) -> None:
+    """Add the number that a scalar of `variable` is, if YAML makes another one of it than is written."""
     if node.tag not in (_INT, _FLOAT):
-        return None
+        return
     text = node.value
     value = yaml.safe_load(text)
     if ":" in text:
@@ -129,12 +117,12 @@ def _number(node: t.Any, variable: str, labels: bool) -> t.Optional[MisreadNumbe
     elif labels and str(value) != text:
         why = LABEL
     else:
-        return None
-    return MisreadNumber(variable, text, value, why, node.start_mark.line + 1)
+        return
+    found.numbers.append(OddNumber(variable, text, value, why, found.place(node)))
 
 
-def _add_group_keys(document: t.Any, found: list[GroupKey]) -> None:
-    """Add the keys of groups, if the document is an inventory and not the settings of an inventory plugin."""
+def _add_group_keys(document: t.Any, found: YamlFile) -> None:
+    """Add the unknown keys of groups, if the document is an inventory and not the settings of an inventory plugin."""
     groups = document.value if isinstance(document, yaml.MappingNode) else []
     if any(isinstance(name, yaml.ScalarNode) and name.value == "plugin" for name, dummy in groups):
         return
@@ -147,6 +135,6 @@ def _add_group_keys(document: t.Any, found: list[GroupKey]) -> None:
             continue
         for key, value in group.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE and key.value not in GROUP_KEYS:
-                found.append(GroupKey(name.value, key.value, key.start_mark.line + 1))
+                found.group_keys.append(UnknownGroupKey(name.value, key.value, found.place(key)))
             elif key.value == "children" and isinstance(value, yaml.MappingNode):
                 waiting += value.value
