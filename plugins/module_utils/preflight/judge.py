@@ -106,26 +106,28 @@ def podman_findings(facts: Facts, wanted: t.Collection[str], asked: bool) -> lis
     """
     version = facts["packages"].get("podman")
     if asked and version is not None and not facts["podman"]["plugins"]:
-        return [
+        found = [
             HostFinding(
                 "podman-without-plugins",
                 "error",
-                f"podman {terminal_text.line(version)} of this host has no netavark with plugins.",
+                f"podman {version} of this host has no netavark with plugins.",
                 "They came with podman 4.5 and netavark 1.6; an older one attaches containers by CNI.",
                 "Leave podman out of calico_node_runtimes for this host, or install podman and netavark of Debian 13.",
             )
         ]
-    return [
-        HostFinding(
-            "network-of-podman",
-            "error",
-            f"podman has a network {name} already, with the driver {terminal_text.line(driver) or 'none'}.",
-            f"It is in /etc/containers/networks/{name}.json, and calico_node_podman_networks has one of that name.",
-            f"Choose another name there, or remove podman's: podman network rm {name}.",
-        )
-        for name, driver in sorted(facts["podman"]["networks"].items())
-        if name in wanted and driver != "calico"
-    ]
+    else:
+        found = [
+            HostFinding(
+                "network-of-podman",
+                "error",
+                f"podman has a network {name} already, with the driver {driver or 'none'}.",
+                f"It is in /etc/containers/networks/{name}.json, and calico_node_podman_networks has one of that name.",
+                f"Choose another name there, or remove podman's: podman network rm {name}.",
+            )
+            for name, driver in sorted(facts["podman"]["networks"].items())
+            if name in wanted and driver != "calico"
+        ]
+    return list(map(_printable, found))
 
 
 def lacks_onlink(version: str) -> bool:

@@ -67,12 +67,7 @@ def state(host: str, answer: t.Any) -> t.Optional[NodeState]:
 
     It is without its policy. Raise FleetError if it cannot be read or is another node's.
     """
-    try:
-        return node_info.state(host, answer)
-    except node_info.Foreign as error:
-        raise foreign(host, error.node) from error
-    except Unreadable as error:
-        raise unreadable(host, error) from error
+    return _state(host, answer, unreadable)
 
 
 def kept_state(host: str, generation: t.Any) -> t.Optional[NodeState]:
@@ -80,18 +75,27 @@ def kept_state(host: str, generation: t.Any) -> t.Optional[NodeState]:
 
     It is without its policy. Raise FleetError if it cannot be read or is another node's.
     """
+    return _state(host, generation, _unreadable_generation)
+
+
+def _state(host: str, answer: t.Any, refusal: t.Callable[[str, Unreadable], FleetError]) -> t.Optional[NodeState]:
+    """Return the state in an answer of node_info, None without one; raise the `refusal` of one that cannot be read."""
     try:
-        return node_info.state(host, generation)
+        return node_info.state(host, answer)
     except node_info.Foreign as error:
         raise foreign(host, error.node) from error
     except Unreadable as error:
-        raise FleetError(
-            f"generation that is stored on {host}",
-            None,
-            _why(error),
-            "If another release of this collection stored it, return with the playbooks of that release; else choose "
-            "another one (playbooks/rollback.yml without a plan lists them). Nothing was changed.",
-        ) from error
+        raise refusal(host, error) from error
+
+
+def _unreadable_generation(host: str, error: Unreadable) -> FleetError:
+    return FleetError(
+        f"generation that is stored on {host}",
+        None,
+        _why(error),
+        "If another release of this collection stored it, return with the playbooks of that release; else choose "
+        "another one (playbooks/rollback.yml without a plan lists them). Nothing was changed.",
+    )
 
 
 def _why(error: Unreadable) -> str:

@@ -86,12 +86,16 @@ class DeletedWhileDown:
                     done += self._remove(name)
             return done
 
-    def failed(self, network: str, attachment: Attachment) -> str:
-        """Return why an older removal of this attachment failed in the last call of `complete`, or "".
+    def unfinished(self, form: StoredForm, network: str, attachment: Attachment) -> str:
+        """Return in words, with those of `form`, that an older removal of this attachment failed in `complete`, or "".
 
         A file that cannot be read may be any container's. It holds up none, because runtimes seldom use an id again.
         """
-        return self._failed.get(workload_id(network, attachment.container, attachment.ifname), "")
+        reason = self._failed.get(workload_id(network, attachment.container, attachment.ifname), "")
+        return reason and (
+            f"an older {form.word} of {attachment.ifname} of container {attachment.container} on network {network} is"
+            f" not done yet: {reason}"
+        )
 
     def _remove(self, name: str) -> bool:
         """Remove the file of a completed removal and return True; False if it is gone or cannot be removed.
@@ -126,7 +130,7 @@ class DeletedWhileDown:
         """Complete the removal in one file; return True if the file can be removed, False to retry.
 
         Return False for a missing file as well. A removal that is not valid needs no retry. One that the agent refuses
-        is noted for `failed`. Problems are logged, not raised.
+        is noted for `unfinished`. Problems are logged, not raised.
         """
         word = "removal"
         try:

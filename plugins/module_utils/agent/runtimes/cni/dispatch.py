@@ -112,12 +112,11 @@ class Dispatcher:
 
     def _check_deleted(self, network: str, attachment: Attachment) -> None:
         """Raise CniError (TRY_AGAIN) if a stored DEL of this attachment failed just now."""
-        reason = self._deleted.failed(network, attachment) if self._deleted is not None else ""
-        if reason:
+        unfinished = self._deleted.unfinished(STORED, network, attachment) if self._deleted is not None else ""
+        if unfinished:
             raise CniError(
                 TRY_AGAIN,
-                f"an older DEL of {attachment.ifname} of container {attachment.container} on network {network} is not"
-                f" done yet: {reason}",
+                unfinished,
                 "The agent tries it again before each ADD and every 10 seconds: correct what it says, then try again.",
             )
 

@@ -93,11 +93,10 @@ class NetavarkDispatcher:
     @staticmethod
     def _check_deleted(deleted: DeletedWhileDown, name: str, attachment: Attachment) -> None:
         """Raise NetavarkError if a stored teardown of this attachment failed just now."""
-        reason = deleted.failed(name, attachment)
-        if reason:
+        unfinished = deleted.unfinished(STORED, name, attachment)
+        if unfinished:
             raise NetavarkError(
-                f"an older teardown of {attachment.ifname} of container {attachment.container} on network {name} is not"
-                f" done yet: {reason}",
+                unfinished,
                 "The agent tries it again before each setup and every 10 seconds: correct that, then try again.",
             )
 
