@@ -19,7 +19,7 @@ CONFIG = ROOT / "bench" / "ansible.cfg"
 
 
 def environment_of(clone: Path, **more: str) -> dict[str, str]:
-    """Return this environment for programs of Ansible, with the collection of `clone` and then with `more`.
+    """Return the environment in which Ansible's programs use the collection of `clone`; `more` overrides variables.
 
     The configuration is bench/ansible.cfg of this clone. Variables of Ansible and Python are left out, PATH and LC_ALL
     are fixed.

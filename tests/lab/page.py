@@ -84,5 +84,20 @@ def differences(expected: tuple[str, ...], output: str) -> list[str]:
     return wrong
 
 
+def is_in_order(expected: tuple[str, ...], output: str) -> bool:
+    """Return whether a page's lines `expected` are all of `output`, in their order.
+
+    `...` and blanks count as in `differences`. Without expected lines, the output has to be empty.
+    """
+    pattern = "".join(
+        r"(?:[^\n]*\n)*?" if line == _ANY else ".*".join(map(re.escape, line.split(_ANY))) + r"\n"
+        for line in filter(None, map(_plain, expected))
+    )
+    return (
+        re.fullmatch(pattern, "".join(f"{line}\n" for line in filter(None, map(_plain, output.splitlines()))))
+        is not None
+    )
+
+
 def _plain(line: str) -> str:
     return " ".join(line.split())

@@ -9,55 +9,29 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.lab import page
+from tests.lab.page import Command
+
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "runbook.md"
 _ENTRY = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-_BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _TEST = re.compile(r"^<!-- test: (\S+)::(\w+) -->$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Step:
-    """A command of the page and the text that it prints there, in which `...` stands for any text."""
-
-    command: str
-    expected: str
-
-    def fits(self, output: str) -> bool:
-        """Return whether `output` is what the page shows; a line `...` stands for any number of lines.
-
-        `...` within a line stands for any text of that line. Empty lines are left out, and any white space is equal.
-        Without expected lines, the output must be empty.
-        """
-        pattern = "".join(
-            r"(?:[^\n]*\n)*?" if line == "..." else ".*".join(map(re.escape, line.split("..."))) + r"\n"
-            for line in _lines(self.expected)
-        )
-        return re.fullmatch(pattern, "".join(f"{line}\n" for line in _lines(output))) is not None
-
-
-@dataclass(frozen=True)
 class Entry:
-    """An entry of the page: its heading, its steps in their order, and its tests as (file, function)."""
+    """An entry of the page: its heading, its commands in their order, and its tests as (file, function)."""
 
     heading: str
-    steps: tuple[Step, ...]
+    commands: tuple[Command, ...]
     tests: tuple[tuple[str, str], ...]
 
 
-def _lines(text: str) -> list[str]:
-    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-
-
-def entries(page: str) -> list[Entry]:
-    """Return the entries of a page, in their order. A block's text before its first command counts as nothing."""
+def entries(text: str) -> list[Entry]:
+    """Return the entries of a page, in their order. Raise ValueError for a console block without a command."""
     found = []
-    for heading, body in _ENTRY.findall(page):
-        steps = []
-        for block in _BLOCK.findall(body):
-            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-                command, _newline, expected = part.partition("\n")
-                steps.append(Step(command, expected))
-        found.append(Entry(heading, tuple(steps), tuple(_TEST.findall(body))))
+    for heading, body in _ENTRY.findall(text):
+        commands = tuple(step for step in page.steps(body) if isinstance(step, Command))
+        found.append(Entry(heading, commands, tuple(_TEST.findall(body))))
     return found
 
 

@@ -105,7 +105,7 @@ def lab(artifact: Path) -> Iterator[BaseLab]:
 
 
 def make_controller(lab: BaseLab, artifact: Path) -> str:
-    """Make the controller what the page asks for, and return its user's public key."""
+    """Prepare the controller as the page requires it, and return its user's public key."""
     downloads.give_repository(lab, CONTROLLER, downloads.debs("trixie", ["python3-venv"]))
     downloads.give_wheels(lab, CONTROLLER, downloads.wheels("3.13", ROOT / "tests/lab/controller.requirements.txt"))
     install(lab, CONTROLLER, "python3-venv")
@@ -116,7 +116,7 @@ def make_controller(lab: BaseLab, artifact: Path) -> str:
 
 
 def make_node(lab: BaseLab, node: str, release: str, key: str) -> None:
-    """Make a plain host what the page asks for: the user `admin` has sudo and `key`, and root cannot log in."""
+    """Prepare a plain host as the page requires it: the user `admin` has sudo and `key`, and root cannot log in."""
     downloads.give_repository(lab, node, downloads.debs(release, PACKAGES))
     install(lab, node, "sudo")
     lab.exec(node, f"{MAKE_USER} admin && install -d -o admin -m 700 /home/admin/.ssh")

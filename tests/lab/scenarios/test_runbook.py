@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,10 +22,11 @@ import yaml
 from tests.lab import Lab
 from tests.lab.fleet import ping, workloads
 from tests.lab.handle import BaseLab
+from tests.lab.page import Command, is_in_order
 from tests.lab.shell import wait_until
 
 from .conftest import LAB, ROOT, Fleet
-from .runbook_page import Step, entry
+from .runbook_page import entry
 
 CALICO = Path("inventories/prod/group_vars/all/calico.yml")
 LOCKFILE = Path("inventories/prod/.calico.lock.yml")
@@ -115,15 +116,18 @@ class Controller:
 
         `begin` is the first command to run, and `end` the first one to leave out, each by a part of it.
         """
-        steps = list(entry(heading).steps)
-        places = {part: _place(steps, part) for part in (begin, end) if part}
-        for step in steps[places.get(begin, 0) : places.get(end, len(steps))]:
-            _code, output = self.run(step.command)
-            assert step.fits(output), f"$ {step.command}\n{output[-8000:]}\n--- is not ---\n{step.expected}"
+        commands = entry(heading).commands
+        places = {part: _place(commands, part) for part in (begin, end) if part}
+        for command in commands[places.get(begin, 0) : places.get(end, len(commands))]:
+            _code, output = self.run(command.text)
+            expected = "\n".join(command.output)
+            assert is_in_order(command.output, output), (
+                f"$ {command.text}\n{output[-8000:]}\n--- is not ---\n{expected}"
+            )
 
 
-def _place(steps: list[Step], part: str) -> int:
-    return next(index for index, step in enumerate(steps) if part in step.command)
+def _place(commands: Sequence[Command], part: str) -> int:
+    return next(index for index, command in enumerate(commands) if part in command.text)
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +192,7 @@ def test_the_lockfile_has_a_conflict(controller: Controller) -> None:
     """Two branches that both ran conflict; afterwards the file has both branches' addresses, as the nodes do."""
     first = '{"name": "topic-1", "node": "node1"}'
     controller.do("git checkout -q -b topic")
-    # One workload each, at both ends of the list, so that git merges the inventory itself.
+    # Each branch adds a workload at its own end of the list, so git merges the inventory without a conflict.
     controller.change(lambda found: found["calico_workloads"].insert(0, yaml.safe_load(first)))
     controller.site()
     controller.commit("topic")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lab.page import Command, File, differences, steps
+from tests.lab.page import Command, File, differences, is_in_order, steps
 
 PAGE = """\
 # A page
@@ -75,3 +75,20 @@ def test_blocks_that_cannot_be_performed_are_refused(text: str, message: str) ->
 def test_an_output_is_compared_line_by_line(expected: tuple[str, ...], output: str, wrong: list[str]) -> None:
     """Each line of the page is printed once, and nothing else is unless the page has a line `...`."""
     assert differences(expected, output) == wrong
+
+
+@pytest.mark.parametrize(
+    ("expected", "output", "fits"),
+    [
+        ("", "", True),
+        ("", "something\n", False),
+        ("...\n", "", True),
+        ("one   two\n", "\n  one two  \n", True),
+        ("one\n", "one\ntwo\n", False),
+        ("...\none ... three\n...\n", "zero\none two three\n", True),
+        ("...\none ... three\n...\n", "one\nthree\n", False),
+    ],
+)
+def test_an_output_is_compared_in_its_order(expected: str, output: str, fits: bool) -> None:
+    """A line of three dots matches any lines, and three dots within a line match any text of that line."""
+    assert is_in_order(tuple(expected.splitlines()), output) is fits

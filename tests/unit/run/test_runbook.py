@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from tests.lab.scenarios.runbook_page import PAGE, Entry, Step, entries
+from tests.lab.scenarios.runbook_page import PAGE, Entry, entries
 
 ROOT = PAGE.parents[1]
 TEXT = PAGE.read_text("utf-8")
@@ -41,7 +41,7 @@ def test_an_entry_names_tests_that_exist(entry: Entry) -> None:
 def test_the_commands_of_an_entry_are_run(entry: Entry) -> None:
     """An entry has console blocks exactly if a scenario performs it by its heading."""
     performed = f'perform("{entry.heading}"' in (ROOT / SCENARIOS).read_text("utf-8")
-    assert performed == bool(entry.steps) == any(path == SCENARIOS for path, _name in entry.tests)
+    assert performed == bool(entry.commands) == any(path == SCENARIOS for path, _name in entry.tests)
 
 
 def test_every_scenario_belongs_to_an_entry() -> None:
@@ -57,20 +57,3 @@ def test_the_table_of_symptoms_leads_to_every_entry() -> None:
 def test_an_entry_without_its_test_is_found() -> None:
     page = "# Page\n\n## One\n<!-- test: tests/none.py::test_one -->\n\n## Two\nText.\n"
     assert [missing(entry) for entry in entries(page)] == [["tests/none.py::test_one"], ["any test"]]
-
-
-@pytest.mark.parametrize(
-    ("expected", "output", "fits"),
-    [
-        ("", "", True),
-        ("", "something\n", False),
-        ("...\n", "", True),
-        ("one   two\n", "\n  one two  \n", True),
-        ("one\n", "one\ntwo\n", False),
-        ("...\none ... three\n...\n", "zero\none two three\n", True),
-        ("...\none ... three\n...\n", "one\nthree\n", False),
-    ],
-)
-def test_the_output_of_a_command_is_compared_with_the_page(expected: str, output: str, fits: bool) -> None:
-    """A line of three dots stands for any lines, three dots within a line for any text of that line."""
-    assert Step("true", expected).fits(output) is fits

@@ -154,7 +154,10 @@ def test_check(node: Node) -> None:
 
 @pytest.mark.parametrize("command", ["get", "label", "check"])
 def test_a_container_is_found_by_the_name_that_is_listed(node: Node, command: str) -> None:
-    """`list` shows a container's name, web.3f0c.eth0, and not its id; ids and wrong names pass as they are."""
+    """A command takes a container's name as `list` shows it, web.3f0c.eth0, and asks the agent for its id.
+
+    An id, and a name that no workload has, go to the agent unchanged.
+    """
     agent = node.agent()
     named = dataclasses.replace(POD, name="web.3f0c.eth0")
     agent.answers["workload.list"] = {"workloads": [WEB.to_dict(), named.to_dict()]}
