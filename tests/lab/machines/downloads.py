@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -34,14 +33,7 @@ def debs(release: str, wanted: Sequence[str]) -> Path:
             return target
         progress(f"{release}: fetching {' '.join(wanted)}")
         with images.filled(target) as half:
-            scratch = Path(f"{half}.scratch")
-            with images.mounted([images.layer_path("base", release)], scratch / "fetched", scratch) as root:
-                images.use_archive(root, release)
-                install = "apt-get install -y -qq --download-only --no-install-recommends"
-                images.chroot(root, f"apt-get update -qq && {install} {' '.join(wanted)}")
-                for package in (root / "var/cache/apt/archives").glob("*.deb"):
-                    shutil.copy(package, half / package.name.replace("%3a", "_"))
-            (half / "Packages").write_text(run(["apt-ftparchive", "packages", "."], cwd=half).stdout)
+            images.fetch_repository(release, wanted, half, Path(f"{half}.scratch"))
     return target
 
 

@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -285,26 +285,31 @@ def _build_base(release: str, target: Path) -> None:
     run(["chroot", target, "/bin/sh", "-c", BASE_SCRIPT])
 
 
+def fetch_repository(release: str, wanted: Sequence[str], repo: Path, scratch: Path) -> None:
+    """Fill the folder `repo`, so that apt can use it as a repository, with packages that a plain host lacks.
+
+    These are `wanted` and what they depend on. `scratch` is a work folder, as for `mounted`. Raise LabError if Debian's
+    archive does not have them or cannot be reached.
+    """
+    with mounted([layer_path("base", release)], scratch / "fetched", scratch) as root:
+        use_archive(root, release)
+        install = "apt-get install -y -qq --download-only --no-install-recommends"
+        chroot(root, f"apt-get update -qq && {install} {' '.join(wanted)}")
+        for package in (root / "var/cache/apt/archives").glob("*.deb"):
+            shutil.copy(package, repo / package.name.replace("%3a", "_"))
+    listing = run(["apt-ftparchive", "packages", "."], cwd=repo).stdout
+    if f"Package: {wanted[0]}\n" not in listing:
+        raise LabError(f"The package index in {repo} does not name {wanted[0]}: apt-ftparchive said nothing useful.")
+    (repo / "Packages").write_text(listing)
+
+
 def _build_repo(release: str, target: Path) -> None:
     progress(f"{release}: fetching the packages that roles install")
     base = layer_path("base", release)
     scratch = Path(f"{target}.scratch")
-    fetched = scratch / "fetched"
-    with mounted([base], fetched, scratch) as root:
-        use_archive(root, release)
-        chroot(
-            root,
-            "apt-get update -qq && apt-get install -y -qq --download-only --no-install-recommends "
-            + " ".join(REPO_PACKAGES),
-        )
-        repo = target / "srv/repo"
-        repo.mkdir(parents=True)
-        for package in (root / "var/cache/apt/archives").glob("*.deb"):
-            shutil.copy(package, repo / package.name.replace("%3a", "_"))
-    listing = run(["apt-ftparchive", "packages", "."], cwd=repo).stdout
-    if "Package: bird2" not in listing:
-        raise LabError(f"The package index in {repo} does not name bird2: apt-ftparchive said nothing useful.")
-    (repo / "Packages").write_text(listing)
+    repo = target / "srv/repo"
+    repo.mkdir(parents=True)
+    fetch_repository(release, REPO_PACKAGES, repo, scratch)
     # The layer has the lists of the repository's packages: on a host `apt-get install` works without `apt-get update`.
     with mounted([base], target, scratch) as root:
         chroot(root, "apt-get update -qq && rm -f /var/cache/apt/*.bin")

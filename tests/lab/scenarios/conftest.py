@@ -8,6 +8,7 @@ HOST_ROUTING_LAB_MACHINE=qemu runs the same tests in the emulated machine, which
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -132,14 +133,26 @@ def inventory_of(names: Sequence[str], folder: Path) -> str:
     return str(folder)
 
 
-@pytest.fixture(scope="session")
-def lab() -> Iterator[BaseLab]:
-    lab = Lab(LAB, machine=MACHINE)
+@contextlib.contextmanager
+def new_lab(
+    name: str, hosts: Sequence[str] | None = None, machine: str = "native", **options: bool
+) -> Iterator[BaseLab]:
+    """Yield a lab of this name that has just been started; `hosts` and `options` are those of `Lab.up`.
+
+    It goes down at the end, unless HOST_ROUTING_LAB_KEEP is set.
+    """
+    lab = Lab(name, machine=machine)
     lab.down()
-    lab.up(HOSTS)
+    lab.up(hosts, **options)
     yield lab
     if not os.environ.get("HOST_ROUTING_LAB_KEEP"):
         lab.down()
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[BaseLab]:
+    with new_lab(LAB, HOSTS, MACHINE) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="session")

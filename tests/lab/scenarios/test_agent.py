@@ -20,13 +20,13 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from tests.bird_sessions import changed_sessions, established_since
-from tests.lab import Lab, containers
+from tests.lab import containers
 from tests.lab.containers import Container
 from tests.lab.fleet import workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Stream, Streams
 
-from .conftest import LAB, LEAST_PPS, PPS, Fleet
+from .conftest import LAB, LEAST_PPS, PPS, Fleet, new_lab
 
 NODES = ("node1", "node2", "node3", "node4")
 CHAOS_SECONDS = 60
@@ -35,11 +35,8 @@ _VERBS = {"restart": "restart", "kill -9": "kill -s KILL"}
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[BaseLab]:
-    lab = Lab(f"{LAB}-agent")
-    lab.down()
-    lab.up(podman=True)
-    yield lab
-    lab.down()
+    with new_lab(f"{LAB}-agent", podman=True) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from tests.lab import Lab, containers
+from tests.lab import containers
 from tests.lab.handle import BaseLab
 
-from .conftest import LAB, ROOT, Fleet
+from .conftest import LAB, ROOT, Fleet, new_lab
 
 NODES = ("node1", "node2", "node3", "node4")
 NODE = "node2"
@@ -30,11 +30,8 @@ STORED = "/var/lib/calico/cni/deleted"
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[BaseLab]:
-    lab = Lab(f"{LAB}-podman")
-    lab.down()
-    lab.up(podman=True)
-    yield lab
-    lab.down()
+    with new_lab(f"{LAB}-podman", podman=True) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module")

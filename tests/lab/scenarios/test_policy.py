@@ -21,14 +21,13 @@ from pathlib import Path
 import pytest
 
 from tests.lab import NODES as NODES_OF_LAB
-from tests.lab import Lab
 from tests.lab.fleet import no_way_around
 from tests.lab.handle import BaseLab
 from tests.lab.measure.reach import Attempt, attempt, serving
 from tests.lab.measure.streams import Report, Stream, Streams
 
 from . import power_on, three_tiers
-from .conftest import LAB, LEAST_PPS, PPS, Fleet, Run
+from .conftest import LAB, LEAST_PPS, PPS, Fleet, Run, new_lab
 from .three_tiers import PORTS, Member, Shop
 
 NODES = ("node1", "node2", "node3", "node4")
@@ -54,11 +53,8 @@ json.dump(found, sys.stdout)
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[BaseLab]:
-    lab = Lab(NAME, machine="native")
-    lab.down()
-    lab.up()
-    yield lab
-    lab.down()
+    with new_lab(NAME) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module")

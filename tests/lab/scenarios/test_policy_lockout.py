@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import threading
 import time
@@ -17,13 +16,12 @@ from typing import Any
 import pytest
 
 from tests.bird_sessions import changed_sessions, established_since
-from tests.lab import Lab
 from tests.lab.fleet import SPARING, mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.checks import Pool
 from tests.lab.measure.streams import Streams
 
-from .conftest import ROOT, Fleet
+from .conftest import ROOT, Fleet, new_lab
 from .inventory import pool, workload, write
 from .killed_controller import kill_run, run_to_kill
 
@@ -59,12 +57,8 @@ NO_TELNET = hosts_policy({"action": "Deny", "protocol": "TCP", "destination": {"
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[BaseLab]:
-    lab = Lab("scenarios-lockout")
-    lab.down()
-    lab.up()
-    yield lab
-    if not os.environ.get("HOST_ROUTING_LAB_KEEP"):
-        lab.down()
+    with new_lab("scenarios-lockout") as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module")

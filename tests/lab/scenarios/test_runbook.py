@@ -19,13 +19,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.lab import Lab
 from tests.lab.fleet import ping, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.page import Command, is_in_order
 from tests.lab.shell import wait_until
 
-from .conftest import LAB, ROOT, Fleet
+from .conftest import LAB, ROOT, Fleet, new_lab
 from .runbook_page import entry
 
 CALICO = Path("inventories/prod/group_vars/all/calico.yml")
@@ -132,12 +131,8 @@ def _place(commands: Sequence[Command], part: str) -> int:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[BaseLab]:
-    lab = Lab(f"{LAB}-runbook")
-    lab.down()
-    lab.up()
-    yield lab
-    if not os.environ.get("HOST_ROUTING_LAB_KEEP"):
-        lab.down()
+    with new_lab(f"{LAB}-runbook") as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module")

@@ -10,20 +10,19 @@ the earlier release. The tests build upon each other.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.lab import Lab, containers
+from tests.lab import containers
 from tests.lab.containers import Container
 from tests.lab.fleet import no_way_around, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Streams
 
 from . import earlier_release
-from .conftest import LAB, Fleet
+from .conftest import LAB, Fleet, new_lab
 from .earlier_release import EARLIER, NODES, engines, generations, mesh, names, nothing_lost, unchanged
 from .test_agent import in_sync, ipam_is_clean, no_session_was_reset, sessions_since, wait
 
@@ -41,12 +40,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[BaseLab]:
-    lab = Lab(f"{LAB}-upgrade")
-    lab.down()
-    lab.up(podman=True)
-    yield lab
-    if not os.environ.get("HOST_ROUTING_LAB_KEEP"):
-        lab.down()
+    with new_lab(f"{LAB}-upgrade", podman=True) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module")

@@ -10,20 +10,19 @@ this release looks at all of them and exchanges their workloads. The tests build
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION
 
-from tests.lab import Lab, containers
+from tests.lab import containers
 from tests.lab.containers import Container
 from tests.lab.fleet import no_way_around, ping, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Streams
 
 from . import earlier_release
-from .conftest import LAB, Fleet
+from .conftest import LAB, Fleet, new_lab
 from .earlier_release import EARLIER, NODES, engines, mesh, nothing_lost, unchanged
 from .test_agent import in_sync, ipam_is_clean, no_session_was_reset, sessions_since, wait
 
@@ -47,12 +46,8 @@ WITH_POLICY = ("-e", json.dumps({"calico_policies": [POLICY]}))
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[BaseLab]:
-    lab = Lab(f"{LAB}-by-node")
-    lab.down()
-    lab.up(podman=True)
-    yield lab
-    if not os.environ.get("HOST_ROUTING_LAB_KEEP"):
-        lab.down()
+    with new_lab(f"{LAB}-by-node", podman=True) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module")
