@@ -181,8 +181,8 @@ SUITES: tuple[Suite, ...] = (
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in (
-                    *("modes", "installation", "agent", "podman", "policy"),
-                    *("policy_lockout", "topology", "switches", "getting_started"),
+                    *("modes", "installation", "agent", "podman", "docker"),
+                    *("policy", "policy_lockout", "topology", "switches", "getting_started"),
                     *("upgrade", "upgrade_by_node", "runbook"),
                 )
             ),
@@ -234,6 +234,13 @@ SUITES: tuple[Suite, ...] = (
         "lab-podman",
         "scenarios-podman",
         "podman of Debian 12 by CNI and of Debian 13 by netavark: what its users do, kills, reboots, Quadlet",
+        limit=900,
+    ),
+    scenario(
+        "docker",
+        "lab-docker",
+        "scenarios-docker",
+        "containers of Docker on Debian 12 and 13; dockerd, agents and driver restarted and killed; reboots",
         limit=900,
     ),
     scenario(

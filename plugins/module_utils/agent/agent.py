@@ -51,7 +51,7 @@ from .reconcile.stages import Listener, Wanted
 from .settings import AgentSettings
 from .watch.events import Events
 from .watch.host_interfaces import HostInterfaces
-from .workloads import check, delete, labels
+from .workloads import check, delete, updates
 from .workloads.add import add
 from .workloads.addresses import WorkloadAddresses
 from .workloads.admission import PolicyUpdates
@@ -62,6 +62,7 @@ from .workloads.locks import KeyedLock, RWLock
 from .workloads.recovery import recover
 from .workloads.table import WorkloadTable
 from .workloads.unused_addresses import UnusedAddresses
+from .workloads.updates import JoinedEnds
 from .workloads.wiring import WorkloadWiring
 
 #: The most seconds between two signs of life of a healthy reconciler.
@@ -130,7 +131,7 @@ class Agent:
         addresses = WorkloadAddresses(
             self.persisted, GroupCommit(flushing(ipam.prepare, thread("disk"), reports.flushed))
         )
-        self.cleanup = Cleanup(kernels(), thread("deletion"), addresses.release, self.persisted.records.forget)
+        self.cleanup = Cleanup(kernels(), thread("deletion"), addresses.give_back, self.persisted.records.forget)
         self.reconciler = Reconciler(
             kernels(),
             Wanted(
@@ -177,6 +178,7 @@ class Agent:
             self.persisted, self.desired_state, self._policy, self.reconciler, settings.resync_interval
         )
         self._unused_addresses = UnusedAddresses(self._context, settings.leak_grace, clock)
+        self._joined = JoinedEnds(self._context, clock)
 
     # ---- start, and what runs until the end
 
@@ -195,7 +197,8 @@ class Agent:
     def run(self) -> dict[str, t.Coroutine[t.Any, t.Any, None]]:
         """Return the coroutines that have to run for as long as the agent lives, by names for messages.
 
-        The names are "reconciler", "deletion", "unused addresses", "time of grace", "addresses" and "unfinished run".
+        The names are "reconciler", "deletion", "unused addresses", "joined ends", "time of grace", "addresses" and
+        "unfinished run".
         Cancelling them takes nothing down: the data plane stays as it is once the work that a thread has begun is
         finished.
         """
@@ -203,6 +206,7 @@ class Agent:
             "reconciler": self.reconciler.run(),
             "deletion": self.cleanup.run(),
             "unused addresses": self._unused_addresses.run(),
+            "joined ends": self._joined.run(),
             "time of grace": self._end_of_grace(),
             "addresses": self._interfaces.run(),
             "unfinished run": self._completed(),
@@ -282,16 +286,28 @@ class Agent:
         """
         return await delete.delete(self._context, id)
 
-    async def relabel(self, id: str, labels_: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
+    async def relabel(self, id: str, labels: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
         """Set these labels on a workload beside its own, None removing one; return it.
 
         Keys and values are not checked. Link and address stay as they are. Afterwards this node's policy follows the
         new labels, unless `problems` says otherwise, and connections that it denies are cut if the settings want that.
         Raise AgentError with code `not_found` if no such workload is attached, or `not_written` if the disk refuses.
         """
-        workload = await labels.relabel(self._context, id, labels_)
+        workload = await updates.relabel(self._context, id, labels)
         await self._labels_in_force()
         return workload
+
+    async def join(self, id: str, netns: str) -> tuple[AttachedWorkload, t.List[str]]:
+        """Record where a container engine moves the inner end of a workload; return the workload and its siblings.
+
+        The siblings are the ids of other workloads that were handed over and are in the namespace at the path `netns`,
+        which need not exist yet. Once the engine is done there, routes and rules of a second interface are added. Raise
+        AgentError with code `not_found` if no such workload is attached, `conflict` if it was not handed over,
+        `invalid_params` for a bad path, or `not_written` if the disk refuses.
+        """
+        found = await updates.join(self._context, id, netns)
+        self._joined.expect([id])
+        return found
 
     async def _labels_in_force(self) -> None:
         """Bring policy to the present labels, and cut connections that it now denies if the settings want that.
@@ -455,6 +471,30 @@ class Agent:
         being added or removed, `not_written` if the disk refuses, or `unavailable` if the allocations cannot be read.
         """
         await delete.release_address(self._context, address)
+
+    async def reserve_address(self, address: t.Optional[str], pools: t.Sequence[str], family: int) -> str:
+        """Reserve an address for a workload that comes later, and return it. One that is reserved already stays so.
+
+        It is `address`, or without one an address of IP version `family` of the `pools` (names or CIDRs), () for any
+        that assigns automatically. Raise AgentError with the code of the refusal, `unavailable` if no workload can be
+        added, or `not_written` if the disk refuses.
+        """
+        self.persisted.need_for_add()
+        if address is not None:
+            held = self.ipam.reserved(address)
+            if held is not None:
+                return held.address
+        with self.persisted.writing("reservation"):
+            return await self._context.addresses.reserve(address, pools, family)
+
+    async def unreserve_address(self, address: str) -> bool:
+        """Free a reserved address; return whether it was reserved. A workload keeps its address.
+
+        Raise AgentError with code `unavailable` if the allocations cannot be read, or `not_written` if the disk
+        refuses.
+        """
+        with self.persisted.writing("release"):
+            return await self._context.addresses.unreserve(address)
 
     # ---- status
 

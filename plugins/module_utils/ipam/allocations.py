@@ -427,6 +427,23 @@ class Allocations:
         self._tick(now)
         return released
 
+    def pass_on(self, held: Allocation, handle: str, attributes: t.Mapping[str, str], now: float) -> Allocation:
+        """Give an allocation to another handle, without a cooldown in between, and return the new one.
+
+        `now` is in seconds of a monotonic clock. A release and an assignment are recorded as events. `handle` must have
+        no address of its IP version. Raise ValueError if `held` is no allocation of this object.
+        """
+        key = canonical_address(held.address)
+        if self._held.get(key) is not held:
+            raise ValueError(f"{held.address} is not allocated so")
+        self._tick(now)
+        self._free(key, now)
+        self._events.append(Released(held.address, now, held))
+        allocation = held._replace(handle=handle, attributes=dict(attributes))
+        self._events.append(Assigned(allocation, self._released.get(key)))
+        self._hold(key, allocation)
+        return allocation
+
     # --- events ---
 
     def take_events(self) -> list[Event]:

@@ -428,18 +428,36 @@ def _firewall(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
 def _forward_drops(facts: Facts, state: NodeState) -> tuple[list[str], str]:
     """Return (descriptions of chains, commands) for chains that drop forwarded packets by default.
 
-    Only IP versions that the node forwards count. The commands are one text, joined by "and", "" for none. For each IP
-    version with such a chain, one makes iptables' own chain accept, which does not change chains of other tables.
+    Only IP versions that the node forwards count, and iptables' own chain FORWARD only if this node's rules do not
+    accept what comes from workloads and goes to them. The commands are one text, joined by "and", "" for none. For each
+    IP version with such a chain, one makes iptables' own chain accept, which does not change chains of other tables.
     """
     drops: list[str] = []
     programs = []
     needs = bool(state.address), _forwards_ipv6(state)
     for family, program, needed in zip(("ipv4", "ipv6"), ("iptables", "ip6tables"), needs):
         found = facts["firewall"]["forward_drop"][family]
+        if _accepts_forwarded(state, int(family[-1])):
+            found = [chain for chain in found if not chain.startswith(f"chain FORWARD of {program} table filter")]
         if needed and found:
             drops += [chain for chain in found if chain not in drops]  # a chain of family inet is found for both
             programs.append(f"{program} -P FORWARD ACCEPT")
     return drops, " and ".join(programs)
+
+
+def _accepts_forwarded(state: NodeState, version: int) -> bool:
+    """Return whether the node's own rules at the end of FORWARD accept packets from and to workloads.
+
+    With policy they accept the packets that it allows.
+    """
+    if state.policy is not None:
+        return state.policy.settings.accepts_allowed
+    return any(
+        hook.chain == "FORWARD" and hook.last
+        for table in state.iptables
+        if (table.name, table.family) == ("filter", version)
+        for hook in table.hooks
+    )
 
 
 def _features(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:

@@ -87,6 +87,7 @@ def observe(
         "stored_node": _stored_node(files),
         "cni": _cni(files, cni_conf_dir),
         "podman": {"plugins": packages.takes_netavark_plugins(found), "networks": _podman_networks(files)},
+        "docker": any(files.exists(f"{place}/dockerd") for place in _PROGRAMS),
         "ipv6": _ipv6(files, kernel),
         "rp_filter_of_all": files.read("/proc/sys/net/ipv4/conf/all/rp_filter").strip(),
         **_devices(kernel),

@@ -46,16 +46,21 @@ class AttachedWorkload:
     since: str = ""  # time of its attachment: ISO 8601, UTC
     netns_identity: str = ""  # identifies the namespace that it was attached to, until the next boot; "": not known
 
+    #: Whether a container engine moves the inner end into its container and configures it; see VethEndpoint.
+    handed_over: bool = False
+
     #: Labels that were changed after it was attached, None for a removed one. `labels` contains the changes.
     relabelled: t.Mapping[str, t.Optional[str]] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, t.Any]:
         """Return the workload's fields by name as plain data for JSON; `from_dict` reads it.
 
-        `netns_identity` and `relabelled` are left out.
+        `netns_identity` and `relabelled` are left out, and `handed_over` if it is False.
         """
         told = {**self.__dict__, "addresses": list(self.addresses), "labels": dict(self.labels)}
         del told["netns_identity"], told["relabelled"]
+        if not self.handed_over:
+            del told["handed_over"]
         return told
 
     def to_record(self) -> dict[str, t.Any]:
@@ -150,6 +155,7 @@ _READERS: dict[str, t.Callable[[t.Any], bool]] = {
     "since": _text,
     "netns_identity": _text,
     "relabelled": _relabelled,
+    "handed_over": lambda value: isinstance(value, bool),
 }
 
 
@@ -189,6 +195,7 @@ def endpoint(
         pool6=(pool6 or pool).name if address6 else "",
         netns_identity=workload.netns_identity,
         source_spoofing=source_spoofing,
+        handed_over=workload.handed_over,
     )
 
 

@@ -161,6 +161,9 @@ class VethEndpoint:
     with it. `netns` may then also be an absolute path (/var/run/netns/x, /proc/812/ns/net). `netns_identity`
     distinguishes the namespace that the workload was attached to from another one with the same name or path. It holds
     until the next boot, is never stored with a state, and is ignored in comparisons.
+
+    With `handed_over`, a container engine moves the inner end into its container and configures it. `peer_interface` is
+    the name that this end has on the host before. `netns` is where it was moved to, "" while that is not known.
     """
 
     name: str
@@ -179,6 +182,7 @@ class VethEndpoint:
     pool6: str = ""
     netns_identity: str = dataclasses.field(default="", compare=False, metadata=_NOT_STORED)
     source_spoofing: bool = False  # whether the workload may send from addresses that are not its own
+    handed_over: bool = False  # whether somebody else moves and configures the inner end
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -507,7 +511,7 @@ def _build(kind: type, value: t.Any) -> t.Any:
 #: fields: {class: {field: default}}.
 _LATER: t.Mapping[type, t.Mapping[str, t.Any]] = {
     NodeState: {"workload_source_spoofing": False},
-    VethEndpoint: {"source_spoofing": False},
+    VethEndpoint: {"source_spoofing": False, "handed_over": False},
 }
 
 

@@ -25,6 +25,7 @@ from tests.unit.roles.test_calico_node_vars import ROLE, files
 MOST = {
     "calico-agent": 39,
     "calico-bird": 31,
+    "calico-docker": 12,
     "calico-firewall": 21,
     "calico-node-state": 45,
     "calico-podman-networks": 15,

@@ -41,13 +41,14 @@ async def recover(
 async def _identify(on: WorkloadContext) -> None:
     """Find the namespaces of workloads whose records, written by an earlier release, do not identify them.
 
-    Namespaces that the agent itself made are left out. A namespace is a workload's if the workload's link is in it with
-    one of its addresses. If it is not, the workload has ended: the table gets the identity "unknown" for it, which no
-    namespace has. A workload whose namespace cannot be read gets "unknown" too, and the error is logged. An identity
-    that was found is also written to the record; errors of that write are ignored.
+    Namespaces that the agent itself made are left out, and workloads that were handed over. A namespace is a
+    workload's if the workload's link is in it with one of its addresses. If it is not, the workload has ended: the
+    table gets the identity "unknown" for it, which no namespace has. A workload whose namespace cannot be read gets
+    "unknown" too, and the error is logged. An identity that was found is also written to the record; errors of that
+    write are ignored.
     """
     for workload in on.table:
-        if workload.netns_identity or workload.netns_owned:
+        if workload.netns_identity or workload.netns_owned or workload.handed_over:
             continue
         try:
             found = await on.wiring.adopted(on.table.endpoint(workload))

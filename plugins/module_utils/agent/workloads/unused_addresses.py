@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The release of addresses whose workload never came back after a reboot, or was forgotten by a container runtime.
 
+A workload that was handed over is forgotten if no container has its inner end: it is deleted, and its address is free.
+
 They are free again after a grace period, like those that Calico's kube-controllers release (leakGracePeriod, 15
 minutes). If the workload comes back earlier, it keeps its address.
 """
@@ -13,8 +15,9 @@ import asyncio
 import logging
 import typing as t
 
+from ..api.protocol import AgentError
 from .context import WorkloadContext
-from .delete import release_unused, uses
+from .delete import delete, release_unused, uses
 
 _log = logging.getLogger("calico.unused_addresses")
 
@@ -30,6 +33,7 @@ class UnusedAddresses:
         self._grace = grace
         self._clock = clock
         self._noticed: dict[str, float] = {}  # handle without a workload: when that was first noticed, by the clock
+        self._left: dict[str, float] = {}  # the same for ids of workloads that were handed over and are in no container
 
     async def run(self) -> None:
         """Call `look` until cancelled, every 60 seconds, or once per grace period if that is shorter.
@@ -55,3 +59,28 @@ class UnusedAddresses:
         for handle, noticed in list(self._noticed.items()):
             if now - noticed >= self._grace and await release_unused(self._on, handle):
                 _log.warning("The address of %s is free again: no such workload for %g s.", handle, self._grace)
+        await self._look_at_handed_over(now)
+
+    async def _look_at_handed_over(self, now: float) -> None:
+        """Delete the workloads that were handed over and that no look of the whole grace period found in a container.
+
+        Refusals of the kernel and the disk are logged and retried by the next call.
+        """
+        table = self._on.table
+        endpoints = {one.id: table.endpoint(one) for one in table if one.handed_over}
+        if not endpoints:
+            self._left = {}
+            return
+        try:
+            left = await self._on.wiring.left_here(list(endpoints.values()))
+            self._left = {id: self._left.get(id, now) for id, one in endpoints.items() if one.interface in left}
+            for id, noticed in list(self._left.items()):
+                if now - noticed >= self._grace:
+                    addresses = table.need(id).addresses
+                    await delete(self._on, id)
+                    with self._on.persisted.writing("release"):
+                        for address in addresses:
+                            await self._on.addresses.unreserve(address)
+                    _log.warning("Workload %s is deleted: it was in no container for %g s.", id, self._grace)
+        except AgentError as error:
+            _log.warning("Workloads that were handed over cannot be looked after: %s", error)

@@ -79,6 +79,22 @@ class WorkloadWiring:
         """
         return await self._run(workload.adopted, endpoint)
 
+    async def complete(self, endpoint: VethEndpoint) -> bool:
+        """Add what a container engine leaves out inside, for a workload that was handed over to it.
+
+        Return whether nothing remains to be done, because all of it is there or the pair is gone; False if the engine
+        has not configured the inner end yet. Raise AgentError if the kernel refuses.
+        """
+        return await self._run(workload.complete_handed_over, endpoint)
+
+    async def left_here(self, endpoints: t.Sequence[VethEndpoint]) -> set[str]:
+        """Return the host ends of those workloads, all of them handed over, that no container has.
+
+        Their pair is gone, or both of its ends are in the host's namespace. Raise AgentError if the kernel cannot be
+        read.
+        """
+        return await self._run(workload.left_here, endpoints)
+
     async def plan(self, state: NodeState, endpoint: VethEndpoint) -> NodePlan:
         """Return the plan that repairs one workload, without writing anything.
 

@@ -153,11 +153,12 @@ def show(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def listed(sources: Sources) -> list[Data]:
-    """Return all workloads sorted by namespace, name and id: the fields of each and `by` ("inventory", "cni" or "api").
+    """Return all workloads sorted by namespace, name and id: the fields of each, and `by`.
 
-    If no agent runs, those that it attached are read from the disk, with a warning. Raise CommandError without a state,
-    if the state cannot be read, or if the agent refuses, does not answer within 30 seconds or may not be asked. Raise
-    ValueError if the agent returns a workload that this release cannot read.
+    `by` is "inventory", "cni", "docker" or "api". If no agent runs, those that it attached are read from the disk, with
+    a warning. Raise CommandError without a state, if the state cannot be read, or if the agent refuses, does not answer
+    within 30 seconds or may not be asked. Raise ValueError if the agent returns a workload that this release cannot
+    read.
     """
     found: list[Data] = [
         {
@@ -179,8 +180,14 @@ def listed(sources: Sources) -> list[Data]:
         }
         for endpoint in sources.state().workloads
     ]
-    found += [{**workload.to_dict(), "by": "cni" if workload.container else "api"} for workload in sources.workloads()]
+    found += [{**workload.to_dict(), "by": _by(workload)} for workload in sources.workloads()]
     return sorted(found, key=lambda entry: (entry["namespace"], entry["name"], entry["id"]))
+
+
+def _by(workload: AttachedWorkload) -> str:
+    if workload.handed_over:
+        return "docker"
+    return "cni" if workload.container else "api"
 
 
 def _write(output: str, value: Data) -> bool:

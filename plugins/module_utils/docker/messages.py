@@ -1,0 +1,288 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The border to dockerd: the bodies of its requests as typed, bounded values.
+
+dockerd is root's, and yet every value is checked here: other programs of root's may write to the socket, and users of
+Docker choose some of the texts. A value that is not used is not looked at.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import json
+import re
+import typing as t
+
+from ..resources.errors import Refused
+from ..resources.metadata import LABELS
+
+Body = t.Mapping[str, t.Any]
+
+#: The address space of the driver's IPAM; dockerd repeats it in CreateNetwork.
+ADDRESS_SPACE = "calico"
+#: Addresses that stand for none: what dockerd is given as a gateway, and releases with the network.
+NO_ADDRESS = ("", "0.0.0.0", "::", "0.0.0.0/0", "::/0")
+
+_ENDPOINT = re.compile(r"[0-9a-f]{64}")
+_POOL_ID = re.compile(r"v([46]):((?:[A-Za-z0-9][A-Za-z0-9.-]*(?:,[A-Za-z0-9][A-Za-z0-9.-]*)*)?)")
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,98}[A-Za-z0-9])?", re.ASCII)
+_TEXT_LIMIT = 4096  # the most characters of a text
+_OPTIONS_LIMIT = 256  # the most options of one request
+_DIGITS = 20  # the most digits of a number
+_NETWORK_OPTIONS = "com.docker.network.generic"
+_DOCKERS = "com.docker."  # the beginning of options that Docker adds itself
+_PORTS = "com.docker.network.portmap"
+_INTERNAL = "com.docker.network.internal"
+_ADDRESS_TYPE, _GATEWAY = "RequestAddressType", "com.docker.network.gateway"
+#: The option of an endpoint that gives its workload a name. All others that are not Docker's are labels.
+NAME_OPTION = "name"
+#: The option of `docker network create --ipam-opt` that names IP pools.
+POOL_OPTION = "pool"
+
+
+class RefusedRequest(Exception):
+    """A request that is refused. The text says what is wrong and what to do."""
+
+
+#: The refusal of a request without a body to a method that needs one.
+WITHOUT_BODY = (
+    "The request came without its body, as dockerd repeats one when the driver ended in the middle of it. Nothing was"
+    " done for it; try again."
+)
+
+
+def decode(data: bytes) -> Body:
+    """Return the JSON object in the body of a request; {} for an empty body.
+
+    Raise RefusedRequest for anything else, also for JSON that is nested too deeply and for numbers without bounds.
+    """
+    if not data.strip():
+        return {}
+    try:
+        value = json.loads(data, parse_int=_number, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise RefusedRequest("The body of the request is no JSON object. Only dockerd speaks to this socket.") from None
+    if not isinstance(value, dict):
+        raise RefusedRequest("The body of the request is no JSON object. Only dockerd speaks to this socket.")
+    return value
+
+
+def _number(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError("too many digits")
+    return int(digits)
+
+
+def _no_constant(name: str) -> t.NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def shown(value: t.Any) -> str:
+    """Return a value for a message, on one line, cut to 80 characters."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def text_of(body: Body, field: str) -> str:
+    """Return the text of a field, "" if it is missing or null. Raise RefusedRequest for another type or a long text."""
+    value = body.get(field)
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) > _TEXT_LIMIT:
+        raise RefusedRequest(f"{field} {shown(value)} is not a text of at most {_TEXT_LIMIT} characters.")
+    return value
+
+
+def options_of(body: Body, field: str = "Options") -> Body:
+    """Return the object of a field, {} if it is missing or null. Raise RefusedRequest for another type or too many."""
+    value = body.get(field)
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or len(value) > _OPTIONS_LIMIT:
+        raise RefusedRequest(f"{field} {shown(value)} is not an object with at most {_OPTIONS_LIMIT} entries.")
+    return value
+
+
+def endpoint_id(body: Body) -> str:
+    """Return the id of the endpoint that a request is about. Raise RefusedRequest unless it has 64 hex digits."""
+    value = text_of(body, "EndpointID")
+    if not _ENDPOINT.fullmatch(value):
+        raise RefusedRequest(f"EndpointID {shown(value)} is not an id of Docker's: 64 hex digits.")
+    return value
+
+
+def address_of(text: str, field: str) -> t.Optional[str]:
+    """Return an IP address in its canonical form, without a prefix length that it may have; None for none.
+
+    Raise RefusedRequest for a text that is no address.
+    """
+    if text in NO_ADDRESS:
+        return None
+    try:
+        return str(ipaddress.ip_interface(text).ip)
+    except ValueError:
+        raise RefusedRequest(f"{field} {shown(text)} is not an IP address. Give one like 10.244.3.9.") from None
+
+
+@dataclasses.dataclass(frozen=True)
+class PoolRequest:
+    """IpamDriver.RequestPool: `subnet` is a CIDR or "", `pools` are names of IP pools, `family` is 4 or 6."""
+
+    family: int
+    subnet: str
+    pools: tuple[str, ...]
+
+    @classmethod
+    def from_body(cls, body: Body) -> PoolRequest:
+        """Return the request. Raise RefusedRequest for what is wrong, unknown or not done here."""
+        six = body.get("V6")
+        if six is not None and not isinstance(six, bool):
+            raise RefusedRequest(f"V6 {shown(six)} is not true or false.")
+        if text_of(body, "SubPool"):
+            raise RefusedRequest(
+                "--ip-range is not possible with the IPAM driver calico: each node gives addresses of its own blocks."
+                " Leave it out, or choose an IP pool (--ipam-opt pool=NAME)."
+            )
+        options = options_of(body)
+        for key in options:
+            if key != POOL_OPTION:
+                raise RefusedRequest(
+                    f"--ipam-opt {shown(key)} is not known. There is: {POOL_OPTION}, names of IP pools."
+                )
+        pools = tuple(name for name in text_of(options, POOL_OPTION).split(",") if name)
+        subnet = text_of(body, "Pool")
+        family = 6 if six else 4
+        if subnet in NO_ADDRESS:
+            return cls(family, "", pools)
+        try:
+            network = ipaddress.ip_network(subnet)
+        except ValueError:
+            raise RefusedRequest(
+                f"--subnet {shown(subnet)} is not a CIDR without host bits, like 10.244.0.0/16."
+            ) from None
+        return cls(network.version, str(network), pools)
+
+
+def pool_id(family: int, pools: t.Iterable[str]) -> str:
+    """Return the text by which dockerd names a pool in later requests: its IP version and the names of IP pools."""
+    return f"v{family}:{','.join(pools)}"
+
+
+def parse_pool_id(text: str) -> tuple[int, tuple[str, ...]]:
+    """Return (IP version, names of IP pools) of a text that `pool_id` made. Raise RefusedRequest for another one."""
+    found = _POOL_ID.fullmatch(text)
+    if found is None:
+        raise RefusedRequest(
+            f"PoolID {shown(text)} is not one that this driver gave. Remove the network and make it anew."
+        )
+    return int(found[1]), tuple(name for name in found[2].split(",") if name)
+
+
+@dataclasses.dataclass(frozen=True)
+class AddressRequest:
+    """IpamDriver.RequestAddress: one address of `pools`, or `address`. `gateway`: it shall be a network's gateway."""
+
+    family: int
+    pools: tuple[str, ...]
+    address: t.Optional[str]
+    gateway: bool
+
+    @classmethod
+    def from_body(cls, body: Body) -> AddressRequest:
+        """Return the request. Raise RefusedRequest for what is wrong."""
+        family, pools = parse_pool_id(text_of(body, "PoolID"))
+        gateway = text_of(options_of(body), _ADDRESS_TYPE) == _GATEWAY
+        return cls(family, pools, address_of(text_of(body, "Address"), "Address"), gateway)
+
+
+def check_network(body: Body) -> None:
+    """Check NetworkDriver.CreateNetwork, which makes nothing. Raise RefusedRequest for what is not done here."""
+    options = options_of(body)
+    given = options_of(options, _NETWORK_OPTIONS)
+    if given:
+        raise RefusedRequest(
+            f"-o {shown(min(map(str, given)))} is not an option of the driver calico. Labels and a name are given to"
+            " containers: --network name=NETWORK,driver-opt=app=web. The MTU is that of the IP pool."
+        )
+    if options.get(_INTERNAL) is True:
+        raise RefusedRequest(
+            "--internal is not possible with the driver calico. Leave it out; a NetworkPolicy says what containers"
+            " reach."
+        )
+    for field in ("IPv4Data", "IPv6Data"):
+        entries = body.get(field)
+        if entries is not None and not isinstance(entries, list):
+            raise RefusedRequest(f"{field} {shown(entries)} is not a list.")
+        for entry in entries or []:
+            _check_ipam(field, entry)
+
+
+def _check_ipam(field: str, entry: t.Any) -> None:
+    if not isinstance(entry, dict):
+        raise RefusedRequest(f"{field} {shown(entry)} is not a list of objects.")
+    if text_of(entry, "AddressSpace") != ADDRESS_SPACE:
+        raise RefusedRequest(
+            "The driver calico needs its own IPAM driver, because another one would give an address on two hosts. Make"
+            " the network with: docker network create -d calico --ipam-driver calico NAME"
+        )
+    if options_of(entry, "AuxAddresses"):
+        raise RefusedRequest(
+            "--aux-address is not possible with the driver calico. Reserve addresses for the whole fleet in"
+            " calico_ip_reservations."
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class EndpointRequest:
+    """NetworkDriver.CreateEndpoint: a workload to be. `addresses` maps 4 and 6 to an address."""
+
+    id: str
+    addresses: t.Mapping[int, str]
+    mac: t.Optional[str]
+    labels: t.Mapping[str, str]
+    name: str
+
+    @classmethod
+    def from_body(cls, body: Body) -> EndpointRequest:
+        """Return the request. Raise RefusedRequest for what is wrong or not done here."""
+        id = endpoint_id(body)
+        interface = options_of(body, "Interface")
+        addresses: dict[int, str] = {}
+        for version, field in ((4, "Address"), (6, "AddressIPv6")):
+            address = address_of(text_of(interface, field), field)
+            if address is None:
+                continue
+            if ipaddress.ip_address(address).version != version:
+                raise RefusedRequest(f"{field} {address} is not an IPv{version} address.")
+            addresses[version] = address
+        if not addresses:
+            raise RefusedRequest("The endpoint has no address. Make its network with --ipam-driver calico.")
+        options = options_of(body)
+        ports = options.get(_PORTS)
+        if ports:
+            raise RefusedRequest(
+                "-p is not possible on a network of the driver calico. Leave it out: clients reach the container by"
+                " its own address, on all of its ports. To publish a port of the host, connect the container to a"
+                " bridge network first."
+            )
+        own = {key: value for key, value in options.items() if not key.startswith(_DOCKERS)}
+        name = own.pop(NAME_OPTION, "")
+        if name != "" and not (isinstance(name, str) and _NAME.fullmatch(name)):
+            raise RefusedRequest(
+                f"driver-opt {NAME_OPTION}={shown(name)} is no name: 1 to 100 letters, digits, '-', '_' and '.', a"
+                " letter or digit at its ends."
+            )
+        try:
+            labels = LABELS.read(own)
+        except Refused as error:
+            raise RefusedRequest(
+                f"A driver-opt is a label, and {shown(error.value)} {error.rule} {error.remedy}"
+            ) from error
+        return cls(id, addresses, text_of(interface, "MacAddress").lower() or None, labels, name)
+
+    @property
+    def workload_name(self) -> str:
+        """The name of the workload: "<name>.<first 12 digits of the endpoint's id>", or the id without a name."""
+        return f"{self.name}.{self.id[:12]}" if self.name else self.id
