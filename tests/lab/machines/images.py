@@ -40,8 +40,10 @@ REPO_PACKAGES = (
 # What the owner of a host installs for containers: Debian 12's podman attaches by CNI, Debian 13's by netavark.
 CONTAINER_PACKAGES = "podman crun conmon containernetworking-plugins busybox-static".split()
 
-# What the owner of a host installs for Docker. Debian 13 has its command line in a package of its own.
-DOCKER_PACKAGES = {"bookworm": ["docker.io", "containerd"], "trixie": ["docker.io", "containerd", "docker-cli"]}
+# What the owner of a host installs for Docker, and for containers of LXC and systemd-nspawn. Debian 13 has Docker's
+# command line in a package of its own.
+_DOCKER = "docker.io containerd docker-compose lxc systemd-container".split()
+DOCKER_PACKAGES = {"bookworm": _DOCKER, "trixie": [*_DOCKER, "docker-cli"]}
 # They have a layer of their own: containerd beside podman's network is what preflight asks the owner about.
 DOCKER_UNITS = ("docker.service", "docker.socket", "containerd.service")
 
