@@ -15,11 +15,13 @@ desired_state.py says what the node must have, workloads/add.py how a workload i
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import os
 import time
 import typing as t
 
+from ..base.published_port import PublishedPort
 from ..dataplane.cached_drivers import CachedDrivers
 from ..dataplane.change import ObserveError
 from ..dataplane.kernel.port import Kernel, KernelError
@@ -44,6 +46,7 @@ from .policy_log.policy_log import PolicyLog
 from .policy_log.policy_names import PolicyNames
 from .reconcile.drift import Drift
 from .reconcile.driver_thread import DriverThread, Worker
+from .reconcile.locks import KeyedLock, RWLock
 from .reconcile.pace import Pace
 from .reconcile.policy_compilers import PolicyNotCompiled
 from .reconcile.reconcile import PassOutcome, Reconciler
@@ -51,14 +54,13 @@ from .reconcile.stages import Listener, Wanted
 from .settings import AgentSettings
 from .watch.events import Events
 from .watch.host_interfaces import HostInterfaces
-from .workloads import check, delete, updates
+from .workloads import check, delete, publish, updates
 from .workloads.add import add
 from .workloads.addresses import WorkloadAddresses
 from .workloads.admission import PolicyUpdates
 from .workloads.cleanup import Cleanup
 from .workloads.commit import GroupCommit, flushing
 from .workloads.context import WorkloadContext
-from .workloads.locks import KeyedLock, RWLock
 from .workloads.recovery import recover
 from .workloads.table import WorkloadTable
 from .workloads.unused_addresses import UnusedAddresses
@@ -173,6 +175,7 @@ class Agent:
             self.events,
             self.rwlock,
             KeyedLock(),
+            publish.claims(lambda: self._context),
         )
         self._interfaces = HostInterfaces(
             self.persisted, self.desired_state, self._policy, self.reconciler, settings.resync_interval
@@ -267,7 +270,7 @@ class Agent:
         """
         relabellings = self.workloads.relabellings
         try:
-            workload = await add(self._context, request)
+            workload = await self._add(request)
         except AgentError as error:
             if error.code == protocol.NO_ADDRESS:
                 self.instruments.refused.add()
@@ -275,6 +278,35 @@ class Agent:
         if self.workloads.relabellings != relabellings:
             await self._labels_in_force()
         return workload
+
+    async def _add(self, request: AddRequest) -> AttachedWorkload:
+        """Attach a workload, and publish its ports if the request has any; if that fails, a new one is deleted."""
+        new = request.id not in self.workloads
+        workload = await add(self._context, request)
+        if request.ports is None:
+            return workload
+        try:
+            shown = await publish.publish(self._context, workload.id, request.ports, request.ports_held_by_engine)
+        except BaseException:
+            if new:
+                await asyncio.shield(asyncio.ensure_future(delete.delete(self._context, workload.id)))
+            raise
+        return dataclasses.replace(workload, ports=shown.ports)
+
+    async def publish(self, id: str, ports: t.Sequence[PublishedPort]) -> AttachedWorkload:
+        """Publish exactly these ports of the host for a workload, and return it; see workloads/publish.py.
+
+        Raise AgentError if the workload is not attached, a port cannot be published or is taken, or the disk or the
+        kernel refuses. After an error it has no published ports.
+        """
+        return await publish.publish(self._context, id, ports)
+
+    async def withdraw(self, id: str) -> bool:
+        """Withdraw all published ports of a workload; return False if it has none, or is gone.
+
+        Raise AgentError with code `not_written` if the disk refuses to record that.
+        """
+        return await publish.withdraw(self._context, id)
 
     async def delete(self, id: str) -> bool:
         """Delete a workload; return True, or False if the node has neither a workload nor a known address for this id.

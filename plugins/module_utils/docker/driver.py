@@ -4,8 +4,9 @@
 """The methods of Docker's remote network driver and remote IPAM driver, version 1 of the protocol.
 
     docker network create   RequestPool, CreateNetwork
-    docker run              RequestAddress, CreateEndpoint, Join; dockerd then moves and configures the inner end
-    docker stop             Leave, DeleteEndpoint, ReleaseAddress
+    docker run              RequestAddress, CreateEndpoint, Join; dockerd then moves and configures the inner end;
+                            ProgramExternalConnectivity for the network that has the default route
+    docker stop             RevokeExternalConnectivity, Leave, DeleteEndpoint, ReleaseAddress
     docker network rm       ReleasePool, DeleteNetwork
 
 The driver keeps nothing: what is attached is the agent's, and each request may be repeated. An address belongs to the
@@ -69,8 +70,8 @@ class DockerDriver:
             "/NetworkDriver.DeleteEndpoint": self._delete_endpoint,
             "/NetworkDriver.Join": self._join,
             "/NetworkDriver.Leave": self._nothing,
-            "/NetworkDriver.ProgramExternalConnectivity": self._nothing,
-            "/NetworkDriver.RevokeExternalConnectivity": self._nothing,
+            "/NetworkDriver.ProgramExternalConnectivity": self._publish,
+            "/NetworkDriver.RevokeExternalConnectivity": self._withdraw,
             "/NetworkDriver.GwAllocCheck": self._needs_no_gateway,
             "/NetworkDriver.AllocateNetwork": self._nothing,
             "/NetworkDriver.FreeNetwork": self._nothing,
@@ -229,6 +230,16 @@ class DockerDriver:
 
     def _delete_endpoint(self, body: Body) -> Answer:
         self._ask("workload.delete", id=_workload_id(messages.endpoint_id(body)))
+        return {}
+
+    def _publish(self, body: Body) -> Answer:
+        ports = messages.published_of(messages.options_of(body))
+        if ports:
+            self._ask("workload.publish", id=_workload_id(messages.endpoint_id(body)), ports=ports)
+        return {}
+
+    def _withdraw(self, body: Body) -> Answer:
+        self._ask("workload.withdraw", id=_workload_id(messages.endpoint_id(body)))
         return {}
 
     def _endpoint_info(self, body: Body) -> Answer:

@@ -15,6 +15,7 @@ import json
 import re
 import typing as t
 
+from ..base.published_port import LIMIT, InvalidPort, published
 from ..resources.errors import Refused
 from ..resources.metadata import LABELS
 
@@ -35,6 +36,8 @@ _NETWORK_OPTIONS = "com.docker.network.generic"
 _DOCKERS = "com.docker."  # the beginning of options that Docker adds itself
 _PORTS = "com.docker.network.portmap"
 _INTERNAL = "com.docker.network.internal"
+#: The protocols that have ports, by their IANA numbers.
+_PROTOCOLS = {6: "tcp", 17: "udp", 132: "sctp"}
 _ADDRESS_TYPE, _GATEWAY = "RequestAddressType", "com.docker.network.gateway"
 #: The option of an endpoint that gives its workload a name. All others that are not Docker's are labels.
 NAME_OPTION = "name"
@@ -165,6 +168,35 @@ class PoolRequest:
         return cls(network.version, str(network), pools)
 
 
+def published_of(options: Body) -> list[dict[str, t.Any]]:
+    """Return the ports that -p asked for, as the agent's API takes them.
+
+    Raise RefusedRequest for a port that cannot be, and for a choice among several ports of the host.
+    """
+    entries = options.get(_PORTS) or []
+    if not isinstance(entries, list) or len(entries) > LIMIT:
+        raise RefusedRequest(f"-p {shown(entries)} is not a list of at most {LIMIT} ports.")
+    found = []
+    for entry in entries:
+        if not isinstance(entry, dict):
+            raise RefusedRequest(f"-p {shown(entry)} is not a port as dockerd sends one.")
+        number = entry.get("Proto")
+        if not isinstance(number, int) or number not in _PROTOCOLS:
+            raise RefusedRequest(f"-p: the protocol {shown(number)} has no ports to publish. Use tcp, udp or sctp.")
+        first, last = entry.get("HostPort") or 0, entry.get("HostPortEnd") or 0
+        if last not in (0, first):
+            raise RefusedRequest(
+                f"-p {shown(first)}-{shown(last)}:{shown(entry.get('Port'))} leaves the choice among several ports."
+                " Give one port of the host, or none for any that is free."
+            )
+        try:
+            port = published(_PROTOCOLS[number], text_of(entry, "HostIP"), first, entry.get("Port"))
+        except InvalidPort as error:
+            raise RefusedRequest(f"-p: {error}") from error
+        found.append(port.to_dict())
+    return found
+
+
 def pool_id(family: int, pools: t.Iterable[str]) -> str:
     """Return the text by which dockerd names a pool in later requests: its IP version and the names of IP pools."""
     return f"v{family}:{','.join(pools)}"
@@ -260,13 +292,7 @@ class EndpointRequest:
         if not addresses:
             raise RefusedRequest("The endpoint has no address. Make its network with --ipam-driver calico.")
         options = options_of(body)
-        ports = options.get(_PORTS)
-        if ports:
-            raise RefusedRequest(
-                "-p is not possible on a network of the driver calico. Leave it out: clients reach the container by"
-                " its own address, on all of its ports. To publish a port of the host, connect the container to a"
-                " bridge network first."
-            )
+        published_of(options)
         own = {key: value for key, value in options.items() if not key.startswith(_DOCKERS)}
         name = own.pop(NAME_OPTION, "")
         if name != "" and not (isinstance(name, str) and _NAME.fullmatch(name)):

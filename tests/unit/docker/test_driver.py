@@ -17,6 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.docker.driv
 
 from tests.unit.docker.fake_agent import FakeAgent
 
+PORTMAP = "com.docker.network.portmap"
 ENDPOINT, OTHER, NETWORK = "2d54" * 16, "ab01" * 16, "4379" * 16
 SANDBOX = "/var/run/docker/netns/a6aa6f52effe"
 #: What dockerd adds to the options of an endpoint by itself.
@@ -289,6 +290,25 @@ def test_a_second_network_has_no_gateway_of_its_own(driver: DockerDriver) -> Non
     }
 
 
+def test_ports_are_published_when_the_network_has_the_default_route(driver: DockerDriver, agent: FakeAgent) -> None:
+    """The ports come with each endpoint, and one of them is asked to publish them."""
+    ports = [
+        {"Proto": 6, "IP": "", "Port": 80, "HostIP": "", "HostPort": 8080, "HostPortEnd": 8080},
+        {"Proto": 17, "IP": "", "Port": 53, "HostIP": "192.0.2.1", "HostPort": 0, "HostPortEnd": 0},
+    ]
+    create_endpoint(driver, options={PORTMAP: ports})
+    assert "ports" not in agent.workloads[f"docker/{ENDPOINT}"]
+    body = {"NetworkID": "8ffb", "EndpointID": ENDPOINT, "Options": {PORTMAP: ports}}
+    assert ask(driver, "NetworkDriver.ProgramExternalConnectivity", body) == {}
+    assert agent.workloads[f"docker/{ENDPOINT}"]["ports"] == [
+        {"protocol": "tcp", "host_port": 8080, "port": 80, "host_address": ""},
+        {"protocol": "udp", "host_port": 0, "port": 53, "host_address": "192.0.2.1"},
+    ]
+    assert ask(driver, "NetworkDriver.RevokeExternalConnectivity", {"EndpointID": ENDPOINT}) == {}
+    assert agent.workloads[f"docker/{ENDPOINT}"]["ports"] == []
+    assert ask(driver, "NetworkDriver.RevokeExternalConnectivity", {"EndpointID": OTHER}) == {}
+
+
 def test_a_join_of_what_is_not_there(driver: DockerDriver) -> None:
     assert ask(driver, "NetworkDriver.Join", {"EndpointID": ENDPOINT, "SandboxKey": SANDBOX}) == {
         "Err": f"there is no workload docker/{ENDPOINT} on this node. See `calicoctl workload list`."
@@ -299,10 +319,23 @@ def test_a_join_of_what_is_not_there(driver: DockerDriver) -> None:
     ("changed", "words"),
     [
         (
-            {"com.docker.network.portmap": [{"Proto": 6, "Port": 80, "HostPort": 8080}]},
-            "-p is not possible on a network of the driver calico. Leave it out: clients reach the container by its own"
-            " address, on all of its ports. To publish a port of the host, connect the container to a bridge network"
-            " first.",
+            {PORTMAP: [{"Proto": 6, "Port": 80, "HostPort": 8000, "HostPortEnd": 8009}]},
+            "-p 8000-8009:80 leaves the choice among several ports. Give one port of the host, or none for any that is"
+            " free.",
+        ),
+        (
+            {PORTMAP: [{"Proto": 1, "Port": 80, "HostPort": 8080}]},
+            "-p: the protocol 1 has no ports to publish. Use tcp, udp or sctp.",
+        ),
+        (
+            {PORTMAP: [{"Proto": 6, "Port": 80, "HostPort": 65536}]},
+            "-p: The port of the host 65536 is no port. Use a number from 0 to 65535.",
+        ),
+        ({PORTMAP: [{}] * 1025}, f"-p {str([{}] * 1025)[:77]}... is not a list of at most 1024 ports."),
+        ({PORTMAP: ["8080:80"]}, "-p '8080:80' is not a port as dockerd sends one."),
+        (
+            {PORTMAP: [{"Proto": 6, "Port": 80, "HostPort": 80, "HostIP": "localhost"}]},
+            "-p: 'localhost' is no address of a host. Write one, or leave it out for all of them.",
         ),
         (
             {"name": "a\nb"},

@@ -23,7 +23,7 @@ from .calls import Method
 from .fair_share import give_way
 from .peer import Peer
 from .protocol import AgentError
-from .request import AddRequest
+from .request import AddRequest, published_ports
 
 Data = dict[str, t.Any]
 
@@ -53,6 +53,8 @@ class Methods:
             "workload.delete": Method(self.delete, changes=True),
             "workload.label": Method(self.label, changes=True),
             "workload.join": Method(self.join, changes=True),
+            "workload.publish": Method(self.publish, changes=True),
+            "workload.withdraw": Method(self.withdraw, changes=True),
             "workload.get": Method(self.get),
             "workload.list": Method(self.list),
             "workload.check": Method(self.check, slow=True),
@@ -94,6 +96,17 @@ class Methods:
         id, netns = _texts(params, "workload.join", "id", "netns")
         workload, siblings = await self._agent.join(id, netns)
         return {"workload": workload.to_dict(), "siblings": siblings}
+
+    async def publish(self, params: Data, peer: Peer) -> Data:
+        method = "workload.publish"
+        _known(params, method, {"id", "ports"})
+        (id,) = _texts({name: params[name] for name in params if name == "id"}, method, "id")
+        workload = await self._agent.publish(id, published_ports(params.get("ports"), method))
+        return {"workload": workload.to_dict()}
+
+    async def withdraw(self, params: Data, peer: Peer) -> Data:
+        (id,) = _texts(params, "workload.withdraw", "id")
+        return {"withdrawn": await self._agent.withdraw(id)}
 
     async def get(self, params: Data, peer: Peer) -> Data:
         (id,) = _texts(params, "workload.get", "id")

@@ -10,7 +10,14 @@ import typing as t
 
 from ...dataplane.change import Change
 from ...dataplane.drivers import workload as workload_driver
-from ...state.attachment import AttachedWorkload, OwnEndpoints, beside_inventory, endpoint_routes, with_workloads
+from ...state.attachment import (
+    AttachedWorkload,
+    OwnEndpoints,
+    beside_inventory,
+    endpoint_routes,
+    with_published,
+    with_workloads,
+)
 from ...state.node_state import NodeState, VethEndpoint
 from ..api import protocol
 from ..api.protocol import AgentError
@@ -168,13 +175,15 @@ class WorkloadTable:
         return with_workloads(state, self, self._persisted.opened, self._endpoints)
 
     def added_for_policy(self, state: NodeState) -> NodeState:
-        """Return a copy of `state` with the workloads that `added_to` adds, but nothing else of it.
+        """Return a copy of `state` with the workloads that `added_to` adds and their ports, but nothing else of it.
 
         A workload without an address is left out, and so is one whose host end or address another workload has. Those
         of the inventory take precedence, then the smaller id.
         """
         own = beside_inventory(state, self, self._endpoints)
-        return dataclasses.replace(state, workloads=(*state.workloads, *own))
+        return dataclasses.replace(
+            state, workloads=(*state.workloads, *own), iptables=with_published(state.iptables, own)
+        )
 
     def _in_inventory(self, interface: str) -> str:
         known = self._persisted.state.workloads if self._persisted.state else ()

@@ -80,6 +80,8 @@ ENDED = "its pair is gone, and only its container engine can make another one"
 _GATEWAY_ROUTE = f"{GATEWAY}/32"
 _DEFAULT_ROUTE = "0.0.0.0/0"
 _DEFAULT_ROUTE6 = "::/0"
+#: The setting of a device by which packets from and to 127.0.0.0/8 may pass.
+_LOCALNET = "ipv4/route_localnet"
 _BOTH = (4, 6)
 #: The settings for IPv6 inside: enabled, without duplicate address detection on a link with only two ends, and without
 #: router advertisements, which the host does not send there.
@@ -202,7 +204,7 @@ def observe(
     over = gone(kernel, desired)
     observed: dict[str, Observed] = {}
     for endpoint in desired:
-        link = links.get(endpoint.interface)
+        link = _host_end(links.get(endpoint.interface), endpoint)
         name = netns_name(endpoint)
         if endpoint.interface in over or (endpoint.netns_owned and name not in namespaces):
             observed[endpoint.interface] = Observed(link, ended=over.get(endpoint.interface, ""))
@@ -250,11 +252,28 @@ def look(kernel: Kernel, endpoint: VethEndpoint) -> Observed:
     that. One whose namespace is not ours has ended if its path leads to the host's own namespace, to one of another
     kind, or to another one than its identity. Raise KernelError if the kernel cannot be read.
     """
-    link, name = kernel.link(endpoint.interface), netns_name(endpoint)
+    link, name = _host_end(kernel.link(endpoint.interface), endpoint), netns_name(endpoint)
     if endpoint.handed_over:
         return _handed_over(kernel, endpoint, link, True)
     there = kernel.netns_exists(name) or (endpoint.netns_owned and name in kernel.netns_list())
     return _inside(kernel, endpoint, link) if there else Observed(link)
+
+
+def closed_settings(endpoint: VethEndpoint) -> tuple[str, ...]:
+    """Return those of hardening.SETTINGS that are 0 on a workload's host end.
+
+    With a published port of IPv4, packets from the host's 127.0.0.1 leave by it. The table raw drops what the workload
+    sends to 127.0.0.0/8.
+    """
+    return tuple(one for one in hardening.SETTINGS if one != _LOCALNET) if endpoint.publishes(4) else hardening.SETTINGS
+
+
+def _host_end(link: t.Optional[Link], endpoint: VethEndpoint) -> t.Optional[Link]:
+    """Return the link of a host end without the open settings that the workload needs."""
+    if link is None or not link.open_settings or not endpoint.publishes(4):
+        return link
+    found = tuple((name, value) for name, value in link.open_settings if name != _LOCALNET)
+    return dataclasses.replace(link, open_settings=found)
 
 
 def _open(have: Observed) -> bool:
@@ -762,6 +781,7 @@ def _bring_host_end(kernel: Kernel, endpoint: VethEndpoint, have: Observed, link
     mtu = endpoint.mtu if link.mtu > endpoint.mtu else None
     if link.alias != alias or mac or mtu:
         kernel.link_set(link.name, alias=alias, mac=mac, mtu=mtu)
+    link = _host_end(link, endpoint) or link
     hardening.close(kernel, link.name, [name for name, _value in link.open_settings])
     if have.link is not None and (link.open_settings or have.advertised is not None):
         hardening.forget_advertised(kernel, link)
