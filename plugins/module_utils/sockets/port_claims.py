@@ -160,7 +160,7 @@ class PortClaims:
             asyncio.get_running_loop().add_reader(made.fileno(), self._proxy.accept, made, target)
         else:
             with contextlib.suppress(OSError):
-                made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)  # Nobody reads it: as little as possible.
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)  # The agent does not read it.
 
     def _close(self, made: socket.socket) -> None:
         if made.type == socket.SOCK_STREAM:

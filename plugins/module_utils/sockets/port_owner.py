@@ -16,7 +16,7 @@ _COMMAND_LIMIT = 8192  # bytes of its command line
 
 
 class PortOwner(t.NamedTuple):
-    """A process that has a port. `command` are the words of its command line, of which it may have changed any."""
+    """A process that has a port. `command` are the words of its command line; the process may have changed them."""
 
     pid: int
     name: str

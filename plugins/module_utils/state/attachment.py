@@ -349,17 +349,19 @@ def with_workloads(
     workloads: t.Iterable[AttachedWorkload],
     opened: t.Collection[str],
     own: t.Optional[OwnEndpoints] = None,
+    published: t.Collection[int] = (),
 ) -> NodeState:
     """Return `state` with the node's own workloads (see `beside_inventory`) and with its `opened` spare blocks open.
 
     Their sysctls are added too, their routes, and a blackhole route for each opened block. A blackhole gives way to a
     workload's route with its destination; any other route of the table main stays in place of a new one. `opened` are
-    CIDRs, `own` is the cache to use, None for none. Rules for their published ports are added, too.
+    CIDRs, `own` is the cache to use, None for none. Rules for their published ports are added, too,
+    and empty chains for them for the IP versions in `published`.
     Equal input gives an equal result. The same object is returned if no workload is added and `opened` is empty.
     """
     ipam = with_opened(state.ipam, opened)
     endpoints = beside_inventory(state, workloads, own)
-    if not endpoints and ipam is state.ipam:
+    if not endpoints and ipam is state.ipam and not published:
         return state
     opened_now = NodeIpam(blocks=ipam.blocks[len(state.ipam.blocks) :])
     routes = own_routes(True, opened_now, endpoints)
@@ -372,14 +374,19 @@ def with_workloads(
         workloads=(*state.workloads, *endpoints),
         routes=(*kept, *(route for route in routes if route.destination not in present)),
         sysctls=(*state.sysctls, *(sysctl for found in endpoints for sysctl in endpoint_sysctls(found))),
-        iptables=with_published(state.iptables, endpoints),
+        iptables=with_published(state.iptables, endpoints, published),
     )
 
 
-def with_published(tables: tuple[IptablesTable, ...], endpoints: t.Iterable[VethEndpoint]) -> tuple[IptablesTable, ...]:
-    """Return `tables` with the rules for the ports that `endpoints` publish; the same object if they publish none."""
+def with_published(
+    tables: tuple[IptablesTable, ...], endpoints: t.Iterable[VethEndpoint], families: t.Collection[int] = ()
+) -> tuple[IptablesTable, ...]:
+    """Return `tables` with the rules for the ports that `endpoints` publish, and empty chains for `families`.
+
+    The same object is returned if nothing is added.
+    """
     publishing = [PublishingWorkload(found.addresses, found.ports) for found in endpoints if found.ports]
-    return published_ports.with_ports(tables, publishing, WORKLOAD_INTERFACES) if publishing else tables
+    return published_ports.with_ports(tables, publishing, WORKLOAD_INTERFACES, families)
 
 
 def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocated: t.Collection[str]) -> NodeState:

@@ -35,20 +35,24 @@ class PublishingWorkload(t.NamedTuple):
 
 
 def with_ports(
-    tables: tuple[IptablesTable, ...], workloads: t.Iterable[PublishingWorkload], interfaces: t.Iterable[str]
+    tables: tuple[IptablesTable, ...],
+    workloads: t.Iterable[PublishingWorkload],
+    interfaces: t.Iterable[str],
+    families: t.Collection[int] = (),
 ) -> tuple[IptablesTable, ...]:
     """Return `tables` with the rules for the ports of `workloads` in nat; the same object if there is none.
 
-    `interfaces` are patterns of the workloads' host ends, such as "cali+". Equal workloads in another order give equal
-    rules.
+    `interfaces` are patterns of the workloads' host ends, such as "cali+". For the IP versions `families`, the chains
+    are there without ports, too: a rule can be removed from a chain at once, a chain not always. Equal workloads in
+    another order give equal rules.
     """
     publishing = sorted(one for one in workloads if one.ports)
-    if not publishing:
+    if not publishing and not families:
         return tables
     found = list(tables)
     for family in (4, 6):
         chains = _chains(publishing, family)
-        if not chains[CHAIN]:
+        if not chains[CHAIN] and family not in families:
             continue
         index = next((i for i, one in enumerate(found) if one.name == _NAT and one.family == family), None)
         table = IptablesTable(_NAT, family=family) if index is None else found[index]
@@ -84,7 +88,7 @@ def _chains(publishing: t.Iterable[PublishingWorkload], family: int) -> dict[str
             else:
                 specific.append(f"-d {encoding.cidr(host(port.host_address))} {match} {jump}")
         hairpin.append(f"-s {own} -d {own} -j MASQUERADE")
-    loopback = [f"-s {_LOOPBACK4} -j MASQUERADE"] if family == 4 else []
+    loopback = [f"-s {_LOOPBACK4} -j MASQUERADE"] if family == 4 and hairpin else []
     return {CHAIN: (*specific, *general), SNAT_CHAIN: (*loopback, *hairpin)}
 
 

@@ -67,6 +67,12 @@ def test_without_ports_the_tables_stay() -> None:
     assert with_ports(tables, [PublishingWorkload(("10.244.1.5",), ())], ["cali+"]) is tables
 
 
+def test_chains_stay_without_ports() -> None:
+    (nat,) = with_ports((NAT,), [], ["cali+"], [4])
+    assert nat.chains == {**NAT.chains, "cali-PUBLISHED": (), "cali-PUBLISHED-SNAT": ()}
+    assert len(nat.hooks) == 4
+
+
 def test_the_order_of_workloads_does_not_matter() -> None:
     workloads = [WEB, DB, PublishingWorkload(("10.244.1.7",), (PublishedPort("tcp", 1, 1),))]
     wanted = with_ports((NAT,), workloads, ["cali+"])

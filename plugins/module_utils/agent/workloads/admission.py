@@ -60,9 +60,8 @@ class PolicyUpdates:
         self._desired.changed()
         return self._admissions.written()
 
-    def ports_withdrawn(self) -> None:
-        """Let the reconciler remove the rules of published ports that nobody needs any more; do not wait for it."""
-        self._desired.changed()
+    def retry(self) -> None:
+        """Let the reconciler look at sets and rules again, after a write that failed; do not wait for it."""
         self._reconciler.expect(REGISTRY.guards)
 
     async def in_force(self, write: Write, what: str) -> None:

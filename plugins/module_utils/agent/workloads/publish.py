@@ -131,8 +131,8 @@ async def release(on: WorkloadContext, workload: AttachedWorkload) -> None:
         await on.policy.in_force(on.policy.ports_changed(), "the end of published ports")
     except AgentError as error:
         _log.warning("The rules for ports of workload %s stay for now: %s", workload.id, error)
+        on.policy.retry()
     finally:
-        on.policy.ports_withdrawn()
         on.claims.release(workload.id)
 
 
