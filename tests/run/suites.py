@@ -181,7 +181,7 @@ SUITES: tuple[Suite, ...] = (
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in (
-                    *("modes", "installation", "agent", "podman", "docker"),
+                    *("modes", "installation", "agent", "podman", "docker", "ports"),
                     *("policy", "policy_lockout", "topology", "switches", "getting_started"),
                     *("upgrade", "upgrade_by_node", "runbook"),
                 )
@@ -241,6 +241,13 @@ SUITES: tuple[Suite, ...] = (
         "lab-docker",
         "scenarios-docker",
         "containers of Docker on Debian 12 and 13; dockerd, agents and driver restarted and killed; reboots",
+        limit=900,
+    ),
+    scenario(
+        "ports",
+        "lab-ports",
+        "scenarios-ports",
+        "ports that podman, Docker and calicoctl publish, on Debian 12 and 13, with clients and policy",
         limit=900,
     ),
     scenario(

@@ -148,7 +148,7 @@ class PortClaims:
             return made
         except OSError as error:
             made.close()
-            found = find(wanted.protocol, number) if error.errno == errno.EADDRINUSE and number else None
+            found = find(wanted.protocol, number, family) if error.errno == errno.EADDRINUSE and number else None
             if found is not None and self._is_own(id, found):
                 return None
             raise PortNotClaimed(wanted, error.errno or errno.EIO, found) from error

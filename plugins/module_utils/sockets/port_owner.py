@@ -9,7 +9,13 @@ import contextlib
 import os
 import typing as t
 
-_FILES = {"tcp": ("tcp", "tcp6"), "udp": ("udp", "udp6")}
+#: A socket of IPv6 may take packets of IPv4 as well.
+_FILES = {
+    ("tcp", 4): ("tcp", "tcp6"),
+    ("tcp", 6): ("tcp6",),
+    ("udp", 4): ("udp", "udp6"),
+    ("udp", 6): ("udp6",),
+}
 _LISTENS = {"tcp": "0A", "udp": "07"}  # the states LISTEN and CLOSE, which an unconnected UDP socket has
 _NAME_LIMIT = 64  # characters of a process's name that are read; the kernel has 15
 _COMMAND_LIMIT = 8192  # bytes of its command line
@@ -23,12 +29,15 @@ class PortOwner(t.NamedTuple):
     command: tuple[str, ...]
 
 
-def find(protocol: str, port: int, proc: str = "/proc") -> t.Optional[PortOwner]:
+def find(protocol: str, port: int, family: int, proc: str = "/proc") -> t.Optional[PortOwner]:
     """Return a process that has a port of this network namespace, None if none is found.
 
-    `protocol` is tcp or udp. A process may have it for another address than the one that is wanted.
+    `protocol` is tcp or udp, `family` the IP version. A process may have it for another address than the one that is
+    wanted.
     """
-    inodes = {inode for name in _FILES.get(protocol, ()) for inode in _inodes(f"{proc}/net/{name}", protocol, port)}
+    inodes = {
+        inode for name in _FILES.get((protocol, family), ()) for inode in _inodes(f"{proc}/net/{name}", protocol, port)
+    }
     if not inodes:
         return None
     wanted = {f"socket:[{inode}]" for inode in inodes}

@@ -238,8 +238,8 @@ def test_a_run_of_the_site_changes_nothing(hosts: list[Host], fleet: Fleet) -> N
     ("command", "words"),
     [
         (
-            "docker run --rm -p 80:80 --network pods box /bin/ip a",
-            "remote: -p is not possible on a network of the driver calico.",
+            "docker run --rm -p 8000-8009:80 --network pods box /bin/ip a",
+            "leaves the choice among several ports. Give one port of the host, or none for any that is free.",
         ),
         (
             "docker network create -d calico wrong",

@@ -31,23 +31,22 @@ from .context import WorkloadContext
 
 _log = logging.getLogger("calico.workloads")
 
-#: The process of podman that keeps a container's ports bound.
-_CONMON = "conmon"
+#: podman binds the ports of a container itself before it calls netavark, and leaves the sockets to conmon. It fails for
+#: a port that another container has.
+_PODMAN, _CONMON = "podman", "conmon"
 #: Errors of bind(2) that are the fault of the request, and what to do.
 _NO_SUCH_ADDRESS = "is no address of this host. Give one that `ip address` shows, or none."
 
 
 def claims(on: t.Callable[[], WorkloadContext]) -> PortClaims:
-    """Return the claims of an agent. podman's conmon may have the ports of its own container."""
+    """Return the claims of an agent. podman may have the ports of a container, and conmon those of its own one."""
 
     def is_own(id: str, owner: PortOwner) -> bool:
         workload = on().table.get(id)
-        return bool(
-            workload is not None
-            and workload.container
-            and owner.name == _CONMON
-            and any(workload.container in word for word in owner.command)
-        )
+        if workload is None or not workload.container:
+            return False
+        own = any(workload.container in word for word in owner.command)
+        return owner.name == _PODMAN or (owner.name == _CONMON and own)
 
     return PortClaims(is_own)
 
