@@ -231,7 +231,7 @@ class _Connection(http.server.BaseHTTPRequestHandler):
             body += self._exactly(length)
             if self.rfile.readline(3).strip():
                 raise _Refused(http.HTTPStatus.BAD_REQUEST, "A chunk of the request has no proper end.")
-        for _ in range(_TRAILERS):
+        for dummy in range(_TRAILERS):
             if not self.rfile.readline(_CHUNK_LINE + 1).strip():
                 return body
         raise _Refused(http.HTTPStatus.BAD_REQUEST, "The request has too many lines after its last chunk.")
