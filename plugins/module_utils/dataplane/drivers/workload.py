@@ -403,12 +403,14 @@ def wanted_routes(endpoint: VethEndpoint) -> dict[str, RouteAttributes]:
 def route_metric(endpoint: VethEndpoint) -> int:
     """Return the metric of the routes inside by this interface: 0 for eth0, and 100 plus its number for others.
 
+    For a workload that was handed over it is 100 for eth0, too: the routes of metric 0 are its container engine's.
+
     The number is that at the end of the name, at most its last six digits, or 0. A namespace of others may be attached
     twice, by eth0 and by net1: eth0 is used while it exists. Two names with the same metric are in each other's way,
     which `diff` says. This is the metric of IPv4 routes; that of IPv6 routes is greater by METRIC_IPV6. In a namespace
     that we made the result is always 0.
     """
-    if endpoint.netns_owned or endpoint.peer_interface == "eth0":
+    if endpoint.netns_owned or (endpoint.peer_interface == "eth0" and not endpoint.handed_over):
         return 0
     return _second_metric(endpoint.peer_interface)
 
@@ -438,7 +440,7 @@ def missing_by_source(
 ) -> list[Write]:
     """Return the missing writes that let packets from the addresses of an interface other than eth0 leave by it.
 
-    The result is [] if nothing is missing, for eth0, and in a namespace that we made. `rules` and `routes` are those
+    The result is [] if nothing is missing, for eth0 unless it was handed over, and in a namespace that we made. `rules` and `routes` are those
     that exist inside.
     """
     table = _second_table(endpoint)
@@ -793,11 +795,12 @@ def left_here(kernel: Kernel, endpoints: t.Iterable[VethEndpoint]) -> set[str]:
     return {interface for interface, link in found.items() if link is None or not link.peer_elsewhere}
 
 
-def complete_handed_over(kernel: Kernel, endpoint: VethEndpoint) -> bool:
+def complete_handed_over(kernel: Kernel, endpoint: VethEndpoint, pools: t.Iterable[str] = ()) -> bool:
     """Add the routes and rules that an inner end needs beside others, once its container engine has configured it.
 
-    They are those of an interface other than eth0 (see `route_metric`); eth0 needs none. Return whether nothing remains
-    to be done, which holds for a pair that is gone as well. Raise KernelError if the kernel refuses.
+    Packets from its addresses leave by it, whichever interface has the default route, and so do packets to workloads:
+    `pools` are the CIDRs of all IP pools. A network of the engine's own would translate their source. Return whether
+    nothing remains to be done, which holds for a pair that is gone as well. Raise KernelError if the kernel refuses.
     """
     link = kernel.link(endpoint.interface)
     if link is None:
@@ -806,18 +809,20 @@ def complete_handed_over(kernel: Kernel, endpoint: VethEndpoint) -> bool:
     if peer is None or not peer.up:
         return False
     named = dataclasses.replace(endpoint, peer_interface=peer.name)
-    table = _second_table(named)
     with handed_over_namespace(kernel, endpoint, link) as inner:
         families = _BOTH if endpoint.address6 else (4,)
         present = {one.address for family in families for one in inner.addresses(peer.name, family)}
         if not present.issuperset(endpoint.addresses):
             return False
-        if table is None:
-            return True
         routes = {
             (to, through.metric) for family in families for to, through in inner.routes(table=TABLE_MAIN, family=family)
         }
-        for destination, want in wanted_routes(named).items():
+        wanted = wanted_routes(named)
+        for default in (_DEFAULT_ROUTE, _DEFAULT_ROUTE6):
+            if default in wanted:
+                own = [pool for pool in pools if (":" in pool) == (":" in default)]
+                wanted.update(dict.fromkeys(own, wanted[default]))
+        for destination, want in wanted.items():
             if (destination, want.metric) not in routes:
                 inner.write([RouteOperation("add", destination, want)])
         _bring_by_source(inner, named, families)
