@@ -22,6 +22,7 @@ from ..agent.api import protocol
 from ..agent.api.client import AgentClient
 from .driver import DockerDriver
 from .http_socket import PluginServer
+from .networks import FOLDER, Networks
 
 _log = logging.getLogger("calico.docker")
 
@@ -53,6 +54,7 @@ def main(arguments: t.Sequence[str]) -> int:
     parser.add_argument("--socket", help="listen there, if systemd hands over no socket")
     parser.add_argument("--agent", default=protocol.SOCKET, help="the agent's socket")
     parser.add_argument("--engine", default=_ENGINES, help="what leads to the installed engine")
+    parser.add_argument("--networks", default=FOLDER, help="the folder for the options of networks")
     options = parser.parse_args(arguments)
     logging.basicConfig(level="INFO", stream=sys.stderr, format="%(message)s")
     listening = _listening(options.socket)
@@ -66,7 +68,7 @@ def main(arguments: t.Sequence[str]) -> int:
         if _engine(options.engine) != engine:
             stop.set()
 
-    server = PluginServer(listening, DockerDriver(_Agents(options.agent)).answer, os.geteuid(), served)
+    server = PluginServer(listening, DockerDriver(_Agents(options.agent), Networks(options.networks)).answer, os.geteuid(), served)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     thread = threading.Thread(target=server.serve_forever, daemon=True)
