@@ -15,6 +15,7 @@ import asyncio
 import logging
 import typing as t
 
+from ...node.ipam.local_ipam import RESERVED
 from ..api.protocol import AgentError
 from .context import WorkloadContext
 from .delete import delete, release_unused, uses
@@ -23,6 +24,8 @@ _log = logging.getLogger("calico.unused_addresses")
 
 #: The most seconds between two checks.
 _INTERVAL = 60.0
+#: The least seconds of grace for what a container engine asked for: it takes and moves it in calls of its own.
+_ENGINES = 10.0
 
 
 class UnusedAddresses:
@@ -31,6 +34,7 @@ class UnusedAddresses:
     def __init__(self, on: WorkloadContext, grace: float, clock: t.Callable[[], float]) -> None:
         self._on = on
         self._grace = grace
+        self._engines = max(grace, _ENGINES)
         self._clock = clock
         self._noticed: dict[str, float] = {}  # handle without a workload: when that was first noticed, by the clock
         self._left: dict[str, float] = {}  # the same for ids of workloads that were handed over and are in no container
@@ -57,13 +61,15 @@ class UnusedAddresses:
         handles = [allocation.handle for allocation in self._on.persisted.ipam.allocations()]
         self._noticed = {handle: self._noticed.get(handle, now) for handle in handles if not uses(self._on, handle)}
         for handle, noticed in list(self._noticed.items()):
-            if now - noticed >= self._grace and await release_unused(self._on, handle):
-                _log.warning("The address of %s is free again: no such workload for %g s.", handle, self._grace)
+            grace = self._engines if handle.startswith(RESERVED) else self._grace
+            if now - noticed >= grace and await release_unused(self._on, handle):
+                _log.warning("The address of %s is free again: no such workload for %g s.", handle, grace)
         await self._look_at_handed_over(now)
 
     async def _look_at_handed_over(self, now: float) -> None:
         """Delete the workloads that were handed over and that no look of the whole grace period found in a container.
 
+        The period has 10 seconds at least.
         Refusals of the kernel and the disk are logged and retried by the next call.
         """
         table = self._on.table
@@ -75,12 +81,12 @@ class UnusedAddresses:
             left = await self._on.wiring.left_here(list(endpoints.values()))
             self._left = {id: self._left.get(id, now) for id, one in endpoints.items() if one.interface in left}
             for id, noticed in list(self._left.items()):
-                if now - noticed >= self._grace:
+                if now - noticed >= self._engines:
                     addresses = table.need(id).addresses
                     await delete(self._on, id)
                     with self._on.persisted.writing("release"):
                         for address in addresses:
                             await self._on.addresses.unreserve(address)
-                    _log.warning("Workload %s is deleted: it was in no container for %g s.", id, self._grace)
+                    _log.warning("Workload %s is deleted: it was in no container for %g s.", id, self._engines)
         except AgentError as error:
             _log.warning("Workloads that were handed over cannot be looked after: %s", error)

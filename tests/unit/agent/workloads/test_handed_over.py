@@ -194,6 +194,22 @@ def test_a_reservation_that_nobody_uses_is_free_after_the_time_of_grace(tmp_path
     run(scenario())
 
 
+def test_an_engine_has_time_between_its_calls(tmp_path):
+    """Without a time of grace, what an engine asked for waits ten seconds for its next call."""
+
+    async def scenario():
+        node = Node(tmp_path, leak_grace=0.0)
+        agent = await node.start()
+        address = await reserved(node)
+        await agent.add(request())
+        await asyncio.sleep(8)
+        assert address in node.on_disk().values() and agent.get("docker.box") is not None
+        await asyncio.sleep(8)
+        assert node.on_disk() == {} and agent.get("docker.box") is None
+
+    run(scenario())
+
+
 def test_after_a_reboot_the_address_waits_for_its_engine(tmp_path):
     """Without a record, a delete reserves the address again, and the engine frees it."""
 
