@@ -68,7 +68,9 @@ def main(arguments: t.Sequence[str]) -> int:
         if _engine(options.engine) != engine:
             stop.set()
 
-    server = PluginServer(listening, DockerDriver(_Agents(options.agent), Networks(options.networks)).answer, os.geteuid(), served)
+    server = PluginServer(
+        listening, DockerDriver(_Agents(options.agent), Networks(options.networks)).answer, os.geteuid(), served
+    )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     thread = threading.Thread(target=server.serve_forever, daemon=True)

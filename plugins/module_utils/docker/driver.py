@@ -51,7 +51,8 @@ class AgentPort(t.Protocol):
 class DockerDriver:
     """The driver. `methods` maps the path of a request to its method.
 
-    `agent` returns the agent for the calling thread. `networks` keeps the options of networks. `clock` and `sleep` are those of the module time.
+    `agent` returns the agent for the calling thread. `networks` keeps the options of networks. `clock` and `sleep` are
+    those of the module time.
     """
 
     def __init__(
@@ -118,11 +119,11 @@ class DockerDriver:
             return 200, {key: str(error)}
         except AgentError as error:
             return 200, {key: error.message}
-        except Exception:
+        except Exception:  # noqa: BLE001 - dockerd would repeat the request without its body
             _log.exception("%s failed because of an error in the driver's code.", shown(path))
             return 500, {
-                key: "The driver calico failed because of an error in its code: journalctl -u calico-docker has it. Please"
-                " report it."
+                key: "The driver calico failed because of an error in its code: journalctl -u calico-docker has it."
+                " Please report it."
             }
 
     def _ask(self, method: str, **params: t.Any) -> dict[str, t.Any]:

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The HTTP/1.1 server on the plugin's socket: one request per call of Docker, connections kept, everything bounded.
 
-It is the standard library's server with a thread for each connection. A request has REQUEST_SECONDS to be complete, also
-the first of a connection, and BODY_LIMIT bytes; a connection may be idle for IDLE_SECONDS afterwards. Only the user
-`owner` is answered.
+It is the standard library's server with a thread for each connection. A request has REQUEST_SECONDS to be complete,
+also the first of a connection, and BODY_LIMIT bytes; a connection may be idle for IDLE_SECONDS afterwards. Only the
+user `owner` is answered.
 
 dockerd gives up a container whose request is refused, and after a reboot it starts all of them at once. So a connection
 too many is not closed: it waits in the kernel's queue until another one ends.
@@ -33,7 +33,7 @@ _log = logging.getLogger("calico.docker")
 
 BODY_LIMIT = 1 << 20  # bytes
 CONNECTIONS = 256
-LARGE = 64 << 10  # bytes of a body of which only LARGE_BODIES are in memory at once
+LARGE = 64 << 10  # bytes; only LARGE_BODIES bodies with more are in memory at once
 LARGE_BODIES = 4
 REQUEST_SECONDS = 30.0
 IDLE_SECONDS = 600.0
@@ -266,7 +266,8 @@ class _Connection(http.server.BaseHTTPRequestHandler):
     def _admitted(self, length: int) -> int:
         """Return `length`, the bytes of a body, once there is memory for it. Raise _Refused for too many bytes.
 
-        Wait for another large body to be answered if there are as many as there may be, as long as the request may take.
+        Wait for another large body to be answered if there are as many as there may be, but only as long as the request
+        may take.
         """
         if length > BODY_LIMIT:
             raise _Refused(

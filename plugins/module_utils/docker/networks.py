@@ -44,8 +44,8 @@ class Networks:
             self._write_folder()
         except OSError as error:
             raise RefusedRequest(
-                f"The options of the network cannot be written to {path}: {error.strerror}. Make room there, or make the"
-                " file system writable, and try again."
+                f"The options of the network cannot be written to {path}: {error.strerror}. Make room there, or make"
+                " the file system writable, and try again."
             ) from error
 
     def load(self, id: str) -> ContainerOptions:
@@ -63,12 +63,12 @@ class Networks:
         except (ValueError, KeyError, RecursionError, Refused):
             reason = "it is damaged"
         raise RefusedRequest(
-            f"The options of this network are not known: {path}: {reason}. Without them its containers would lack labels"
-            " that policy selects by. Remove the network and make it anew."
+            f"The options of this network are not known: {path}: {reason}. Without them its containers would lack"
+            " labels that policy selects by. Remove the network and make it anew."
         )
 
     def remove(self, id: str) -> None:
-        """Remove the options of a network; one that is not there is no error. Raise RefusedRequest if the disk refuses."""
+        """Remove the options of a network, if they are there. Raise RefusedRequest if the disk refuses."""
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path(id))

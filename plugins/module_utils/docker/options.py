@@ -91,7 +91,7 @@ def _mtu(word: str, text: t.Any) -> t.Optional[int]:
     mtu = int(text) if digits else 0
     if not is_mtu(mtu):
         raise RefusedRequest(
-            f"{word} {MTU_OPTION}={shown(text)} is no MTU: a number of bytes from {MTU_LIMITS[0]} to {MTU_LIMITS[1]}; 0,"
-            " or left out, is that of the IP pool."
+            f"{word} {MTU_OPTION}={shown(text)} is no MTU: a number of bytes from {MTU_LIMITS[0]} to {MTU_LIMITS[1]};"
+            " 0, or left out, is that of the IP pool."
         )
     return mtu

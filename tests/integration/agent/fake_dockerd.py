@@ -76,7 +76,7 @@ class Driver:
         self._listening.close()
 
     def ask(self, method: str, /, **body: t.Any) -> dict[str, t.Any]:
-        """Return the answer to a request. Raise OSError if the driver ends meanwhile, as dockerd is told then."""
+        """Return the answer to a request. Raise OSError if the driver ends meanwhile."""
         self.connection.request(
             "POST", f"/{method}", json.dumps(body), {"Transfer-Encoding": "chunked"}, encode_chunked=True
         )

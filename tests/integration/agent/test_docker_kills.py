@@ -117,7 +117,7 @@ def test_an_address_of_another_is_not_released(driver: Driver) -> None:
 
 
 def test_the_driver_is_killed_in_each_call(driver: Driver) -> None:
-    """dockerd fails the command, or repeats its request without the body; nothing of it stays."""
+    """Docker fails the command, or repeats its request without the body; nothing of it stays."""
     daemon = driver.daemon
     calls = ["request_address", "create_endpoint", "join", "delete_endpoint", "release_address"]
     containers = []

@@ -234,8 +234,8 @@ def test_options_that_no_network_has(driver: DockerDriver) -> None:
         " name=NETWORK,driver-opt=name=NAME."
     }
     assert made_network(driver, **{"com.docker.network.driver.mtu": "1400"}) == {
-        "Err": "-o 'com.docker.network.driver.mtu' is an option of Docker's own drivers. The driver calico has: mtu, and"
-        " labels."
+        "Err": "-o 'com.docker.network.driver.mtu' is an option of Docker's own drivers. The driver calico has: mtu,"
+        " and labels."
     }
     assert made_network(driver, app="a b")["Err"].startswith("A -o is a label, and 'a b' ")
 
@@ -246,11 +246,19 @@ def test_a_network_whose_options_are_lost(driver: DockerDriver, agent: FakeAgent
 
     def words(reason: str) -> dict[str, str]:
         return {
-            "Err": f"The options of this network are not known: {path}: {reason}. Without them its containers would lack"
-            " labels that policy selects by. Remove the network and make it anew."
+            "Err": f"The options of this network are not known: {path}: {reason}. Without them its containers would"
+            " lack labels that policy selects by. Remove the network and make it anew."
         }
 
-    for text in ("", "{}", "[]", '{"labels": {}}', '{"labels": {"a": 1}, "mtu": null}', '{"labels": {}, "mtu": 1}', "[" * 9999):
+    for text in (
+        "",
+        "{}",
+        "[]",
+        '{"labels": {}}',
+        '{"labels": {"a": 1}, "mtu": null}',
+        '{"labels": {}, "mtu": 1}',
+        "[" * 9999,
+    ):
         path.write_text(text)
         assert create_endpoint(driver) == words("it is damaged"), text
     path.write_text('{"labels": {}, "mtu": null}' + " " * (1 << 20))
@@ -512,7 +520,8 @@ def test_methods_that_are_not_there(driver: DockerDriver) -> None:
 def test_an_error_in_the_code(driver: DockerDriver, agent: FakeAgent) -> None:
     agent.pools = None  # type: ignore[assignment]
     words = (
-        "The driver calico failed because of an error in its code: journalctl -u calico-docker has it. Please report it."
+        "The driver calico failed because of an error in its code: journalctl -u calico-docker has it. Please report"
+        " it."
     )
     assert driver.answer("/IpamDriver.RequestPool", b"{}") == (500, {"Error": words})
 

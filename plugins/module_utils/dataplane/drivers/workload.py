@@ -87,6 +87,9 @@ _INSIDE6 = {"accept_dad": "0", "accept_ra": "0", "disable_ipv6": "0"}
 _SECOND_METRIC = 100  # plus the interface's number is the metric of routes by an interface other than eth0 (net1: 101)
 _SECOND_TABLE = 179_000_000  # plus such an interface's metric is the table of routes for packets from its addresses
 _SECOND_PRIORITY = 1790  # priority of the rules for packets from such an interface's addresses
+#: The table of routes to all workloads by interfaces that were handed over, and the priority of the rule for it. Docker
+#: refuses an address that a route of the main table contains.
+_WORKLOADS_TABLE, _WORKLOADS_PRIORITY = _SECOND_TABLE, _SECOND_PRIORITY + 1
 
 
 class InsideRefused(KernelError):
@@ -440,8 +443,8 @@ def missing_by_source(
 ) -> list[Write]:
     """Return the missing writes that let packets from the addresses of an interface other than eth0 leave by it.
 
-    The result is [] if nothing is missing, for eth0 unless it was handed over, and in a namespace that we made. `rules` and `routes` are those
-    that exist inside.
+    The result is [] if nothing is missing, for eth0 unless it was handed over, and in a namespace that we made. `rules`
+    and `routes` are those that exist inside.
     """
     table = _second_table(endpoint)
     if table is None:
@@ -818,14 +821,14 @@ def complete_handed_over(kernel: Kernel, endpoint: VethEndpoint, pools: t.Iterab
             (to, through.metric) for family in families for to, through in inner.routes(table=TABLE_MAIN, family=family)
         }
         wanted = wanted_routes(named)
-        for default in (_DEFAULT_ROUTE, _DEFAULT_ROUTE6):
-            if default in wanted:
-                own = [pool for pool in pools if (":" in pool) == (":" in default)]
-                wanted.update(dict.fromkeys(own, wanted[default]))
         for destination, want in wanted.items():
             if (destination, want.metric) not in routes:
                 inner.write([RouteOperation("add", destination, want)])
         _bring_by_source(inner, named, families)
+        for family in families:
+            default = wanted.get(_DEFAULT_ROUTE6 if family == 6 else _DEFAULT_ROUTE)
+            if default is not None:
+                _bring_to_workloads(inner, default, [pool for pool in pools if family_of(pool) == family], family)
     return True
 
 
@@ -907,6 +910,16 @@ def _bring_by_source(inner: Kernel, endpoint: VethEndpoint, families: t.Iterable
         rules = [rule for family in families for rule in inner.rules(family)]
         routes = [entry for family in families for entry in inner.routes(table=table, family=family)]
         inner.write(missing_by_source(endpoint, rules, routes))
+
+
+def _bring_to_workloads(inner: Kernel, default: RouteAttributes, pools: t.Iterable[str], family: int) -> None:
+    """Add the missing routes to `pools`, which have the gateway, device and metric of `default`, and their rule."""
+    table = _WORKLOADS_TABLE
+    present = {(to, through.metric) for to, through in inner.routes(table=table, family=family)}
+    want = default._replace(table=table, onlink=True)
+    inner.write([RouteOperation("add", pool, want) for pool in pools if (pool, want.metric) not in present])
+    if not any((rule.priority, rule.table) == (_WORKLOADS_PRIORITY, table) for rule in inner.rules(family)):
+        inner.rule_add(RuleEntry(_WORKLOADS_PRIORITY, table, fwmask=0, protocol=ROUTE_PROTOCOL, family=family))
 
 
 def inner_address(device: str, address: str) -> InterfaceAddress:

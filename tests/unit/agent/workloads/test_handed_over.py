@@ -117,7 +117,7 @@ def test_a_second_network_of_a_container(tmp_path):
         sources = {rule.source for rule in inner.rules(4) if rule.source}
         assert sources == {*first.addresses, *second.addresses}
         # The engine's own default route may lead elsewhere: workloads are reached by these interfaces.
-        pools = [through.device for to, through in inner.routes(table=254) if to == "10.244.0.0/16"]
+        pools = [through.device for to, through in inner.routes(table=179_000_000) if to == "10.244.0.0/16"]
         assert sorted(pools) == ["eth0", "eth1"]
 
     run(scenario())

@@ -212,7 +212,10 @@ def test_the_first_interface_answers_by_itself_too(kernel, netns_path, move):
         assert added == {
             ("169.254.1.1/32", None, 100),
             ("0.0.0.0/0", "169.254.1.1", 100),
-            ("10.244.0.0/16", "169.254.1.1", 100),
         }
+        # dockerd refuses an address that a route of the main table contains, so those to pools are in another one.
+        to_pools = [(to, route.gateway, route.metric) for to, route in inner.routes(table=179_000_000)]
+        assert to_pools == [("10.244.0.0/16", "169.254.1.1", 100)]
+        assert [rule.priority for rule in inner.rules(4) if rule.table == 179_000_000] == [1791]
         assert [(rule.source, rule.table) for rule in inner.rules(4) if rule.source] == [("10.244.1.5", 179_000_100)]
     assert planned(kernel, box) == []
