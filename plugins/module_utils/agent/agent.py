@@ -284,7 +284,12 @@ class Agent:
         `not_written` if the disk refuses to record the delete, and nothing is changed then; or if only an address is
         left for the id and the disk refuses to release it.
         """
-        return await delete.delete(self._context, id)
+        workload = self._context.table.get(id)
+        deleted = await delete.delete(self._context, id)
+        if workload is not None:
+            # With its interface, a container engine may have removed the default route of another one.
+            self._joined.expect(updates.siblings(self._context, workload))
+        return deleted
 
     async def relabel(self, id: str, labels: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
         """Set these labels on a workload beside its own, None removing one; return it.

@@ -77,8 +77,16 @@ async def join(on: WorkloadContext, id: str, netns: str) -> tuple[AttachedWorklo
             with on.persisted.writing("record"):
                 on.persisted.records.save(workload)
             on.table.replace(workload)
-    siblings = sorted(one.id for one in on.table if one.handed_over and one.netns == netns and one.id != id)
-    return workload, siblings
+    return workload, siblings(on, workload)
+
+
+def siblings(on: WorkloadContext, workload: AttachedWorkload) -> list[str]:
+    """Return the ids of the other workloads that were handed over and are in the namespace of this one, sorted."""
+    if not workload.handed_over or not workload.netns:
+        return []
+    return sorted(
+        one.id for one in on.table if one.handed_over and one.netns == workload.netns and one.id != workload.id
+    )
 
 
 class JoinedEnds:

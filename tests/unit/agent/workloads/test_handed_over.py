@@ -15,7 +15,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.m
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.request import AddRequest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import InterfaceAddress
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    InterfaceAddress,
+    RouteOperation,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 
 from tests.unit.agent.api.refusal import refused
@@ -119,6 +122,27 @@ def test_a_second_network_of_a_container(tmp_path):
         # The engine's own default route may lead elsewhere: workloads are reached by these interfaces.
         pools = [through.device for to, through in inner.routes(table=179_000_000) if to == "10.244.0.0/16"]
         assert sorted(pools) == ["eth0", "eth1"]
+
+    run(scenario())
+
+
+def test_the_other_network_of_a_container_is_completed_again(tmp_path):
+    """Docker removes a default route with a network's interface, and not always that of this interface."""
+
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        first, second = await agent.add(request("one")), await agent.add(request("two"))
+        for id, workload, name in (("docker.one", first, "eth0"), ("docker.two", second, "eth1")):
+            await agent.join(id, PATH)
+            move(node, workload, name)
+        await node.settle()
+        inner = node.kernel.inside(PATH)
+        (lost,) = [route for route in inner.routes(table=254) if route[0] == "0.0.0.0/0" and route[1].metric == 101]
+        inner.write([RouteOperation("delete", *lost)])
+        await agent.delete("docker.one")
+        await node.settle()
+        assert lost in inner.routes(table=254)
 
     run(scenario())
 
