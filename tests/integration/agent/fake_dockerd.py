@@ -59,6 +59,7 @@ class Driver:
     def start(self) -> None:
         """Start the process, as systemd does for the first request: the socket is its descriptor 3."""
         arguments = ["--agent", self.daemon.socket, "--networks", str(self.networks), "--engine", str(self.current)]
+        arguments += ["--start", str(self._engine)]
         command = [sys.executable, "-I", str(self._engine), "docker", *arguments]
         handed = self._listening.fileno()
         script = f'exec 3<&{handed}; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"'
