@@ -377,8 +377,8 @@ class Allocations:
         With `address`, only this address will do; its IP version replaces `version`. `pools` are names or CIDRs of
         pools to choose from. Without them, the enabled pools for workloads that assign automatically take part. Open
         blocks are used before spare ones, in the order in which `grant` got them. Of spare blocks, one of the first
-        pool is opened, in the order of `pools` or else of names. With `resting`, an address whose cooldown is not over is
-        chosen if no other one is left: that of the earliest release. The assignment, and before it the opening of a
+        pool is opened, in the order of `pools` or else of names. With `resting`, an address whose cooldown is not over
+        is chosen if no other one is left: that of the earliest release. The assignment, and before it the opening of a
         spare block, are recorded as events.
 
         On an error no allocation changes. Raise HandleTaken if `handle` has another address of the version of
