@@ -193,21 +193,34 @@ def test_requests_without_bounds(driver: Driver, data: bytes, status: int) -> No
     assert whole(driver)
 
 
-def test_many_large_bodies_at_once(driver: Driver) -> None:
-    """Send sixty bodies of a megabyte at once, of lists in lists, each as slowly as allowed.
+def test_many_large_bodies_at_once(daemon: Daemon) -> None:
+    """Send sixty bodies of a megabyte at once, of lists in lists, and hold back the last byte of each.
 
     Gain: An end of the driver by the limit of its memory, in the middle of a container's start.
     Precedent: CWE-770.
-    Result: Only four large bodies are in memory at once; small requests are answered meanwhile.
+    Result: Only two large bodies are in memory at once; small requests are answered meanwhile.
     """
+    (daemon.folder / "large").mkdir()
+    driver = _second_driver(daemon, daemon.folder / "large")
     body = b"[" + b"[[]]," * 190_000 + b"[]]"
-    threads = [threading.Thread(target=posted, args=(driver, "NetworkDriver.Join", body)) for _ in range(60)]
+    threads = [threading.Thread(target=_held_back, args=(driver, body)) for _ in range(60)]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
         assert driver.ask("Plugin.Activate")["Implements"]
         time.sleep(0.1)
     assert whole(driver), peak(driver)
+    driver.close()
+
+
+def _held_back(driver: Driver, body: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(60)
+        connection.connect(driver.path)
+        connection.sendall(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body[:-1])
+        time.sleep(0.1)
+        connection.sendall(body[-1:])
+        assert connection.recv(1)
 
 
 def test_a_thousand_connections(daemon: Daemon) -> None:
