@@ -492,6 +492,11 @@ class Agent:
         with self.persisted.writing("reservation"):
             return await self._context.addresses.reserve(address, pools, family)
 
+    def engine_started(self) -> None:
+        """Free soon what a container engine asked for before its start, unless it is in a container."""
+        if "ipam" not in self.persisted.broken:
+            self._unused_addresses.engine_started()
+
     async def unreserve_address(self, address: str) -> bool:
         """Free a reserved address; return whether it was reserved. A workload keeps its address.
 

@@ -143,6 +143,11 @@ class DockerDriver:
     # --- what dockerd asks at its start ---
 
     def _activate(self, body: Body) -> Answer:
+        # dockerd asks this once. What it had asked for before, and does not know any more, need not wait any longer.
+        try:
+            self._agent().call("engine.started")
+        except AgentError as error:
+            _log.warning("The agent does not learn of dockerd's start: %s", error.message)
         return {"Implements": ["NetworkDriver", "IpamDriver"]}
 
     def _network_capabilities(self, body: Body) -> Answer:

@@ -64,7 +64,10 @@ def create_endpoint(
     return ask(driver, "NetworkDriver.CreateEndpoint", body)
 
 
-def test_the_handshake(driver: DockerDriver) -> None:
+def test_the_handshake(driver: DockerDriver, agent: FakeAgent) -> None:
+    assert ask(driver, "Plugin.Activate", {}) == {"Implements": ["NetworkDriver", "IpamDriver"]}
+    assert agent.asked == [("engine.started", {})]
+    agent.down = 1
     assert ask(driver, "Plugin.Activate", {}) == {"Implements": ["NetworkDriver", "IpamDriver"]}
     assert ask(driver, "NetworkDriver.GetCapabilities") == {
         "Scope": "local",

@@ -234,6 +234,35 @@ def test_an_engine_has_time_between_its_calls(tmp_path):
     run(scenario())
 
 
+def test_an_engine_that_starts_has_forgotten_what_no_container_has(tmp_path):
+    """Ten seconds after its start that is free; what it asks for afterwards has the whole time of grace."""
+
+    async def scenario():
+        node = Node(tmp_path, leak_grace=900.0)
+        agent = await node.start()
+        await reserved(node)
+        await agent.add(request("left"))
+        alive = await agent.add(request("alive"))
+        await agent.join("docker.alive", PATH)
+        move(node, alive)
+        await asyncio.sleep(1)
+        assert await Methods(agent).engine_started({}, ROOT) == {}
+        await asyncio.sleep(5)
+        assert len(node.on_disk()) == 3
+        later = await agent.add(request("later"))
+        other = await reserved(node)
+        await asyncio.sleep(30)
+        assert node.on_disk() == {
+            "docker.alive": alive.addresses[0],
+            "docker.later": later.addresses[0],
+            f"reserved:{other}": other,
+        }
+        await asyncio.sleep(1000)
+        assert set(node.on_disk()) == {"docker.alive"} and agent.get("docker.alive") is not None
+
+    run(scenario())
+
+
 def test_after_a_reboot_the_address_waits_for_its_engine(tmp_path):
     """Without a record, a delete reserves the address again, and the engine frees it."""
 
