@@ -316,7 +316,12 @@ class Agent:
         `not_written` if the disk refuses to record the delete, and nothing is changed then; or if only an address is
         left for the id and the disk refuses to release it.
         """
-        return await delete.delete(self._context, id)
+        workload = self._context.table.get(id)
+        deleted = await delete.delete(self._context, id)
+        if workload is not None:
+            # With its interface, a container engine may have removed the default route of another one.
+            self._joined.expect(updates.siblings(self._context, workload))
+        return deleted
 
     async def relabel(self, id: str, labels: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
         """Set these labels on a workload beside its own, None removing one; return it.
@@ -518,6 +523,11 @@ class Agent:
                 return held.address
         with self.persisted.writing("reservation"):
             return await self._context.addresses.reserve(address, pools, family)
+
+    def engine_started(self) -> None:
+        """Free soon what a container engine asked for before its start, unless it is in a container."""
+        if "ipam" not in self.persisted.broken:
+            self._unused_addresses.engine_started()
 
     async def unreserve_address(self, address: str) -> bool:
         """Free a reserved address; return whether it was reserved. A workload keeps its address.

@@ -16,8 +16,8 @@ import re
 import typing as t
 
 from ..base.published_port import LIMIT, InvalidPort, published
-from ..resources.errors import Refused
-from ..resources.metadata import LABELS
+from .options import ContainerOptions
+from .refusal import RefusedRequest, shown
 
 Body = t.Mapping[str, t.Any]
 
@@ -26,7 +26,7 @@ ADDRESS_SPACE = "calico"
 #: Addresses that stand for none: what dockerd is given as a gateway, and releases with the network.
 NO_ADDRESS = ("", "0.0.0.0", "::", "0.0.0.0/0", "::/0")
 
-_ENDPOINT = re.compile(r"[0-9a-f]{64}")
+_ID = re.compile(r"[0-9a-f]{64}")
 _POOL_ID = re.compile(r"v([46]):((?:[A-Za-z0-9][A-Za-z0-9.-]*(?:,[A-Za-z0-9][A-Za-z0-9.-]*)*)?)")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,98}[A-Za-z0-9])?", re.ASCII)
 _TEXT_LIMIT = 4096  # the most characters of a text
@@ -39,14 +39,10 @@ _INTERNAL = "com.docker.network.internal"
 #: The protocols that have ports, by their IANA numbers.
 _PROTOCOLS = {6: "tcp", 17: "udp", 132: "sctp"}
 _ADDRESS_TYPE, _GATEWAY = "RequestAddressType", "com.docker.network.gateway"
-#: The option of an endpoint that gives its workload a name. All others that are not Docker's are labels.
+#: The option of an endpoint that gives its workload a name.
 NAME_OPTION = "name"
 #: The option of `docker network create --ipam-opt` that names IP pools.
 POOL_OPTION = "pool"
-
-
-class RefusedRequest(Exception):
-    """A request that is refused. The text says what is wrong and what to do."""
 
 
 #: The refusal of a request without a body to a method that needs one.
@@ -59,17 +55,25 @@ WITHOUT_BODY = (
 def decode(data: bytes) -> Body:
     """Return the JSON object in the body of a request; {} for an empty body.
 
-    Raise RefusedRequest for anything else, also for JSON that is nested too deeply and for numbers without bounds.
+    Raise RefusedRequest for anything else, also for JSON that is nested too deeply, for numbers without bounds, and for
+    an object that has a key twice.
     """
     if not data.strip():
         return {}
     try:
-        value = json.loads(data, parse_int=_number, parse_constant=_no_constant)
+        value = json.loads(data, object_pairs_hook=_object, parse_int=_number, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise RefusedRequest("The body of the request is no JSON object. Only dockerd speaks to this socket.") from None
     if not isinstance(value, dict):
         raise RefusedRequest("The body of the request is no JSON object. Only dockerd speaks to this socket.")
     return value
+
+
+def _object(pairs: list[tuple[str, t.Any]]) -> dict[str, t.Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice in an object")
+    return found
 
 
 def _number(digits: str) -> int:
@@ -80,12 +84,6 @@ def _number(digits: str) -> int:
 
 def _no_constant(name: str) -> t.NoReturn:
     raise ValueError(f"{name} is not JSON")
-
-
-def shown(value: t.Any) -> str:
-    """Return a value for a message, on one line, cut to 80 characters."""
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def text_of(body: Body, field: str) -> str:
@@ -110,9 +108,18 @@ def options_of(body: Body, field: str = "Options") -> Body:
 
 def endpoint_id(body: Body) -> str:
     """Return the id of the endpoint that a request is about. Raise RefusedRequest unless it has 64 hex digits."""
-    value = text_of(body, "EndpointID")
-    if not _ENDPOINT.fullmatch(value):
-        raise RefusedRequest(f"EndpointID {shown(value)} is not an id of Docker's: 64 hex digits.")
+    return _id_of(body, "EndpointID")
+
+
+def network_id(body: Body) -> str:
+    """Return the id of the network that a request is about. Raise RefusedRequest unless it has 64 hex digits."""
+    return _id_of(body, "NetworkID")
+
+
+def _id_of(body: Body, field: str) -> str:
+    value = text_of(body, field)
+    if not _ID.fullmatch(value):
+        raise RefusedRequest(f"{field} {shown(value)} is not an id of Docker's: 64 hex digits.")
     return value
 
 
@@ -124,6 +131,8 @@ def address_of(text: str, field: str) -> t.Optional[str]:
     if text in NO_ADDRESS:
         return None
     try:
+        if "%" in text:
+            raise ValueError("an address with a zone is no workload's")
         return str(ipaddress.ip_interface(text).ip)
     except ValueError:
         raise RefusedRequest(f"{field} {shown(text)} is not an IP address. Give one like 10.244.3.9.") from None
@@ -229,15 +238,9 @@ class AddressRequest:
         return cls(family, pools, address_of(text_of(body, "Address"), "Address"), gateway)
 
 
-def check_network(body: Body) -> None:
-    """Check NetworkDriver.CreateNetwork, which makes nothing. Raise RefusedRequest for what is not done here."""
+def network_options(body: Body) -> ContainerOptions:
+    """Return the options of NetworkDriver.CreateNetwork. Raise RefusedRequest for what is wrong or not done here."""
     options = options_of(body)
-    given = options_of(options, _NETWORK_OPTIONS)
-    if given:
-        raise RefusedRequest(
-            f"-o {shown(min(map(str, given)))} is not an option of the driver calico. Labels and a name are given to"
-            " containers: --network name=NETWORK,driver-opt=app=web. The MTU is that of the IP pool."
-        )
     if options.get(_INTERNAL) is True:
         raise RefusedRequest(
             "--internal is not possible with the driver calico. Leave it out; a NetworkPolicy says what containers"
@@ -249,6 +252,7 @@ def check_network(body: Body) -> None:
             raise RefusedRequest(f"{field} {shown(entries)} is not a list.")
         for entry in entries or []:
             _check_ipam(field, entry)
+    return ContainerOptions.of_network(options_of(options, _NETWORK_OPTIONS))
 
 
 def _check_ipam(field: str, entry: t.Any) -> None:
@@ -273,7 +277,7 @@ class EndpointRequest:
     id: str
     addresses: t.Mapping[int, str]
     mac: t.Optional[str]
-    labels: t.Mapping[str, str]
+    options: ContainerOptions
     name: str
 
     @classmethod
@@ -300,13 +304,8 @@ class EndpointRequest:
                 f"driver-opt {NAME_OPTION}={shown(name)} is no name: 1 to 100 letters, digits, '-', '_' and '.', a"
                 " letter or digit at its ends."
             )
-        try:
-            labels = LABELS.read(own)
-        except Refused as error:
-            raise RefusedRequest(
-                f"A driver-opt is a label, and {shown(error.value)} {error.rule} {error.remedy}"
-            ) from error
-        return cls(id, addresses, text_of(interface, "MacAddress").lower() or None, labels, name)
+        mac = text_of(interface, "MacAddress").lower() or None
+        return cls(id, addresses, mac, ContainerOptions.from_texts(own, "driver-opt"), name)
 
     @property
     def workload_name(self) -> str:

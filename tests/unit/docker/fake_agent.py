@@ -37,6 +37,9 @@ class FakeAgent:
             raise self.refuses
         return getattr(self, method.replace(".", "_"))(**params)
 
+    def engine_started(self) -> dict[str, t.Any]:
+        return {}
+
     def ipam_pools(self) -> dict[str, t.Any]:
         return {"pools": self.pools}
 

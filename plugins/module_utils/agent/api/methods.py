@@ -69,6 +69,7 @@ class Methods:
             "ipam.reserve": Method(self.ipam_reserve, changes=True),
             "ipam.unreserve": Method(self.ipam_unreserve, changes=True),
             "ipam.pools": Method(self.ipam_pools),
+            "engine.started": Method(self.engine_started, changes=True),
             "policy.drops": Method(self.policy_drops),
             "watch": Method(self.watch, stream=True),
             "version": Method(self.version),
@@ -202,6 +203,11 @@ class Methods:
                 for pool in (state.pools if state is not None else ())
             ]
         }
+
+    async def engine_started(self, params: Data, peer: Peer) -> Data:
+        _known(params, "engine.started", set())
+        self._agent.engine_started()
+        return {}
 
     async def policy_drops(self, params: Data, peer: Peer) -> Data:
         _known(params, "policy.drops", {"workload", "since", "after"})

@@ -79,13 +79,14 @@ class WorkloadWiring:
         """
         return await self._run(workload.adopted, endpoint)
 
-    async def complete(self, endpoint: VethEndpoint) -> bool:
+    async def complete(self, endpoint: VethEndpoint, pools: t.Sequence[str]) -> bool:
         """Add what a container engine leaves out inside, for a workload that was handed over to it.
 
+        `pools` are the CIDRs of all IP pools.
         Return whether nothing remains to be done, because all of it is there or the pair is gone; False if the engine
         has not configured the inner end yet. Raise AgentError if the kernel refuses.
         """
-        return await self._run(workload.complete_handed_over, endpoint)
+        return await self._run(workload.complete_handed_over, endpoint, pools)
 
     async def left_here(self, endpoints: t.Sequence[VethEndpoint]) -> set[str]:
         """Return the host ends of those workloads, all of them handed over, that no container has.

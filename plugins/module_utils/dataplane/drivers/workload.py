@@ -89,6 +89,9 @@ _INSIDE6 = {"accept_dad": "0", "accept_ra": "0", "disable_ipv6": "0"}
 _SECOND_METRIC = 100  # plus the interface's number is the metric of routes by an interface other than eth0 (net1: 101)
 _SECOND_TABLE = 179_000_000  # plus such an interface's metric is the table of routes for packets from its addresses
 _SECOND_PRIORITY = 1790  # priority of the rules for packets from such an interface's addresses
+#: The table of routes to all workloads by interfaces that were handed over, and the priority of the rule for it. Docker
+#: refuses an address that a route of the main table contains.
+_WORKLOADS_TABLE, _WORKLOADS_PRIORITY = _SECOND_TABLE, _SECOND_PRIORITY + 1
 
 
 class InsideRefused(KernelError):
@@ -422,12 +425,14 @@ def wanted_routes(endpoint: VethEndpoint) -> dict[str, RouteAttributes]:
 def route_metric(endpoint: VethEndpoint) -> int:
     """Return the metric of the routes inside by this interface: 0 for eth0, and 100 plus its number for others.
 
+    For a workload that was handed over it is 100 for eth0, too: the routes of metric 0 are its container engine's.
+
     The number is that at the end of the name, at most its last six digits, or 0. A namespace of others may be attached
     twice, by eth0 and by net1: eth0 is used while it exists. Two names with the same metric are in each other's way,
     which `diff` says. This is the metric of IPv4 routes; that of IPv6 routes is greater by METRIC_IPV6. In a namespace
     that we made the result is always 0.
     """
-    if endpoint.netns_owned or endpoint.peer_interface == "eth0":
+    if endpoint.netns_owned or (endpoint.peer_interface == "eth0" and not endpoint.handed_over):
         return 0
     return _second_metric(endpoint.peer_interface)
 
@@ -457,8 +462,8 @@ def missing_by_source(
 ) -> list[Write]:
     """Return the missing writes that let packets from the addresses of an interface other than eth0 leave by it.
 
-    The result is [] if nothing is missing, for eth0, and in a namespace that we made. `rules` and `routes` are those
-    that exist inside.
+    The result is [] if nothing is missing, for eth0 unless it was handed over, and in a namespace that we made. `rules`
+    and `routes` are those that exist inside.
     """
     table = _second_table(endpoint)
     if table is None:
@@ -813,11 +818,12 @@ def left_here(kernel: Kernel, endpoints: t.Iterable[VethEndpoint]) -> set[str]:
     return {interface for interface, link in found.items() if link is None or not link.peer_elsewhere}
 
 
-def complete_handed_over(kernel: Kernel, endpoint: VethEndpoint) -> bool:
+def complete_handed_over(kernel: Kernel, endpoint: VethEndpoint, pools: t.Iterable[str] = ()) -> bool:
     """Add the routes and rules that an inner end needs beside others, once its container engine has configured it.
 
-    They are those of an interface other than eth0 (see `route_metric`); eth0 needs none. Return whether nothing remains
-    to be done, which holds for a pair that is gone as well. Raise KernelError if the kernel refuses.
+    Packets from its addresses leave by it, whichever interface has the default route, and so do packets to workloads:
+    `pools` are the CIDRs of all IP pools. A network of the engine's own would translate their source. Return whether
+    nothing remains to be done, which holds for a pair that is gone as well. Raise KernelError if the kernel refuses.
     """
     link = kernel.link(endpoint.interface)
     if link is None:
@@ -826,21 +832,23 @@ def complete_handed_over(kernel: Kernel, endpoint: VethEndpoint) -> bool:
     if peer is None or not peer.up:
         return False
     named = dataclasses.replace(endpoint, peer_interface=peer.name)
-    table = _second_table(named)
     with handed_over_namespace(kernel, endpoint, link) as inner:
         families = _BOTH if endpoint.address6 else (4,)
         present = {one.address for family in families for one in inner.addresses(peer.name, family)}
         if not present.issuperset(endpoint.addresses):
             return False
-        if table is None:
-            return True
         routes = {
             (to, through.metric) for family in families for to, through in inner.routes(table=TABLE_MAIN, family=family)
         }
-        for destination, want in wanted_routes(named).items():
+        wanted = wanted_routes(named)
+        for destination, want in wanted.items():
             if (destination, want.metric) not in routes:
                 inner.write([RouteOperation("add", destination, want)])
         _bring_by_source(inner, named, families)
+        for family in families:
+            default = wanted.get(_DEFAULT_ROUTE6 if family == 6 else _DEFAULT_ROUTE)
+            if default is not None:
+                _bring_to_workloads(inner, default, [pool for pool in pools if family_of(pool) == family], family)
     return True
 
 
@@ -922,6 +930,16 @@ def _bring_by_source(inner: Kernel, endpoint: VethEndpoint, families: t.Iterable
         rules = [rule for family in families for rule in inner.rules(family)]
         routes = [entry for family in families for entry in inner.routes(table=table, family=family)]
         inner.write(missing_by_source(endpoint, rules, routes))
+
+
+def _bring_to_workloads(inner: Kernel, default: RouteAttributes, pools: t.Iterable[str], family: int) -> None:
+    """Add the missing routes to `pools`, which have the gateway, device and metric of `default`, and their rule."""
+    table = _WORKLOADS_TABLE
+    present = {(to, through.metric) for to, through in inner.routes(table=table, family=family)}
+    want = default._replace(table=table, onlink=True)
+    inner.write([RouteOperation("add", pool, want) for pool in pools if (pool, want.metric) not in present])
+    if not any((rule.priority, rule.table) == (_WORKLOADS_PRIORITY, table) for rule in inner.rules(family)):
+        inner.rule_add(RuleEntry(_WORKLOADS_PRIORITY, table, fwmask=0, protocol=ROUTE_PROTOCOL, family=family))
 
 
 def inner_address(device: str, address: str) -> InterfaceAddress:
