@@ -181,7 +181,7 @@ SUITES: tuple[Suite, ...] = (
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in (
-                    *("modes", "installation", "agent", "podman", "docker", "ports"),
+                    *("modes", "installation", "agent", "podman", "docker", "ports", "services"),
                     *("policy", "policy_lockout", "topology", "switches", "getting_started"),
                     *("upgrade", "upgrade_by_node", "runbook"),
                 )
@@ -248,6 +248,13 @@ SUITES: tuple[Suite, ...] = (
         "lab-ports",
         "scenarios-ports",
         "ports that podman, Docker and calicoctl publish, on Debian 12 and 13, with clients and policy",
+        limit=900,
+    ),
+    scenario(
+        "services",
+        "lab-services",
+        "scenarios-services",
+        "services of systemd, containers of nspawn, LXC and containerd, on Debian 12 and 13",
         limit=900,
     ),
     scenario(
