@@ -67,6 +67,9 @@ class AttachedWorkload:
     #: Whether a container engine moves the inner end into its container and configures it; see VethEndpoint.
     handed_over: bool = False
 
+    #: The runtime whose plugin attached it, such as podman; "" for CNI, the API, and records of earlier releases.
+    runtime: str = ""
+
     #: Ports of the host that lead to it.
     ports: tuple[PublishedPort, ...] = ()
 
@@ -76,12 +79,12 @@ class AttachedWorkload:
     def to_dict(self) -> dict[str, t.Any]:
         """Return the workload's fields by name as plain data for JSON; `from_dict` reads it.
 
-        `netns_identity` and `relabelled` are left out, `handed_over` if it is False, and `ports` if there are none.
+        `netns_identity` and `relabelled` are left out, `handed_over`, `ports` and `runtime` if they are not set.
         """
         told = {**self.__dict__, "addresses": list(self.addresses), "labels": dict(self.labels)}
         del told["netns_identity"], told["relabelled"]
         told["ports"] = [port.to_dict() for port in self.ports]
-        for name in ("handed_over", "ports"):
+        for name in ("handed_over", "ports", "runtime"):
             if not told[name]:
                 del told[name]
         return told
@@ -179,6 +182,7 @@ _READERS: dict[str, t.Callable[[t.Any], bool]] = {
     "container": _text,
     "since": _text,
     "netns_identity": _text,
+    "runtime": _text,
     "relabelled": _relabelled,
     "handed_over": lambda value: isinstance(value, bool),
     "ports": lambda value: isinstance(value, (list, tuple)) and len(value) <= published_port.LIMIT,

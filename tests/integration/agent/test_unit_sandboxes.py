@@ -68,8 +68,14 @@ def test_exposure(unit: str, tmp_path: pathlib.Path) -> None:
 
 
 def test_what_writes_the_firewall_has_one_sandbox() -> None:
-    """The agent and the boot unit have the same limits of capabilities, namespaces, address families and memory."""
-    for name in ("CapabilityBoundingSet", "RestrictNamespaces", "RestrictAddressFamilies", "MemoryMax"):
+    """The agent and the boot unit have the same limits of capabilities, namespaces, address families and memory.
+
+    The agent alone binds published ports.
+    """
+    capabilities = [setting(unit, "CapabilityBoundingSet").split() for unit in ("calico-agent", "calico-node-state")]
+    assert set(capabilities[0]) - set(capabilities[1]) == {"CAP_NET_BIND_SERVICE"}
+    assert set(capabilities[1]) <= set(capabilities[0])
+    for name in ("RestrictNamespaces", "RestrictAddressFamilies", "MemoryMax"):
         assert setting("calico-agent", name) == setting("calico-node-state", name), name
 
 

@@ -44,8 +44,9 @@ class AddRequest:
     `families` are the IP versions, 4 and 6, of the addresses; () means those of the pools, or else of the node's
     blocks, and those of `address` and `address6`. With `handed_over` a container engine moves the inner end into its
     container: there is no `netns` then, and `peer_interface` is chosen here. `network` and `container` are a runtime's
-    name of the network and id of the container, "" without a runtime. `ports` are the ports of the host to publish,
-    None to leave them as they are; with `ports_held_by_engine` the runtime binds them itself.
+    name of the network and id of the container, "" without a runtime; `runtime` is its name, if that is known. `ports`
+    are the ports of the host to publish, None to leave them as they are; with `ports_held_by_engine` the runtime binds
+    them itself.
     """
 
     name: str
@@ -64,6 +65,7 @@ class AddRequest:
     handed_over: bool = False
     network: str = ""
     container: str = ""
+    runtime: str = ""
     ports: t.Optional[tuple[PublishedPort, ...]] = None
     ports_held_by_engine: bool = False
 
@@ -74,7 +76,12 @@ class AddRequest:
         null counts as left out, except for `name`, `netns_owned` and `handed_over`. Raise AgentError (invalid_params)
         for the first parameter that is unknown, missing or wrong.
         """
-        known = {field.name for field in dataclasses.fields(cls)} - {"network", "container", "ports_held_by_engine"}
+        known = {field.name for field in dataclasses.fields(cls)} - {
+            "network",
+            "container",
+            "runtime",
+            "ports_held_by_engine",
+        }
         unknown = sorted(set(params) - known)
         if unknown:
             raise _invalid(
@@ -212,6 +219,7 @@ class AddRequest:
             handed_over=self.handed_over,
             network=self.network,
             container=self.container,
+            runtime=self.runtime,
             since=since,
         )
         known = endpoint(dataclasses.replace(workload, addresses=("0.0.0.0",)), Pool("", "", 0, "None"))

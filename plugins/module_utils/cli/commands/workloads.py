@@ -169,10 +169,10 @@ def show(arguments: argparse.Namespace, sources: Sources) -> int:
 def listed(sources: Sources) -> list[Data]:
     """Return all workloads sorted by namespace, name and id: the fields of each, and `by`.
 
-    `by` is "inventory", "cni", "docker" or "api". If no agent runs, those that it attached are read from the disk, with
-    a warning. Raise CommandError without a state, if the state cannot be read, or if the agent refuses, does not answer
-    within 30 seconds or may not be asked. Raise ValueError if the agent returns a workload that this release cannot
-    read.
+    `by` is "inventory", "podman" (by netavark), "cni", "docker" or "api". If no agent runs, those that it attached are
+    read from the disk, with a warning. Raise CommandError without a state, if the state cannot be read, or if the agent
+    refuses, does not answer within 30 seconds or may not be asked. Raise ValueError if the agent returns a workload
+    that this release cannot read.
     """
     found: list[Data] = [
         {
@@ -199,6 +199,8 @@ def listed(sources: Sources) -> list[Data]:
 
 
 def _by(workload: AttachedWorkload) -> str:
+    if workload.runtime:
+        return workload.runtime
     if workload.handed_over:
         return "docker"
     return "cni" if workload.container else "api"

@@ -15,7 +15,6 @@ import pathlib
 import random
 import socket
 import subprocess
-import sys
 import threading
 import time
 import typing as t
@@ -291,7 +290,7 @@ def test_another_user(driver: Driver) -> None:
     for mode, expected in allowed.items():
         os.chmod(driver.path, mode)
         done = subprocess.run(
-            [sys.executable, "-I", "-c", _CONNECT, driver.path],
+            ["/usr/bin/python3", "-I", "-c", _CONNECT, driver.path],
             user=STRANGER,
             group=STRANGER,
             extra_groups=[],

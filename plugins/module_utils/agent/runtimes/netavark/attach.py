@@ -79,6 +79,7 @@ async def setup(agent: AttachmentBackend, fields: SentFields, netns: str) -> dic
         mtu=settings.mtu,
         network=name,
         container=where.container,
+        runtime="podman",
         # podman sends the ports with each network of a container; they lead to the first one.
         ports=None if _publishes(agent, where) else ports,
         ports_held_by_engine=True,
