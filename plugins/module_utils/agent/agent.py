@@ -51,6 +51,7 @@ from .reconcile.pace import Pace
 from .reconcile.policy_compilers import PolicyNotCompiled
 from .reconcile.reconcile import PassOutcome, Reconciler
 from .reconcile.stages import Listener, Wanted
+from .runtimes.ended import EndedWorkloads
 from .settings import AgentSettings
 from .watch.events import Events
 from .watch.host_interfaces import HostInterfaces
@@ -182,6 +183,7 @@ class Agent:
         )
         self._unused_addresses = UnusedAddresses(self._context, settings.leak_grace, clock)
         self._joined = JoinedEnds(self._context, clock)
+        self._ended = EndedWorkloads(self._context, settings.leak_grace, clock)
 
     # ---- start, and what runs until the end
 
@@ -200,8 +202,8 @@ class Agent:
     def run(self) -> dict[str, t.Coroutine[t.Any, t.Any, None]]:
         """Return the coroutines that have to run for as long as the agent lives, by names for messages.
 
-        The names are "reconciler", "deletion", "unused addresses", "joined ends", "time of grace", "addresses" and
-        "unfinished run".
+        The names are "reconciler", "deletion", "unused addresses", "joined ends", "ended workloads", "time of grace",
+        "addresses" and "unfinished run".
         Cancelling them takes nothing down: the data plane stays as it is once the work that a thread has begun is
         finished.
         """
@@ -210,6 +212,7 @@ class Agent:
             "deletion": self.cleanup.run(),
             "unused addresses": self._unused_addresses.run(),
             "joined ends": self._joined.run(),
+            "ended workloads": self._ended.run(),
             "time of grace": self._end_of_grace(),
             "addresses": self._interfaces.run(),
             "unfinished run": self._completed(),

@@ -96,6 +96,13 @@ class WorkloadWiring:
         """
         return await self._run(workload.left_here, endpoints)
 
+    async def without_trace(self, endpoints: t.Sequence[VethEndpoint]) -> set[str]:
+        """Return the host ends of those workloads that ended with their namespaces and have no host end any more.
+
+        Raise AgentError if the kernel cannot be read.
+        """
+        return await self._run(workload.without_trace, endpoints)
+
     async def plan(self, state: NodeState, endpoint: VethEndpoint) -> NodePlan:
         """Return the plan that repairs one workload, without writing anything.
 

@@ -190,6 +190,18 @@ def gone(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str, str]:
     return {interface: why for interface, why in found.items() if why}
 
 
+def without_trace(kernel: Kernel, endpoints: t.Iterable[VethEndpoint]) -> set[str]:
+    """Return the host ends of the workloads that ended with their namespaces and have no host end any more.
+
+    Raise KernelError if the kernel cannot be read.
+    """
+    return {
+        endpoint.interface
+        for endpoint in endpoints
+        if kernel.link(endpoint.interface) is None and ended(kernel, endpoint)
+    }
+
+
 def observe(
     kernel: Kernel, desired: t.Sequence[VethEndpoint], interiors: t.Union[bool, t.Collection[str]] = True
 ) -> dict[str, Observed]:
