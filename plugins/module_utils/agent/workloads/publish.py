@@ -91,7 +91,7 @@ async def _put_in_force(
     try:
         async with on.rwlock.shared():
             write = on.policy.ports_changed()
-            await on.wiring.again(on.table.endpoint(published))
+            await on.wiring.open_to_loopback(on.table.endpoint(published))
             await on.policy.in_force(write, f"the ports of workload {workload.id}")
     except BaseException:
         await _withdrawn(on, published)

@@ -64,6 +64,13 @@ class WorkloadWiring:
         """
         return await self._run(attach.attach, endpoint)
 
+    async def open_to_loopback(self, endpoint: VethEndpoint) -> None:
+        """Let packets of the host's 127.0.0.0/8 pass by a workload's host end, if it publishes a port of IPv4.
+
+        Do nothing otherwise. Raise AgentError if the kernel refuses.
+        """
+        await self._run(workload.open_to_loopback, endpoint)
+
     async def unroute(self, endpoint: VethEndpoint) -> None:
         """Remove the workload's routes, so that it is unreachable; absent ones are fine.
 

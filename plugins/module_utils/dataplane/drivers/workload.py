@@ -283,6 +283,19 @@ def closed_settings(endpoint: VethEndpoint) -> tuple[str, ...]:
     return tuple(one for one in hardening.SETTINGS if one != _LOCALNET) if endpoint.publishes(4) else hardening.SETTINGS
 
 
+def open_to_loopback(kernel: Kernel, endpoint: VethEndpoint) -> None:
+    """Set what `closed_settings` leaves out on a host end that publishes a port of IPv4; do nothing for another.
+
+    A missing host end is no error. Raise KernelError if the kernel refuses.
+    """
+    if endpoint.publishes(4):
+        try:
+            kernel.sysctl_write(hardening.key(_LOCALNET, endpoint.interface), "1")
+        except KernelError as error:
+            if error.errno != errno.ENOENT:
+                raise
+
+
 def _host_end(link: t.Optional[Link], endpoint: VethEndpoint) -> t.Optional[Link]:
     """Return the link of a host end without the open settings that the workload needs."""
     if link is None or not link.open_settings or not endpoint.publishes(4):
