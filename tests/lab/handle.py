@@ -161,13 +161,15 @@ class BaseLab(abc.ABC):
         podman: bool = False,
         switches: bool = False,
         ipv6: bool = False,
+        docker: bool = False,
     ) -> None:
         """Start `hosts` and the network around them, where they do not run; return when SSH answers on all `hosts`.
 
         If one had to be started, all have booted then. `hosts` are names (a list, or with commas); None, "" and [] mean
         the usual four. `baked`: hosts have BIRD and other packages installed. `podman`: hosts that are started now have
         podman, and /srv/box to run. `switches`: start top-of-rack switches (machines/tors.py). `ipv6`: both subnets and
-        the hosts that are started now have IPv6. The emulated machine refuses these three.
+        the hosts that are started now have IPv6. `docker`: hosts that are started now have podman, and Docker with its
+        units masked. The emulated machine refuses these four.
 
         Missing programs are installed and missing images built on this machine first. Raise LabError without root, if
         that fails, for what is refused, an unknown host, a lab that is up on another machine or has running hosts that

@@ -36,6 +36,7 @@ STARTED = (
     "plugins/action/*.py",
     "plugins/lookup/*.py",
     "plugins/module_utils/agent/daemon.py",
+    "plugins/module_utils/docker/daemon.py",
     "plugins/module_utils/bgp/filter_verdict.py",
     "plugins/module_utils/node/command.py",
     "plugins/module_utils/cli/command.py",

@@ -15,11 +15,13 @@ desired_state.py says what the node must have, workloads/add.py how a workload i
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import os
 import time
 import typing as t
 
+from ..base.published_port import PublishedPort
 from ..dataplane.cached_drivers import CachedDrivers
 from ..dataplane.change import ObserveError
 from ..dataplane.kernel.port import Kernel, KernelError
@@ -44,24 +46,26 @@ from .policy_log.policy_log import PolicyLog
 from .policy_log.policy_names import PolicyNames
 from .reconcile.drift import Drift
 from .reconcile.driver_thread import DriverThread, Worker
+from .reconcile.locks import KeyedLock, RWLock
 from .reconcile.pace import Pace
 from .reconcile.policy_compilers import PolicyNotCompiled
 from .reconcile.reconcile import PassOutcome, Reconciler
 from .reconcile.stages import Listener, Wanted
+from .runtimes.ended import EndedWorkloads
 from .settings import AgentSettings
 from .watch.events import Events
 from .watch.host_interfaces import HostInterfaces
-from .workloads import check, delete, labels
+from .workloads import check, delete, publish, updates
 from .workloads.add import add
 from .workloads.addresses import WorkloadAddresses
 from .workloads.admission import PolicyUpdates
 from .workloads.cleanup import Cleanup
 from .workloads.commit import GroupCommit, flushing
 from .workloads.context import WorkloadContext
-from .workloads.locks import KeyedLock, RWLock
 from .workloads.recovery import recover
 from .workloads.table import WorkloadTable
 from .workloads.unused_addresses import UnusedAddresses
+from .workloads.updates import JoinedEnds
 from .workloads.wiring import WorkloadWiring
 
 #: The most seconds between two signs of life of a healthy reconciler.
@@ -130,7 +134,7 @@ class Agent:
         addresses = WorkloadAddresses(
             self.persisted, GroupCommit(flushing(ipam.prepare, thread("disk"), reports.flushed))
         )
-        self.cleanup = Cleanup(kernels(), thread("deletion"), addresses.release, self.persisted.records.forget)
+        self.cleanup = Cleanup(kernels(), thread("deletion"), addresses.give_back, self.persisted.records.forget)
         self.reconciler = Reconciler(
             kernels(),
             Wanted(
@@ -172,11 +176,14 @@ class Agent:
             self.events,
             self.rwlock,
             KeyedLock(),
+            publish.claims(lambda: self._context),
         )
         self._interfaces = HostInterfaces(
             self.persisted, self.desired_state, self._policy, self.reconciler, settings.resync_interval
         )
         self._unused_addresses = UnusedAddresses(self._context, settings.leak_grace, clock)
+        self._joined = JoinedEnds(self._context, clock)
+        self._ended = EndedWorkloads(self._context, settings.leak_grace, clock)
 
     # ---- start, and what runs until the end
 
@@ -195,7 +202,8 @@ class Agent:
     def run(self) -> dict[str, t.Coroutine[t.Any, t.Any, None]]:
         """Return the coroutines that have to run for as long as the agent lives, by names for messages.
 
-        The names are "reconciler", "deletion", "unused addresses", "time of grace", "addresses" and "unfinished run".
+        The names are "reconciler", "deletion", "unused addresses", "joined ends", "ended workloads", "time of grace",
+        "addresses" and "unfinished run".
         Cancelling them takes nothing down: the data plane stays as it is once the work that a thread has begun is
         finished.
         """
@@ -203,6 +211,8 @@ class Agent:
             "reconciler": self.reconciler.run(),
             "deletion": self.cleanup.run(),
             "unused addresses": self._unused_addresses.run(),
+            "joined ends": self._joined.run(),
+            "ended workloads": self._ended.run(),
             "time of grace": self._end_of_grace(),
             "addresses": self._interfaces.run(),
             "unfinished run": self._completed(),
@@ -263,7 +273,7 @@ class Agent:
         """
         relabellings = self.workloads.relabellings
         try:
-            workload = await add(self._context, request)
+            workload = await self._add(request)
         except AgentError as error:
             if error.code == protocol.NO_ADDRESS:
                 self.instruments.refused.add()
@@ -271,6 +281,35 @@ class Agent:
         if self.workloads.relabellings != relabellings:
             await self._labels_in_force()
         return workload
+
+    async def _add(self, request: AddRequest) -> AttachedWorkload:
+        """Attach a workload, and publish its ports if the request has any; if that fails, a new one is deleted."""
+        new = request.id not in self.workloads
+        workload = await add(self._context, request)
+        if request.ports is None:
+            return workload
+        try:
+            shown = await publish.publish(self._context, workload.id, request.ports, request.ports_held_by_engine)
+        except BaseException:
+            if new:
+                await asyncio.shield(asyncio.ensure_future(delete.delete(self._context, workload.id)))
+            raise
+        return dataclasses.replace(workload, ports=shown.ports)
+
+    async def publish(self, id: str, ports: t.Sequence[PublishedPort]) -> AttachedWorkload:
+        """Publish exactly these ports of the host for a workload, and return it; see workloads/publish.py.
+
+        Raise AgentError if the workload is not attached, a port cannot be published or is taken, or the disk or the
+        kernel refuses. After an error it has no published ports.
+        """
+        return await publish.publish(self._context, id, ports)
+
+    async def withdraw(self, id: str) -> bool:
+        """Withdraw all published ports of a workload; return False if it has none, or is gone.
+
+        Raise AgentError with code `not_written` if the disk refuses to record that.
+        """
+        return await publish.withdraw(self._context, id)
 
     async def delete(self, id: str) -> bool:
         """Delete a workload; return True, or False if the node has neither a workload nor a known address for this id.
@@ -280,18 +319,35 @@ class Agent:
         `not_written` if the disk refuses to record the delete, and nothing is changed then; or if only an address is
         left for the id and the disk refuses to release it.
         """
-        return await delete.delete(self._context, id)
+        workload = self._context.table.get(id)
+        deleted = await delete.delete(self._context, id)
+        if workload is not None:
+            # With its interface, a container engine may have removed the default route of another one.
+            self._joined.expect(updates.siblings(self._context, workload))
+        return deleted
 
-    async def relabel(self, id: str, labels_: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
+    async def relabel(self, id: str, labels: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
         """Set these labels on a workload beside its own, None removing one; return it.
 
         Keys and values are not checked. Link and address stay as they are. Afterwards this node's policy follows the
         new labels, unless `problems` says otherwise, and connections that it denies are cut if the settings want that.
         Raise AgentError with code `not_found` if no such workload is attached, or `not_written` if the disk refuses.
         """
-        workload = await labels.relabel(self._context, id, labels_)
+        workload = await updates.relabel(self._context, id, labels)
         await self._labels_in_force()
         return workload
+
+    async def join(self, id: str, netns: str) -> tuple[AttachedWorkload, t.List[str]]:
+        """Record where a container engine moves the inner end of a workload; return the workload and its siblings.
+
+        The siblings are the ids of other workloads that were handed over and are in the namespace at the path `netns`,
+        which need not exist yet. Once the engine is done there, routes and rules of a second interface are added. Raise
+        AgentError with code `not_found` if no such workload is attached, `conflict` if it was not handed over,
+        `invalid_params` for a bad path, or `not_written` if the disk refuses.
+        """
+        found = await updates.join(self._context, id, netns)
+        self._joined.expect([id])
+        return found
 
     async def _labels_in_force(self) -> None:
         """Bring policy to the present labels, and cut connections that it now denies if the settings want that.
@@ -455,6 +511,35 @@ class Agent:
         being added or removed, `not_written` if the disk refuses, or `unavailable` if the allocations cannot be read.
         """
         await delete.release_address(self._context, address)
+
+    async def reserve_address(self, address: t.Optional[str], pools: t.Sequence[str], family: int) -> str:
+        """Reserve an address for a workload that comes later, and return it. One that is reserved already stays so.
+
+        It is `address`, or without one an address of IP version `family` of the `pools` (names or CIDRs), () for any
+        that assigns automatically. Raise AgentError with the code of the refusal, `unavailable` if no workload can be
+        added, or `not_written` if the disk refuses.
+        """
+        self.persisted.need_for_add()
+        if address is not None:
+            held = self.ipam.reserved(address)
+            if held is not None:
+                return held.address
+        with self.persisted.writing("reservation"):
+            return await self._context.addresses.reserve(address, pools, family)
+
+    def engine_started(self) -> None:
+        """Free soon what a container engine asked for before its start, unless it is in a container."""
+        if "ipam" not in self.persisted.broken:
+            self._unused_addresses.engine_started()
+
+    async def unreserve_address(self, address: str) -> bool:
+        """Free a reserved address; return whether it was reserved. A workload keeps its address.
+
+        Raise AgentError with code `unavailable` if the allocations cannot be read, or `not_written` if the disk
+        refuses.
+        """
+        with self.persisted.writing("release"):
+            return await self._context.addresses.unreserve(address)
 
     # ---- status
 

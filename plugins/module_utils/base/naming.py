@@ -88,6 +88,15 @@ def interface_name(namespace: str, name: str, prefix: str = INTERFACE_PREFIX) ->
     return check_device_name(prefix + digits, "interface prefix")
 
 
+def handed_over_name(interface: str) -> str:
+    """Return the name, on the host, of a workload's inner end that a container engine moves into its container.
+
+    `interface` is the name of the host end, as `interface_name` returns it. No host end has the result as its name,
+    because a "t" follows the prefix, which is no hex digit.
+    """
+    return f"{INTERFACE_PREFIX}t{interface[len(INTERFACE_PREFIX) :]}"[:DEVICE_NAME_LIMIT]
+
+
 def is_mac(text: str) -> bool:
     """Return whether `text` is the MAC address of one device in lower case: not multicast and not all zeros.
 

@@ -10,6 +10,8 @@
 After `attach`, plan_node finds nothing to do for the workload. A new pair is made by code of this module. If part of
 the workload exists already, the drivers complete it; they also explain conflicts. All functions may be repeated, and
 called from any thread that has a Kernel of its own.
+
+The inner end of a workload that is handed over stays in the host's namespace, down. Its container engine moves it.
 """
 
 from __future__ import annotations
@@ -144,6 +146,8 @@ def _make(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) ->
     Return the end inside. Register with `undo` callbacks that remove the namespace and the pair that were made. Raise
     KernelError if the kernel refuses, and AttachError if the namespace cannot be this workload's.
     """
+    if endpoint.handed_over:
+        return _make_handed_over(kernel, endpoint, undo)
     name, peer = workload.netns_name(endpoint), endpoint.peer_interface
     if endpoint.netns_owned and not kernel.netns_exists(name):
         kernel.netns_add(name, workload.identity(endpoint))
@@ -181,11 +185,41 @@ def _make(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) ->
     if made is None:
         raise _nothing_inside(endpoint)
 
-    hardening.close(kernel, endpoint.interface)
+    _open_host_end(kernel, endpoint)
+    return Attached(made.mac, made.mtu, inner.identity)
+
+
+def _open_host_end(kernel: Kernel, endpoint: VethEndpoint) -> None:
+    hardening.close(kernel, endpoint.interface, workload.closed_settings(endpoint))
     for setting in endpoint_sysctls(endpoint):
         kernel.sysctl_write(setting.key, setting.value)
     kernel.write([LinkChange(endpoint.interface, up=True)])
-    return Attached(made.mac, made.mtu, inner.identity)
+
+
+def _make_handed_over(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) -> Attached:
+    """Make a workload's pair, both ends in the host's namespace; configure the host end alone, and set it up.
+
+    Return the inner end, which stays down. Register with `undo` a callback that removes the pair. Raise KernelError if
+    the kernel refuses.
+    """
+    peer = endpoint.peer_interface
+    kernel.link_add(
+        NewLink(
+            endpoint.interface,
+            "veth",
+            mtu=endpoint.mtu,
+            mac=workload.HOST_MAC,
+            peer_name=peer,
+            peer_mac=endpoint.mac,
+        )
+    )
+    undo.callback(_quietly, kernel.links_delete, [endpoint.interface])
+    kernel.write([LinkChange(endpoint.interface, alias=workload.MARK + workload.identity(endpoint))])
+    made = kernel.link(peer)
+    if made is None:
+        raise KernelError(errno.ENODEV, f"make {peer}", f"there is no device {peer}")
+    _open_host_end(kernel, endpoint)
+    return Attached(made.mac, made.mtu)
 
 
 def _entered(kernel: Kernel, endpoint: VethEndpoint) -> Kernel:
@@ -209,7 +243,7 @@ def _bring_into_order(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
     refuses a change: what was changed before stays, because the workload may be running.
     """
     name = workload.netns_name(endpoint)
-    if not endpoint.netns_owned:
+    if not endpoint.netns_owned and not endpoint.handed_over:
         try:
             # Keep to the present namespace, even if the name leads to another one while the drivers work.
             endpoint = dataclasses.replace(endpoint, netns_identity=_entered(kernel, endpoint).identity)
@@ -219,13 +253,15 @@ def _bring_into_order(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
     for change in changes:
         if change.action == "!":
             raise AttachError("in_the_way", change.note)
-        if change.action == "=":
+        if change.action == "=" and not endpoint.handed_over:
             raise _no_namespace(endpoint)
     try:
         workload.apply(kernel, changes)
         wanted = endpoint_sysctls(endpoint)
         sysctl.apply(kernel, sysctl.diff(wanted, sysctl.observe(kernel, wanted)))
         workload.activate(kernel, changes)
+        if endpoint.handed_over:
+            return _handed_over(kernel, endpoint)
         inner = _entered(kernel, endpoint)
         made = inner.link(endpoint.peer_interface)
         if made is None:
@@ -235,6 +271,12 @@ def _bring_into_order(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
     finally:
         kernel.leave(name)
     return Attached(made.mac, made.mtu, inner.identity)
+
+
+def _handed_over(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
+    link = kernel.link(endpoint.interface)
+    peer = workload.handed_over_end(kernel, endpoint, link) if link is not None else None
+    return Attached(peer.mac, peer.mtu) if peer is not None else Attached(endpoint.mac or "", endpoint.mtu)
 
 
 def _planned(kernel: Kernel, endpoint: VethEndpoint) -> list[Change]:
@@ -251,7 +293,7 @@ def _explained(kernel: Kernel, endpoint: VethEndpoint, error: KernelError) -> At
     try:
         existed = kernel.link(endpoint.interface) is not None
         for change in _planned(kernel, endpoint):
-            if change.action == "=":
+            if change.action == "=" and not endpoint.handed_over:
                 return _no_namespace(endpoint)
             if change.action == "!":
                 return AttachError("in_the_way", change.note)

@@ -1,11 +1,14 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The iptables rules and IP sets that a node needs without policy: encapsulation, outgoing NAT, forged sources.
+"""The iptables rules and IP sets that a node needs without policy: encapsulation, forwarding, NAT, forged sources.
 
 A node accepts encapsulated packets from the fleet's nodes only. Otherwise any sender of IPIP or VXLAN could inject
 packets with any source address past the node's policy. Felix has the same rules in its chain cali-INPUT. The table raw
 checks sources as it does with policy (`policy/chains/source_checks.py`).
+
+dockerd and others set the policy of FORWARD to DROP. What comes from workloads and goes to them is accepted at the end
+of that chain, so that rules of others can still deny it. With policy, the packets that it allows are accepted there.
 """
 
 from __future__ import annotations
@@ -22,13 +25,11 @@ from ..policy.chains.rules.rule import jump
 from ..policy.chains.settings import ChainSettings
 from ..policy.chains.tables import RAW
 from ..state import outgoing_nat
+from ..state.attachment import WORKLOAD_INTERFACES
 from ..state.node_state import Hook, IpSet, IptablesTable, Pool, TunnelDevice
 
 #: A mapping from IP version to the name of the IP set with the addresses of all nodes.
 ALL_HOSTS = {4: "cali40all-hosts-net", 6: "cali60all-hosts-net"}
-
-#: Patterns of the host-side interfaces of workloads, in the syntax of iptables.
-_WORKLOADS = tuple(f"{prefix}+" for prefix in ChainSettings().interface_prefixes)
 
 
 class Addressed(t.Protocol):
@@ -67,8 +68,8 @@ def sources(settings: ChainSettings) -> tuple[IptablesTable, ...]:
     found = []
     for version in (4, 6):
         write = RuleWriter(settings, marks(settings.mark_mask), version, RAW)
-        chains = {"cali-PREROUTING": tuple(source_checks.rules(write, _WORKLOADS))}
-        chains.update(source_checks.chains(write, _WORKLOADS))
+        chains = {"cali-PREROUTING": tuple(source_checks.rules(write, WORKLOAD_INTERFACES))}
+        chains.update(source_checks.chains(write, WORKLOAD_INTERFACES))
         texts = {name: tuple(rule.render() for rule in chains[name]) for name in sorted(chains)}
         found.append(IptablesTable(RAW, texts, (Hook("PREROUTING", jump("cali-PREROUTING")),), version))
     return tuple(found)
@@ -79,7 +80,8 @@ def tables(
 ) -> tuple[IptablesTable, ...]:
     """Return the tables filter and nat of both IP versions, without those that would be empty.
 
-    filter accepts encapsulated packets from the fleet's nodes only. nat has the outgoing NAT of `pools`, and rewrites
+    filter accepts encapsulated packets from the fleet's nodes only, and forwarded packets from and to workloads for the
+    IP versions of `pools`. nat has the outgoing NAT of `pools`, and rewrites
     the source of packets that the host itself sends into a tunnel to the tunnel's address. `bgp_ports` are the TCP
     ports of BGP in the fleet. Outgoing NAT leaves packets to them, to port 179 and to the ports of BFD unchanged.
     """
@@ -88,8 +90,8 @@ def tables(
     for version in (4, 6):
         here = [device for device in devices if _version(device) == version]
         own = [pool for pool in pools if family_of(pool.cidr) == version]
-        found += [_filter(here, version), _nat(own, here, version, exempt)]
-    return tuple(table for table in found if table.chains)
+        found += [_filter(here, version, bool(own)), _nat(own, here, version, exempt)]
+    return tuple(table for table in found if table.chains or table.hooks)
 
 
 def _version(device: TunnelDevice) -> int:
@@ -97,15 +99,18 @@ def _version(device: TunnelDevice) -> int:
     return family_of(device.local)
 
 
-def _filter(devices: t.Sequence[TunnelDevice], version: int) -> IptablesTable:
+def _filter(devices: t.Sequence[TunnelDevice], version: int, forwards: bool) -> IptablesTable:
     rules: list[str] = []
     for device in devices:
         match = "-p 4" if device.kind == "ipip" else f"-p udp -m udp --dport {device.port}"
         rules.append(f"{match} -m set --match-set {ALL_HOSTS[version]} src -m addrtype --dst-type LOCAL -j ACCEPT")
         rules.append(f"{match} -m addrtype --dst-type LOCAL -j DROP")
+    patterns = WORKLOAD_INTERFACES if forwards else ()
+    accepting = [Hook("FORWARD", f"-{way} {one} -j ACCEPT", last=True) for one in patterns for way in "io"]
     if not rules:
-        return IptablesTable("filter", family=version)
-    return IptablesTable("filter", {"cali-INPUT": tuple(rules)}, (Hook("INPUT", "-j cali-INPUT"),), version)
+        return IptablesTable("filter", hooks=tuple(accepting), family=version)
+    hooks = (Hook("INPUT", "-j cali-INPUT"), *accepting)
+    return IptablesTable("filter", {"cali-INPUT": tuple(rules)}, hooks, version)
 
 
 def _nat(

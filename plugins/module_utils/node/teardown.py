@@ -38,6 +38,8 @@ from .store.store import Store, Stored, StoreError
 
 _UNITS = (
     "calico-podman-networks.path",
+    "calico-docker.socket",
+    "calico-docker.service",
     units.AGENT_UNIT,
     units.BIRD_UNIT,
     "calico-node-state.service",

@@ -54,6 +54,11 @@ class PolicySettings:
     cut_denied_flows: bool = False
     mark_mask: int = DEFAULT_MASK
 
+    @property
+    def accepts_allowed(self) -> bool:
+        """Whether packets that policy allows are accepted, and rules of others cannot drop them by default."""
+        return self.allow_action == chains.ACCEPT
+
     def to_dict(self) -> Data:
         """Return all settings by name as plain data, also defaults: a later release that reads them may have others."""
         return {field.name: to_plain(getattr(self, field.name)) for field in dataclasses.fields(self)}

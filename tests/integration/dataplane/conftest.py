@@ -10,6 +10,7 @@ import errno
 import pathlib
 import shutil
 import socket
+import subprocess
 import typing as t
 
 import pytest
@@ -61,6 +62,15 @@ def netns_path(kernel: LinuxKernel) -> t.Callable[[str], str]:
         return str(pathlib.Path(kernel._netns_folder) / name)
 
     return make
+
+
+@pytest.fixture
+def move(kernel: LinuxKernel) -> t.Callable[[str, str, str], None]:
+    def into(device: str, netns: str, name: str) -> None:
+        words = ["ip", "link", "set", "dev", device, "netns", netns, "name", name]
+        kernel._there(lambda: subprocess.run(words, check=True))
+
+    return into
 
 
 @pytest.fixture

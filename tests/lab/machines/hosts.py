@@ -25,7 +25,9 @@ HERE = Path(__file__).resolve().parent
 PACKAGES = "usr/lib/python3/dist-packages"  # the path is the same for every Python 3 of Debian
 
 
-def prepare(places: Places, node: Node, baked: bool, podman: bool = False, ipv6: bool = False) -> None:
+def prepare(
+    places: Places, node: Node, baked: bool, podman: bool = False, ipv6: bool = False, docker: bool = False
+) -> None:
     """Write the host's own files into the upper layer of its overlay, and the environment for run-host.
 
     Files that the host's disk has already are kept. The environment is always written anew. Raise FileNotFoundError if
@@ -67,7 +69,7 @@ def prepare(places: Places, node: Node, baked: bool, podman: bool = False, ipv6:
         "RACK": node.rack,
         "MTU": UNDERLAY_MTU,
         "WORK": work,
-        "LOWER": ":".join(map(str, images.layers(node.release, baked, podman))),
+        "LOWER": ":".join(map(str, images.layers(node.release, baked, podman, docker))),
         "CGROUPS": " ".join(map(str, places.cgroups)),
     }
     (here / "env").write_text("".join(f"{name}='{value}'\n" for name, value in values.items()))

@@ -4,8 +4,8 @@
 """Root trees for the hosts, as layers that an overlay stacks.
 
 The layers are base, repo (packages to install), baked (packages installed), and on top of these podman for hosts that
-run containers, or switch (FRR) for top-of-rack switches. Each layer is a folder in the cache, named by a hash of its
-release, packages and scripts, and of the layers below it. A layer that exists is complete.
+run containers and docker on top of it, or switch (FRR) for top-of-rack switches. Each layer is a folder in the cache,
+named by a hash of its release, packages and scripts, and of the layers below it. A layer that exists is complete.
 """
 
 from __future__ import annotations
@@ -39,6 +39,13 @@ REPO_PACKAGES = (
 
 # What the owner of a host installs for containers: Debian 12's podman attaches by CNI, Debian 13's by netavark.
 CONTAINER_PACKAGES = "podman crun conmon containernetworking-plugins busybox-static".split()
+
+# What the owner of a host installs for Docker, and for containers of LXC and systemd-nspawn. Debian 13 has Docker's
+# command line in a package of its own.
+_DOCKER = "docker.io containerd docker-compose lxc systemd-container".split()
+DOCKER_PACKAGES = {"bookworm": _DOCKER, "trixie": [*_DOCKER, "docker-cli"]}
+# They have a layer of their own: containerd beside podman's network is what preflight asks the owner about.
+DOCKER_UNITS = ("docker.service", "docker.socket", "containerd.service")
 
 # The top-of-rack switches run another BGP implementation than the hosts.
 SWITCH_PACKAGES = ["frr"]
@@ -130,6 +137,18 @@ for name in sh sleep ping nc ip cat; do ln -s busybox /srv/box/bin/$name; done
 """
 )
 
+# This script installs Docker, masks its units, and makes an archive of /srv/box for `docker import`. dockerd finds by
+# itself that neither overlay on an overlay nor a keyring is there.
+DOCKER_SCRIPT = (
+    INSTALL_SCRIPT
+    + """\
+for unit in {units}; do
+    ln -sf /dev/null /etc/systemd/system/$unit
+done
+tar -C /srv/box -cf /srv/box.tar .
+"""
+)
+
 
 def _mirror() -> str:
     """Return the URL of the Debian archive that this machine itself uses, so that a local mirror serves the lab.
@@ -163,26 +182,29 @@ def _base_key(release: str) -> str:
 def layer_path(kind: str, release: str) -> Path:
     """Return the folder of a layer, whether it exists or not.
 
-    `kind` is base, repo, baked, podman or switch.
+    `kind` is base, repo, baked, podman, docker or switch.
     """
     key = _base_key(release)
     if kind != "base":
         key = digest(key, "repo", REPO_PACKAGES)
-    if kind in ("baked", "podman", "switch"):
+    if kind in ("baked", "podman", "docker", "switch"):
         key = digest(key, "baked", BAKE_SCRIPT)
     if kind == "switch":
         key = digest(key, "switch", SWITCH_PACKAGES, INSTALL_SCRIPT)
-    if kind == "podman":
+    if kind in ("podman", "docker"):
         key = digest(key, "podman", CONTAINER_PACKAGES, CONTAINER_SCRIPT)
+    if kind == "docker":
+        key = digest(key, "docker", DOCKER_PACKAGES[release], DOCKER_UNITS, DOCKER_SCRIPT)
     return CACHE_ROOT / f"{kind}-{release}-{key}"
 
 
-def layers(release: str, baked: bool, podman: bool = False) -> list[Path]:
+def layers(release: str, baked: bool, podman: bool = False, docker: bool = False) -> list[Path]:
     """Return the folders of a host's layers, topmost first, as overlayfs wants its lowerdir; they need not exist.
 
-    These are base and repo. `baked` adds the layer with the packages installed; `podman` adds that one and its own.
+    These are base and repo. `baked` adds the layer with the packages installed; `podman` adds that one and its own,
+    `docker` all of these and its own.
     """
-    return [layer_path(kind, release) for kind in reversed(_kinds(baked, podman))]
+    return [layer_path(kind, release) for kind in reversed(_kinds(baked, podman, docker))]
 
 
 def switch_layers() -> list[Path]:
@@ -190,12 +212,19 @@ def switch_layers() -> list[Path]:
     return [layer_path("switch", "bookworm"), *layers("bookworm", baked=True)]
 
 
-def _kinds(baked: bool, podman: bool) -> list[str]:
+def _kinds(baked: bool, podman: bool, docker: bool = False) -> list[str]:
     """Return the kinds of layers from the lowest to the topmost.
 
-    podman builds on the packages that roles install, so `podman` implies `baked`.
+    podman builds on the packages that roles install, so `podman` implies `baked`; `docker` implies both.
     """
-    return ["base", "repo", *(["baked"] if baked or podman else []), *(["podman"] if podman else [])]
+    podman = podman or docker
+    return [
+        "base",
+        "repo",
+        *(["baked"] if baked or podman else []),
+        *(["podman"] if podman else []),
+        *(["docker"] if docker else []),
+    ]
 
 
 def _clear(scratch: Path) -> None:
@@ -331,6 +360,16 @@ def _build_podman(release: str, target: Path) -> None:
         forget_archive(root)
 
 
+def _build_docker(release: str, target: Path) -> None:
+    progress(f"{release}: installing Docker into a layer of its own")
+    scratch = Path(f"{target}.scratch")
+    with mounted(layers(release, baked=True, podman=True), target, scratch) as root:
+        use_archive(root, release)
+        packages_, units = " ".join(DOCKER_PACKAGES[release]), " ".join(DOCKER_UNITS)
+        chroot(root, DOCKER_SCRIPT.format(packages=packages_, units=units))
+        forget_archive(root)
+
+
 def _build_switch(release: str, target: Path) -> None:
     progress(f"{release}: installing FRR into a layer of its own")
     scratch = Path(f"{target}.scratch")
@@ -345,6 +384,7 @@ _BUILDERS = {
     "repo": _build_repo,
     "baked": _build_baked,
     "podman": _build_podman,
+    "docker": _build_docker,
     "switch": _build_switch,
 }
 
@@ -363,15 +403,22 @@ def filled(target: Path) -> Iterator[Path]:
     half.rename(target)
 
 
-def build(releases: Iterable[str] = RELEASES, baked: bool = True, podman: bool = False, switches: bool = False) -> None:
+def build(
+    releases: Iterable[str] = RELEASES,
+    baked: bool = True,
+    podman: bool = False,
+    switches: bool = False,
+    docker: bool = False,
+) -> None:
     """Build the missing layers, two releases side by side. Bookworm is always baked, for the router.
 
-    `baked` and `podman` ask for those layers of each release, `switches` for that of the switches. Install the programs
-    that this needs on this machine, and wait for another process that builds. Raise LabError or OSError if anything
-    fails.
+    `baked`, `podman` and `docker` ask for those layers of each release, `switches` for that of the switches. Install
+    the programs that this needs on this machine, and wait for another process that builds. Raise LabError or OSError if
+    anything fails.
     """
-    wanted = {release: _kinds(baked, podman) for release in releases}
-    wanted["bookworm"] = [*_kinds(True, podman and "bookworm" in wanted), *(["switch"] if switches else [])]
+    wanted = {release: _kinds(baked, podman, docker) for release in releases}
+    here = "bookworm" in wanted
+    wanted["bookworm"] = [*_kinds(True, podman and here, docker and here), *(["switch"] if switches else [])]
     if all(layer_path(kind, release).is_dir() for release, kinds in wanted.items() for kind in kinds):
         return
     packages.install(packages.IMAGES)

@@ -180,9 +180,10 @@ class MachineLab(BaseLab):
         podman: bool = False,
         switches: bool = False,
         ipv6: bool = False,
+        docker: bool = False,
     ) -> None:
-        if podman or switches or ipv6:
-            raise LabError("The emulated machine has neither podman nor FRR nor IPv6: use machine='native'.")
+        if podman or docker or switches or ipv6:
+            raise LabError("The emulated machine has no podman, Docker, FRR or IPv6: use machine='native'.")
         nodes = pick(list(hosts) if hosts and not isinstance(hosts, str) else hosts)
         packages.install(packages.QEMU)
         folder = build_image()

@@ -31,10 +31,11 @@ class NativeLab(BaseLab):
         podman: bool = False,
         switches: bool = False,
         ipv6: bool = False,
+        docker: bool = False,
     ) -> None:
         nodes = pick(list(hosts) if hosts and not isinstance(hosts, str) else hosts)
         packages.install(packages.NATIVE)
-        images.build({node.release for node in nodes}, baked=baked, podman=podman, switches=switches)
+        images.build({node.release for node in nodes}, baked=baked, podman=podman, switches=switches, docker=docker)
         with locked(STATE_ROOT / f".{self.name}.lock"):
             known = self.state
             if not known:
@@ -64,7 +65,7 @@ class NativeLab(BaseLab):
             self.write_state(members, baked, ipv6)
             off = [node for node in nodes if not power.supervisor_pid(self.places, node)]
             for node in off:
-                power.prepare(self.places, node, baked, podman, ipv6)
+                power.prepare(self.places, node, baked, podman, ipv6, docker)
                 power.power_on(self.places, node)
             if off:
                 progress(f"booting {', '.join(node.name for node in off)}")

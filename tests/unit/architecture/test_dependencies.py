@@ -38,10 +38,13 @@ ALLOWED: dict[str, set[str]] = {
     "cli": {
         "agent", "node", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "state", "resources", "base",
     },
+    # Docker's driver, a process of its own, asks the agent. It may import only KNOWN_OF_AGENT and its Peer.
+    "docker": {"agent", "resources", "base"},
     # The modules, which the controller sends as an archive or the installed engine runs.
     "modules": {"cli", "agent", "node", "bgp", "dataplane", "bird", "preflight", "state", "base"},
 }  # fmt: skip
-# The modules of the agent that the room `cli` may import. Of the other rooms only `modules` may import the agent.
+# The modules of the agent that the room `cli` may import. Of the other rooms only `modules` may import the agent,
+# and `docker` a few more of it.
 KNOWN_OF_AGENT = {"api.client", "api.protocol", "settings"}
 # The modules of dataplane that bird and preflight may import: the port that reads a host, the type of a change, and the
 # new file that replaces another one.
@@ -165,6 +168,18 @@ def test_the_command_line_asks_the_agent_and_is_no_part_of_it() -> None:
         and room_of(found.path) == "cli"
         and room_of_target(found.target) == "agent"
         and ".".join(found.target.split(".")[1:3]) not in KNOWN_OF_AGENT
+    ]
+    assert wrong == []
+
+
+def test_dockers_driver_asks_the_agent_and_is_no_part_of_it() -> None:
+    wrong = [
+        str(found)
+        for path in files("docker")
+        for found in imports(path)
+        if found.relative
+        and room_of_target(found.target) == "agent"
+        and ".".join(found.target.split(".")[1:3]) not in KNOWN_OF_AGENT | {"api.peer"}
     ]
     assert wrong == []
 

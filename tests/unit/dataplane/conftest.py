@@ -58,3 +58,15 @@ def own_namespace(kernel: FakeKernel) -> t.Callable[[str], None]:
         kernel.machine.namespaces[name] = kernel
 
     return make
+
+
+@pytest.fixture
+def move(kernel: FakeKernel) -> t.Callable[[str, str, str], None]:
+    """A function that moves a device of the host into a namespace and renames it, as a container engine does."""
+
+    def into(device: str, netns: str, name: str) -> None:
+        link = kernel._links.pop(device)
+        link.name, link.up = name, False
+        kernel.inside(netns)._make(link)
+
+    return into

@@ -13,6 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base import
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge as judging
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
+    Hook,
     IpSet,
     IptablesTable,
     NodeIpam,
@@ -21,7 +22,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     TunnelDevice,
     VethEndpoint,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
+    PolicySettings,
+    PolicyState,
+)
 
 WORKLOAD = VethEndpoint("web-1", "cali0123456789a", "10.244.3.1", 1450, "pool")
 IPIP = TunnelDevice("tunl0", "ipip", 1480, "10.10.1.17", "10.244.3.0")
@@ -52,6 +56,7 @@ GOOD = {
     "bird_installed": "2.0.12-7",
     "bird_candidate": None,
     "daemons": {},
+    "runtimes": {"subnets": [], "firewall_driver": "", "unreadable": []},
     "ufw": False,
     "ports": {"tcp": {}, "udp": {}},
     "firewall": {"rules": {"nft": 3}, "forward_drop": {"ipv4": [], "ipv6": []}, "chains_of": [], "calico_rules": {}},
@@ -203,6 +208,32 @@ def test_a_chain_that_drops_both_ip_versions_is_named_once():
         'Set "ip-forward-no-drop": true in /etc/docker/daemon.json (Docker 28 or newer), restart Docker and run '
         "iptables -P FORWARD ACCEPT and ip6tables -P FORWARD ACCEPT."
     ]
+
+
+def test_dockers_drop_harms_no_node_whose_rules_accept():
+    """The node's own rules, or its policy, accept at the end of iptables' chain. Chains of nftables drop anyway."""
+    accepting = tuple(
+        IptablesTable("filter", hooks=(Hook("FORWARD", "-i cali+ -j ACCEPT", last=True),), family=family)
+        for family in (4, 6)
+    )
+    docker = facts(
+        firewall__forward_drop={
+            "ipv4": ["chain FORWARD of iptables table filter (nft)"],
+            "ipv6": ["chain FORWARD of ip6tables table filter (nft)"],
+        },
+        firewall__chains_of=["docker"],
+    )
+    assert judging.judge(docker, dataclasses.replace(DUAL, iptables=accepting)) == []
+    assert judging.judge(docker, dataclasses.replace(DUAL, policy=PolicyState())) == []
+    returning = PolicyState(settings=PolicySettings(allow_action="Return"))
+    for left in (accepting[:1], accepting[1:]):
+        (finding,) = judging.judge(docker, dataclasses.replace(DUAL, iptables=left))
+        assert finding.id == "forward-drop"
+    (finding,) = judging.judge(docker, dataclasses.replace(DUAL, policy=returning, iptables=accepting))
+    assert finding.id == "forward-drop"
+    mine = facts(firewall__forward_drop__ipv4=["chain fwd of nftables table inet mine"])
+    (finding,) = judging.judge(mine, dataclasses.replace(DUAL, iptables=accepting))
+    assert finding.id == "forward-drop"
 
 
 def test_a_node_with_ipv6_alone_is_judged_by_that():

@@ -346,6 +346,12 @@ def test_networks_of_runtimes_in_their_order_and_who_takes_the_first(host):
     }
 
 
+def test_docker_is_known_by_its_daemons_program(host):
+    assert host.observe()["docker"] is False
+    host.write("usr/sbin/dockerd", "")
+    assert host.observe()["docker"] is True
+
+
 def test_networks_are_searched_in_the_folder_of_the_inventory(host):
     host.write("etc/cni/other/10-b.conflist", "{}")
     host.write("usr/local/bin/crio", "")

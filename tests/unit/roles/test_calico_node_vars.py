@@ -64,7 +64,12 @@ def test_what_udev_reads_of_our_devices():
     devices = ("cali*", *tunnel.NAMES)
     assert settings == {
         "-net/ipv4/conf/cali*/rp_filter": "1",
-        **{f"-{hardening.key(setting, device)}": "0" for device in devices for setting in hardening.SETTINGS},
+        **{
+            f"-{hardening.key(setting, device)}": "0"
+            for device in devices
+            for setting in hardening.SETTINGS
+            if (device, setting) != ("cali*", "ipv4/route_localnet")  # published ports need it
+        },
     }
     routing = files(calico_workload_source_spoofing=True)["/etc/sysctl.d/zz-calico.conf"]["content"]
     assert "-net/ipv4/conf/cali*/rp_filter = 0" in routing.splitlines()
@@ -90,6 +95,34 @@ def test_who_gets_an_agent_and_who_the_plugin(variables, runs, cni):
     found = files(**variables)
     assert ("/opt/cni/bin/calico" in found, "/etc/cni/net.d/10-calico.conflist" in found) == (cni, cni)
     assert "/etc/systemd/system/calico-agent.service" in found  # without its file a unit could not be disabled
+
+
+@pytest.mark.parametrize(
+    ("variables", "listens"),
+    [
+        ({"calico_node_observed": {"preflight": {"docker": True}}}, True),
+        ({"calico_node_observed": {"preflight": {"docker": False}}}, False),
+        ({"calico_node_observed": {"preflight": {"docker": True}}, "calico_node_agent": False}, False),
+        ({"calico_node_observed": {}}, False),  # a node that an older engine described
+        ({}, False),
+    ],
+)
+def test_dockers_driver_listens_where_docker_is(variables, listens):
+    (unit,) = [unit for unit in made("calico_node_units", **variables) if unit["name"] == "calico-docker.socket"]
+    assert (unit["enabled"], unit["started"]) == (listens, listens)
+    # Without its file a unit could not be disabled.
+    assert {"/etc/systemd/system/calico-docker.socket", "/etc/systemd/system/calico-docker.service"} <= {*files()}
+
+
+def test_dockers_driver_is_there_before_docker_and_roots_alone():
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str
+    unit.read(ROLE / "files" / "systemd" / "calico-docker.socket")
+    assert unit["Unit"]["Before"] == "docker.service" and unit["Install"]["WantedBy"] == "sockets.target"
+    assert unit["Socket"]["SocketMode"] == "0600" and unit["Socket"]["DirectoryMode"] == "0700"
+    assert unit["Socket"]["ListenStream"] == "/run/docker/plugins/calico.sock"
+    unit.read(ROLE / "files" / "systemd" / "calico-docker.service")
+    assert unit["Service"]["CapabilityBoundingSet"] == "" and unit["Service"]["RestrictAddressFamilies"] == "AF_UNIX"
 
 
 def test_the_network_of_the_plugin_is_the_last_file():

@@ -23,7 +23,7 @@ from .calls import Method
 from .fair_share import give_way
 from .peer import Peer
 from .protocol import AgentError
-from .request import AddRequest
+from .request import AddRequest, published_ports
 
 Data = dict[str, t.Any]
 
@@ -52,6 +52,9 @@ class Methods:
             "workload.add": Method(self.add, changes=True),
             "workload.delete": Method(self.delete, changes=True),
             "workload.label": Method(self.label, changes=True),
+            "workload.join": Method(self.join, changes=True),
+            "workload.publish": Method(self.publish, changes=True),
+            "workload.withdraw": Method(self.withdraw, changes=True),
             "workload.get": Method(self.get),
             "workload.list": Method(self.list),
             "workload.check": Method(self.check, slow=True),
@@ -63,6 +66,10 @@ class Methods:
             "ipam.show": Method(self.ipam_show),
             "ipam.check": Method(self.ipam_check),
             "ipam.release": Method(self.ipam_release, changes=True),
+            "ipam.reserve": Method(self.ipam_reserve, changes=True),
+            "ipam.unreserve": Method(self.ipam_unreserve, changes=True),
+            "ipam.pools": Method(self.ipam_pools),
+            "engine.started": Method(self.engine_started, changes=True),
             "policy.drops": Method(self.policy_drops),
             "watch": Method(self.watch, stream=True),
             "version": Method(self.version),
@@ -85,6 +92,22 @@ class Methods:
         if not isinstance(labels, dict) or not all(text is None or isinstance(text, str) for text in labels.values()):
             raise _invalid(method, "labels", labels, "must be an object whose values are texts, or null for one to go")
         return {"workload": (await self._agent.relabel(id, labels)).to_dict()}
+
+    async def join(self, params: Data, peer: Peer) -> Data:
+        id, netns = _texts(params, "workload.join", "id", "netns")
+        workload, siblings = await self._agent.join(id, netns)
+        return {"workload": workload.to_dict(), "siblings": siblings}
+
+    async def publish(self, params: Data, peer: Peer) -> Data:
+        method = "workload.publish"
+        _known(params, method, {"id", "ports"})
+        (id,) = _texts({name: params[name] for name in params if name == "id"}, method, "id")
+        workload = await self._agent.publish(id, published_ports(params.get("ports"), method))
+        return {"workload": workload.to_dict()}
+
+    async def withdraw(self, params: Data, peer: Peer) -> Data:
+        (id,) = _texts(params, "workload.withdraw", "id")
+        return {"withdrawn": await self._agent.withdraw(id)}
 
     async def get(self, params: Data, peer: Peer) -> Data:
         (id,) = _texts(params, "workload.get", "id")
@@ -154,6 +177,37 @@ class Methods:
         (address,) = _texts(params, "ipam.release", "address")
         await self._agent.release_address(address)
         return {"released": True}
+
+    async def ipam_reserve(self, params: Data, peer: Peer) -> Data:
+        method = "ipam.reserve"
+        _known(params, method, {"address", "family", "pools"})
+        address, pools, family = params.get("address"), params.get("pools", []), params.get("family", 4)
+        if address is not None and not isinstance(address, str):
+            raise _invalid(method, "address", address, "must be a text")
+        if not isinstance(pools, list) or not all(isinstance(pool, str) and pool for pool in pools):
+            raise _invalid(method, "pools", pools, "must be a list of names or CIDRs of IP pools")
+        if isinstance(family, bool) or family not in (4, 6):
+            raise _invalid(method, "family", family, "must be 4 or 6")
+        return {"address": await self._agent.reserve_address(address, pools, family)}
+
+    async def ipam_unreserve(self, params: Data, peer: Peer) -> Data:
+        (address,) = _texts(params, "ipam.unreserve", "address")
+        return {"released": await self._agent.unreserve_address(address)}
+
+    async def ipam_pools(self, params: Data, peer: Peer) -> Data:
+        _known(params, "ipam.pools", set())
+        state = self._agent.state
+        return {
+            "pools": [
+                {"name": pool.name, "cidr": pool.cidr, "disabled": pool.disabled}
+                for pool in (state.pools if state is not None else ())
+            ]
+        }
+
+    async def engine_started(self, params: Data, peer: Peer) -> Data:
+        _known(params, "engine.started", set())
+        self._agent.engine_started()
+        return {}
 
     async def policy_drops(self, params: Data, peer: Peer) -> Data:
         _known(params, "policy.drops", {"workload", "since", "after"})

@@ -12,6 +12,9 @@ import typing as t
 
 from ...base import naming
 from ...base.addresses import family_of
+from ...base.published_port import LIMIT, InvalidPort, PublishedPort
+from ...dataplane.drivers.workload import HOST_MAC
+from ...node.ipam.local_ipam import RESERVED
 from ...state.attachment import AttachedWorkload, endpoint, is_of_pools
 from ...state.node_state import Pool
 from . import protocol
@@ -39,8 +42,11 @@ class AddRequest:
     the agent creates the namespace and deletes it with the workload; it needs a name then, by default `name`. Without
     it, `netns` has no default. `pools` are names or CIDRs of IP pools of both IP versions. `mtu` is in bytes.
     `families` are the IP versions, 4 and 6, of the addresses; () means those of the pools, or else of the node's
-    blocks, and those of `address` and `address6`. `network` and `container` are a runtime's name of the network
-    and id of the container, "" without a runtime.
+    blocks, and those of `address` and `address6`. With `handed_over` a container engine moves the inner end into its
+    container: there is no `netns` then, and `peer_interface` is chosen here. `network` and `container` are a runtime's
+    name of the network and id of the container, "" without a runtime; `runtime` is its name, if that is known. `ports`
+    are the ports of the host to publish, None to leave them as they are; with `ports_held_by_engine` the runtime binds
+    them itself.
     """
 
     name: str
@@ -56,17 +62,26 @@ class AddRequest:
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     mac: t.Optional[str] = None
     mtu: t.Optional[int] = None
+    handed_over: bool = False
     network: str = ""
     container: str = ""
+    runtime: str = ""
+    ports: t.Optional[tuple[PublishedPort, ...]] = None
+    ports_held_by_engine: bool = False
 
     @classmethod
     def from_params(cls, params: t.Mapping[str, t.Any]) -> AddRequest:
         """Return the checked request for parameters of `workload.add`.
 
-        null counts as left out, except for `name` and `netns_owned`. Raise AgentError (invalid_params) for the first
-        parameter that is unknown, missing or wrong.
+        null counts as left out, except for `name`, `netns_owned` and `handed_over`. Raise AgentError (invalid_params)
+        for the first parameter that is unknown, missing or wrong.
         """
-        known = {field.name for field in dataclasses.fields(cls)} - {"network", "container"}
+        known = {field.name for field in dataclasses.fields(cls)} - {
+            "network",
+            "container",
+            "runtime",
+            "ports_held_by_engine",
+        }
         unknown = sorted(set(params) - known)
         if unknown:
             raise _invalid(
@@ -77,12 +92,14 @@ class AddRequest:
                 protocol.INVALID_PARAMS, "workload.add: the parameter name is missing. Give the workload one."
             )
         values = dict(params)
-        for name in known - {"name", "netns_owned"}:
+        for name in known - {"name", "netns_owned", "handed_over"}:
             if values.get(name, "") is None:
                 del values[name]
         for name in ("pools", "families"):
             if isinstance(values.get(name), list):
                 values[name] = tuple(values[name])
+        if "ports" in values:
+            values["ports"] = published_ports(values["ports"], "workload.add")
         return cls(**values).checked()
 
     def checked(self) -> AddRequest:
@@ -99,6 +116,10 @@ class AddRequest:
         identity = f"{self.namespace}/{self.name}" if self.id == "" else self.id
         if not isinstance(identity, str) or not 0 < len(identity) <= 600 or not identity.isprintable():
             raise _invalid("id", self.id, "must be 1 to 600 printable characters.")
+        if identity.startswith(RESERVED):
+            raise _invalid("id", self.id, f"must not begin with {RESERVED}, as the handles of reserved addresses do.")
+        if not isinstance(self.handed_over, bool):
+            raise _invalid("handed_over", self.handed_over, "must be true or false.")
         self._check_netns()
         if not isinstance(self.peer_interface, str):
             raise _invalid("peer_interface", self.peer_interface, "must be the name of a device. Use eth0.")
@@ -122,12 +143,23 @@ class AddRequest:
                 raise _invalid("mac", self.mac, "must be the MAC address of one device, such as 02:00:00:00:00:01.")
         if self.mtu is not None and not is_mtu(self.mtu):
             raise _invalid("mtu", self.mtu, f"must be a number of bytes from {MTU[0]} to {MTU[1]}.")
+        if self.handed_over:
+            if mac == HOST_MAC:
+                rule = "is that of all host ends, from which the workload's gateway is derived. Choose another one."
+                raise _invalid("mac", self.mac, rule)
+            inner = naming.handed_over_name(naming.interface_name(self.namespace, self.name))
+            return dataclasses.replace(self, id=identity, peer_interface=inner, mac=mac)
         netns = self.netns or (self.name if self.netns_owned else "")
         return dataclasses.replace(self, id=identity, netns=netns, mac=mac)
 
     def _check_netns(self) -> None:
         if not isinstance(self.netns_owned, bool):
             raise _invalid("netns_owned", self.netns_owned, "must be true or false.")
+        if self.handed_over:
+            if self.netns or self.netns_owned:
+                rule = "must be left out with handed_over: workload.join says later where the inner end is."
+                raise _invalid("netns", self.netns, rule)
+            return
         if not isinstance(self.netns, str) or (self.netns or not self.netns_owned) and not _NETNS.fullmatch(self.netns):
             raise _invalid("netns", self.netns, "must be a name as `ip netns list` shows it, or an absolute path.")
         if self.netns in (".", ".."):
@@ -184,8 +216,10 @@ class AddRequest:
             labels=dict(self.labels),
             mac=self.mac,
             mtu=self.mtu,
+            handed_over=self.handed_over,
             network=self.network,
             container=self.container,
+            runtime=self.runtime,
             since=since,
         )
         known = endpoint(dataclasses.replace(workload, addresses=("0.0.0.0",)), Pool("", "", 0, "None"))
@@ -207,10 +241,13 @@ class AddRequest:
             "labels",
             "mac",
             "mtu",
+            "handed_over",
             "network",
             "container",
         ):
             asked, have = getattr(self, field), getattr(workload, field)
+            if field == "netns" and self.handed_over and workload.handed_over:
+                continue  # `join` may have recorded it since.
             if asked != have and not (field == "labels" and self.container):
                 return f"{field} {_shown(have)} and not {_shown(asked)}"
         for address in self.addresses.values():
@@ -222,6 +259,20 @@ class AddRequest:
         if self.pools and not is_of_pools(self.pools, workload.pool, workload.addresses):
             return f"an address of pool {workload.pool} and not of {', '.join(self.pools)}"
         return ""
+
+
+def published_ports(value: t.Any, method: str) -> tuple[PublishedPort, ...]:
+    """Return the ports in the parameter `ports` of a method of the API.
+
+    Raise AgentError (invalid_params) if it is no list of ports, or has more than LIMIT of them.
+    """
+    if not isinstance(value, list) or len(value) > LIMIT:
+        rule = f"must be a list of at most {LIMIT} ports."
+        raise AgentError(protocol.INVALID_PARAMS, f"{method}: ports {_shown(value)} {rule}", {"field": "ports"})
+    try:
+        return tuple(PublishedPort.read(entry) for entry in value)
+    except InvalidPort as error:
+        raise AgentError(protocol.INVALID_PARAMS, f"{method}: {error}", {"field": "ports"}) from error
 
 
 def _versions(families: t.Collection[int]) -> str:

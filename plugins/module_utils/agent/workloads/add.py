@@ -43,7 +43,7 @@ from ..api.protocol import AgentError
 from ..api.request import AddRequest
 from . import failpoints
 from .context import PATIENCE, WorkloadContext
-from .labels import save_labels
+from .updates import save_labels
 
 
 async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:

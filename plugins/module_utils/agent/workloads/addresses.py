@@ -9,7 +9,7 @@ import logging
 import typing as t
 
 from ...ipam.allocations import AllocationError
-from ...node.ipam.local_ipam import IpamNotWritten
+from ...node.ipam.local_ipam import IpamNotWritten, LocalIpam
 from ...state.attachment import AttachedWorkload
 from ..api.protocol import AgentError
 from ..api.request import AddRequest
@@ -30,7 +30,8 @@ class WorkloadAddresses:
         """Assign addresses to a workload, in memory only, and return (addresses, name of the first address's pool).
 
         The addresses are texts without prefix length, IPv4 first. Addresses that the id has already, as after a reboot,
-        are kept. `write` puts them on the disk. Raise AgentError if an address or pool cannot be used, if the id has
+        are kept. Reservations of the requested addresses are taken over for a workload that is handed over. `write`
+        puts them on the disk. Raise AgentError if an address or pool cannot be used, if the id has
         another address than the requested one, if none is free, or if the journal cannot be read. Nothing is assigned
         then.
         """
@@ -39,11 +40,41 @@ class WorkloadAddresses:
             attributes.update(network=request.network, container=request.container, interface=request.peer_interface)
         try:
             held = self._persisted.ipam.assign_each(
-                request.id, attributes, addresses=request.addresses, pools=request.pools, versions=request.families
+                request.id,
+                attributes,
+                addresses=request.addresses,
+                pools=request.pools,
+                versions=request.families,
+                reserved=request.handed_over,
             )
         except AllocationError as error:
             raise AgentError(error.code, str(error)) from error
         return tuple(one.address for one in held), held[0].pool
+
+    async def reserve(self, address: t.Optional[str], pools: t.Sequence[str], family: int) -> str:
+        """Reserve an address for a workload that comes later, in memory and on the disk, and return it.
+
+        It is `address`, or without one an address of IP version `family` of the `pools` (names or CIDRs), () for any
+        that assigns automatically. Raise AgentError if it or a pool cannot be used, if none is free, or if the journal
+        cannot be read, and IpamNotWritten if the disk refuses.
+        """
+        try:
+            held = self._persisted.ipam.reserve(address=address, pools=pools, version=family)
+        except AllocationError as error:
+            raise AgentError(error.code, str(error)) from error
+        await self._commit.written()
+        return held.address
+
+    async def unreserve(self, address: str) -> bool:
+        """Free a reserved address, in memory and on the disk; return whether it was reserved.
+
+        An address that a workload has is not. Raise AgentError if the journal cannot be read, and IpamNotWritten if the
+        disk refuses.
+        """
+        held = self._persisted.ipam.reserved(address)
+        if held is not None:
+            await self.release(held.handle)
+        return held is not None
 
     def write(self) -> Write:
         """Request a write of everything assigned or released so far, and return it.
@@ -59,19 +90,31 @@ class WorkloadAddresses:
 
         Raise IpamNotWritten if the disk refuses, or if the journal could not be read; the workload keeps them then.
         """
+        if self._readable().release(id):
+            await self._commit.written()
+
+    async def give_back(self, id: str) -> None:
+        """Free the addresses of the workload `id` as `release` does; those that were reserved are reserved again.
+
+        Raise IpamNotWritten as `release` does.
+        """
+        if self._readable().reserve_again(id):
+            await self._commit.written()
+
+    def _readable(self) -> LocalIpam:
         broken = self._persisted.broken.get("ipam")
         if broken is not None:
             raise IpamNotWritten(broken)
-        if self._persisted.ipam.release(id):
-            await self._commit.written()
+        return self._persisted.ipam
 
-    async def try_release(self, id: str) -> bool:
-        """Free the addresses of the workload `id`; return whether they are free on the disk.
+    async def try_release(self, id: str, release: t.Optional[t.Callable[[str], t.Awaitable[None]]] = None) -> bool:
+        """Free the addresses of the workload `id` by `release`; return whether that is on the disk.
 
-        A refusal of the disk, or a journal that could not be read, is logged, not raised; the result is False then.
+        `release` is this object's method of that name by default. A refusal of the disk, or a journal that could not be
+        read, is logged, not raised; the result is False then.
         """
         try:
-            await self.release(id)
+            await (release or self.release)(id)
         except IpamNotWritten as error:
             _log.warning("%s", error)
             return False

@@ -11,17 +11,17 @@ import contextlib
 from ...state.attachment import AttachedWorkload
 from ..api import protocol
 from ..api.protocol import AgentError
-from . import failpoints
+from . import failpoints, publish
 from .context import PATIENCE, WorkloadContext
 
 
 async def delete(on: WorkloadContext, id: str) -> bool:
     """Delete a workload; return True, or False if the node has neither a workload nor a known address for this id.
 
-    Afterwards the workload is unreachable and its address is free, or the cleanup retries that. Its link is removed
-    soon after (cleanup.py); if the kernel did not remove its route, wait up to 10 seconds for that. If only an address
-    is left for the id, release it. Raise AgentError with code `not_written` if the disk refuses that, or if it refuses
-    the commit, which leaves the workload attached.
+    Afterwards the workload is unreachable and its address is free, or reserved again if it was before, or the cleanup
+    retries that. Its link is removed soon after (cleanup.py); if the kernel did not remove its route, wait up to 10
+    seconds for that. If only an address is left for the id, release it. Raise AgentError with code `not_written` if the
+    disk refuses that, or if it refuses the commit, which leaves the workload attached.
     """
     async with on.locks(id):
         workload = on.table.get(id)
@@ -47,13 +47,14 @@ async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
     failpoints.point("delete.begun")
     on.table.remove(workload)
     on.policy.workloads_changed()
-    released = asyncio.ensure_future(on.addresses.try_release(workload.id))
+    released = asyncio.ensure_future(on.addresses.try_release(workload.id, on.addresses.give_back))
     unreachable = False
     try:
         with contextlib.suppress(AgentError):
             await on.wiring.unroute(on.table.endpoint(workload))
             unreachable = True
         failpoints.point("delete.unrouted")
+        await publish.release(on, workload)
         await released
         failpoints.point("delete.released")
     finally:
@@ -74,7 +75,7 @@ async def _release_alone(on: WorkloadContext, id: str) -> bool:
         return False
     if on.cleanup.get(id) is None:
         with on.persisted.writing("release"):
-            await on.addresses.release(id)
+            await on.addresses.give_back(id)
     return True
 
 

@@ -12,6 +12,7 @@ import typing as t
 
 from ...state.attachment import AttachedWorkload
 from ..api.protocol import AgentError
+from . import publish
 from .context import WorkloadContext
 
 _log = logging.getLogger("calico.workloads")
@@ -26,12 +27,13 @@ async def recover(
     """Load the attached workloads into the table, and remove the unfinished ones, whose add or delete was under way.
 
     Addresses of the attached ones that are not allocated are allocated if possible, and identities of their namespaces
-    that are not recorded are looked for. One attempt at each removal is awaited; the cleanup retries failures. No error
-    is raised for the disk or the kernel.
+    that are not recorded are looked for. Their ports are claimed again. One attempt at each removal is awaited; the
+    cleanup retries failures. No error is raised for the disk or the kernel.
     """
     on.table.load(attached)
     on.addresses.adopt(on.table)
     await _identify(on)
+    on.persisted.trouble_with("ports")(" ".join(publish.claim_again(on)) or None)
     for workload in unfinished:
         on.cleanup.add(workload, on.table.endpoint(workload))
         on.table.forget_endpoint(workload)
@@ -41,13 +43,14 @@ async def recover(
 async def _identify(on: WorkloadContext) -> None:
     """Find the namespaces of workloads whose records, written by an earlier release, do not identify them.
 
-    Namespaces that the agent itself made are left out. A namespace is a workload's if the workload's link is in it with
-    one of its addresses. If it is not, the workload has ended: the table gets the identity "unknown" for it, which no
-    namespace has. A workload whose namespace cannot be read gets "unknown" too, and the error is logged. An identity
-    that was found is also written to the record; errors of that write are ignored.
+    Namespaces that the agent itself made are left out, and workloads that were handed over. A namespace is a
+    workload's if the workload's link is in it with one of its addresses. If it is not, the workload has ended: the
+    table gets the identity "unknown" for it, which no namespace has. A workload whose namespace cannot be read gets
+    "unknown" too, and the error is logged. An identity that was found is also written to the record; errors of that
+    write are ignored.
     """
     for workload in on.table:
-        if workload.netns_identity or workload.netns_owned:
+        if workload.netns_identity or workload.netns_owned or workload.handed_over:
             continue
         try:
             found = await on.wiring.adopted(on.table.endpoint(workload))

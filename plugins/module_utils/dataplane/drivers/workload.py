@@ -20,6 +20,10 @@ A namespace with two such interfaces reaches everything by its eth0. Answers fro
 leave by that one, for which it has a rule and a table of its own, because the host drops packets whose source address
 is not that of the interface that they arrive on.
 
+A container engine moves the inner end of a workload that is handed over (`handed_over`), and configures it. Only its
+host end, and the MTU of its inner end where that is found, are compared and repaired. Nothing is made anew: the
+workload ends with its pair.
+
 A namespace that is not owned (`netns_owned`; CNI's are not) is never made. When it ends, its workload ends: none of the
 workload's objects is desired any more, and nothing is repaired. The same holds if its path leads to another namespace
 than the one that it was attached to (`netns_identity`). See `ended`, also for an identity that is unknown.
@@ -71,9 +75,13 @@ INSIDE = "Inside network namespace "
 GONE = "its network namespace is gone"
 #: Note of a workload whose name or path leads to another namespace.
 ELSEWHERE = "{} does not lead to the network namespace that it was attached to"
+#: Note of a workload that was handed over and whose pair is gone, as it is when its container has ended.
+ENDED = "its pair is gone, and only its container engine can make another one"
 _GATEWAY_ROUTE = f"{GATEWAY}/32"
 _DEFAULT_ROUTE = "0.0.0.0/0"
 _DEFAULT_ROUTE6 = "::/0"
+#: The setting of a device by which packets from and to 127.0.0.0/8 may pass.
+_LOCALNET = "ipv4/route_localnet"
 _BOTH = (4, 6)
 #: The settings for IPv6 inside: enabled, without duplicate address detection on a link with only two ends, and without
 #: router advertisements, which the host does not send there.
@@ -81,6 +89,9 @@ _INSIDE6 = {"accept_dad": "0", "accept_ra": "0", "disable_ipv6": "0"}
 _SECOND_METRIC = 100  # plus the interface's number is the metric of routes by an interface other than eth0 (net1: 101)
 _SECOND_TABLE = 179_000_000  # plus such an interface's metric is the table of routes for packets from its addresses
 _SECOND_PRIORITY = 1790  # priority of the rules for packets from such an interface's addresses
+#: The table of routes to all workloads by interfaces that were handed over, and the priority of the rule for it. Docker
+#: refuses an address that a route of the main table contains.
+_WORKLOADS_TABLE, _WORKLOADS_PRIORITY = _SECOND_TABLE, _SECOND_PRIORITY + 1
 
 
 class InsideRefused(KernelError):
@@ -123,13 +134,16 @@ def ended(kernel: Kernel, endpoint: VethEndpoint) -> str:
     """Return why a workload ended with the namespace that it was attached to, "" if it has not ended.
 
     If its namespace was made for it (`netns_owned`), it has ended only if it has an identity, and the name leads to
-    another namespace without our marker for it.
+    another namespace without our marker for it. One that was handed over has ended without its host end.
 
     Any other workload ends with its namespace. Without an identity (the record is of an earlier release) it has ended
     unless its pair is joined. An identity without a cookie may be that of a later namespace, so the marked host end
     must exist, which disappears with the namespace. Raise KernelError if the kernel cannot be read.
     """
     name, identity_ = netns_name(endpoint), endpoint.netns_identity
+    if endpoint.handed_over:
+        link = kernel.link(endpoint.interface)
+        return "" if link is not None and ours(link, endpoint) else ENDED
     if endpoint.netns_owned:
         if not identity_ or kernel.netns_is(name, identity_) or not kernel.netns_exists(name):
             return ""
@@ -176,6 +190,18 @@ def gone(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str, str]:
     return {interface: why for interface, why in found.items() if why}
 
 
+def without_trace(kernel: Kernel, endpoints: t.Iterable[VethEndpoint]) -> set[str]:
+    """Return the host ends of the workloads that ended with their namespaces and have no host end any more.
+
+    Raise KernelError if the kernel cannot be read.
+    """
+    return {
+        endpoint.interface
+        for endpoint in endpoints
+        if kernel.link(endpoint.interface) is None and ended(kernel, endpoint)
+    }
+
+
 def observe(
     kernel: Kernel, desired: t.Sequence[VethEndpoint], interiors: t.Union[bool, t.Collection[str]] = True
 ) -> dict[str, Observed]:
@@ -193,17 +219,20 @@ def observe(
     over = gone(kernel, desired)
     observed: dict[str, Observed] = {}
     for endpoint in desired:
-        link = links.get(endpoint.interface)
+        link = _host_end(links.get(endpoint.interface), endpoint)
         name = netns_name(endpoint)
         if endpoint.interface in over or (endpoint.netns_owned and name not in namespaces):
             observed[endpoint.interface] = Observed(link, ended=over.get(endpoint.interface, ""))
+        elif endpoint.handed_over:
+            within = interiors is True or (interiors and endpoint.interface in interiors)
+            observed[endpoint.interface] = _handed_over(kernel, endpoint, link, bool(within))
         elif interiors is True or (interiors and endpoint.interface in interiors) or not _marked(link, endpoint):
             observed[endpoint.interface] = _inside(kernel, endpoint, link)
         else:
             observed[endpoint.interface] = Observed(link, True, joined=True, inside=False)
     wanted = {endpoint.interface for endpoint in desired}
     _add_advertised(kernel, {key: have for key, have in observed.items() if interiors is True or _open(have)}, observed)
-    used = {netns_name(endpoint) for endpoint in desired}
+    used = {netns_name(endpoint) for endpoint in desired if not endpoint.handed_over}
     made = {owner: name for name, owner in owners.items() if name not in used}
     for link in links.values():
         if link.name not in wanted and link.alias.startswith(MARK):
@@ -238,9 +267,41 @@ def look(kernel: Kernel, endpoint: VethEndpoint) -> Observed:
     that. One whose namespace is not ours has ended if its path leads to the host's own namespace, to one of another
     kind, or to another one than its identity. Raise KernelError if the kernel cannot be read.
     """
-    link, name = kernel.link(endpoint.interface), netns_name(endpoint)
+    link, name = _host_end(kernel.link(endpoint.interface), endpoint), netns_name(endpoint)
+    if endpoint.handed_over:
+        return _handed_over(kernel, endpoint, link, True)
     there = kernel.netns_exists(name) or (endpoint.netns_owned and name in kernel.netns_list())
     return _inside(kernel, endpoint, link) if there else Observed(link)
+
+
+def closed_settings(endpoint: VethEndpoint) -> tuple[str, ...]:
+    """Return those of hardening.SETTINGS that are 0 on a workload's host end.
+
+    With a published port of IPv4, packets from the host's 127.0.0.1 leave by it. The table raw drops what the workload
+    sends to 127.0.0.0/8.
+    """
+    return tuple(one for one in hardening.SETTINGS if one != _LOCALNET) if endpoint.publishes(4) else hardening.SETTINGS
+
+
+def open_to_loopback(kernel: Kernel, endpoint: VethEndpoint) -> None:
+    """Set what `closed_settings` leaves out on a host end that publishes a port of IPv4; do nothing for another.
+
+    A missing host end is no error. Raise KernelError if the kernel refuses.
+    """
+    if endpoint.publishes(4):
+        try:
+            kernel.sysctl_write(hardening.key(_LOCALNET, endpoint.interface), "1")
+        except KernelError as error:
+            if error.errno != errno.ENOENT:
+                raise
+
+
+def _host_end(link: t.Optional[Link], endpoint: VethEndpoint) -> t.Optional[Link]:
+    """Return the link of a host end without the open settings that the workload needs."""
+    if link is None or not link.open_settings or not endpoint.publishes(4):
+        return link
+    found = tuple((name, value) for name, value in link.open_settings if name != _LOCALNET)
+    return dataclasses.replace(link, open_settings=found)
 
 
 def _open(have: Observed) -> bool:
@@ -323,6 +384,33 @@ def _inside(kernel: Kernel, endpoint: VethEndpoint, link: t.Optional[Link]) -> O
     return Observed(link, True, peer, joined, lo is None or lo.up, addresses, routes, by_source=by_source)
 
 
+def _handed_over(kernel: Kernel, endpoint: VethEndpoint, link: t.Optional[Link], within: bool) -> Observed:
+    """Return the state of a workload that is handed over; `within` looks for its inner end.
+
+    It is not joined if its host end is not ours. Raise nothing for a namespace that cannot be read.
+    """
+    if link is None or not ours(link, endpoint):
+        return Observed(link, True, inside=False)
+    peer = handed_over_end(kernel, endpoint, link) if within else None
+    return Observed(link, True, peer, True, inside=False)
+
+
+def handed_over_end(kernel: Kernel, endpoint: VethEndpoint, link: Link) -> t.Optional[Link]:
+    """Return the inner end of a workload that is handed over, wherever it is and whatever its name is there.
+
+    `link` is its host end. Return None if it cannot be found. Raise KernelError if the host's links cannot be read.
+    """
+    if not link.peer_elsewhere:
+        return next((one for one in kernel.links("veth") if one.index == link.peer_index), None)
+    if not endpoint.netns:
+        return None
+    try:
+        links = kernel.look_inside(endpoint.netns).links
+    except KernelError:  # The container has ended, or its engine has not made the namespace yet.
+        return None
+    return next((one for one in links if _ends(link, one)), None)
+
+
 def expected_identity(endpoint: VethEndpoint) -> str:
     """Return the identity that a workload's namespace must have, "" for any.
 
@@ -362,12 +450,14 @@ def wanted_routes(endpoint: VethEndpoint) -> dict[str, RouteAttributes]:
 def route_metric(endpoint: VethEndpoint) -> int:
     """Return the metric of the routes inside by this interface: 0 for eth0, and 100 plus its number for others.
 
+    For a workload that was handed over it is 100 for eth0, too: the routes of metric 0 are its container engine's.
+
     The number is that at the end of the name, at most its last six digits, or 0. A namespace of others may be attached
     twice, by eth0 and by net1: eth0 is used while it exists. Two names with the same metric are in each other's way,
     which `diff` says. This is the metric of IPv4 routes; that of IPv6 routes is greater by METRIC_IPV6. In a namespace
     that we made the result is always 0.
     """
-    if endpoint.netns_owned or endpoint.peer_interface == "eth0":
+    if endpoint.netns_owned or (endpoint.peer_interface == "eth0" and not endpoint.handed_over):
         return 0
     return _second_metric(endpoint.peer_interface)
 
@@ -397,8 +487,8 @@ def missing_by_source(
 ) -> list[Write]:
     """Return the missing writes that let packets from the addresses of an interface other than eth0 leave by it.
 
-    The result is [] if nothing is missing, for eth0, and in a namespace that we made. `rules` and `routes` are those
-    that exist inside.
+    The result is [] if nothing is missing, for eth0 unless it was handed over, and in a namespace that we made. `rules`
+    and `routes` are those that exist inside.
     """
     table = _second_table(endpoint)
     if table is None:
@@ -447,6 +537,9 @@ def diff(desired: t.Iterable[VethEndpoint], observed: t.Mapping[str, Observed]) 
         subject, after = identity(endpoint), _text(endpoint)
         if have.ended or (not have.netns and not endpoint.netns_owned):
             changes.append(Change("workload", "=", subject, None, after, have.ended or GONE, have, endpoint))
+            continue
+        if endpoint.handed_over and have.link is None:
+            changes.append(Change("workload", "=", subject, None, after, ENDED, have, endpoint))
             continue
         problem = _in_the_way(endpoint, have)
         if problem:
@@ -503,7 +596,7 @@ def _in_the_way(endpoint: VethEndpoint, have: Observed) -> str:
             f"Network namespace {name} cannot be a workload's: {have.refused}. It was not touched."
             " Give the workload another namespace, then run again."
         )
-    if link is not None and not have.joined and not link.alias.startswith(MARK):
+    if link is not None and not have.joined and (endpoint.handed_over or not link.alias.startswith(MARK)):
         # A run that was stopped between making a pair and marking it leaves a joined pair. This device is in no joined
         # pair and has no mark, so it is not ours.
         return (
@@ -569,7 +662,7 @@ def _differing(endpoint: VethEndpoint, have: Observed) -> list[tuple[str, str]]:
     if not link.up:
         found.append(("host end down", "host end up"))
     found += hardening.differing(link, have.advertised)
-    if peer is not None:
+    if peer is not None and not endpoint.handed_over:
         found += _differing_inside(endpoint, have, peer)
     return found
 
@@ -671,6 +764,9 @@ def _set_up(kernel: Kernel, endpoint: VethEndpoint) -> None:
 
 
 def _bring(kernel: Kernel, endpoint: VethEndpoint, have: Observed) -> None:
+    if endpoint.handed_over:
+        _bring_handed_over(kernel, endpoint, have)
+        return
     name = netns_name(endpoint)
     if must_recreate(endpoint, have):
         # The interface may have disappeared by itself, as a pair does some time after its namespace was unmounted.
@@ -695,17 +791,7 @@ def _bring(kernel: Kernel, endpoint: VethEndpoint, have: Observed) -> None:
             )
         link = kernel.link(endpoint.interface)
         if link is not None:
-            alias = MARK + identity(endpoint)
-            mac = HOST_MAC if link.mac != HOST_MAC else None
-            # A veth silently drops packets that are too large for its other end. So the host's end has the smaller MTU
-            # until the inner end has its new one: the host then answers packets that are too large, and the workload's
-            # own routes limit what it sends.
-            mtu = endpoint.mtu if link.mtu > endpoint.mtu else None
-            if link.alias != alias or mac or mtu:
-                kernel.link_set(link.name, alias=alias, mac=mac, mtu=mtu)
-            hardening.close(kernel, link.name, [name for name, _value in link.open_settings])
-            if have.link is not None and (link.open_settings or have.advertised is not None):
-                hardening.forget_advertised(kernel, link)
+            _bring_host_end(kernel, endpoint, have, link)
         try:
             _bring_inside(inner, endpoint)
         except KernelError as error:
@@ -714,6 +800,96 @@ def _bring(kernel: Kernel, endpoint: VethEndpoint, have: Observed) -> None:
         kernel.leave(name)  # An open socket would keep the namespace alive after its owner has deleted it.
     if link is not None and link.mtu < endpoint.mtu:
         kernel.link_set(link.name, mtu=endpoint.mtu)
+
+
+def _bring_host_end(kernel: Kernel, endpoint: VethEndpoint, have: Observed, link: Link) -> None:
+    alias = MARK + identity(endpoint)
+    mac = HOST_MAC if link.mac != HOST_MAC else None
+    # A veth silently drops packets that are too large for its other end. So the host's end has the smaller MTU until
+    # the inner end has its new one: the host then answers packets that are too large, and the workload's own routes
+    # limit what it sends.
+    mtu = endpoint.mtu if link.mtu > endpoint.mtu else None
+    if link.alias != alias or mac or mtu:
+        kernel.link_set(link.name, alias=alias, mac=mac, mtu=mtu)
+    link = _host_end(link, endpoint) or link
+    hardening.close(kernel, link.name, [name for name, _value in link.open_settings])
+    if have.link is not None and (link.open_settings or have.advertised is not None):
+        hardening.forget_advertised(kernel, link)
+
+
+def _bring_handed_over(kernel: Kernel, endpoint: VethEndpoint, have: Observed) -> None:
+    """Bring the host end of a workload that is handed over, and the MTU of its inner end, into order."""
+    link = kernel.link(endpoint.interface)
+    if link is None:
+        return  # Its container has ended meanwhile.
+    _bring_host_end(kernel, endpoint, have, link)
+    peer = handed_over_end(kernel, endpoint, link)
+    if peer is not None and peer.mtu != endpoint.mtu:
+        try:
+            with handed_over_namespace(kernel, endpoint, link) as inner:
+                inner.link_set(peer.name, mtu=endpoint.mtu)
+        except KernelError as error:
+            raise _inside_refused(error) from error
+    if link.mtu < endpoint.mtu:
+        kernel.link_set(link.name, mtu=endpoint.mtu)
+
+
+def left_here(kernel: Kernel, endpoints: t.Iterable[VethEndpoint]) -> set[str]:
+    """Return the host ends of the workloads that no container has: those missing, or with both ends on the host.
+
+    All `endpoints` are handed over. Raise KernelError if the kernel cannot be read.
+    """
+    found = {endpoint.interface: kernel.link(endpoint.interface) for endpoint in endpoints}
+    return {interface for interface, link in found.items() if link is None or not link.peer_elsewhere}
+
+
+def complete_handed_over(kernel: Kernel, endpoint: VethEndpoint, pools: t.Iterable[str] = ()) -> bool:
+    """Add the routes and rules that an inner end needs beside others, once its container engine has configured it.
+
+    Packets from its addresses leave by it, whichever interface has the default route, and so do packets to workloads:
+    `pools` are the CIDRs of all IP pools. A network of the engine's own would translate their source. Return whether
+    nothing remains to be done, which holds for a pair that is gone as well. Raise KernelError if the kernel refuses.
+    """
+    link = kernel.link(endpoint.interface)
+    if link is None:
+        return True
+    peer = handed_over_end(kernel, endpoint, link) if link.peer_elsewhere else None
+    if peer is None or not peer.up:
+        return False
+    named = dataclasses.replace(endpoint, peer_interface=peer.name)
+    with handed_over_namespace(kernel, endpoint, link) as inner:
+        families = _BOTH if endpoint.address6 else (4,)
+        present = {one.address for family in families for one in inner.addresses(peer.name, family)}
+        if not present.issuperset(endpoint.addresses):
+            return False
+        routes = {
+            (to, through.metric) for family in families for to, through in inner.routes(table=TABLE_MAIN, family=family)
+        }
+        wanted = wanted_routes(named)
+        for destination, want in wanted.items():
+            if (destination, want.metric) not in routes:
+                inner.write([RouteOperation("add", destination, want)])
+        _bring_by_source(inner, named, families)
+        for family in families:
+            default = wanted.get(_DEFAULT_ROUTE6 if family == 6 else _DEFAULT_ROUTE)
+            if default is not None:
+                _bring_to_workloads(inner, default, [pool for pool in pools if family_of(pool) == family], family)
+    return True
+
+
+@contextlib.contextmanager
+def handed_over_namespace(kernel: Kernel, endpoint: VethEndpoint, link: Link) -> t.Iterator[Kernel]:
+    """Yield the kernel of the namespace that the inner end of `link` is in: the host's, or that of its container.
+
+    Raise KernelError, also as NamespaceRefused, if that namespace cannot be entered.
+    """
+    if not link.peer_elsewhere:
+        yield kernel
+        return
+    try:
+        yield kernel.inside(endpoint.netns)
+    finally:
+        kernel.leave(endpoint.netns)
 
 
 def _bring_inside(inner: Kernel, endpoint: VethEndpoint) -> None:
@@ -779,6 +955,16 @@ def _bring_by_source(inner: Kernel, endpoint: VethEndpoint, families: t.Iterable
         rules = [rule for family in families for rule in inner.rules(family)]
         routes = [entry for family in families for entry in inner.routes(table=table, family=family)]
         inner.write(missing_by_source(endpoint, rules, routes))
+
+
+def _bring_to_workloads(inner: Kernel, default: RouteAttributes, pools: t.Iterable[str], family: int) -> None:
+    """Add the missing routes to `pools`, which have the gateway, device and metric of `default`, and their rule."""
+    table = _WORKLOADS_TABLE
+    present = {(to, through.metric) for to, through in inner.routes(table=table, family=family)}
+    want = default._replace(table=table, onlink=True)
+    inner.write([RouteOperation("add", pool, want) for pool in pools if (pool, want.metric) not in present])
+    if not any((rule.priority, rule.table) == (_WORKLOADS_PRIORITY, table) for rule in inner.rules(family)):
+        inner.rule_add(RuleEntry(_WORKLOADS_PRIORITY, table, fwmask=0, protocol=ROUTE_PROTOCOL, family=family))
 
 
 def inner_address(device: str, address: str) -> InterfaceAddress:

@@ -40,11 +40,11 @@ PACKAGE = engine_start.PACKAGE
 
 #: The folders below module_utils that a node needs. `fleet`, the compiler, is not among them.
 ROOMS = (
-    "agent", "base", "bgp", "bird", "cli", "dataplane", "ipam", "modules", "node", "policy", "preflight", "resources",
-    "sockets", "state",
+    "agent", "base", "bgp", "bird", "cli", "dataplane", "docker", "ipam", "modules", "node", "policy", "preflight",
+    "resources", "sockets", "state",
 )  # fmt: skip
 
-_MAIN = """# Runs the engine that lies beside this file: the agent, calicoctl, or host_routing/node/command.py.
+_MAIN = """# Runs the engine beside this file: the agent, calicoctl, Docker's driver, or host_routing/node/command.py.
 import os
 import sys
 
@@ -60,6 +60,10 @@ if command == "agent":
     sys.exit(main(arguments))
 if command == "calicoctl":
     from host_routing.cli.command import main
+
+    sys.exit(main(arguments))
+if command == "docker":
+    from host_routing.docker.daemon import main
 
     sys.exit(main(arguments))
 if command == "wait" and len(arguments) == 1:

@@ -42,6 +42,10 @@ from .steady_clock import Epoch, SteadyClock
 __all__ = ["FOLDER", "IpamNotWritten", "IpamUnreadable", "LocalIpam"]
 
 FOLDER = "/var/lib/calico/ipam"
+#: The beginning of the handle of a reserved address, which no workload's id has.
+RESERVED = "reserved:"
+#: The attribute of an allocation that is reserved again when its workload ends, and its value.
+_RESERVABLE = {"reserved": "yes"}
 #: The first record of every journal: its format and version.
 _FORMAT: Record = ("calico-ipam", 1)
 
@@ -244,6 +248,7 @@ class LocalIpam:
         addresses: t.Mapping[int, str],
         pools: t.Sequence[str] = (),
         versions: t.Collection[int] = (),
+        reserved: bool = False,
     ) -> tuple[Allocation, ...]:
         """Assign one address of each of the IP `versions` to `handle`, and return the allocations, IPv4 first.
 
@@ -254,12 +259,16 @@ class LocalIpam:
         the handle has is kept. They are not on the disk before a flush that begins after this call. Raise
         AllocationError if an address or a pool is not available, or if the handle has another address: it keeps what it
         had, and gets nothing. Raise RuntimeError before a successful `load`.
+
+        With `reserved`, reservations of `addresses` are taken over, and are reservations again after `reserve_again` or
+        an error.
         """
         self._need_load()
         with self._memory:
             self._touched = True
             books, now = self._allocations, self._clock()
             had = books.of_handle(handle)
+            taken = [self._take_over(handle, attributes, address, now) for address in addresses.values() if reserved]
             try:
                 return tuple(
                     books.assign(
@@ -273,8 +282,65 @@ class LocalIpam:
                     for version in sorted({*(versions or {*books.versions(pools), *addresses})})
                 )
             except AllocationError:
+                for held in taken:
+                    if held is not None:
+                        books.pass_on(held, RESERVED + held.address, _RESERVABLE, now)
                 books.release(handle, now, keep=had)
                 raise
+
+    def _take_over(
+        self, handle: str, attributes: t.Mapping[str, str], address: str, now: float
+    ) -> t.Optional[Allocation]:
+        """Give the reservation of an address to `handle`, and return the allocation; None if there is no reservation.
+
+        Do nothing if the handle has an address of that IP version already. The caller holds the memory lock.
+        """
+        books = self._allocations
+        held = books.by_address(address)
+        if held is None or held.handle != RESERVED + held.address:
+            return None
+        if any(family_of(one.address) == family_of(held.address) for one in books.of_handle(handle)):
+            return None
+        return books.pass_on(held, handle, {**attributes, **_RESERVABLE}, now)
+
+    def reserve(self, *, address: t.Optional[str] = None, pools: t.Sequence[str] = (), version: int = 4) -> Allocation:
+        """Assign an address to nobody yet, and return the reservation; a workload with this address takes it over.
+
+        `address`, `pools` and `version` are as in `assign`, and so are the errors. An address that is reserved already
+        is taken as well (AddressTaken). If no other address is left, it is the one that was released longest ago, whose
+        cooldown is not over: after a reboot an engine starts all containers as soon as it has released the addresses
+        that they had. It is not on the disk before a flush that begins after this call.
+        """
+        self._need_load()
+        with self._memory:
+            self._touched = True
+            books, now = self._allocations, self._clock()
+            # The handle names the address, which is not known before it is assigned.
+            held = books.assign(RESERVED, _RESERVABLE, now, address=address, pools=pools, version=version, resting=True)
+            return books.pass_on(held, RESERVED + held.address, _RESERVABLE, now)
+
+    def reserved(self, address: str) -> t.Optional[Allocation]:
+        """Return the reservation of an address, None if it has none."""
+        with self._memory:
+            held = self._allocations.by_address(address)
+        return held if held is not None and held.handle == RESERVED + held.address else None
+
+    def reserve_again(self, handle: str) -> list[Allocation]:
+        """Turn the addresses of `handle` that were reserved before into reservations, and release its others.
+
+        Return their allocations so far, an empty list if it has none. The change is not on the disk before a flush that
+        begins after this call. Raise RuntimeError before a successful `load`.
+        """
+        self._need_load()
+        with self._memory:
+            self._touched = True
+            books, now = self._allocations, self._clock()
+            before = [*books.of_handle(handle)]
+            for held in before:
+                if held.attributes.get("reserved") == _RESERVABLE["reserved"] and not handle.startswith(RESERVED):
+                    books.pass_on(held, RESERVED + held.address, _RESERVABLE, now)
+            books.release(handle, now)
+            return before
 
     def release(self, handle: str) -> list[Allocation]:
         """Release all addresses of `handle` and return their allocations; an empty list if it has none.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import pytest
@@ -282,8 +283,18 @@ def test_ports_of_all_sessions_are_exempt_from_outgoing_nat() -> None:
 
 def test_where_nothing_is_filtered_or_translated_sources_are_checked_all_the_same() -> None:
     state = states(build(pool("direct")))["node1"]
-    assert [(table.name, table.family) for table in state.iptables] == [("raw", 4), ("raw", 6)]
+    assert [(table.name, table.family) for table in state.iptables] == [("raw", 4), ("raw", 6), ("filter", 4)]
     assert [ipset.name for ipset in state.ipsets] == ["cali40local-blocks"]
+
+
+def test_what_workloads_send_and_get_is_accepted_at_the_end_of_forward() -> None:
+    """Dockerd sets the policy of FORWARD to DROP, and rules of others before the end still count."""
+    state = states(build(pool("direct")))["node1"]
+    (table,) = [table for table in state.iptables if table.name == "filter"]
+    assert table.chains == {} and [dataclasses.astuple(hook) for hook in table.hooks] == [
+        ("FORWARD", "-i cali+ -j ACCEPT", True),
+        ("FORWARD", "-o cali+ -j ACCEPT", True),
+    ]
 
 
 _FORGED = "-m rpfilter --validmark --invert -g cali-spoofed"
