@@ -30,6 +30,7 @@ ATTACKERS = {
     "test_neighbour": "A neighbour on the underlay",
     "test_reader": "A member of the group calico",
     "test_local_user": "A local user",
+    "test_docker_user": "A user of Docker",
     "test_hostile_document": "A hostile document",
 }
 _FIELD = re.compile(r"^(Gain|Precedent|Result): ", re.MULTILINE)

@@ -144,12 +144,12 @@ SUITES: tuple[Suite, ...] = (
     ),
     Suite(
         "lab-ipip",
-        "the drivers' tunl0 and switching from and to IPIP, in an emulated machine",
+        "the drivers' tunl0, a container of podman, and switching from and to IPIP, in an emulated machine",
         (
             *("env", "HOST_ROUTING_LAB=scenarios-ipip", "HOST_ROUTING_LAB_MACHINE=qemu"),
             *PYTEST,
             # The other scenarios are the same in every mode and run natively.
-            *(f"tests/lab/scenarios/test_{name}.py" for name in ("drivers", "switching")),
+            *(f"tests/lab/scenarios/test_{name}.py" for name in ("drivers", "podman_by_ipip", "switching")),
         ),
         limit=3600,
         covers=("tests/lab/scenarios",),
@@ -181,7 +181,8 @@ SUITES: tuple[Suite, ...] = (
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in (
-                    *("modes", "installation", "agent", "podman", "docker"),
+                    *("modes", "installation", "agent", "podman", "docker", "ports", "services"),
+                    *("runtimes", "podman_by_ipip"),
                     *("policy", "policy_lockout", "topology", "switches", "getting_started"),
                     *("upgrade", "upgrade_by_node", "runbook"),
                 )
@@ -242,6 +243,27 @@ SUITES: tuple[Suite, ...] = (
         "scenarios-docker",
         "containers of Docker on Debian 12 and 13; dockerd, agents and driver restarted and killed; reboots",
         limit=900,
+    ),
+    scenario(
+        "ports",
+        "lab-ports",
+        "scenarios-ports",
+        "ports that podman, Docker and calicoctl publish, on Debian 12 and 13, with clients and policy",
+        limit=900,
+    ),
+    scenario(
+        "services",
+        "lab-services",
+        "scenarios-services",
+        "services of systemd, containers of nspawn, LXC and containerd, on Debian 12 and 13",
+        limit=900,
+    ),
+    scenario(
+        "runtimes",
+        "lab-runtimes",
+        "scenarios-runtimes",
+        "packets between podman, Docker and namespaces on Debian 12 and 13; random starts, stops and kills",
+        limit=600,
     ),
     scenario(
         "policy",

@@ -15,11 +15,13 @@ desired_state.py says what the node must have, workloads/add.py how a workload i
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import os
 import time
 import typing as t
 
+from ..base.published_port import PublishedPort
 from ..dataplane.cached_drivers import CachedDrivers
 from ..dataplane.change import ObserveError
 from ..dataplane.kernel.port import Kernel, KernelError
@@ -44,21 +46,22 @@ from .policy_log.policy_log import PolicyLog
 from .policy_log.policy_names import PolicyNames
 from .reconcile.drift import Drift
 from .reconcile.driver_thread import DriverThread, Worker
+from .reconcile.locks import KeyedLock, RWLock
 from .reconcile.pace import Pace
 from .reconcile.policy_compilers import PolicyNotCompiled
 from .reconcile.reconcile import PassOutcome, Reconciler
 from .reconcile.stages import Listener, Wanted
+from .runtimes.ended import EndedWorkloads
 from .settings import AgentSettings
 from .watch.events import Events
 from .watch.host_interfaces import HostInterfaces
-from .workloads import check, delete, updates
+from .workloads import check, delete, publish, updates
 from .workloads.add import add
 from .workloads.addresses import WorkloadAddresses
 from .workloads.admission import PolicyUpdates
 from .workloads.cleanup import Cleanup
 from .workloads.commit import GroupCommit, flushing
 from .workloads.context import WorkloadContext
-from .workloads.locks import KeyedLock, RWLock
 from .workloads.recovery import recover
 from .workloads.table import WorkloadTable
 from .workloads.unused_addresses import UnusedAddresses
@@ -173,12 +176,14 @@ class Agent:
             self.events,
             self.rwlock,
             KeyedLock(),
+            publish.claims(lambda: self._context),
         )
         self._interfaces = HostInterfaces(
             self.persisted, self.desired_state, self._policy, self.reconciler, settings.resync_interval
         )
         self._unused_addresses = UnusedAddresses(self._context, settings.leak_grace, clock)
         self._joined = JoinedEnds(self._context, clock)
+        self._ended = EndedWorkloads(self._context, settings.leak_grace, clock)
 
     # ---- start, and what runs until the end
 
@@ -197,8 +202,8 @@ class Agent:
     def run(self) -> dict[str, t.Coroutine[t.Any, t.Any, None]]:
         """Return the coroutines that have to run for as long as the agent lives, by names for messages.
 
-        The names are "reconciler", "deletion", "unused addresses", "joined ends", "time of grace", "addresses" and
-        "unfinished run".
+        The names are "reconciler", "deletion", "unused addresses", "joined ends", "ended workloads", "time of grace",
+        "addresses" and "unfinished run".
         Cancelling them takes nothing down: the data plane stays as it is once the work that a thread has begun is
         finished.
         """
@@ -207,6 +212,7 @@ class Agent:
             "deletion": self.cleanup.run(),
             "unused addresses": self._unused_addresses.run(),
             "joined ends": self._joined.run(),
+            "ended workloads": self._ended.run(),
             "time of grace": self._end_of_grace(),
             "addresses": self._interfaces.run(),
             "unfinished run": self._completed(),
@@ -267,7 +273,7 @@ class Agent:
         """
         relabellings = self.workloads.relabellings
         try:
-            workload = await add(self._context, request)
+            workload = await self._add(request)
         except AgentError as error:
             if error.code == protocol.NO_ADDRESS:
                 self.instruments.refused.add()
@@ -275,6 +281,35 @@ class Agent:
         if self.workloads.relabellings != relabellings:
             await self._labels_in_force()
         return workload
+
+    async def _add(self, request: AddRequest) -> AttachedWorkload:
+        """Attach a workload, and publish its ports if the request has any; if that fails, a new one is deleted."""
+        new = request.id not in self.workloads
+        workload = await add(self._context, request)
+        if request.ports is None:
+            return workload
+        try:
+            shown = await publish.publish(self._context, workload.id, request.ports, request.ports_held_by_engine)
+        except BaseException:
+            if new:
+                await asyncio.shield(asyncio.ensure_future(delete.delete(self._context, workload.id)))
+            raise
+        return dataclasses.replace(workload, ports=shown.ports)
+
+    async def publish(self, id: str, ports: t.Sequence[PublishedPort]) -> AttachedWorkload:
+        """Publish exactly these ports of the host for a workload, and return it; see workloads/publish.py.
+
+        Raise AgentError if the workload is not attached, a port cannot be published or is taken, or the disk or the
+        kernel refuses. After an error it has no published ports.
+        """
+        return await publish.publish(self._context, id, ports)
+
+    async def withdraw(self, id: str) -> bool:
+        """Withdraw all published ports of a workload; return False if it has none, or is gone.
+
+        Raise AgentError with code `not_written` if the disk refuses to record that.
+        """
+        return await publish.withdraw(self._context, id)
 
     async def delete(self, id: str) -> bool:
         """Delete a workload; return True, or False if the node has neither a workload nor a known address for this id.
@@ -284,7 +319,12 @@ class Agent:
         `not_written` if the disk refuses to record the delete, and nothing is changed then; or if only an address is
         left for the id and the disk refuses to release it.
         """
-        return await delete.delete(self._context, id)
+        workload = self._context.table.get(id)
+        deleted = await delete.delete(self._context, id)
+        if workload is not None:
+            # With its interface, a container engine may have removed the default route of another one.
+            self._joined.expect(updates.siblings(self._context, workload))
+        return deleted
 
     async def relabel(self, id: str, labels: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
         """Set these labels on a workload beside its own, None removing one; return it.
@@ -486,6 +526,11 @@ class Agent:
                 return held.address
         with self.persisted.writing("reservation"):
             return await self._context.addresses.reserve(address, pools, family)
+
+    def engine_started(self) -> None:
+        """Free soon what a container engine asked for before its start, unless it is in a container."""
+        if "ipam" not in self.persisted.broken:
+            self._unused_addresses.engine_started()
 
     async def unreserve_address(self, address: str) -> bool:
         """Free a reserved address; return whether it was reserved. A workload keeps its address.

@@ -33,9 +33,9 @@ from .api.fair_share import FairShare
 from .api.methods import Methods
 from .api.server import Server, SocketInUse
 from .api.shim_framing import CNI, NETAVARK
-from .dump import dump
 from .metrics import bgp_metrics
 from .metrics.agent_metrics import watch_agent
+from .metrics.dump import dump
 from .metrics.http import MetricsServer
 from .metrics.instruments import Instruments
 from .metrics.metrics import Registry

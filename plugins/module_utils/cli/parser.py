@@ -148,6 +148,10 @@ def _workload(commands: t.Any) -> None:
     parser.add_argument("--label", action="append", default=[], metavar="KEY=VALUE", help="may be repeated")
     parser.add_argument("--mac", metavar="MAC", help="of the interface inside")
     parser.add_argument("--mtu", type=int, metavar="BYTES", help="if smaller than that of the pool")
+    parser.add_argument(
+        "--publish", action="append", default=[], metavar="PORT",
+        help="a port of the host that leads to it: [ADDRESS:]HOSTPORT:PORT[/PROTOCOL]; may be repeated",
+    )  # fmt: skip
     _output(parser, "text", "json", "yaml")
     for name in ("del", "delete"):
         parser = _command(group, name, workloads.delete, "take workloads away and free their addresses")
@@ -167,9 +171,9 @@ def _workload(commands: t.Any) -> None:
         parser = _command(group, name, run, help)
         parser.add_argument("name", metavar="NAME")
         parser.add_argument("-n", "--namespace", default="default")
-        _output(parser, "text", "json", "yaml")
+        _output(parser, "text", "wide", "json", "yaml")
     parser = _command(group, "list", workloads.show, "show all workloads of this node")
-    _output(parser, "text", "json", "yaml")
+    _output(parser, "text", "wide", "json", "yaml")
 
 
 def _policy(commands: t.Any) -> None:

@@ -190,7 +190,7 @@ def _make(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) ->
 
 
 def _open_host_end(kernel: Kernel, endpoint: VethEndpoint) -> None:
-    hardening.close(kernel, endpoint.interface)
+    hardening.close(kernel, endpoint.interface, workload.closed_settings(endpoint))
     for setting in endpoint_sysctls(endpoint):
         kernel.sysctl_write(setting.key, setting.value)
     kernel.write([LinkChange(endpoint.interface, up=True)])

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The process of the Docker driver: `python3 -I /usr/local/lib/calico/start docker`, which systemd starts on demand.
 
-It listens where its unit calico-docker.socket does, and ends when another engine has been installed: the next request
-starts it anew.
+It listens where its unit calico-docker.socket does. When another engine has been installed, it executes that one in
+place of itself: an end and a start by systemd could wait for dockerd, which waits for an answer while it is stopped.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from ..agent.api import protocol
 from ..agent.api.client import AgentClient
 from .driver import DockerDriver
 from .http_socket import PluginServer
+from .networks import FOLDER, Networks
 
 _log = logging.getLogger("calico.docker")
 
 #: The first file descriptor that systemd hands over (sd_listen_fds(3)).
 _FIRST = 3
 _ENGINES = "/usr/local/lib/calico/current"
+_START = "/usr/local/lib/calico/start"
 
 
 class _Agents:
@@ -45,7 +47,7 @@ class _Agents:
 
 
 def main(arguments: t.Sequence[str]) -> int:
-    """Serve Docker until SIGTERM, or until another engine is installed; return the exit status.
+    """Serve Docker until SIGTERM, and return the exit status; execute another engine once it is installed.
 
     The status is 1 if no socket was handed over and none is named.
     """
@@ -53,27 +55,39 @@ def main(arguments: t.Sequence[str]) -> int:
     parser.add_argument("--socket", help="listen there, if systemd hands over no socket")
     parser.add_argument("--agent", default=protocol.SOCKET, help="the agent's socket")
     parser.add_argument("--engine", default=_ENGINES, help="what leads to the installed engine")
+    parser.add_argument("--networks", default=FOLDER, help="the folder for the options of networks")
+    parser.add_argument("--start", default=_START, help="what runs the installed engine")
     options = parser.parse_args(arguments)
     logging.basicConfig(level="INFO", stream=sys.stderr, format="%(message)s")
     listening = _listening(options.socket)
     if listening is None:
         sys.stderr.write("systemd handed over no socket. Start calico-docker.socket, or name one by --socket.\n")
         return 1
-    stop = threading.Event()
+    stop, replaced = threading.Event(), threading.Event()
     engine = _engine(options.engine)
 
     def served() -> None:
         if _engine(options.engine) != engine:
+            replaced.set()
             stop.set()
 
-    server = PluginServer(listening, DockerDriver(_Agents(options.agent)).answer, os.geteuid(), served)
+    def terminated(*_: object) -> None:
+        replaced.clear()
+        stop.set()
+
+    server = PluginServer(
+        listening, DockerDriver(_Agents(options.agent), Networks(options.networks)).answer, os.geteuid(), served
+    )
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, terminated)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     stop.wait()
     server.shutdown()
     server.finish(_PARTING)
+    if replaced.is_set() and options.socket is None:
+        # The listening socket, its descriptor and this process's id stay as systemd handed them over.
+        os.execv(sys.executable, [sys.executable, "-I", options.start, "docker", *arguments])
     return 0
 
 

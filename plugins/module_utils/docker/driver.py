@@ -4,17 +4,20 @@
 """The methods of Docker's remote network driver and remote IPAM driver, version 1 of the protocol.
 
     docker network create   RequestPool, CreateNetwork
-    docker run              RequestAddress, CreateEndpoint, Join; dockerd then moves and configures the inner end
-    docker stop             Leave, DeleteEndpoint, ReleaseAddress
+    docker run              RequestAddress, CreateEndpoint, Join; dockerd then moves and configures the inner end;
+                            ProgramExternalConnectivity for the network that has the default route
+    docker stop             RevokeExternalConnectivity, Leave, DeleteEndpoint, ReleaseAddress
     docker network rm       ReleasePool, DeleteNetwork
 
-The driver keeps nothing: what is attached is the agent's, and each request may be repeated. An address belongs to the
+The driver keeps the options of networks (networks.py) and nothing else: what is attached is the agent's, and each
+request may be repeated. An address belongs to the
 agent's reservations from RequestAddress to ReleaseAddress, but while an endpoint has it. What is asked to be removed
 and is not there is no error.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 import typing as t
 
@@ -22,7 +25,11 @@ from ..agent.api.client import NotRunning
 from ..agent.api.protocol import AgentError
 from ..base.addresses import inside
 from . import messages
-from .messages import Body, RefusedRequest
+from .messages import Body
+from .networks import Networks
+from .refusal import RefusedRequest, shown
+
+_log = logging.getLogger("calico.docker")
 
 Answer = dict[str, t.Any]
 
@@ -45,17 +52,20 @@ class AgentPort(t.Protocol):
 class DockerDriver:
     """The driver. `methods` maps the path of a request to its method.
 
-    `agent` returns the agent for the calling thread. `clock` and `sleep` are those of the module time.
+    `agent` returns the agent for the calling thread. `networks` keeps the options of networks. `clock` and `sleep` are
+    those of the module time.
     """
 
     def __init__(
         self,
         agent: t.Callable[[], AgentPort],
+        networks: Networks,
         patience: float = PATIENCE,
         clock: t.Callable[[], float] = time.monotonic,
         sleep: t.Callable[[float], None] = time.sleep,
     ) -> None:
         self._agent = agent
+        self._networks = networks
         self._patience = patience
         self._clock = clock
         self._sleep = sleep
@@ -63,14 +73,14 @@ class DockerDriver:
             "/Plugin.Activate": self._activate,
             "/NetworkDriver.GetCapabilities": self._network_capabilities,
             "/NetworkDriver.CreateNetwork": self._create_network,
-            "/NetworkDriver.DeleteNetwork": self._nothing,
+            "/NetworkDriver.DeleteNetwork": self._delete_network,
             "/NetworkDriver.CreateEndpoint": self._create_endpoint,
             "/NetworkDriver.EndpointOperInfo": self._endpoint_info,
             "/NetworkDriver.DeleteEndpoint": self._delete_endpoint,
             "/NetworkDriver.Join": self._join,
             "/NetworkDriver.Leave": self._nothing,
-            "/NetworkDriver.ProgramExternalConnectivity": self._nothing,
-            "/NetworkDriver.RevokeExternalConnectivity": self._nothing,
+            "/NetworkDriver.ProgramExternalConnectivity": self._publish,
+            "/NetworkDriver.RevokeExternalConnectivity": self._withdraw,
             "/NetworkDriver.GwAllocCheck": self._needs_no_gateway,
             "/NetworkDriver.AllocateNetwork": self._nothing,
             "/NetworkDriver.FreeNetwork": self._nothing,
@@ -101,7 +111,7 @@ class DockerDriver:
         method = self.methods.get(path)
         key = "Error" if path.startswith("/IpamDriver.") else "Err"
         if method is None:
-            return 404, {key: f"the driver calico has no method {messages.shown(path)}."}
+            return 404, {key: f"the driver calico has no method {shown(path)}."}
         try:
             if not data.strip() and method not in self._bodiless:
                 raise RefusedRequest(messages.WITHOUT_BODY)
@@ -110,6 +120,12 @@ class DockerDriver:
             return 200, {key: str(error)}
         except AgentError as error:
             return 200, {key: error.message}
+        except Exception:  # noqa: BLE001 - dockerd would repeat the request without its body
+            _log.exception("%s failed because of an error in the driver's code.", shown(path))
+            return 500, {
+                key: "The driver calico failed because of an error in its code: journalctl -u calico-docker has it."
+                " Please report it."
+            }
 
     def _ask(self, method: str, **params: t.Any) -> dict[str, t.Any]:
         """Call a method of the agent, and wait for an agent that does not run. Raise AgentError.
@@ -128,6 +144,11 @@ class DockerDriver:
     # --- what dockerd asks at its start ---
 
     def _activate(self, body: Body) -> Answer:
+        # dockerd asks this once. What it had asked for before, and does not know any more, need not wait any longer.
+        try:
+            self._agent().call("engine.started")
+        except AgentError as error:
+            _log.warning("The agent does not learn of dockerd's start: %s", error.message)
         return {"Implements": ["NetworkDriver", "IpamDriver"]}
 
     def _network_capabilities(self, body: Body) -> Answer:
@@ -157,7 +178,7 @@ class DockerDriver:
         for name in request.pools:
             if name not in known:
                 listed = ", ".join(sorted(known)) or "(none)"
-                raise RefusedRequest(f"There is no IP pool {messages.shown(name)}. Name one of these: {listed}.")
+                raise RefusedRequest(f"There is no IP pool {shown(name)}. Name one of these: {listed}.")
         own = {name: cidr for name, cidr in known.items() if (":" in cidr) == (request.family == 6)}
         if not own:
             remedy = "leave --ipv6 out" if request.family == 6 else "give the fleet one"
@@ -181,7 +202,12 @@ class DockerDriver:
         }
 
     def _create_network(self, body: Body) -> Answer:
-        messages.check_network(body)
+        options = messages.network_options(body)
+        self._networks.save(messages.network_id(body), options)
+        return {}
+
+    def _delete_network(self, body: Body) -> Answer:
+        self._networks.remove(messages.network_id(body))
         return {}
 
     # --- addresses ---
@@ -211,24 +237,37 @@ class DockerDriver:
 
     def _create_endpoint(self, body: Body) -> Answer:
         request = messages.EndpointRequest.from_body(body)
+        options = self._networks.load(messages.network_id(body)).overridden_by(request.options)
         params: dict[str, t.Any] = {
             "id": _workload_id(request.id),
             "name": request.workload_name,
             "handed_over": True,
             "families": sorted(request.addresses),
-            "labels": dict(request.labels),
+            "labels": dict(options.labels),
         }
         for version, name in ((4, "address"), (6, "address6")):
             if version in request.addresses:
                 params[name] = request.addresses[version]
         if request.mac is not None:
             params["mac"] = request.mac
+        if options.mtu is not None:
+            params["mtu"] = options.mtu
         workload = self._ask("workload.add", **params)["workload"]
         # dockerd refuses a MAC address in the answer if it has asked for one.
         return {"Interface": {} if request.mac is not None else {"MacAddress": workload["mac"]}}
 
     def _delete_endpoint(self, body: Body) -> Answer:
         self._ask("workload.delete", id=_workload_id(messages.endpoint_id(body)))
+        return {}
+
+    def _publish(self, body: Body) -> Answer:
+        ports = messages.published_of(messages.options_of(body))
+        if ports:
+            self._ask("workload.publish", id=_workload_id(messages.endpoint_id(body)), ports=ports)
+        return {}
+
+    def _withdraw(self, body: Body) -> Answer:
+        self._ask("workload.withdraw", id=_workload_id(messages.endpoint_id(body)))
         return {}
 
     def _endpoint_info(self, body: Body) -> Answer:

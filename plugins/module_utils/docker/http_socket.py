@@ -3,8 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The HTTP/1.1 server on the plugin's socket: one request per call of Docker, connections kept, everything bounded.
 
-It is the standard library's server with a thread for each connection. A request has REQUEST_SECONDS to be complete and
-BODY_LIMIT bytes; a connection may be idle for IDLE_SECONDS. Only the user `owner` is answered.
+It is the standard library's server with a thread for each connection. A request has REQUEST_SECONDS to be complete,
+also the first of a connection, and BODY_LIMIT bytes; a connection may be idle for IDLE_SECONDS afterwards. Only the
+user `owner` is answered.
+
+dockerd gives up a container whose request is refused, and after a reboot it starts all of them at once. So a connection
+too many is not closed: it waits in the kernel's queue until another one ends.
 """
 
 from __future__ import annotations
@@ -28,11 +32,14 @@ from ..base import terminal_text
 _log = logging.getLogger("calico.docker")
 
 BODY_LIMIT = 1 << 20  # bytes
-CONNECTIONS = 64
+CONNECTIONS = 256
+LARGE = 64 << 10  # bytes; only LARGE_BODIES bodies with more are in memory at once
+LARGE_BODIES = 2
 REQUEST_SECONDS = 30.0
 IDLE_SECONDS = 600.0
 _CHUNK_LINE = 256  # bytes of the line that begins a chunk
 _TRAILERS = 32  # lines after the last chunk
+_PAUSE = 0.2  # seconds between two looks for a connection that has ended
 _CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,8}")
 _LENGTH = re.compile(r"[0-9]{1,10}", re.ASCII)
 
@@ -95,6 +102,7 @@ class PluginServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.idle_seconds = idle_seconds
         self._owner = owner
         self._free = threading.BoundedSemaphore(connections)
+        self.large = threading.BoundedSemaphore(LARGE_BODIES)
         self.closing = False
         self._idle: set[socket.socket] = set()
         self._busy = 0
@@ -132,25 +140,38 @@ class PluginServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
                 _take_no_more(connection)
             return self._changed.wait_for(lambda: not self._busy and not self._idle, seconds)
 
+    def get_request(self) -> tuple[socket.socket, t.Any]:
+        """Accept a connection; raise OSError, and leave it where it is, if there are as many as there may be."""
+        if not self._free.acquire(timeout=_PAUSE):
+            raise BlockingIOError("as many connections as there may be")
+        try:
+            return super().get_request()
+        except OSError:
+            self._free.release()
+            raise
+
     def verify_request(self, request: t.Any, client_address: t.Any) -> bool:
         """Return whether the process at the other end is the owner's; a refusal is logged."""
         try:
             peer = Peer.from_socket(request)
         except OSError:
-            return False
-        if peer.uid != self._owner:
+            peer = None
+        if peer is not None and peer.uid == self._owner:
+            return True
+        if peer is not None:
             _log.warning(
                 "A connection of user %d (pid %d) is refused: only root's dockerd may ask.", peer.uid, peer.pid
             )
-        return peer.uid == self._owner
+        self._free.release()
+        return False
 
     def process_request(self, request: t.Any, client_address: t.Any) -> None:
-        """Answer a connection in a thread of its own; close it at once if there are as many as there may be."""
-        if not self._free.acquire(blocking=False):
-            _log.warning("A connection is refused: there are as many as there may be.")
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
+        """Answer a connection in a thread of its own. Raise RuntimeError if there can be no more threads."""
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:
+            self._free.release()
+            raise
 
     def process_request_thread(self, request: t.Any, client_address: t.Any) -> None:
         try:
@@ -172,13 +193,15 @@ class _Connection(http.server.BaseHTTPRequestHandler):
         self._reader = _Reader(self.connection)
         self._buffered = io.BufferedReader(self._reader, 65536)
         self.rfile = self._buffered
+        self._patience = self.server.request_seconds  # until the first request has begun
+        self._large = False
 
     def handle_one_request(self) -> None:
         """Wait for a request, then answer it; close the connection if it does not come, or not in time."""
         self.close_connection = True
         self.server.wait_begins(self.connection)
         waiting = b""
-        self._reader.end = time.monotonic() + self.server.idle_seconds
+        self._reader.end = time.monotonic() + self._patience
         try:
             waiting = self._buffered.peek(1)
         except (OSError, ValueError):
@@ -187,10 +210,14 @@ class _Connection(http.server.BaseHTTPRequestHandler):
             self.server.wait_ends(self.connection, bool(waiting))
         if not waiting:
             return
+        self._patience = self.server.idle_seconds
         try:
             self._reader.end = time.monotonic() + self.server.request_seconds
             super().handle_one_request()
         finally:
+            if self._large:
+                self._large = False
+                self.server.large.release()
             self.server.request_ends()
 
     def do_POST(self) -> None:
@@ -215,10 +242,10 @@ class _Connection(http.server.BaseHTTPRequestHandler):
             return b""
         if len(lengths) != 1 or not _LENGTH.fullmatch(lengths[0].strip()):
             raise _Refused(http.HTTPStatus.BAD_REQUEST, "The request's Content-Length is not a number.")
-        return self._exactly(_within_limit(int(lengths[0])))
+        return self._exactly(self._admitted(int(lengths[0])))
 
     def _chunks(self) -> bytes:
-        body = b""
+        body = bytearray()
         while True:
             line = self.rfile.readline(_CHUNK_LINE + 1)
             size = _CHUNK_SIZE.fullmatch(line.partition(b";")[0].strip())
@@ -227,14 +254,31 @@ class _Connection(http.server.BaseHTTPRequestHandler):
             length = int(size[0], 16)
             if length == 0:
                 break
-            _within_limit(len(body) + length)
+            self._admitted(len(body) + length)
             body += self._exactly(length)
             if self.rfile.readline(3).strip():
                 raise _Refused(http.HTTPStatus.BAD_REQUEST, "A chunk of the request has no proper end.")
-        for _ in range(_TRAILERS):
+        for dummy in range(_TRAILERS):
             if not self.rfile.readline(_CHUNK_LINE + 1).strip():
-                return body
+                return bytes(body)
         raise _Refused(http.HTTPStatus.BAD_REQUEST, "The request has too many lines after its last chunk.")
+
+    def _admitted(self, length: int) -> int:
+        """Return `length`, the bytes of a body, once there is memory for it. Raise _Refused for too many bytes.
+
+        Wait for another large body to be answered if there are as many as there may be, but only as long as the request
+        may take.
+        """
+        if length > BODY_LIMIT:
+            raise _Refused(
+                http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body of a request has at most {BODY_LIMIT} bytes."
+            )
+        if length > LARGE and not self._large:
+            self._large = self.server.large.acquire(timeout=max(self._reader.end - time.monotonic(), 0.0))
+            if not self._large:
+                raise _Refused(http.HTTPStatus.SERVICE_UNAVAILABLE, "Too many large requests are under way. Try again.")
+            self._reader.end = time.monotonic() + self.server.request_seconds
+        return length
 
     def _exactly(self, length: int) -> bytes:
         body = self.rfile.read(length)
@@ -269,11 +313,3 @@ class _Connection(http.server.BaseHTTPRequestHandler):
 def _take_no_more(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RD)
-
-
-def _within_limit(length: int) -> int:
-    if length > BODY_LIMIT:
-        raise _Refused(
-            http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body of a request has at most {BODY_LIMIT} bytes."
-        )
-    return length

@@ -15,8 +15,9 @@ import json
 import re
 import typing as t
 
-from ..resources.errors import Refused
-from ..resources.metadata import LABELS
+from ..base.published_port import LIMIT, InvalidPort, published
+from .options import ContainerOptions
+from .refusal import RefusedRequest, shown
 
 Body = t.Mapping[str, t.Any]
 
@@ -25,7 +26,7 @@ ADDRESS_SPACE = "calico"
 #: Addresses that stand for none: what dockerd is given as a gateway, and releases with the network.
 NO_ADDRESS = ("", "0.0.0.0", "::", "0.0.0.0/0", "::/0")
 
-_ENDPOINT = re.compile(r"[0-9a-f]{64}")
+_ID = re.compile(r"[0-9a-f]{64}")
 _POOL_ID = re.compile(r"v([46]):((?:[A-Za-z0-9][A-Za-z0-9.-]*(?:,[A-Za-z0-9][A-Za-z0-9.-]*)*)?)")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,98}[A-Za-z0-9])?", re.ASCII)
 _TEXT_LIMIT = 4096  # the most characters of a text
@@ -35,15 +36,13 @@ _NETWORK_OPTIONS = "com.docker.network.generic"
 _DOCKERS = "com.docker."  # the beginning of options that Docker adds itself
 _PORTS = "com.docker.network.portmap"
 _INTERNAL = "com.docker.network.internal"
+#: The protocols that have ports, by their IANA numbers.
+_PROTOCOLS = {6: "tcp", 17: "udp", 132: "sctp"}
 _ADDRESS_TYPE, _GATEWAY = "RequestAddressType", "com.docker.network.gateway"
-#: The option of an endpoint that gives its workload a name. All others that are not Docker's are labels.
+#: The option of an endpoint that gives its workload a name.
 NAME_OPTION = "name"
 #: The option of `docker network create --ipam-opt` that names IP pools.
 POOL_OPTION = "pool"
-
-
-class RefusedRequest(Exception):
-    """A request that is refused. The text says what is wrong and what to do."""
 
 
 #: The refusal of a request without a body to a method that needs one.
@@ -56,17 +55,25 @@ WITHOUT_BODY = (
 def decode(data: bytes) -> Body:
     """Return the JSON object in the body of a request; {} for an empty body.
 
-    Raise RefusedRequest for anything else, also for JSON that is nested too deeply and for numbers without bounds.
+    Raise RefusedRequest for anything else, also for JSON that is nested too deeply, for numbers without bounds, and for
+    an object that has a key twice.
     """
     if not data.strip():
         return {}
     try:
-        value = json.loads(data, parse_int=_number, parse_constant=_no_constant)
+        value = json.loads(data, object_pairs_hook=_object, parse_int=_number, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise RefusedRequest("The body of the request is no JSON object. Only dockerd speaks to this socket.") from None
     if not isinstance(value, dict):
         raise RefusedRequest("The body of the request is no JSON object. Only dockerd speaks to this socket.")
     return value
+
+
+def _object(pairs: list[tuple[str, t.Any]]) -> dict[str, t.Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice in an object")
+    return found
 
 
 def _number(digits: str) -> int:
@@ -77,12 +84,6 @@ def _number(digits: str) -> int:
 
 def _no_constant(name: str) -> t.NoReturn:
     raise ValueError(f"{name} is not JSON")
-
-
-def shown(value: t.Any) -> str:
-    """Return a value for a message, on one line, cut to 80 characters."""
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def text_of(body: Body, field: str) -> str:
@@ -107,9 +108,18 @@ def options_of(body: Body, field: str = "Options") -> Body:
 
 def endpoint_id(body: Body) -> str:
     """Return the id of the endpoint that a request is about. Raise RefusedRequest unless it has 64 hex digits."""
-    value = text_of(body, "EndpointID")
-    if not _ENDPOINT.fullmatch(value):
-        raise RefusedRequest(f"EndpointID {shown(value)} is not an id of Docker's: 64 hex digits.")
+    return _id_of(body, "EndpointID")
+
+
+def network_id(body: Body) -> str:
+    """Return the id of the network that a request is about. Raise RefusedRequest unless it has 64 hex digits."""
+    return _id_of(body, "NetworkID")
+
+
+def _id_of(body: Body, field: str) -> str:
+    value = text_of(body, field)
+    if not _ID.fullmatch(value):
+        raise RefusedRequest(f"{field} {shown(value)} is not an id of Docker's: 64 hex digits.")
     return value
 
 
@@ -121,6 +131,8 @@ def address_of(text: str, field: str) -> t.Optional[str]:
     if text in NO_ADDRESS:
         return None
     try:
+        if "%" in text:
+            raise ValueError("an address with a zone is no workload's")
         return str(ipaddress.ip_interface(text).ip)
     except ValueError:
         raise RefusedRequest(f"{field} {shown(text)} is not an IP address. Give one like 10.244.3.9.") from None
@@ -165,6 +177,35 @@ class PoolRequest:
         return cls(network.version, str(network), pools)
 
 
+def published_of(options: Body) -> list[dict[str, t.Any]]:
+    """Return the ports that -p asked for, as the agent's API takes them.
+
+    Raise RefusedRequest for a port that cannot be, and for a choice among several ports of the host.
+    """
+    entries = options.get(_PORTS) or []
+    if not isinstance(entries, list) or len(entries) > LIMIT:
+        raise RefusedRequest(f"-p {shown(entries)} is not a list of at most {LIMIT} ports.")
+    found = []
+    for entry in entries:
+        if not isinstance(entry, dict):
+            raise RefusedRequest(f"-p {shown(entry)} is not a port as dockerd sends one.")
+        number = entry.get("Proto")
+        if not isinstance(number, int) or number not in _PROTOCOLS:
+            raise RefusedRequest(f"-p: the protocol {shown(number)} has no ports to publish. Use tcp, udp or sctp.")
+        first, last = entry.get("HostPort") or 0, entry.get("HostPortEnd") or 0
+        if last not in (0, first):
+            raise RefusedRequest(
+                f"-p {shown(first)}-{shown(last)}:{shown(entry.get('Port'))} leaves the choice among several ports."
+                " Give one port of the host, or none for any that is free."
+            )
+        try:
+            port = published(_PROTOCOLS[number], text_of(entry, "HostIP"), first, entry.get("Port"))
+        except InvalidPort as error:
+            raise RefusedRequest(f"-p: {error}") from error
+        found.append(port.to_dict())
+    return found
+
+
 def pool_id(family: int, pools: t.Iterable[str]) -> str:
     """Return the text by which dockerd names a pool in later requests: its IP version and the names of IP pools."""
     return f"v{family}:{','.join(pools)}"
@@ -197,15 +238,9 @@ class AddressRequest:
         return cls(family, pools, address_of(text_of(body, "Address"), "Address"), gateway)
 
 
-def check_network(body: Body) -> None:
-    """Check NetworkDriver.CreateNetwork, which makes nothing. Raise RefusedRequest for what is not done here."""
+def network_options(body: Body) -> ContainerOptions:
+    """Return the options of NetworkDriver.CreateNetwork. Raise RefusedRequest for what is wrong or not done here."""
     options = options_of(body)
-    given = options_of(options, _NETWORK_OPTIONS)
-    if given:
-        raise RefusedRequest(
-            f"-o {shown(min(map(str, given)))} is not an option of the driver calico. Labels and a name are given to"
-            " containers: --network name=NETWORK,driver-opt=app=web. The MTU is that of the IP pool."
-        )
     if options.get(_INTERNAL) is True:
         raise RefusedRequest(
             "--internal is not possible with the driver calico. Leave it out; a NetworkPolicy says what containers"
@@ -217,6 +252,7 @@ def check_network(body: Body) -> None:
             raise RefusedRequest(f"{field} {shown(entries)} is not a list.")
         for entry in entries or []:
             _check_ipam(field, entry)
+    return ContainerOptions.of_network(options_of(options, _NETWORK_OPTIONS))
 
 
 def _check_ipam(field: str, entry: t.Any) -> None:
@@ -241,7 +277,7 @@ class EndpointRequest:
     id: str
     addresses: t.Mapping[int, str]
     mac: t.Optional[str]
-    labels: t.Mapping[str, str]
+    options: ContainerOptions
     name: str
 
     @classmethod
@@ -260,13 +296,7 @@ class EndpointRequest:
         if not addresses:
             raise RefusedRequest("The endpoint has no address. Make its network with --ipam-driver calico.")
         options = options_of(body)
-        ports = options.get(_PORTS)
-        if ports:
-            raise RefusedRequest(
-                "-p is not possible on a network of the driver calico. Leave it out: clients reach the container by"
-                " its own address, on all of its ports. To publish a port of the host, connect the container to a"
-                " bridge network first."
-            )
+        published_of(options)
         own = {key: value for key, value in options.items() if not key.startswith(_DOCKERS)}
         name = own.pop(NAME_OPTION, "")
         if name != "" and not (isinstance(name, str) and _NAME.fullmatch(name)):
@@ -274,13 +304,8 @@ class EndpointRequest:
                 f"driver-opt {NAME_OPTION}={shown(name)} is no name: 1 to 100 letters, digits, '-', '_' and '.', a"
                 " letter or digit at its ends."
             )
-        try:
-            labels = LABELS.read(own)
-        except Refused as error:
-            raise RefusedRequest(
-                f"A driver-opt is a label, and {shown(error.value)} {error.rule} {error.remedy}"
-            ) from error
-        return cls(id, addresses, text_of(interface, "MacAddress").lower() or None, labels, name)
+        mac = text_of(interface, "MacAddress").lower() or None
+        return cls(id, addresses, mac, ContainerOptions.from_texts(own, "driver-opt"), name)
 
     @property
     def workload_name(self) -> str:

@@ -25,13 +25,11 @@ from ..policy.chains.rules.rule import jump
 from ..policy.chains.settings import ChainSettings
 from ..policy.chains.tables import RAW
 from ..state import outgoing_nat
+from ..state.attachment import WORKLOAD_INTERFACES
 from ..state.node_state import Hook, IpSet, IptablesTable, Pool, TunnelDevice
 
 #: A mapping from IP version to the name of the IP set with the addresses of all nodes.
 ALL_HOSTS = {4: "cali40all-hosts-net", 6: "cali60all-hosts-net"}
-
-#: Patterns of the host-side interfaces of workloads, in the syntax of iptables.
-_WORKLOADS = tuple(f"{prefix}+" for prefix in ChainSettings().interface_prefixes)
 
 
 class Addressed(t.Protocol):
@@ -70,8 +68,8 @@ def sources(settings: ChainSettings) -> tuple[IptablesTable, ...]:
     found = []
     for version in (4, 6):
         write = RuleWriter(settings, marks(settings.mark_mask), version, RAW)
-        chains = {"cali-PREROUTING": tuple(source_checks.rules(write, _WORKLOADS))}
-        chains.update(source_checks.chains(write, _WORKLOADS))
+        chains = {"cali-PREROUTING": tuple(source_checks.rules(write, WORKLOAD_INTERFACES))}
+        chains.update(source_checks.chains(write, WORKLOAD_INTERFACES))
         texts = {name: tuple(rule.render() for rule in chains[name]) for name in sorted(chains)}
         found.append(IptablesTable(RAW, texts, (Hook("PREROUTING", jump("cali-PREROUTING")),), version))
     return tuple(found)
@@ -107,7 +105,7 @@ def _filter(devices: t.Sequence[TunnelDevice], version: int, forwards: bool) -> 
         match = "-p 4" if device.kind == "ipip" else f"-p udp -m udp --dport {device.port}"
         rules.append(f"{match} -m set --match-set {ALL_HOSTS[version]} src -m addrtype --dst-type LOCAL -j ACCEPT")
         rules.append(f"{match} -m addrtype --dst-type LOCAL -j DROP")
-    patterns = _WORKLOADS if forwards else ()
+    patterns = WORKLOAD_INTERFACES if forwards else ()
     accepting = [Hook("FORWARD", f"-{way} {one} -j ACCEPT", last=True) for one in patterns for way in "io"]
     if not rules:
         return IptablesTable("filter", hooks=tuple(accepting), family=version)

@@ -367,6 +367,7 @@ class Allocations:
         address: t.Optional[str] = None,
         pools: t.Sequence[str] = (),
         version: int = 4,
+        resting: bool = False,
     ) -> Allocation:
         """Assign an address to `handle` and return it; return its present one if it has one of that IP version.
 
@@ -376,8 +377,9 @@ class Allocations:
         With `address`, only this address will do; its IP version replaces `version`. `pools` are names or CIDRs of
         pools to choose from. Without them, the enabled pools for workloads that assign automatically take part. Open
         blocks are used before spare ones, in the order in which `grant` got them. Of spare blocks, one of the first
-        pool is opened, in the order of `pools` or else of names. The assignment, and before it the opening of a spare
-        block, are recorded as events.
+        pool is opened, in the order of `pools` or else of names. With `resting`, an address whose cooldown is not over
+        is chosen if no other one is left: that of the earliest release. The assignment, and before it the opening of a
+        spare block, are recorded as events.
 
         On an error no allocation changes. Raise HandleTaken if `handle` has another address of the version of
         `address`, AddressTaken if `address` is allocated or reserved for a tunnel or an inventory workload, and
@@ -399,7 +401,7 @@ class Allocations:
                 )
         names_of_pools = self._qualified(pools) if pools else None
         if wanted is None:
-            block, value = self._choose(version, names_of_pools)
+            block, value = self._choose(version, names_of_pools, resting)
         else:
             block, value = self._claim(wanted, names_of_pools), wanted[1]
         if block.spare:
@@ -506,11 +508,12 @@ class Allocations:
 
     # --- choice of an address ---
 
-    def _choose(self, version: int, pools: t.Optional[t.Sequence[str]]) -> tuple[_Block, int]:
+    def _choose(self, version: int, pools: t.Optional[t.Sequence[str]], resting: bool) -> tuple[_Block, int]:
         """Return the block to take from, and its longest free address as a number.
 
-        It is the first open block with a free address, else the spare block with one that `_rank` puts first. Raise
-        NoAddress if there is neither. `pools` are names; None means the pools that assign automatically.
+        It is the first open block with a free address, else the spare block with one that `_rank` puts first. With
+        `resting`, it is then the block of the address that rests longest. Raise NoAddress if there is none. `pools` are
+        names; None means the pools that assign automatically.
         """
         candidates = [
             block
@@ -526,6 +529,9 @@ class Allocations:
                     return block, next(iter(block.free))
                 if spare is None or self._rank(block, pools) < self._rank(spare, pools):
                     spare = block
+        if spare is None and resting:
+            for block, value, dummy in self._resting(candidates):
+                return block, value
         if spare is None:
             raise NoAddress(self._exhausted(candidates, pools, version))
         return spare, next(iter(spare.free))
@@ -549,12 +555,7 @@ class Allocations:
             )
         mine = {block.cidr for block in candidates}
         size = sum(block.size for block in candidates)
-        resting = []
-        for number, at, key in self._cooling:
-            block = self._block_of(key)
-            still = self._released.get(key) == (number, at) and self._may_choose(key)
-            if still and block is not None and block.cidr in mine:
-                resting.append(at + self._cooldown - self._now)
+        resting = [at + self._cooldown - self._now for dummy, value, at in self._resting(candidates)]
         some, wait = "", ""
         if resting:
             some = f", {len(resting)} of them released less than {self._cooldown:g} seconds ago"
@@ -569,6 +570,15 @@ class Allocations:
             f"{blocks} full ({size} address{'es' if size > 1 else ''}{some}). {wait or 'Delete'} workloads that are "
             "not needed, or run site.yml, which grants this node more blocks (calico_spare_blocks)."
         )
+
+    def _resting(self, candidates: t.Iterable[_Block]) -> t.Iterator[tuple[_Block, int, float]]:
+        """Yield (block, address, time of release) for each address that rests in these blocks, the earliest first."""
+        mine = {block.cidr for block in candidates}
+        for number, at, key in self._cooling:
+            block = self._block_of(key)
+            still = self._released.get(key) == (number, at) and self._may_choose(key)
+            if still and block is not None and block.cidr in mine:
+                yield block, key[1], at
 
     def _claim(self, key: _Key, pools: t.Optional[t.Sequence[str]]) -> _Block:
         """Return the block of a requested address.

@@ -28,6 +28,10 @@ class Files:
         """Return the text of a file, of its first `limit` bytes if that is not negative."""
         return self.read_bytes(path, limit).decode(errors="replace")
 
+    def is_regular(self, path: str) -> bool:
+        """Return whether `path` leads to a file that can be read to its end: no FIFO, device or folder."""
+        return os.path.isfile(self.path(path))
+
     def exists(self, path: str) -> bool:
         return os.path.exists(self.path(path))
 

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 import typing as t
 
 from ..base import terminal_text
 from ..base.ports import BGP_PORT
 from ..bird import version as bird_version
 from ..state.attachment import STRICT, UNCHECKED
-from ..state.node_state import NodeState, TunnelDevice
+from ..state.node_state import NodeState, Pool, TunnelDevice
 from . import packages
 
 Facts = t.Mapping[str, t.Any]
@@ -22,6 +24,10 @@ OWN_ALIAS = "calico:"
 #: The file of the network that the role writes for the CNI plugin.
 CNI_NETWORK = "10-calico.conflist"
 VXLAN_DEVICES = ("vxlan.calico", "vxlan-v6.calico")
+#: The bridges that runtimes make by default: Docker, podman, CNI, LXC, libvirt and nerdctl.
+_BRIDGE = re.compile(
+    r"docker0|docker_gwbridge|br-[0-9a-f]{12}|podman[0-9]+|cni[0-9a-z-]*|lxcbr0|virbr[0-9]+|nerdctl[0-9]+"
+)
 
 
 class HostFinding(t.NamedTuple):
@@ -90,6 +96,22 @@ def cni_findings(facts: Facts) -> list[HostFinding]:
         "Set calico_node_cni_default: true if that is what you want, or calico_node_cni: false for this host.",
     )
     return [_printable(default)]
+
+
+def first_network_findings(facts: Facts) -> list[HostFinding]:
+    """Return a warning if another network comes before CNI_NETWORK, which shall be the default, and [] otherwise."""
+    found = facts["cni"]
+    others = [name for name in found["networks"] if name < CNI_NETWORK]
+    if not others or not found["runtimes"]:
+        return []
+    first = HostFinding(
+        "another-first-network",
+        "warning",
+        f"new containers of {_joined(found['runtimes'])} get another network than calico.",
+        f"{found['folder']}/{others[0]} comes before {CNI_NETWORK}, and they get the network that comes first.",
+        "Rename it so that it comes later, or set calico_node_cni_default: false.",
+    )
+    return [_printable(first)]
 
 
 def _printable(finding: HostFinding) -> HostFinding:
@@ -460,6 +482,72 @@ def _accepts_forwarded(state: NodeState, version: int) -> bool:
     )
 
 
+def _bridges(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
+    """Yield an error for each bridge of a runtime whose subnet overlaps an IP pool."""
+    for device in sorted({**facts["addresses"], **facts["addresses6"]}):
+        if not _BRIDGE.fullmatch(device):
+            continue
+        for cidr in (*facts["addresses"].get(device, ()), *facts["addresses6"].get(device, ())):
+            pool = _overlapped(cidr, state)
+            if pool is not None:
+                yield HostFinding(
+                    "bridge-in-pool",
+                    "error",
+                    f"the bridge {device} has {cidr}, which overlaps the IP pool {pool.name} ({pool.cidr}).",
+                    "Packets to workloads with such an address would go to the bridge.",
+                    "Give the network of the bridge another subnet, or the pool another CIDR.",
+                )
+
+
+def _runtime_networks(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
+    """Yield warnings about networks that runtimes have or may make in IP pools, and about files that are broken."""
+    seen = set()
+    for one in facts["runtimes"]["subnets"]:
+        pool = _overlapped(one["cidr"], state)
+        if pool is None or (one["of"], pool.name) in seen:
+            continue
+        seen.add((one["of"], pool.name))
+        verb = "has" if one["sure"] else "may get"
+        where = one["file"] or "the defaults of the runtime"
+        yield HostFinding(
+            "runtime-in-pool",
+            "warning",
+            f"{one['of']}: {verb} {one['cidr']}, which overlaps the IP pool {pool.name} ({pool.cidr}).",
+            f"It stands in {where}. Packets to workloads with such an address would go to the bridge of that network.",
+            "Give it a subnet outside of all pools: default-address-pools and bip in /etc/docker/daemon.json,"
+            " default_subnet and default_subnet_pools in /etc/containers/containers.conf, or the network's own file.",
+        )
+    for path in facts["runtimes"]["unreadable"]:
+        yield HostFinding(
+            "runtime-file-broken",
+            "warning",
+            f"{path} cannot be read.",
+            "It is not what its runtime expects, or larger than 64 KiB; subnets in it are not compared with pools.",
+            "Correct or remove it.",
+        )
+    driver = facts["runtimes"]["firewall_driver"]
+    program = {"nftables": "nftables", "iptables": "iptables"}.get(driver)
+    missing = program is not None and not facts["packages"].get(program)
+    if driver == "firewalld" and "firewalld" not in facts["daemons"] or missing:
+        yield HostFinding(
+            "netavark-firewall",
+            "warning",
+            f"netavark's firewall_driver is {driver}, and this host has no {program or 'running firewalld'}.",
+            "podman starts no container then, also none of the network calico.",
+            "Set firewall_driver in /etc/containers/containers.conf to iptables or none, or install what it names.",
+        )
+
+
+def _overlapped(cidr: str, state: NodeState) -> t.Optional[Pool]:
+    """Return the IP pool that a CIDR, with or without host bits, overlaps; None for none."""
+    network = ipaddress.ip_network(cidr, strict=False)
+    for pool in state.pools:
+        other = ipaddress.ip_network(pool.cidr)
+        if other.version == network.version and other.overlaps(network):
+            return pool
+    return None
+
+
 def _features(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     uses = {
         "ipip": ("IPIP (module ipip)", "the pools with ipipMode", "set vxlanMode for the pools instead")
@@ -556,6 +644,8 @@ _CHECKS: tuple[t.Callable[[Facts, NodeState], t.Iterator[HostFinding]], ...] = (
     _tunl0,
     _vxlan,
     _firewall,
+    _bridges,
+    _runtime_networks,
     _features,
     _bird,
     _gateway,

@@ -17,7 +17,7 @@ import typing as t
 
 from ..base.ports import BGP_PORT, VXLAN_PORT
 from ..dataplane.kernel.port import SCOPE_LINK, Kernel
-from . import features, firewall, packages, processes
+from . import features, firewall, packages, processes, runtime_networks
 from .files import Files
 
 Facts = dict[str, t.Any]
@@ -87,7 +87,8 @@ def observe(
         "stored_node": _stored_node(files),
         "cni": _cni(files, cni_conf_dir),
         "podman": {"plugins": packages.takes_netavark_plugins(found), "networks": _podman_networks(files)},
-        "docker": any(files.exists(f"{place}/dockerd") for place in _PROGRAMS),
+        "runtimes": runtime_networks.observe(files, cni_conf_dir, _has(files, "dockerd"), _has(files, "podman")),
+        "docker": _has(files, "dockerd"),
         "ipv6": _ipv6(files, kernel),
         "rp_filter_of_all": files.read("/proc/sys/net/ipv4/conf/all/rp_filter").strip(),
         **_devices(kernel),
@@ -193,6 +194,10 @@ def _link_local_route(files: Files) -> t.Optional[str]:
     return device
 
 
+def _has(files: Files, program: str) -> bool:
+    return any(files.exists(f"{place}/{program}") for place in _PROGRAMS)
+
+
 def _cni(files: Files, folder: str) -> Facts:
     """Return the files of networks in `folder` in the order of runtimes, and the runtimes that take the first of them.
 
@@ -201,7 +206,7 @@ def _cni(files: Files, folder: str) -> Facts:
     return {
         "folder": folder,
         "networks": sorted(name for name in files.listing(folder) if name.endswith(_CNI_ENDINGS)),
-        "runtimes": [name for name in _TAKE_THE_FIRST if any(files.exists(f"{place}/{name}") for place in _PROGRAMS)],
+        "runtimes": [name for name in _TAKE_THE_FIRST if _has(files, name)],
     }
 
 

@@ -19,6 +19,8 @@ BIRD = ("bird3", "bird2")
 CNI = ("netcat-openbsd",)
 #: podman, and the program by which it makes networks. Both are the host's own.
 PODMAN = ("podman", "netavark")
+#: The program by which netavark writes its rules if its firewall_driver says so.
+NFTABLES = "nftables"
 _PLUGINS_SINCE = (4, 5)  # the first release of podman that knows netavark's plugins
 
 
@@ -47,7 +49,7 @@ def _version(status: bytes, name: str) -> t.Optional[str]:
 
 def of_node(files: Files) -> dict[str, t.Optional[str]]:
     """Return {package: version, or None if it is not installed} for all packages that matter to a node."""
-    return installed(files, {*NEEDED, *BIRD, *CNI, *PODMAN})
+    return installed(files, {*NEEDED, *BIRD, *CNI, *PODMAN, NFTABLES})
 
 
 def takes_netavark_plugins(found: t.Mapping[str, t.Optional[str]]) -> bool:

@@ -12,13 +12,31 @@ import dataclasses
 import ipaddress
 import typing as t
 
+from ..base import published_port
 from ..base.addresses import contains, family_of, host, parse_cidr
-from . import local_blocks
-from .node_state import OVERHEAD, OVERHEAD6, TABLE_MAIN, NodeIpam, NodeState, Pool, Route, Sysctl, VethEndpoint
+from ..base.published_port import PublishedPort
+from ..policy.chains.settings import ChainSettings
+from . import local_blocks, published_ports
+from .node_state import (
+    OVERHEAD,
+    OVERHEAD6,
+    TABLE_MAIN,
+    IptablesTable,
+    NodeIpam,
+    NodeState,
+    Pool,
+    Route,
+    Sysctl,
+    VethEndpoint,
+)
+from .published_ports import PublishingWorkload
 
 #: Values of rp_filter. The source of a packet is not checked (UNCHECKED), must have its route by the interface at which
 #: the packet arrived (STRICT), or must have any route (LOOSE).
 UNCHECKED, STRICT, LOOSE = "0", "1", "2"
+
+#: Patterns of the host ends of workloads, in the syntax of iptables.
+WORKLOAD_INTERFACES = tuple(f"{prefix}+" for prefix in ChainSettings().interface_prefixes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,18 +67,26 @@ class AttachedWorkload:
     #: Whether a container engine moves the inner end into its container and configures it; see VethEndpoint.
     handed_over: bool = False
 
+    #: The runtime whose plugin attached it, such as podman; "" for CNI, the API, and records of earlier releases.
+    runtime: str = ""
+
+    #: Ports of the host that lead to it.
+    ports: tuple[PublishedPort, ...] = ()
+
     #: Labels that were changed after it was attached, None for a removed one. `labels` contains the changes.
     relabelled: t.Mapping[str, t.Optional[str]] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, t.Any]:
         """Return the workload's fields by name as plain data for JSON; `from_dict` reads it.
 
-        `netns_identity` and `relabelled` are left out, and `handed_over` if it is False.
+        `netns_identity` and `relabelled` are left out, `handed_over`, `ports` and `runtime` if they are not set.
         """
         told = {**self.__dict__, "addresses": list(self.addresses), "labels": dict(self.labels)}
         del told["netns_identity"], told["relabelled"]
-        if not self.handed_over:
-            del told["handed_over"]
+        told["ports"] = [port.to_dict() for port in self.ports]
+        for name in ("handed_over", "ports", "runtime"):
+            if not told[name]:
+                del told[name]
         return told
 
     def to_record(self) -> dict[str, t.Any]:
@@ -109,6 +135,8 @@ class AttachedWorkload:
                 raise ValueError(f"a workload's {name} is missing")
         if "addresses" in values:
             values["addresses"] = tuple(values["addresses"])
+        if "ports" in values:
+            values["ports"] = tuple(PublishedPort.read(port) for port in values["ports"])
         return cls(**values)
 
 
@@ -154,8 +182,10 @@ _READERS: dict[str, t.Callable[[t.Any], bool]] = {
     "container": _text,
     "since": _text,
     "netns_identity": _text,
+    "runtime": _text,
     "relabelled": _relabelled,
     "handed_over": lambda value: isinstance(value, bool),
+    "ports": lambda value: isinstance(value, (list, tuple)) and len(value) <= published_port.LIMIT,
 }
 
 
@@ -196,6 +226,7 @@ def endpoint(
         netns_identity=workload.netns_identity,
         source_spoofing=source_spoofing,
         handed_over=workload.handed_over,
+        ports=workload.ports,
     )
 
 
@@ -205,7 +236,9 @@ def endpoint_sysctls(workload: VethEndpoint) -> tuple[Sysctl, ...]:
     For a workload with an IPv4 address, proxy_arp and IPv4 forwarding are on. A delay of proxy_arp's answers has
     crashed kernels (felix #1937), so the delay is 0. rp_filter 1 accepts an IPv4 packet only if the route to its source
     uses this interface, also from a workload without an IPv4 address. A workload that may send from other addresses is
-    not checked: 2 is as strict as 1 on an interface without an address.
+    not checked: 2 is as strict as 1 on an interface without an address. With a published port of IPv4, packets from
+    127.0.0.1 of the host may leave by this interface: POSTROUTING gives them another source. What a workload itself
+    sends to 127.0.0.0/8 is dropped in the table raw.
 
     For a workload with an IPv6 address, IPv6 forwarding is on, and IPv6 is enabled last. Then the link-local address,
     which is its gateway, is derived from the MAC, and no duplicate address detection delays it.
@@ -220,6 +253,8 @@ def endpoint_sysctls(workload: VethEndpoint) -> tuple[Sysctl, ...]:
             Sysctl(f"net/ipv4/conf/{name}/proxy_arp", "1"),
             Sysctl(f"net/ipv4/conf/{name}/forwarding", "1"),
         )
+        if workload.publishes(4):
+            sysctls += (Sysctl(f"net/ipv4/conf/{name}/route_localnet", "1"),)
     if workload.address6:
         settings = ("accept_dad", "0"), ("addr_gen_mode", "0"), ("forwarding", "1")
         sysctls += tuple(Sysctl(f"net/ipv6/conf/{name}/{key}", value) for key, value in settings)
@@ -318,17 +353,19 @@ def with_workloads(
     workloads: t.Iterable[AttachedWorkload],
     opened: t.Collection[str],
     own: t.Optional[OwnEndpoints] = None,
+    published: t.Collection[int] = (),
 ) -> NodeState:
     """Return `state` with the node's own workloads (see `beside_inventory`) and with its `opened` spare blocks open.
 
     Their sysctls are added too, their routes, and a blackhole route for each opened block. A blackhole gives way to a
     workload's route with its destination; any other route of the table main stays in place of a new one. `opened` are
-    CIDRs, `own` is the cache to use, None for none. Equal input gives an equal result. The same object is returned if
-    no workload is added and `opened` is empty.
+    CIDRs, `own` is the cache to use, None for none. Rules for their published ports are added, too,
+    and empty chains for them for the IP versions in `published`.
+    Equal input gives an equal result. The same object is returned if no workload is added and `opened` is empty.
     """
     ipam = with_opened(state.ipam, opened)
     endpoints = beside_inventory(state, workloads, own)
-    if not endpoints and ipam is state.ipam:
+    if not endpoints and ipam is state.ipam and not published:
         return state
     opened_now = NodeIpam(blocks=ipam.blocks[len(state.ipam.blocks) :])
     routes = own_routes(True, opened_now, endpoints)
@@ -341,7 +378,19 @@ def with_workloads(
         workloads=(*state.workloads, *endpoints),
         routes=(*kept, *(route for route in routes if route.destination not in present)),
         sysctls=(*state.sysctls, *(sysctl for found in endpoints for sysctl in endpoint_sysctls(found))),
+        iptables=with_published(state.iptables, endpoints, published),
     )
+
+
+def with_published(
+    tables: tuple[IptablesTable, ...], endpoints: t.Iterable[VethEndpoint], families: t.Collection[int] = ()
+) -> tuple[IptablesTable, ...]:
+    """Return `tables` with the rules for the ports that `endpoints` publish, and empty chains for `families`.
+
+    The same object is returned if nothing is added.
+    """
+    publishing = [PublishingWorkload(found.addresses, found.ports) for found in endpoints if found.ports]
+    return published_ports.with_ports(tables, publishing, WORKLOAD_INTERFACES, families)
 
 
 def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocated: t.Collection[str]) -> NodeState:

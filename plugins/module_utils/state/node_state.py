@@ -21,6 +21,7 @@ import typing as t
 
 from ..base import packed_json
 from ..base.addresses import canonical_cidr, family_of, host
+from ..base.published_port import PublishedPort
 from ..bgp.bird_state import Bird, BirdRoute
 from .errors import shown
 from .phase import Phase
@@ -183,11 +184,16 @@ class VethEndpoint:
     netns_identity: str = dataclasses.field(default="", compare=False, metadata=_NOT_STORED)
     source_spoofing: bool = False  # whether the workload may send from addresses that are not its own
     handed_over: bool = False  # whether somebody else moves and configures the inner end
+    ports: tuple[PublishedPort, ...] = ()  # of the host, which lead to it
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """The addresses of the workload, IPv4 first; () if it has none."""
         return tuple(address for address in (self.address, self.address6) if address)
+
+    def publishes(self, family: int) -> bool:
+        """Return whether a port of the host leads to its address of this IP version."""
+        return any(family in port.families(self.addresses) for port in self.ports)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -508,10 +514,10 @@ def _build(kind: type, value: t.Any) -> t.Any:
 
 
 #: Fields of later releases that are not written while they have these defaults, because earlier releases refuse unknown
-#: fields: {class: {field: default}}.
+#: fields: {class: {field: default}}, as plain data.
 _LATER: t.Mapping[type, t.Mapping[str, t.Any]] = {
     NodeState: {"workload_source_spoofing": False},
-    VethEndpoint: {"source_spoofing": False, "handed_over": False},
+    VethEndpoint: {"source_spoofing": False, "handed_over": False, "ports": []},
 }
 
 

@@ -40,14 +40,15 @@ def check(
 ) -> HostCheck:
     """Return the judgement whether a host can take `state`, by its answer to node_info.
 
-    With `cni`, packages that the CNI plugin recommends are looked for, too, and its network must not become a new
-    default of the host's containers, unless `cni_default` is True. With `podman`, the host's podman gets networks if
-    that demands them, or if it can take them. Raise NotJudged if the part `preflight` of
+    With `cni`, packages that the CNI plugin recommends are looked for, too. Its network must not become a new default
+    of the host's containers; with `cni_default` it shall, and no other network may come before it. With `podman`, the
+    host's podman gets networks if that demands them, or if it can take them. Raise NotJudged if the part `preflight` of
     the answer is missing, or is not as the module gives it.
     """
     try:
         facts = shapes.plain(answer.get("preflight"))
-        networks = judge.cni_findings(facts) if cni and not cni_default else []
+        of_cni = judge.first_network_findings if cni_default else judge.cni_findings
+        networks = of_cni(facts) if cni else []
         gets = podman is not None and bool(podman.demanded or facts["podman"]["plugins"])
         if podman is not None and gets:
             networks += judge.podman_findings(facts, podman.names, podman.demanded)

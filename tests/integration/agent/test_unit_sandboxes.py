@@ -27,6 +27,7 @@ MOST = {
     "calico-bird": 31,
     "calico-docker": 12,
     "calico-firewall": 21,
+    "calico-netns@": 15,
     "calico-node-state": 45,
     "calico-podman-networks": 15,
 }
@@ -62,12 +63,19 @@ def test_exposure(unit: str, tmp_path: pathlib.Path) -> None:
     command = ["systemd-analyze", "security", "--offline=true", f"--threshold={MOST[unit]}", "--no-pager", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
-    assert f"Overall exposure level for {unit}.service" in done.stdout
+    instance = unit.replace("@", "@i")
+    assert f"Overall exposure level for {instance}.service" in done.stdout
 
 
 def test_what_writes_the_firewall_has_one_sandbox() -> None:
-    """The agent and the boot unit have the same limits of capabilities, namespaces, address families and memory."""
-    for name in ("CapabilityBoundingSet", "RestrictNamespaces", "RestrictAddressFamilies", "MemoryMax"):
+    """The agent and the boot unit have the same limits of capabilities, namespaces, address families and memory.
+
+    The agent alone binds published ports.
+    """
+    capabilities = [setting(unit, "CapabilityBoundingSet").split() for unit in ("calico-agent", "calico-node-state")]
+    assert set(capabilities[0]) - set(capabilities[1]) == {"CAP_NET_BIND_SERVICE"}
+    assert set(capabilities[1]) <= set(capabilities[0])
+    for name in ("RestrictNamespaces", "RestrictAddressFamilies", "MemoryMax"):
         assert setting("calico-agent", name) == setting("calico-node-state", name), name
 
 

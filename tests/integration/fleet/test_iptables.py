@@ -80,4 +80,4 @@ def test_the_union_of_two_modes_loads(backend: str) -> None:
     state = transition.phase_state(first, second, Phase.PREPARE)
     rules = loaded(state, backend)
     assert len(rules) == expected_count(state)
-    assert sum(rule.endswith("-j ACCEPT") for rule in rules) == 2
+    assert sum(rule.startswith("-A cali-INPUT") and rule.endswith("-j ACCEPT") for rule in rules) == 2

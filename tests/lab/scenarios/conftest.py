@@ -33,6 +33,14 @@ ENCAPSULATION = {"vxlan": "VXLAN", "ipip": "IPIP"}[FIRST_MODE]
 #: The hosts, None for the lab's usual four. The emulated machine has two in one subnet and one in the other, since it
 #: takes a minute of processor time for each host and phase.
 HOSTS = {"native": None, "qemu": ("node1", "node2", "node3")}[MACHINE]
+#: The policy of the emulated machine's fleet. No workload of its inventory has the label.
+CLOSED = {
+    "kind": "GlobalNetworkPolicy",
+    "name": "closed",
+    "selector": "closed == 'yes'",
+    "types": ["Ingress"],
+    "ingress": [],
+}
 #: Packets per second of each stream in the suites with the most streams, and the least that must have been sent: a busy
 #: machine sends fewer. Sixteen of 600 take most of a processor: in `make test` test_switching.py alone has them.
 PPS = 600 if LONG else SPARING
@@ -157,6 +165,13 @@ def lab() -> Iterator[BaseLab]:
 
 @pytest.fixture(scope="session")
 def fleet(lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    fleet = Fleet(lab, inventory_of(HOSTS, tmp_path_factory.mktemp("inventory"))) if HOSTS else Fleet(lab)
+    if HOSTS:
+        folder = tmp_path_factory.mktemp("inventory")
+        fleet = Fleet(lab, inventory_of(HOSTS, folder))
+        # One run alone: each takes minutes in the emulated machine.
+        path = folder / "group_vars" / "all" / "policy.yml"
+        path.write_text(yaml.safe_dump({"calico_policies": [CLOSED]}), "utf-8")
+    else:
+        fleet = Fleet(lab)
     fleet.site().check()
     return fleet

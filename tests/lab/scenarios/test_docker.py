@@ -4,11 +4,12 @@
 """Containers of Docker, as Debian 12 and 13 ship it, on two hosts in two subnets.
 
 The commands of docs/docker.md run as they are. dockerd, the driver and the agent are killed and restarted, and a host
-reboots and loses power.
+reboots and loses power. tests/integration/agent/test_docker_kills.py kills each of them at every step.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import ipaddress
 import itertools
 import json
@@ -22,6 +23,7 @@ import yaml
 
 from tests.lab import Lab
 from tests.lab.handle import BaseLab
+from tests.long_form import LONG
 
 from .conftest import LAB, ROOT, Fleet, inventory_of
 
@@ -90,6 +92,11 @@ class Host:
     def remove_all(self) -> None:
         self.run("docker ps -aq | xargs -r docker rm -f >/dev/null; docker network prune -f >/dev/null")
 
+    def restart_dockerd(self) -> None:
+        """Start dockerd after a kill, however often it was killed before, and wait until it answers."""
+        self.run("systemctl reset-failed docker.service docker.socket; systemctl start docker.socket docker.service")
+        until(lambda: "CONTAINER" in self.run("docker ps", check=False), "dockerd is back")
+
     def is_clean(self) -> bool:
         """Return whether no container has left a workload, an address or a device, and the check finds nothing."""
         listed = self.run("calicoctl workload list -o json", check=False)
@@ -102,6 +109,12 @@ class Host:
         return not docker and int(links) == len(found) and "found 0 problems" in checked
 
 
+def each(hosts: list[Host], work: Callable[[Host], object]) -> None:
+    """Do the same on all hosts at once; raise the first error."""
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        list(threads.map(work, hosts))
+
+
 @pytest.fixture(scope="module")
 def lab() -> Iterator[BaseLab]:
     lab = Lab(f"{LAB}-docker")
@@ -109,7 +122,9 @@ def lab() -> Iterator[BaseLab]:
     lab.up(NODES, docker=True, ipv6=True)
     for node in NODES:
         lab.exec(node, ["systemctl", "unmask", "docker.service", "docker.socket", "containerd.service"])
-        # Enabled, as Debian's packages leave it. It drops forwarded packets before the node is one.
+        # Enabled, as Debian's packages leave it. It drops forwarded packets before the node is one, because it turns
+        # forwarding on itself.
+        lab.exec(node, "sysctl -qw net.ipv4.ip_forward=0")
         lab.exec(node, "mkdir -p /etc/docker && echo '{\"live-restore\": true}' > /etc/docker/daemon.json")
         lab.exec(node, "systemctl enable -q --now docker.service && docker import /srv/box.tar box", timeout=90)
     yield lab
@@ -148,9 +163,12 @@ def fleet(lab: BaseLab, inventory: Path) -> Fleet:
 def hosts(lab: BaseLab, fleet: Fleet) -> list[Host]:
     """The hosts. Each has the networks `pods`, `fixed` (with --subnet) and `both` (with IPv6)."""
     found = [Host(lab, node) for node in NODES]
-    for host in found:
+
+    def prepare(host: Host) -> None:
         host.remove_all()
         networks(host)
+
+    each(found, prepare)
     return found
 
 
@@ -165,9 +183,12 @@ def _empty(request: pytest.FixtureRequest) -> Iterator[None]:
     """Remove all containers after each test; nothing of them may be left."""
     yield
     if "hosts" in request.fixturenames:
-        for host in request.getfixturevalue("hosts"):
-            host.run("docker ps -aq | xargs -r docker rm -f >/dev/null")
-            until(host.is_clean, f"{host.name} is clean")
+        each(request.getfixturevalue("hosts"), emptied)
+
+
+def emptied(host: Host) -> None:
+    host.run("docker ps -aq | xargs -r docker rm -f >/dev/null")
+    until(host.is_clean, f"{host.name} is clean")
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 30) -> None:
@@ -189,23 +210,42 @@ def page_commands() -> list[str]:
     return [line.removeprefix("# ") for block in blocks for line in block.splitlines() if line.startswith("# ")]
 
 
-@pytest.mark.parametrize("number", range(len(NODES)), ids=NODES)
-def test_the_commands_of_the_page(lab: BaseLab, fleet: Fleet, number: int) -> None:
-    host = Host(lab, NODES[number])
+def page_yaml(word: str) -> str:
+    """Return the YAML block of docs/docker.md that has this word."""
+    return next(
+        block for block in re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if word in block
+    )
+
+
+def test_the_commands_of_the_page(lab: BaseLab, fleet: Fleet) -> None:
+    each([Host(lab, node) for node in NODES], follow_the_page)
+
+
+def follow_the_page(host: Host) -> None:
     commands = page_commands()
     assert len(commands) > 10
+    image, command = SLEEP.split(" ", 1)
+    services = page_yaml("services:").replace("image: nginx", f"image: {image}\n    command: {command}")
+    host.run(f"mkdir -p /root/shop && cat > /root/shop/compose.yaml << 'END'\n{services}END\n")
+    # The command of Debian 12 is another program.
+    compose = f"cd /root/shop && {'docker-compose' if host.name == NODES[0] else 'docker compose'}"
     for command in commands:
         line = command.replace("10.244.3.9", free_address(host)) if "10.244.3.9" in command else command
-        image = SHOP if " -p " in line else SLEEP
-        host.run(re.sub(r" nginx$", f" {image}", line))
+        line = re.sub(r"^docker compose", compose, line)
+        said = host.run(re.sub(r" nginx$", f" {SHOP if ' -p ' in line else SLEEP}", line))
+        if line.endswith(" ps"):
+            front, store = (one for one in host.workloads() if one["labels"] == {"tier": "store"})
+            assert len(re.findall("front|store", said)) >= 2 and front["addresses"] != store["addresses"]
     found = {entry["name"].partition(".")[0]: entry for entry in host.workloads()}
     assert found["db"]["labels"] == {"app": "db", "tier": "back"}
+    (cache,) = (one for one in host.workloads() if one["labels"] == {"app": "cache", "tier": "back"})
+    assert cache["mtu"] == 1300 and "1300" in host.run("docker exec cache cat /sys/class/net/eth0/mtu")
     assert [len(host.addresses(name)[network]) for name, network in (("web", "pods"), ("dual", "both"))] == [1, 2]
     assert host.addresses("www")["fixed"] == [free_address(host)]
     host.remove_all()
     until(host.is_clean, f"{host.name} is clean")
-    # No container uses the networks, so that all of them are gone.
-    assert host.run("docker network ls -q -f driver=calico") == ""
+    # No container uses the networks, so that all of them are gone, and what the driver knows of them.
+    assert host.run("docker network ls -q -f driver=calico; ls /var/lib/calico/docker") == ""
 
 
 def test_containers_reach_each_other_across_subnets(hosts: list[Host], fleet: Fleet) -> None:
@@ -238,8 +278,8 @@ def test_a_run_of_the_site_changes_nothing(hosts: list[Host], fleet: Fleet) -> N
     ("command", "words"),
     [
         (
-            "docker run --rm -p 80:80 --network pods box /bin/ip a",
-            "remote: -p is not possible on a network of the driver calico.",
+            "docker run --rm -p 8000-8009:80 --network pods box /bin/ip a",
+            "leaves the choice among several ports. Give one port of the host, or none for any that is free.",
         ),
         (
             "docker network create -d calico wrong",
@@ -267,7 +307,8 @@ def test_what_is_refused_says_why(hosts: list[Host], command: str, words: str) -
 
 def test_an_address_of_ones_own(hosts: list[Host]) -> None:
     """--ip gives that address, also after a restart; another container cannot have it meanwhile."""
-    for host in hosts:
+
+    def work(host: Host) -> None:
         address = free_address(host)
         options = f"--network fixed --ip {address} --mac-address 02:42:0a:00:00:09"
         assert host.start("mine", options) == address
@@ -276,6 +317,8 @@ def test_an_address_of_ones_own(hosts: list[Host]) -> None:
         assert "Address already in use" in said or "belongs to" in said, said
         host.run("docker restart -t 0 mine")
         assert host.address("mine") == address
+
+    each(hosts, work)
 
 
 def test_two_networks_of_one_container(hosts: list[Host]) -> None:
@@ -299,6 +342,39 @@ def test_two_networks_of_one_container(hosts: list[Host]) -> None:
         until(lambda address=found[0]: other.reaches("far", address), f"{found[0]} is reached")
 
 
+def test_networks_of_docker_beside_ours(hosts: list[Host]) -> None:
+    """Whichever network has the default route, each address is reached, and workloads see the container's own."""
+    one, other = hosts
+    other.start("far", "--network both")
+    four, six = other.addresses("far")["both"]
+    one.run("docker network create zoo >/dev/null")
+    try:
+        # bridge takes the default route from pods; zoo leaves it to pods.
+        for name, first, later in (
+            ("joins-bridge", "pods", ["bridge"]),
+            ("joins-ours", "bridge", ["pods", "both"]),
+            ("last", "zoo", ["both", "fixed"]),
+        ):
+            one.run(f"docker run -d --name {name} --network {first} {SLEEP}")
+            for network in later:
+                one.run(f"docker network connect {network} {name}")
+            ours = {net: found for net, found in one.addresses(name).items() if net not in ("bridge", "zoo")}
+            for address in (address for found in ours.values() for address in found):
+                until(lambda address=address: other.reaches("far", address), f"{name}: {address} is reached")
+            with one.lab.capturing(one.name, "udp port 4789") as seen:
+                assert one.reaches(name, four)
+            source = re.findall(rf"IP (\S+) > {re.escape(four)}: ICMP echo request", seen.text())[0]
+            assert source in {found[0] for found in ours.values()}, (name, source)
+            if any(len(found) == 2 for found in ours.values()):
+                assert one.reaches(name, six)
+            # The router is neither a workload nor a node.
+            assert one.reaches(name, one.lab.nodes[0].gateway)
+        one.run("docker network disconnect bridge joins-ours; docker network disconnect pods joins-ours")
+        until(lambda: one.reaches("joins-ours", one.lab.nodes[0].gateway), "the last network has the default route")
+    finally:
+        one.run("docker ps -aq | xargs -r docker rm -f >/dev/null; docker network rm zoo")
+
+
 def test_dockerd_is_killed(hosts: list[Host]) -> None:
     """With live-restore containers run on, and may be stopped after dockerd is back."""
     one, other = hosts
@@ -306,7 +382,7 @@ def test_dockerd_is_killed(hosts: list[Host]) -> None:
     address = one.start("box")
     one.run("systemctl kill -s KILL docker.service")
     assert other.reaches("far", address)
-    until(lambda: "box" in one.run("docker ps", check=False), "dockerd is back")
+    one.restart_dockerd()
     assert other.reaches("far", address) and one.address("box") == address
     one.run("docker network connect fixed box; docker stop -t 0 box; docker start box")
     until(lambda: other.reaches("far", one.addresses("box")["pods"][0]), "it is reached again")
@@ -317,12 +393,37 @@ def test_a_container_ends_while_dockerd_is_down(hosts: list[Host]) -> None:
     one.start("box")
     pid = one.run("docker inspect -f '{{.State.Pid}}' box").strip()
     one.run(f"systemctl kill -s KILL docker.service; kill -9 {pid}")
-    until(lambda: "box" in one.run("docker ps -a", check=False), "dockerd is back")
+    one.restart_dockerd()
+
+
+KILLS = [150, 400] if not LONG else list(range(50, 650, 50))
+
+
+@pytest.mark.parametrize("verb", ["run", "rm"])
+def test_dockerd_is_killed_in_the_middle_of_it(hosts: list[Host], verb: str) -> None:
+    """Wherever dockerd ends in a start or a stop, what it has forgotten is free soon after its next start."""
+
+    def work(host: Host) -> None:
+        for milliseconds in KILLS:
+            name = f"{verb}{milliseconds}"
+            start = f"docker run -d --name {name} --network pods {SLEEP}"
+            if verb == "rm":
+                host.run(start)
+            command = start if verb == "run" else f"docker rm -f {name}"
+            host.run(
+                f"({command} >/dev/null 2>&1 &); sleep {milliseconds / 1000}; systemctl kill -s KILL docker.service",
+                check=False,
+            )
+            host.restart_dockerd()
+        host.start("after")
+
+    each(hosts, work)
 
 
 def test_agent_and_driver_restart_while_docker_calls(hosts: list[Host]) -> None:
     """The driver waits for the agent, and ends only between two requests."""
-    for host in hosts:
+
+    def work(host: Host) -> None:
         restarts = host.lab.background(
             host.name,
             "for n in 1 2; do systemctl kill -s KILL calico-agent.service; sleep 1.5;"
@@ -335,40 +436,66 @@ def test_agent_and_driver_restart_while_docker_calls(hosts: list[Host]) -> None:
         finally:
             assert restarts.join(60)
 
+    each(hosts, work)
+
 
 def test_the_driver_is_killed(hosts: list[Host]) -> None:
-    for host in hosts:
+    def work(host: Host) -> None:
         host.start("box")
         for command in ("docker rm -f box", "docker run -d --name box --network pods " + SLEEP):
             host.run("systemctl kill -s KILL calico-docker.service")
             host.run(command)
 
+    each(hosts, work)
+
 
 def test_a_network_that_is_pruned_is_made_again(hosts: list[Host]) -> None:
-    for host in hosts:
+    def work(host: Host) -> None:
         assert "pods" in host.run("docker network prune -f")
         networks(host)
         host.start("box")
 
+    each(hosts, work)
 
-@pytest.mark.parametrize("way", ["reboot", "power cut"])
-def test_a_host_comes_back(hosts: list[Host], lab: BaseLab, way: str) -> None:
-    """Ten containers that restart always are there again, each attached, after a reboot and after a power cut."""
+
+@pytest.mark.parametrize(
+    ("way", "count"),
+    [
+        ("reboot", 10),
+        pytest.param("reboot", 70, marks=pytest.mark.soak),
+        pytest.param("power cut", 70, marks=pytest.mark.soak),
+    ],
+)
+def test_a_host_comes_back(hosts: list[Host], lab: BaseLab, way: str, count: int) -> None:
+    """All containers that restart always are there again, each attached, without live-restore.
+
+    dockerd stops them before the driver and the agent end, and starts them all at once: no request of it is repeated.
+    """
     host, other = hosts[::-1] if way == "reboot" else hosts
-    for number in range(10):
-        host.start(f"box{number}", "--restart always --network pods", ENDS)
+    host.run("echo '{}' > /etc/docker/daemon.json && systemctl restart docker.service")
+    for number in range(count):
+        host.run(f"docker run -d --name box{number} --restart always --network pods {ENDS}")
     other.start("far")
     if way == "reboot":
         lab.reboot(host.name)
     else:
         lab.power_cut(host.name)
         lab.start(host.name)
-    running = "docker ps -q | wc -l"
-    until(lambda: host.run(running, check=False).strip() == "10", "ten containers run", 60)
-    assert len(host.workloads()) == 10
+    until(lambda: host.run("docker ps -q | wc -l", check=False).strip() == str(count), "all containers run", 90)
+    shown = host.run("systemctl show docker.service -p InactiveExitTimestampMonotonic -p ActiveEnterTimestampMonotonic")
+    begun, ready = sorted(int(number) for number in re.findall(r"=(\d+)", shown))
+    print(f"{count} containers run {(ready - begun) / 1e6:.0f} s after the start of dockerd")
+    assert len(host.workloads()) == count
     until(lambda: "found 0 problems" in host.run("calicoctl ipam check", check=False), "the check finds nothing")
-    for number in range(10):
+    log = host.run("journalctl -b -u docker.service")
+    assert "Unable to connect to plugin" not in log and "failed to start container" not in log, log
+    before = host.run(
+        "journalctl -b -1 -u docker.service | grep -c 'Unable to connect to plugin\\|Force shutdown' || true"
+    )
+    assert way == "power cut" or before.strip() == "0", before
+    for number in range(0, count, max(1, count // 10)):
         until(lambda n=number: other.reaches("far", host.address(f"box{n}")), f"box{number} is reached")
+    host.run("echo '{\"live-restore\": true}' > /etc/docker/daemon.json && systemctl reload docker.service")
 
 
 def test_only_root_may_speak_to_the_driver(hosts: list[Host]) -> None:
@@ -393,7 +520,7 @@ def test_policy_by_label_and_a_published_port(hosts: list[Host], fleet: Fleet, i
     port = f"timeout 3 nc -w 2 {one.lab.nodes[0].address} 8080 < /dev/null || true"
     assert "open" in other.run(port) and other.reaches("guest", database) and other.reaches("web", database)
 
-    shown = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[0])
+    shown = yaml.safe_load(page_yaml("calico_policies:"))
     endpoints = shown["calico_policies_calico_nodes"]
     policies = [*POLICIES, *shown["calico_policies"]]
     write(inventory, calico_policies=policies, calico_policies_calico_nodes=endpoints)

@@ -213,13 +213,6 @@ def test_the_agent_is_down(lab: BaseLab) -> None:
     assert containers.ping(lab, kept, "10.10.1.11")
 
 
-def test_published_ports_are_refused_in_words(lab: BaseLab) -> None:
-    assert refused(lab, "run", "-d", "--network", "calico", "-p", "8080:80", *containers.REST) == (
-        'Error: netavark: plugin "calico" failed: exit code 1, message: port 80 cannot be published: the network calico'
-        " does not do that yet. Leave -p out, and reach the container by its own address, which podman inspect shows."
-    )
-
-
 def test_networks_that_cannot_be_are_refused_in_words(lab: BaseLab) -> None:
     assert refused(lab, "network", "create", "-d", "calico", "-o", "mut=1400", "bad") == (
         "Error: plugin /usr/local/libexec/netavark/calico failed: netavark: the network has no option 'mut'. A network "

@@ -37,6 +37,9 @@ class FakeAgent:
             raise self.refuses
         return getattr(self, method.replace(".", "_"))(**params)
 
+    def engine_started(self) -> dict[str, t.Any]:
+        return {}
+
     def ipam_pools(self) -> dict[str, t.Any]:
         return {"pools": self.pools}
 
@@ -68,6 +71,16 @@ class FakeAgent:
         self.workloads[id]["netns"] = netns
         siblings = [one["id"] for one in self.workloads.values() if one["netns"] == netns and one["id"] != id]
         return {"workload": self.workloads[id], "siblings": siblings}
+
+    def workload_publish(self, id: str, ports: list[dict[str, t.Any]]) -> dict[str, t.Any]:
+        self.workloads[id]["ports"] = ports
+        return {"workload": self.workloads[id]}
+
+    def workload_withdraw(self, id: str) -> dict[str, t.Any]:
+        had = self.workloads.get(id, {}).get("ports")
+        if had:
+            self.workloads[id]["ports"] = []
+        return {"withdrawn": bool(had)}
 
     def workload_delete(self, id: str) -> dict[str, t.Any]:
         gone = self.workloads.pop(id, None)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import typing as t
 
 import pytest
@@ -14,9 +15,12 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.p
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.docker import driver as drivers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.docker.driver import DockerDriver
+from ansible_collections.baremetal.host_routing.plugins.module_utils.docker.networks import Networks
+from ansible_collections.baremetal.host_routing.plugins.module_utils.docker.options import ContainerOptions
 
 from tests.unit.docker.fake_agent import FakeAgent
 
+PORTMAP = "com.docker.network.portmap"
 ENDPOINT, OTHER, NETWORK = "2d54" * 16, "ab01" * 16, "4379" * 16
 SANDBOX = "/var/run/docker/netns/a6aa6f52effe"
 #: What dockerd adds to the options of an endpoint by itself.
@@ -34,8 +38,16 @@ def agent() -> FakeAgent:
 
 
 @pytest.fixture
-def driver(agent: FakeAgent) -> DockerDriver:
-    return DockerDriver(lambda: agent)
+def networks(tmp_path: pathlib.Path) -> Networks:
+    """The store of networks, which knows NETWORK and no options of it."""
+    found = Networks(str(tmp_path / "networks"))
+    found.save(NETWORK, ContainerOptions())
+    return found
+
+
+@pytest.fixture
+def driver(agent: FakeAgent, networks: Networks) -> DockerDriver:
+    return DockerDriver(lambda: agent, networks)
 
 
 def ask(driver: DockerDriver, method: str, body: t.Any = None) -> dict[str, t.Any]:
@@ -53,7 +65,10 @@ def create_endpoint(
     return ask(driver, "NetworkDriver.CreateEndpoint", body)
 
 
-def test_the_handshake(driver: DockerDriver) -> None:
+def test_the_handshake(driver: DockerDriver, agent: FakeAgent) -> None:
+    assert ask(driver, "Plugin.Activate", {}) == {"Implements": ["NetworkDriver", "IpamDriver"]}
+    assert agent.asked == [("engine.started", {})]
+    agent.down = 1
     assert ask(driver, "Plugin.Activate", {}) == {"Implements": ["NetworkDriver", "IpamDriver"]}
     assert ask(driver, "NetworkDriver.GetCapabilities") == {
         "Scope": "local",
@@ -160,14 +175,125 @@ def test_a_network_makes_nothing(driver: DockerDriver, agent: FakeAgent) -> None
     assert agent.asked == []
 
 
+def made_network(driver: DockerDriver, **options: t.Any) -> dict[str, t.Any]:
+    return ask(
+        driver,
+        "NetworkDriver.CreateNetwork",
+        {"NetworkID": NETWORK, "Options": {"com.docker.network.generic": options}, "IPv4Data": [], "IPv6Data": []},
+    )
+
+
+def test_options_of_a_network_are_those_of_its_containers(driver: DockerDriver, agent: FakeAgent) -> None:
+    """A container's own stand in their place, also in another process of the driver."""
+    assert made_network(driver, **{"label.tier": "back", "app": "web", "mtu": "1400", "label.mtu": "x"}) == {}
+    again = DockerDriver(lambda: agent, driver._networks)
+    create_endpoint(again, ENDPOINT)
+    asked = agent.asked[-1][1]
+    assert (asked["labels"], asked["mtu"]) == ({"tier": "back", "app": "web", "mtu": "x"}, 1400)
+    create_endpoint(again, OTHER, {"app": "db", "label.pool": "y", "mtu": "1300", "name": "db"})
+    asked = agent.asked[-1][1]
+    assert asked["labels"] == {"tier": "back", "app": "db", "mtu": "x", "pool": "y"}
+    assert (asked["mtu"], asked["name"]) == (1300, "db.ab01ab01ab01")
+    create_endpoint(again, "cd" * 32, {"mtu": "0"})
+    assert agent.asked[-1][1]["mtu"] == 1400
+
+
+_NO_MTU = "is no MTU: a number of bytes from 68 to 65535; 0, or left out, is that of the IP pool."
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"mtu": "67"}, f"mtu='67' {_NO_MTU}"),
+        ({"mtu": "65536"}, f"mtu='65536' {_NO_MTU}"),
+        ({"mtu": "\u0661\u0664\u0660\u0660"}, f"mtu='\u0661\u0664\u0660\u0660' {_NO_MTU}"),
+        ({"mtu": "-1400"}, f"mtu='-1400' {_NO_MTU}"),
+        ({"mtu": 1400}, f"mtu=1400 {_NO_MTU}"),
+        (
+            {"pool": "default"},
+            "pool=... is not possible with the driver calico. Choose IP pools for the whole network: docker network"
+            " create --ipam-opt pool=NAME. A label of this key is label.pool=VALUE.",
+        ),
+        (
+            {"dns": "10.0.0.53"},
+            "dns=... is not possible with the driver calico. Use --dns of docker run. A label of this key is"
+            " label.dns=VALUE.",
+        ),
+        (
+            {"dns_search": "a.b"},
+            "dns_search=... is not possible with the driver calico. Use --dns-search of docker run. A label of this key"
+            " is label.dns_search=VALUE.",
+        ),
+    ],
+)
+def test_options_that_are_not_possible(driver: DockerDriver, agent: FakeAgent, given: dict, words: str) -> None:
+    assert made_network(driver, **given) == {"Err": f"-o {words}"}
+    assert create_endpoint(driver, options=given) == {"Err": f"driver-opt {words}"}
+    assert agent.asked == []
+
+
+def test_options_that_no_network_has(driver: DockerDriver) -> None:
+    assert made_network(driver, name="web") == {
+        "Err": "-o name=... is not possible with the driver calico. It is an option of one container: --network"
+        " name=NETWORK,driver-opt=name=NAME."
+    }
+    assert made_network(driver, **{"com.docker.network.driver.mtu": "1400"}) == {
+        "Err": "-o 'com.docker.network.driver.mtu' is an option of Docker's own drivers. The driver calico has: mtu,"
+        " and labels."
+    }
+    assert made_network(driver, app="a b")["Err"].startswith("A -o is a label, and 'a b' ")
+
+
+def test_a_network_whose_options_are_lost(driver: DockerDriver, agent: FakeAgent, networks: Networks) -> None:
+    """Its containers would lack labels: none is made. A deleted network is one, too."""
+    path = pathlib.Path(networks._folder) / f"{NETWORK}.json"
+
+    def words(reason: str) -> dict[str, str]:
+        return {
+            "Err": f"The options of this network are not known: {path}: {reason}. Without them its containers would"
+            " lack labels that policy selects by. Remove the network and make it anew."
+        }
+
+    for text in (
+        "",
+        "{}",
+        "[]",
+        '{"labels": {}}',
+        '{"labels": {"a": 1}, "mtu": null}',
+        '{"labels": {}, "mtu": 1}',
+        "[" * 9999,
+    ):
+        path.write_text(text)
+        assert create_endpoint(driver) == words("it is damaged"), text
+    path.write_text('{"labels": {}, "mtu": null}' + " " * (1 << 20))
+    assert create_endpoint(driver) == words("it is damaged")
+    for _ in range(2):
+        assert ask(driver, "NetworkDriver.DeleteNetwork", {"NetworkID": NETWORK}) == {}
+    assert create_endpoint(driver) == words("No such file or directory")
+    assert agent.asked == []
+    for id in ("../" * 21 + "a", "A" * 64, ""):
+        for method in ("CreateNetwork", "DeleteNetwork"):
+            assert ask(driver, f"NetworkDriver.{method}", {"NetworkID": id}) == {
+                "Err": f"NetworkID {drivers.shown(id)} is not an id of Docker's: 64 hex digits."
+            }
+
+
+def test_a_disk_that_refuses(driver: DockerDriver, networks: Networks, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").touch()
+    networks._folder = str(tmp_path / "file")
+    path = f"{tmp_path}/file/{NETWORK}.json"
+    assert made_network(driver) == {
+        "Err": f"The options of the network cannot be written to {path}: File exists. Make room there, or make the file"
+        " system writable, and try again."
+    }
+    assert ask(driver, "NetworkDriver.DeleteNetwork", {"NetworkID": NETWORK}) == {
+        "Err": f"{path} cannot be removed: Not a directory. Make the file system writable, and try again."
+    }
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (
-            {"Options": {"com.docker.network.generic": {"mtu": "1400"}}},
-            "-o 'mtu' is not an option of the driver calico. Labels and a name are given to containers: --network"
-            " name=NETWORK,driver-opt=app=web. The MTU is that of the IP pool.",
-        ),
         (
             {"Options": {"com.docker.network.internal": True}},
             "--internal is not possible with the driver calico. Leave it out; a NetworkPolicy says what containers"
@@ -289,6 +415,25 @@ def test_a_second_network_has_no_gateway_of_its_own(driver: DockerDriver) -> Non
     }
 
 
+def test_ports_are_published_when_the_network_has_the_default_route(driver: DockerDriver, agent: FakeAgent) -> None:
+    """The ports come with each endpoint, and one of them is asked to publish them."""
+    ports = [
+        {"Proto": 6, "IP": "", "Port": 80, "HostIP": "", "HostPort": 8080, "HostPortEnd": 8080},
+        {"Proto": 17, "IP": "", "Port": 53, "HostIP": "192.0.2.1", "HostPort": 0, "HostPortEnd": 0},
+    ]
+    create_endpoint(driver, options={PORTMAP: ports})
+    assert "ports" not in agent.workloads[f"docker/{ENDPOINT}"]
+    body = {"NetworkID": "8ffb", "EndpointID": ENDPOINT, "Options": {PORTMAP: ports}}
+    assert ask(driver, "NetworkDriver.ProgramExternalConnectivity", body) == {}
+    assert agent.workloads[f"docker/{ENDPOINT}"]["ports"] == [
+        {"protocol": "tcp", "host_port": 8080, "port": 80, "host_address": ""},
+        {"protocol": "udp", "host_port": 0, "port": 53, "host_address": "192.0.2.1"},
+    ]
+    assert ask(driver, "NetworkDriver.RevokeExternalConnectivity", {"EndpointID": ENDPOINT}) == {}
+    assert agent.workloads[f"docker/{ENDPOINT}"]["ports"] == []
+    assert ask(driver, "NetworkDriver.RevokeExternalConnectivity", {"EndpointID": OTHER}) == {}
+
+
 def test_a_join_of_what_is_not_there(driver: DockerDriver) -> None:
     assert ask(driver, "NetworkDriver.Join", {"EndpointID": ENDPOINT, "SandboxKey": SANDBOX}) == {
         "Err": f"there is no workload docker/{ENDPOINT} on this node. See `calicoctl workload list`."
@@ -299,10 +444,23 @@ def test_a_join_of_what_is_not_there(driver: DockerDriver) -> None:
     ("changed", "words"),
     [
         (
-            {"com.docker.network.portmap": [{"Proto": 6, "Port": 80, "HostPort": 8080}]},
-            "-p is not possible on a network of the driver calico. Leave it out: clients reach the container by its own"
-            " address, on all of its ports. To publish a port of the host, connect the container to a bridge network"
-            " first.",
+            {PORTMAP: [{"Proto": 6, "Port": 80, "HostPort": 8000, "HostPortEnd": 8009}]},
+            "-p 8000-8009:80 leaves the choice among several ports. Give one port of the host, or none for any that is"
+            " free.",
+        ),
+        (
+            {PORTMAP: [{"Proto": 1, "Port": 80, "HostPort": 8080}]},
+            "-p: the protocol 1 has no ports to publish. Use tcp, udp or sctp.",
+        ),
+        (
+            {PORTMAP: [{"Proto": 6, "Port": 80, "HostPort": 65536}]},
+            "-p: The port of the host 65536 is no port. Use a number from 0 to 65535.",
+        ),
+        ({PORTMAP: [{}] * 1025}, f"-p {str([{}] * 1025)[:77]}... is not a list of at most 1024 ports."),
+        ({PORTMAP: ["8080:80"]}, "-p '8080:80' is not a port as dockerd sends one."),
+        (
+            {PORTMAP: [{"Proto": 6, "Port": 80, "HostPort": 80, "HostIP": "localhost"}]},
+            "-p: 'localhost' is no address of a host. Write one, or leave it out for all of them.",
         ),
         (
             {"name": "a\nb"},
@@ -341,6 +499,7 @@ def test_ids_that_are_none(driver: DockerDriver, agent: FakeAgent, id: t.Any) ->
     ("interface", "words"),
     [
         ({"Address": "web"}, "Address 'web' is not an IP address. Give one like 10.244.3.9."),
+        ({"AddressIPv6": "fe80::1%eth0"}, "AddressIPv6 'fe80::1%eth0' is not an IP address. Give one like 10.244.3.9."),
         ({"Address": "fd00::1/128"}, "Address fd00::1 is not an IPv4 address."),
         ({"AddressIPv6": "10.0.0.1"}, "AddressIPv6 10.0.0.1 is not an IPv6 address."),
         ({"Address": ""}, "The endpoint has no address. Make its network with --ipam-driver calico."),
@@ -361,6 +520,8 @@ def test_interfaces_that_are_refused(driver: DockerDriver, interface: dict, word
         b"[" * 100_000,
         b'{"a":' * 100_000,
         b'{"a": NaN}',
+        b'{"EndpointID": "a", "EndpointID": "b"}',
+        b'{"a": [{"b": 1, "b": 1}]}',
         b'{"a": ' + b"9" * 100_000 + b"}",
     ],
 )
@@ -392,13 +553,22 @@ def test_methods_that_are_not_there(driver: DockerDriver) -> None:
     assert driver.answer("/IpamDriver.Fly", b"{}")[1] == {"Error": "the driver calico has no method '/IpamDriver.Fly'."}
 
 
-def test_an_agent_that_restarts_is_waited_for(agent: FakeAgent) -> None:
+def test_an_error_in_the_code(driver: DockerDriver, agent: FakeAgent) -> None:
+    agent.pools = None  # type: ignore[assignment]
+    words = (
+        "The driver calico failed because of an error in its code: journalctl -u calico-docker has it. Please report"
+        " it."
+    )
+    assert driver.answer("/IpamDriver.RequestPool", b"{}") == (500, {"Error": words})
+
+
+def test_an_agent_that_restarts_is_waited_for(agent: FakeAgent, networks: Networks) -> None:
     now = [0.0]
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    driver = DockerDriver(lambda: agent, clock=lambda: now[0], sleep=sleep)
+    driver = DockerDriver(lambda: agent, networks, clock=lambda: now[0], sleep=sleep)
     agent.down = 20
     assert ask(driver, "IpamDriver.RequestAddress", {"PoolID": "v4:"}) == {"Address": "10.244.3.5/32"}
     assert 3 < now[0] < 5

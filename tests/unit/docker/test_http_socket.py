@@ -201,23 +201,68 @@ def test_what_takes_too_long_is_closed(tmp_path: pathlib.Path) -> None:
     server.close()
 
 
-def test_there_are_only_so_many_connections(tmp_path: pathlib.Path) -> None:
+def test_a_connection_too_many_waits_for_another_one_to_end(tmp_path: pathlib.Path) -> None:
     server = Server(tmp_path, os.geteuid(), connections=2)
     clients = [server.connect() for _ in range(2)]
     for client in clients:
         assert client.ask(POST + b"\r\n")[0] == 200
-    assert server.connect().answer() == (0, None)
+    waiting = server.connect()
+    waiting.send(POST + b"\r\n")
+    time.sleep(0.5)
+    assert len(server.asked) == 2
     clients[0].socket.shutdown(socket.SHUT_RDWR)
-    deadline = time.monotonic() + 10
-    while True:
-        client = server.connect()
-        try:
-            if client.ask(POST + b"\r\n")[0] == 200:
-                break
-        except OSError:
-            pass
-        assert time.monotonic() < deadline
+    assert waiting.answer()[0] == 200
+    # The server can be stopped while one waits.
+    server.connect()
     server.close()
+
+
+def test_a_connection_without_a_request_is_closed_soon(tmp_path: pathlib.Path) -> None:
+    server = Server(tmp_path, os.geteuid(), connections=1, request_seconds=0.3)
+    silent = server.connect()
+    served = server.connect()
+    assert served.ask(POST + b"\r\n")[0] == 200 and silent.answer() == (0, None)
+    time.sleep(0.5)
+    assert served.ask(POST + b"\r\n")[0] == 200
+    server.close()
+
+
+def test_only_some_large_bodies_are_read_at_once(tmp_path: pathlib.Path) -> None:
+    server = Server(tmp_path, os.geteuid(), request_seconds=1.0)
+    large = POST + b"Content-Length: 100000\r\n\r\n"
+    slow = [server.connect() for _ in range(http_socket.LARGE_BODIES)]
+    for client in slow:
+        client.send(large)
+    time.sleep(0.3)
+    late, small = server.connect(), server.connect()
+    late.send(large + b"x" * 100_000)
+    assert small.ask(POST + b"Content-Length: 2\r\n\r\n{}")[0] == 200
+    assert late.answer() == (200, {"path": "/a", "size": 100_000})
+    assert [client.answer()[0] for client in slow] == [0] * len(slow)
+    # Each slot is free again.
+    for client in (late, *(server.connect() for _ in range(http_socket.LARGE_BODIES))):
+        assert client.ask(large + b"x" * 100_000)[0] == 200
+    server.close()
+
+
+def test_too_many_large_bodies(tmp_path: pathlib.Path) -> None:
+    server = Server(tmp_path, os.geteuid(), request_seconds=0.3)
+    server.server.large = threading.BoundedSemaphore(1)
+    server.server.large.acquire()
+    assert server.connect().ask(POST + b"Content-Length: 100000\r\n\r\n") == (
+        503,
+        {"Err": "Too many large requests are under way. Try again."},
+    )
+    server.close()
+
+
+def test_a_body_in_the_smallest_chunks(server: Server) -> None:
+    """The work grows with the bytes, not with their square."""
+    began = time.monotonic()
+    client = server.connect()
+    client.send(POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 400_000 + b"0\r\n\r\n")
+    assert client.answer() == (200, {"path": "/a", "size": 400_000})
+    assert time.monotonic() - began < 10
 
 
 def test_another_user_is_refused(tmp_path: pathlib.Path) -> None:
@@ -261,4 +306,4 @@ def test_idle_connections_are_closed_at_the_end(server: Server) -> None:
 
 
 def test_the_limits() -> None:
-    assert (http_socket.BODY_LIMIT, http_socket.CONNECTIONS, http_socket.REQUEST_SECONDS) == (1 << 20, 64, 30.0)
+    assert (http_socket.BODY_LIMIT, http_socket.CONNECTIONS, http_socket.REQUEST_SECONDS) == (1 << 20, 256, 30.0)

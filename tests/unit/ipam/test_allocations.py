@@ -396,6 +396,25 @@ def test_refusals_say_why_and_what_to_do(grant, taken, wishes, kind, code, text)
     assert (allocations.all(), allocations.usage(0.0), allocations.take_events()) == (before, usage, [])
 
 
+def test_a_full_node_may_give_the_address_that_rests_longest():
+    allocations = granted([A, BlockGrant("10.1.0.0/30", "manual")])
+    take(allocations, 3)
+    allocations.assign("m", {}, 0.0, address="10.1.0.1")
+    for number, handle in enumerate(("m", "h1", "h0")):
+        allocations.release(handle, 10.0 + number)
+    # A free one comes first.
+    assert allocations.assign("x", {}, 20.0, resting=True).address == "10.0.0.3"
+    with pytest.raises(NoAddress):
+        allocations.assign("y", {}, 20.0)
+    for handle, address in (("y", "10.0.0.1"), ("z", "10.0.0.0")):
+        assert allocations.assign(handle, {}, 20.0, resting=True).address == address
+    with pytest.raises(NoAddress):
+        allocations.assign("last", {}, 20.0, resting=True)
+    # What was given meanwhile is not given again when its cooldown ends.
+    with pytest.raises(NoAddress):
+        allocations.assign("last", {}, 60.0)
+
+
 def test_a_full_node_says_how_many_addresses_only_rest():
     allocations = granted()
     take(allocations, 4)

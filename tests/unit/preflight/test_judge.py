@@ -56,6 +56,7 @@ GOOD = {
     "bird_installed": "2.0.12-7",
     "bird_candidate": None,
     "daemons": {},
+    "runtimes": {"subnets": [], "firewall_driver": "", "unreadable": []},
     "ufw": False,
     "ports": {"tcp": {}, "udp": {}},
     "firewall": {"rules": {"nft": 3}, "forward_drop": {"ipv4": [], "ipv6": []}, "chains_of": [], "calico_rules": {}},

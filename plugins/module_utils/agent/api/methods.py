@@ -23,7 +23,7 @@ from .calls import Method
 from .fair_share import give_way
 from .peer import Peer
 from .protocol import AgentError
-from .request import AddRequest
+from .request import AddRequest, published_ports
 
 Data = dict[str, t.Any]
 
@@ -53,6 +53,8 @@ class Methods:
             "workload.delete": Method(self.delete, changes=True),
             "workload.label": Method(self.label, changes=True),
             "workload.join": Method(self.join, changes=True),
+            "workload.publish": Method(self.publish, changes=True),
+            "workload.withdraw": Method(self.withdraw, changes=True),
             "workload.get": Method(self.get),
             "workload.list": Method(self.list),
             "workload.check": Method(self.check, slow=True),
@@ -67,6 +69,7 @@ class Methods:
             "ipam.reserve": Method(self.ipam_reserve, changes=True),
             "ipam.unreserve": Method(self.ipam_unreserve, changes=True),
             "ipam.pools": Method(self.ipam_pools),
+            "engine.started": Method(self.engine_started, changes=True),
             "policy.drops": Method(self.policy_drops),
             "watch": Method(self.watch, stream=True),
             "version": Method(self.version),
@@ -94,6 +97,17 @@ class Methods:
         id, netns = _texts(params, "workload.join", "id", "netns")
         workload, siblings = await self._agent.join(id, netns)
         return {"workload": workload.to_dict(), "siblings": siblings}
+
+    async def publish(self, params: Data, peer: Peer) -> Data:
+        method = "workload.publish"
+        _known(params, method, {"id", "ports"})
+        (id,) = _texts({name: params[name] for name in params if name == "id"}, method, "id")
+        workload = await self._agent.publish(id, published_ports(params.get("ports"), method))
+        return {"workload": workload.to_dict()}
+
+    async def withdraw(self, params: Data, peer: Peer) -> Data:
+        (id,) = _texts(params, "workload.withdraw", "id")
+        return {"withdrawn": await self._agent.withdraw(id)}
 
     async def get(self, params: Data, peer: Peer) -> Data:
         (id,) = _texts(params, "workload.get", "id")
@@ -189,6 +203,11 @@ class Methods:
                 for pool in (state.pools if state is not None else ())
             ]
         }
+
+    async def engine_started(self, params: Data, peer: Peer) -> Data:
+        _known(params, "engine.started", set())
+        self._agent.engine_started()
+        return {}
 
     async def policy_drops(self, params: Data, peer: Peer) -> Data:
         _known(params, "policy.drops", {"workload", "since", "after"})

@@ -12,6 +12,7 @@ import typing as t
 
 from ...base import naming
 from ...base.addresses import family_of
+from ...base.published_port import LIMIT, InvalidPort, PublishedPort
 from ...dataplane.drivers.workload import HOST_MAC
 from ...node.ipam.local_ipam import RESERVED
 from ...state.attachment import AttachedWorkload, endpoint, is_of_pools
@@ -43,7 +44,9 @@ class AddRequest:
     `families` are the IP versions, 4 and 6, of the addresses; () means those of the pools, or else of the node's
     blocks, and those of `address` and `address6`. With `handed_over` a container engine moves the inner end into its
     container: there is no `netns` then, and `peer_interface` is chosen here. `network` and `container` are a runtime's
-    name of the network and id of the container, "" without a runtime.
+    name of the network and id of the container, "" without a runtime; `runtime` is its name, if that is known. `ports`
+    are the ports of the host to publish, None to leave them as they are; with `ports_held_by_engine` the runtime binds
+    them itself.
     """
 
     name: str
@@ -62,6 +65,9 @@ class AddRequest:
     handed_over: bool = False
     network: str = ""
     container: str = ""
+    runtime: str = ""
+    ports: t.Optional[tuple[PublishedPort, ...]] = None
+    ports_held_by_engine: bool = False
 
     @classmethod
     def from_params(cls, params: t.Mapping[str, t.Any]) -> AddRequest:
@@ -70,7 +76,12 @@ class AddRequest:
         null counts as left out, except for `name`, `netns_owned` and `handed_over`. Raise AgentError (invalid_params)
         for the first parameter that is unknown, missing or wrong.
         """
-        known = {field.name for field in dataclasses.fields(cls)} - {"network", "container"}
+        known = {field.name for field in dataclasses.fields(cls)} - {
+            "network",
+            "container",
+            "runtime",
+            "ports_held_by_engine",
+        }
         unknown = sorted(set(params) - known)
         if unknown:
             raise _invalid(
@@ -87,6 +98,8 @@ class AddRequest:
         for name in ("pools", "families"):
             if isinstance(values.get(name), list):
                 values[name] = tuple(values[name])
+        if "ports" in values:
+            values["ports"] = published_ports(values["ports"], "workload.add")
         return cls(**values).checked()
 
     def checked(self) -> AddRequest:
@@ -206,6 +219,7 @@ class AddRequest:
             handed_over=self.handed_over,
             network=self.network,
             container=self.container,
+            runtime=self.runtime,
             since=since,
         )
         known = endpoint(dataclasses.replace(workload, addresses=("0.0.0.0",)), Pool("", "", 0, "None"))
@@ -245,6 +259,20 @@ class AddRequest:
         if self.pools and not is_of_pools(self.pools, workload.pool, workload.addresses):
             return f"an address of pool {workload.pool} and not of {', '.join(self.pools)}"
         return ""
+
+
+def published_ports(value: t.Any, method: str) -> tuple[PublishedPort, ...]:
+    """Return the ports in the parameter `ports` of a method of the API.
+
+    Raise AgentError (invalid_params) if it is no list of ports, or has more than LIMIT of them.
+    """
+    if not isinstance(value, list) or len(value) > LIMIT:
+        rule = f"must be a list of at most {LIMIT} ports."
+        raise AgentError(protocol.INVALID_PARAMS, f"{method}: ports {_shown(value)} {rule}", {"field": "ports"})
+    try:
+        return tuple(PublishedPort.read(entry) for entry in value)
+    except InvalidPort as error:
+        raise AgentError(protocol.INVALID_PARAMS, f"{method}: {error}", {"field": "ports"}) from error
 
 
 def _versions(families: t.Collection[int]) -> str:

@@ -35,6 +35,8 @@ class AttachmentBackend(t.Protocol):
 
     def get(self, id: str) -> t.Optional[AttachedWorkload]: ...
 
+    def list(self, selector: t.Optional[str] = None) -> t.Sequence[AttachedWorkload]: ...
+
 
 def key(workload: AttachedWorkload) -> tuple[str, str]:
     """Return (container id, interface name) of a workload's attachment."""

@@ -52,6 +52,32 @@ class PolicyUpdates:
         if self._desired.has_policy:
             self._reconciler.expect(REGISTRY.guards)
 
+    def ports_changed(self) -> Write:
+        """Request a write of the rules for published ports, after they changed; return it.
+
+        It is made even if nobody awaits it. Await it by `in_force`, which says what it raises.
+        """
+        self._desired.changed()
+        return self._admissions.written()
+
+    def retry(self) -> None:
+        """Let the reconciler look at sets and rules again, after a write that failed; do not wait for it."""
+        self._reconciler.expect(REGISTRY.guards)
+
+    async def in_force(self, write: Write, what: str) -> None:
+        """Wait until `write` has put all rules in force.
+
+        Raise AgentError with code `kernel` if it did not; `what` says in its message what cannot be put in force.
+        """
+        refused = f"{what} cannot be put in force"
+        try:
+            await write
+        except _NotAllWritten as error:
+            change, why = error.failed[-1]
+            raise AgentError(protocol.KERNEL, f"{refused}: {change.kind} {change.subject}: {why}") from error
+        except repair.ERRORS as error:
+            raise AgentError(protocol.KERNEL, f"{refused}: {error}") from error
+
     def begin_admission(self) -> t.Optional[Write]:
         """Request a write of policy that includes all workloads being added.
 

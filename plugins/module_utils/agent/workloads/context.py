@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 
+from ...sockets.port_claims import PortClaims
 from ..persisted_state import PersistedState
+from ..reconcile.locks import KeyedLock, RWLock
 from ..watch.events import Events
 from .addresses import WorkloadAddresses
 from .admission import PolicyUpdates
 from .cleanup import Cleanup
-from .locks import KeyedLock, RWLock
 from .table import WorkloadTable
 from .wiring import WorkloadWiring
 
@@ -38,3 +39,4 @@ class WorkloadContext:
     events: Events
     rwlock: RWLock
     locks: KeyedLock
+    claims: PortClaims

@@ -11,7 +11,7 @@ import contextlib
 from ...state.attachment import AttachedWorkload
 from ..api import protocol
 from ..api.protocol import AgentError
-from . import failpoints
+from . import failpoints, publish
 from .context import PATIENCE, WorkloadContext
 
 
@@ -54,6 +54,7 @@ async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
             await on.wiring.unroute(on.table.endpoint(workload))
             unreachable = True
         failpoints.point("delete.unrouted")
+        await publish.release(on, workload)
         await released
         failpoints.point("delete.released")
     finally:

@@ -12,6 +12,7 @@ import typing as t
 
 from ...state.attachment import AttachedWorkload
 from ..api.protocol import AgentError
+from . import publish
 from .context import WorkloadContext
 
 _log = logging.getLogger("calico.workloads")
@@ -26,12 +27,13 @@ async def recover(
     """Load the attached workloads into the table, and remove the unfinished ones, whose add or delete was under way.
 
     Addresses of the attached ones that are not allocated are allocated if possible, and identities of their namespaces
-    that are not recorded are looked for. One attempt at each removal is awaited; the cleanup retries failures. No error
-    is raised for the disk or the kernel.
+    that are not recorded are looked for. Their ports are claimed again. One attempt at each removal is awaited; the
+    cleanup retries failures. No error is raised for the disk or the kernel.
     """
     on.table.load(attached)
     on.addresses.adopt(on.table)
     await _identify(on)
+    on.persisted.trouble_with("ports")(" ".join(publish.claim_again(on)) or None)
     for workload in unfinished:
         on.cleanup.add(workload, on.table.endpoint(workload))
         on.table.forget_endpoint(workload)

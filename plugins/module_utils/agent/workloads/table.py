@@ -10,7 +10,14 @@ import typing as t
 
 from ...dataplane.change import Change
 from ...dataplane.drivers import workload as workload_driver
-from ...state.attachment import AttachedWorkload, OwnEndpoints, beside_inventory, endpoint_routes, with_workloads
+from ...state.attachment import (
+    AttachedWorkload,
+    OwnEndpoints,
+    beside_inventory,
+    endpoint_routes,
+    with_published,
+    with_workloads,
+)
 from ...state.node_state import NodeState, VethEndpoint
 from ..api import protocol
 from ..api.protocol import AgentError
@@ -34,6 +41,7 @@ class WorkloadTable:
         self._interfaces: dict[str, str] = {}  # host end: id of the workload that has or claimed it
         self._endpoints = OwnEndpoints()
         self._settled: set[str] = set()  # subjects of changes about workloads that were attached exactly as desired
+        self._families: set[int] = set()  # IP versions of ports that were published
         self.opened: tuple[str, ...] = ()
         self.relabellings = 0
 
@@ -165,16 +173,31 @@ class WorkloadTable:
         workload without an address is left out, and so is one whose host end or address another workload has. Those of
         the inventory take precedence, then the smaller id.
         """
-        return with_workloads(state, self, self._persisted.opened, self._endpoints)
+        return with_workloads(state, self, self._persisted.opened, self._endpoints, self._published())
 
     def added_for_policy(self, state: NodeState) -> NodeState:
-        """Return a copy of `state` with the workloads that `added_to` adds, but nothing else of it.
+        """Return a copy of `state` with the workloads that `added_to` adds and their ports, but nothing else of it.
 
         A workload without an address is left out, and so is one whose host end or address another workload has. Those
         of the inventory take precedence, then the smaller id.
         """
         own = beside_inventory(state, self, self._endpoints)
-        return dataclasses.replace(state, workloads=(*state.workloads, *own))
+        return dataclasses.replace(
+            state,
+            workloads=(*state.workloads, *own),
+            iptables=with_published(state.iptables, own, self._published()),
+        )
+
+    def _published(self) -> frozenset[int]:
+        """Return the IP versions for which a workload has published ports since the agent's start.
+
+        Their chains stay. Removals of whole chains are withheld for a time after the start, and a rule for a port must
+        not outlive its workload.
+        """
+        for workload in self._attached.values():
+            for port in workload.ports:
+                self._families.update(port.families(workload.addresses))
+        return frozenset(self._families)
 
     def _in_inventory(self, interface: str) -> str:
         known = self._persisted.state.workloads if self._persisted.state else ()

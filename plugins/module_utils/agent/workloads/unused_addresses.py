@@ -12,9 +12,11 @@ minutes). If the workload comes back earlier, it keeps its address.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import typing as t
 
+from ...node.ipam.local_ipam import RESERVED
 from ..api.protocol import AgentError
 from .context import WorkloadContext
 from .delete import delete, release_unused, uses
@@ -23,6 +25,8 @@ _log = logging.getLogger("calico.unused_addresses")
 
 #: The most seconds between two checks.
 _INTERVAL = 60.0
+#: The least seconds of grace for what a container engine asked for: it takes and moves it in calls of its own.
+_ENGINES = 10.0
 
 
 class UnusedAddresses:
@@ -31,18 +35,39 @@ class UnusedAddresses:
     def __init__(self, on: WorkloadContext, grace: float, clock: t.Callable[[], float]) -> None:
         self._on = on
         self._grace = grace
+        self._engines = max(grace, _ENGINES)
         self._clock = clock
+        self._forgotten: frozenset[str] = frozenset()  # handles and ids from before the start of their engine
+        self._asked = asyncio.Event()
         self._noticed: dict[str, float] = {}  # handle without a workload: when that was first noticed, by the clock
         self._left: dict[str, float] = {}  # the same for ids of workloads that were handed over and are in no container
+
+    def engine_started(self) -> None:
+        """Shorten the grace period to 10 seconds for what a container engine asked for until now, and look at once.
+
+        An engine that has just started knows neither the addresses that are reserved nor the workloads that are in no
+        container: it deletes what it knows of by itself.
+        """
+        handles = [allocation.handle for allocation in self._on.persisted.ipam.allocations()]
+        self._forgotten = frozenset(
+            [handle for handle in handles if handle.startswith(RESERVED)]
+            + [workload.id for workload in self._on.table if workload.handed_over]
+        )
+        self._asked.set()
 
     async def run(self) -> None:
         """Call `look` until cancelled, every 60 seconds, or once per grace period if that is shorter.
 
-        The pause is 1 second at least.
+        The pause is 1 second at least. The start of a container engine shortens it.
         """
         while True:
+            self._asked.clear()
             await self.look()
-            await asyncio.sleep(min(_INTERVAL, max(self._grace, 1.0)))
+            pause = min(_INTERVAL, max(self._grace, 1.0))
+            if self._forgotten & (self._noticed.keys() | self._left.keys()):
+                pause = min(pause, _ENGINES)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._asked.wait(), pause)
 
     async def look(self) -> None:
         """Check every allocation once, and release those that no check of the whole grace period found in use.
@@ -57,13 +82,19 @@ class UnusedAddresses:
         handles = [allocation.handle for allocation in self._on.persisted.ipam.allocations()]
         self._noticed = {handle: self._noticed.get(handle, now) for handle in handles if not uses(self._on, handle)}
         for handle, noticed in list(self._noticed.items()):
-            if now - noticed >= self._grace and await release_unused(self._on, handle):
-                _log.warning("The address of %s is free again: no such workload for %g s.", handle, self._grace)
+            grace = self._grace_of(handle) if handle.startswith(RESERVED) else self._grace
+            if now - noticed >= grace and await release_unused(self._on, handle):
+                _log.warning("The address of %s is free again: no such workload for %g s.", handle, grace)
         await self._look_at_handed_over(now)
+
+    def _grace_of(self, id: str) -> float:
+        """Return the seconds of grace of a reservation, or of a workload that was handed over."""
+        return _ENGINES if id in self._forgotten else self._engines
 
     async def _look_at_handed_over(self, now: float) -> None:
         """Delete the workloads that were handed over and that no look of the whole grace period found in a container.
 
+        The period has 10 seconds at least.
         Refusals of the kernel and the disk are logged and retried by the next call.
         """
         table = self._on.table
@@ -75,12 +106,12 @@ class UnusedAddresses:
             left = await self._on.wiring.left_here(list(endpoints.values()))
             self._left = {id: self._left.get(id, now) for id, one in endpoints.items() if one.interface in left}
             for id, noticed in list(self._left.items()):
-                if now - noticed >= self._grace:
+                if now - noticed >= self._grace_of(id):
                     addresses = table.need(id).addresses
                     await delete(self._on, id)
                     with self._on.persisted.writing("release"):
                         for address in addresses:
                             await self._on.addresses.unreserve(address)
-                    _log.warning("Workload %s is deleted: it was in no container for %g s.", id, self._grace)
+                    _log.warning("Workload %s is deleted: it was in no container for %g s.", id, now - noticed)
         except AgentError as error:
             _log.warning("Workloads that were handed over cannot be looked after: %s", error)

@@ -77,15 +77,23 @@ async def join(on: WorkloadContext, id: str, netns: str) -> tuple[AttachedWorklo
             with on.persisted.writing("record"):
                 on.persisted.records.save(workload)
             on.table.replace(workload)
-    siblings = sorted(one.id for one in on.table if one.handed_over and one.netns == netns and one.id != id)
-    return workload, siblings
+    return workload, siblings(on, workload)
+
+
+def siblings(on: WorkloadContext, workload: AttachedWorkload) -> list[str]:
+    """Return the ids of the other workloads that were handed over and are in the namespace of this one, sorted."""
+    if not workload.handed_over or not workload.netns:
+        return []
+    return sorted(
+        one.id for one in on.table if one.handed_over and one.netns == workload.netns and one.id != workload.id
+    )
 
 
 class JoinedEnds:
     """The inner ends that a container engine is moving, until each is found in its container.
 
     The engine configures an inner end. What it has no words for is added here as soon as the engine is done: answers
-    from the address of a second interface have to leave by that one, because the host drops them otherwise.
+    have to leave by the interface that has their address, because the host drops them otherwise.
     """
 
     def __init__(self, on: WorkloadContext, clock: t.Callable[[], float]) -> None:
@@ -116,13 +124,15 @@ class JoinedEnds:
 
         A refusal of the kernel is logged, and tried again by the next look.
         """
+        state = self._on.persisted.state
+        pools = [pool.cidr for pool in (state.pools if state is not None else ())]
         for id, until in list(self._until.items()):
             async with self._on.locks(id):
                 workload = self._on.table.get(id)
                 done = workload is None
                 if workload is not None:
                     try:
-                        done = await self._on.wiring.complete(self._on.table.endpoint(workload))
+                        done = await self._on.wiring.complete(self._on.table.endpoint(workload), pools)
                     except AgentError as error:
                         _log.warning("The inside of workload %s cannot be completed: %s", id, error)
             if (done or self._clock() >= until) and self._until.get(id) == until:

@@ -64,6 +64,13 @@ class WorkloadWiring:
         """
         return await self._run(attach.attach, endpoint)
 
+    async def open_to_loopback(self, endpoint: VethEndpoint) -> None:
+        """Let packets of the host's 127.0.0.0/8 pass by a workload's host end, if it publishes a port of IPv4.
+
+        Do nothing otherwise. Raise AgentError if the kernel refuses.
+        """
+        await self._run(workload.open_to_loopback, endpoint)
+
     async def unroute(self, endpoint: VethEndpoint) -> None:
         """Remove the workload's routes, so that it is unreachable; absent ones are fine.
 
@@ -79,13 +86,14 @@ class WorkloadWiring:
         """
         return await self._run(workload.adopted, endpoint)
 
-    async def complete(self, endpoint: VethEndpoint) -> bool:
+    async def complete(self, endpoint: VethEndpoint, pools: t.Sequence[str]) -> bool:
         """Add what a container engine leaves out inside, for a workload that was handed over to it.
 
+        `pools` are the CIDRs of all IP pools.
         Return whether nothing remains to be done, because all of it is there or the pair is gone; False if the engine
         has not configured the inner end yet. Raise AgentError if the kernel refuses.
         """
-        return await self._run(workload.complete_handed_over, endpoint)
+        return await self._run(workload.complete_handed_over, endpoint, pools)
 
     async def left_here(self, endpoints: t.Sequence[VethEndpoint]) -> set[str]:
         """Return the host ends of those workloads, all of them handed over, that no container has.
@@ -94,6 +102,13 @@ class WorkloadWiring:
         read.
         """
         return await self._run(workload.left_here, endpoints)
+
+    async def without_trace(self, endpoints: t.Sequence[VethEndpoint]) -> set[str]:
+        """Return the host ends of those workloads that ended with their namespaces and have no host end any more.
+
+        Raise AgentError if the kernel cannot be read.
+        """
+        return await self._run(workload.without_trace, endpoints)
 
     async def plan(self, state: NodeState, endpoint: VethEndpoint) -> NodePlan:
         """Return the plan that repairs one workload, without writing anything.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ...base.addresses import family_of
+from ...base.published_port import PublishedPort
 from ...state.attachment import is_of_pools
 
 Data = dict[str, t.Any]
@@ -32,13 +33,14 @@ def wishes(
     labels: t.Optional[t.Mapping[str, str]] = None,
     mac: t.Optional[str] = None,
     mtu: t.Optional[int] = None,
+    ports: t.Sequence[PublishedPort] = (),
 ) -> Data:
     """Return the parameters of the API method workload.add, by name: this function's but `pid`, and `netns_owned`.
 
     `netns` in the result is the path of the namespace of the process `pid`, else `netns`, else `name`. A name, unlike a
     path, has `netns_owned` True: the agent owns that namespace, and makes it if it is missing. `mtu` is in bytes, and
-    `mac` is put into small letters. `address6` and `families` are in the result only if they are given. The agent
-    chooses each address, family, pool, MAC address and MTU that is None or empty.
+    `mac` is put into small letters. `address6`, `families` and `ports` are in the result only if they are given. The
+    agent chooses each address, family, pool, MAC address and MTU that is None or empty.
     """
     place = f"/proc/{pid}/ns/net" if pid is not None else netns or name
     wanted = {
@@ -54,8 +56,8 @@ def wishes(
         "mtu": mtu,
     }
     # These fields are sent only if they are given, because an agent of the previous release refuses them.
-    of_ipv6 = {"address6": address6, "families": list(families)}
-    return {**wanted, **{field: value for field, value in of_ipv6.items() if value}}
+    later = {"address6": address6, "families": list(families), "ports": [port.to_dict() for port in ports]}
+    return {**wanted, **{field: value for field, value in later.items() if value}}
 
 
 def differences(wanted: t.Mapping[str, t.Any], have: t.Mapping[str, t.Any]) -> list[tuple[str, str, str]]:

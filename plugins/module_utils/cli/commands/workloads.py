@@ -10,7 +10,8 @@ import json
 import sys
 import typing as t
 
-from ...base import terminal_text
+from ...base import published_port, terminal_text
+from ...base.published_port import InvalidPort, PublishedPort
 from ...state.attachment import AttachedWorkload
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
 from ..render import tables, yaml_text
@@ -29,6 +30,7 @@ def add(arguments: argparse.Namespace, sources: Sources) -> int:
             f"{verb} {workload['namespace']}/{workload['name']}: {', '.join(workload['addresses'])} "
             f"on {workload['interface']}, {workload['peer_interface']} in {workload['netns']}\n"
         )
+        sys.stdout.write("".join(f"{line}\n" for line in _published(workload)))
     return DONE
 
 
@@ -48,7 +50,15 @@ def _wanted(arguments: argparse.Namespace) -> Data:
         labels=dict(_label(text) for text in arguments.label),
         mac=arguments.mac,
         mtu=arguments.mtu,
+        ports=_ports(arguments.publish),
     )
+
+
+def _ports(texts: t.Iterable[str]) -> list[PublishedPort]:
+    try:
+        return [port for text in texts for port in published_port.parse(text)]
+    except InvalidPort as error:
+        raise UsageError(f"--publish: {error}") from error
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -120,6 +130,8 @@ def get(arguments: argparse.Namespace, sources: Sources) -> int:
     workload = sources.ask("workload.get", id=_known(arguments, sources))["workload"]
     if not _write(arguments.output, workload):
         for name, value in workload.items():
+            if name == "ports":
+                value = [str(port) for port in _ports_of(workload)]
             if value not in (None, "", {}, []):
                 sys.stdout.write(terminal_text.lines([f"{name:<15} {_shown(value)}"]))
     return DONE
@@ -136,6 +148,7 @@ def check(arguments: argparse.Namespace, sources: Sources) -> int:
 def show(arguments: argparse.Namespace, sources: Sources) -> int:
     found = listed(sources)
     if not _write(arguments.output, {"workloads": found}):
+        wide = arguments.output == "wide"
         rows = [
             (
                 entry["namespace"],
@@ -145,20 +158,21 @@ def show(arguments: argparse.Namespace, sources: Sources) -> int:
                 entry["interface"],
                 entry["netns"],
                 entry["by"],
+                *([", ".join(map(str, _ports_of(entry))) or "-"] if wide else []),
             )
             for entry in found
         ]
-        sys.stdout.write(tables.columns(_HEADING, rows))
+        sys.stdout.write(tables.columns((*_HEADING, "PORTS") if wide else _HEADING, rows))
     return DONE
 
 
 def listed(sources: Sources) -> list[Data]:
     """Return all workloads sorted by namespace, name and id: the fields of each, and `by`.
 
-    `by` is "inventory", "cni", "docker" or "api". If no agent runs, those that it attached are read from the disk, with
-    a warning. Raise CommandError without a state, if the state cannot be read, or if the agent refuses, does not answer
-    within 30 seconds or may not be asked. Raise ValueError if the agent returns a workload that this release cannot
-    read.
+    `by` is "inventory", "podman" (by netavark), "cni", "docker" or "api". If no agent runs, those that it attached are
+    read from the disk, with a warning. Raise CommandError without a state, if the state cannot be read, or if the agent
+    refuses, does not answer within 30 seconds or may not be asked. Raise ValueError if the agent returns a workload
+    that this release cannot read.
     """
     found: list[Data] = [
         {
@@ -185,9 +199,23 @@ def listed(sources: Sources) -> list[Data]:
 
 
 def _by(workload: AttachedWorkload) -> str:
+    if workload.runtime:
+        return workload.runtime
     if workload.handed_over:
         return "docker"
     return "cni" if workload.container else "api"
+
+
+def _ports_of(workload: Data) -> list[PublishedPort]:
+    """Return the published ports of a workload as the agent's API returns it, [] for those that are none."""
+    try:
+        return [PublishedPort.read(port) for port in workload.get("ports", ())]
+    except InvalidPort:
+        return []
+
+
+def _published(workload: Data) -> list[str]:
+    return [f"  port {port}" for port in _ports_of(workload)]
 
 
 def _write(output: str, value: Data) -> bool:

@@ -80,6 +80,8 @@ ENDED = "its pair is gone, and only its container engine can make another one"
 _GATEWAY_ROUTE = f"{GATEWAY}/32"
 _DEFAULT_ROUTE = "0.0.0.0/0"
 _DEFAULT_ROUTE6 = "::/0"
+#: The setting of a device by which packets from and to 127.0.0.0/8 may pass.
+_LOCALNET = "ipv4/route_localnet"
 _BOTH = (4, 6)
 #: The settings for IPv6 inside: enabled, without duplicate address detection on a link with only two ends, and without
 #: router advertisements, which the host does not send there.
@@ -87,6 +89,9 @@ _INSIDE6 = {"accept_dad": "0", "accept_ra": "0", "disable_ipv6": "0"}
 _SECOND_METRIC = 100  # plus the interface's number is the metric of routes by an interface other than eth0 (net1: 101)
 _SECOND_TABLE = 179_000_000  # plus such an interface's metric is the table of routes for packets from its addresses
 _SECOND_PRIORITY = 1790  # priority of the rules for packets from such an interface's addresses
+#: The table of routes to all workloads by interfaces that were handed over, and the priority of the rule for it. Docker
+#: refuses an address that a route of the main table contains.
+_WORKLOADS_TABLE, _WORKLOADS_PRIORITY = _SECOND_TABLE, _SECOND_PRIORITY + 1
 
 
 class InsideRefused(KernelError):
@@ -185,6 +190,18 @@ def gone(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str, str]:
     return {interface: why for interface, why in found.items() if why}
 
 
+def without_trace(kernel: Kernel, endpoints: t.Iterable[VethEndpoint]) -> set[str]:
+    """Return the host ends of the workloads that ended with their namespaces and have no host end any more.
+
+    Raise KernelError if the kernel cannot be read.
+    """
+    return {
+        endpoint.interface
+        for endpoint in endpoints
+        if kernel.link(endpoint.interface) is None and ended(kernel, endpoint)
+    }
+
+
 def observe(
     kernel: Kernel, desired: t.Sequence[VethEndpoint], interiors: t.Union[bool, t.Collection[str]] = True
 ) -> dict[str, Observed]:
@@ -202,7 +219,7 @@ def observe(
     over = gone(kernel, desired)
     observed: dict[str, Observed] = {}
     for endpoint in desired:
-        link = links.get(endpoint.interface)
+        link = _host_end(links.get(endpoint.interface), endpoint)
         name = netns_name(endpoint)
         if endpoint.interface in over or (endpoint.netns_owned and name not in namespaces):
             observed[endpoint.interface] = Observed(link, ended=over.get(endpoint.interface, ""))
@@ -250,11 +267,41 @@ def look(kernel: Kernel, endpoint: VethEndpoint) -> Observed:
     that. One whose namespace is not ours has ended if its path leads to the host's own namespace, to one of another
     kind, or to another one than its identity. Raise KernelError if the kernel cannot be read.
     """
-    link, name = kernel.link(endpoint.interface), netns_name(endpoint)
+    link, name = _host_end(kernel.link(endpoint.interface), endpoint), netns_name(endpoint)
     if endpoint.handed_over:
         return _handed_over(kernel, endpoint, link, True)
     there = kernel.netns_exists(name) or (endpoint.netns_owned and name in kernel.netns_list())
     return _inside(kernel, endpoint, link) if there else Observed(link)
+
+
+def closed_settings(endpoint: VethEndpoint) -> tuple[str, ...]:
+    """Return those of hardening.SETTINGS that are 0 on a workload's host end.
+
+    With a published port of IPv4, packets from the host's 127.0.0.1 leave by it. The table raw drops what the workload
+    sends to 127.0.0.0/8.
+    """
+    return tuple(one for one in hardening.SETTINGS if one != _LOCALNET) if endpoint.publishes(4) else hardening.SETTINGS
+
+
+def open_to_loopback(kernel: Kernel, endpoint: VethEndpoint) -> None:
+    """Set what `closed_settings` leaves out on a host end that publishes a port of IPv4; do nothing for another.
+
+    A missing host end is no error. Raise KernelError if the kernel refuses.
+    """
+    if endpoint.publishes(4):
+        try:
+            kernel.sysctl_write(hardening.key(_LOCALNET, endpoint.interface), "1")
+        except KernelError as error:
+            if error.errno != errno.ENOENT:
+                raise
+
+
+def _host_end(link: t.Optional[Link], endpoint: VethEndpoint) -> t.Optional[Link]:
+    """Return the link of a host end without the open settings that the workload needs."""
+    if link is None or not link.open_settings or not endpoint.publishes(4):
+        return link
+    found = tuple((name, value) for name, value in link.open_settings if name != _LOCALNET)
+    return dataclasses.replace(link, open_settings=found)
 
 
 def _open(have: Observed) -> bool:
@@ -403,12 +450,14 @@ def wanted_routes(endpoint: VethEndpoint) -> dict[str, RouteAttributes]:
 def route_metric(endpoint: VethEndpoint) -> int:
     """Return the metric of the routes inside by this interface: 0 for eth0, and 100 plus its number for others.
 
+    For a workload that was handed over it is 100 for eth0, too: the routes of metric 0 are its container engine's.
+
     The number is that at the end of the name, at most its last six digits, or 0. A namespace of others may be attached
     twice, by eth0 and by net1: eth0 is used while it exists. Two names with the same metric are in each other's way,
     which `diff` says. This is the metric of IPv4 routes; that of IPv6 routes is greater by METRIC_IPV6. In a namespace
     that we made the result is always 0.
     """
-    if endpoint.netns_owned or endpoint.peer_interface == "eth0":
+    if endpoint.netns_owned or (endpoint.peer_interface == "eth0" and not endpoint.handed_over):
         return 0
     return _second_metric(endpoint.peer_interface)
 
@@ -438,8 +487,8 @@ def missing_by_source(
 ) -> list[Write]:
     """Return the missing writes that let packets from the addresses of an interface other than eth0 leave by it.
 
-    The result is [] if nothing is missing, for eth0, and in a namespace that we made. `rules` and `routes` are those
-    that exist inside.
+    The result is [] if nothing is missing, for eth0 unless it was handed over, and in a namespace that we made. `rules`
+    and `routes` are those that exist inside.
     """
     table = _second_table(endpoint)
     if table is None:
@@ -762,6 +811,7 @@ def _bring_host_end(kernel: Kernel, endpoint: VethEndpoint, have: Observed, link
     mtu = endpoint.mtu if link.mtu > endpoint.mtu else None
     if link.alias != alias or mac or mtu:
         kernel.link_set(link.name, alias=alias, mac=mac, mtu=mtu)
+    link = _host_end(link, endpoint) or link
     hardening.close(kernel, link.name, [name for name, _value in link.open_settings])
     if have.link is not None and (link.open_settings or have.advertised is not None):
         hardening.forget_advertised(kernel, link)
@@ -793,11 +843,12 @@ def left_here(kernel: Kernel, endpoints: t.Iterable[VethEndpoint]) -> set[str]:
     return {interface for interface, link in found.items() if link is None or not link.peer_elsewhere}
 
 
-def complete_handed_over(kernel: Kernel, endpoint: VethEndpoint) -> bool:
+def complete_handed_over(kernel: Kernel, endpoint: VethEndpoint, pools: t.Iterable[str] = ()) -> bool:
     """Add the routes and rules that an inner end needs beside others, once its container engine has configured it.
 
-    They are those of an interface other than eth0 (see `route_metric`); eth0 needs none. Return whether nothing remains
-    to be done, which holds for a pair that is gone as well. Raise KernelError if the kernel refuses.
+    Packets from its addresses leave by it, whichever interface has the default route, and so do packets to workloads:
+    `pools` are the CIDRs of all IP pools. A network of the engine's own would translate their source. Return whether
+    nothing remains to be done, which holds for a pair that is gone as well. Raise KernelError if the kernel refuses.
     """
     link = kernel.link(endpoint.interface)
     if link is None:
@@ -806,21 +857,23 @@ def complete_handed_over(kernel: Kernel, endpoint: VethEndpoint) -> bool:
     if peer is None or not peer.up:
         return False
     named = dataclasses.replace(endpoint, peer_interface=peer.name)
-    table = _second_table(named)
     with handed_over_namespace(kernel, endpoint, link) as inner:
         families = _BOTH if endpoint.address6 else (4,)
         present = {one.address for family in families for one in inner.addresses(peer.name, family)}
         if not present.issuperset(endpoint.addresses):
             return False
-        if table is None:
-            return True
         routes = {
             (to, through.metric) for family in families for to, through in inner.routes(table=TABLE_MAIN, family=family)
         }
-        for destination, want in wanted_routes(named).items():
+        wanted = wanted_routes(named)
+        for destination, want in wanted.items():
             if (destination, want.metric) not in routes:
                 inner.write([RouteOperation("add", destination, want)])
         _bring_by_source(inner, named, families)
+        for family in families:
+            default = wanted.get(_DEFAULT_ROUTE6 if family == 6 else _DEFAULT_ROUTE)
+            if default is not None:
+                _bring_to_workloads(inner, default, [pool for pool in pools if family_of(pool) == family], family)
     return True
 
 
@@ -902,6 +955,16 @@ def _bring_by_source(inner: Kernel, endpoint: VethEndpoint, families: t.Iterable
         rules = [rule for family in families for rule in inner.rules(family)]
         routes = [entry for family in families for entry in inner.routes(table=table, family=family)]
         inner.write(missing_by_source(endpoint, rules, routes))
+
+
+def _bring_to_workloads(inner: Kernel, default: RouteAttributes, pools: t.Iterable[str], family: int) -> None:
+    """Add the missing routes to `pools`, which have the gateway, device and metric of `default`, and their rule."""
+    table = _WORKLOADS_TABLE
+    present = {(to, through.metric) for to, through in inner.routes(table=table, family=family)}
+    want = default._replace(table=table, onlink=True)
+    inner.write([RouteOperation("add", pool, want) for pool in pools if (pool, want.metric) not in present])
+    if not any((rule.priority, rule.table) == (_WORKLOADS_PRIORITY, table) for rule in inner.rules(family)):
+        inner.rule_add(RuleEntry(_WORKLOADS_PRIORITY, table, fwmask=0, protocol=ROUTE_PROTOCOL, family=family))
 
 
 def inner_address(device: str, address: str) -> InterfaceAddress:

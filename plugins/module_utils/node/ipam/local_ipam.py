@@ -307,14 +307,16 @@ class LocalIpam:
         """Assign an address to nobody yet, and return the reservation; a workload with this address takes it over.
 
         `address`, `pools` and `version` are as in `assign`, and so are the errors. An address that is reserved already
-        is taken as well (AddressTaken). It is not on the disk before a flush that begins after this call.
+        is taken as well (AddressTaken). If no other address is left, it is the one that was released longest ago, whose
+        cooldown is not over: after a reboot an engine starts all containers as soon as it has released the addresses
+        that they had. It is not on the disk before a flush that begins after this call.
         """
         self._need_load()
         with self._memory:
             self._touched = True
             books, now = self._allocations, self._clock()
             # The handle names the address, which is not known before it is assigned.
-            held = books.assign(RESERVED, _RESERVABLE, now, address=address, pools=pools, version=version)
+            held = books.assign(RESERVED, _RESERVABLE, now, address=address, pools=pools, version=version, resting=True)
             return books.pass_on(held, RESERVED + held.address, _RESERVABLE, now)
 
     def reserved(self, address: str) -> t.Optional[Allocation]:

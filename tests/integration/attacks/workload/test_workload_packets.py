@@ -121,15 +121,18 @@ def test_a_workload_answers_for_a_server_of_the_host(attacked: AttackedNode) -> 
             client.recv(100)
 
 
+@pytest.mark.parametrize("where", ["all", CALI0], ids=["all", "published"])
 @pytest.mark.parametrize("spoofing", [False, True], ids=["", "foreign sources allowed"])
-def test_a_workload_reaches_the_loopback_of_its_host(attacked: AttackedNode, spoofing: bool) -> None:
-    """Send to 127.0.0.1 and ::1 of the host, and from there, where an administrator set route_localnet for all.
+def test_a_workload_reaches_the_loopback_of_its_host(attacked: AttackedNode, spoofing: bool, where: str) -> None:
+    """Send to 127.0.0.1 and ::1 of the host, and from there, where route_localnet is set.
+
+    It is set for all devices by an administrator, or for the workload's own by a published port.
 
     Gain: Services that listen on the loopback alone because they trust every local program.
     Precedent: CVE-2020-8558 (kube-proxy set route_localnet).
     Result: Dropped before connection tracking, whatever the kernel's settings are.
     """
-    attacked.node.kernel.sysctl_write("net/ipv4/conf/all/route_localnet", "1")
+    attacked.node.kernel.sysctl_write(f"net/ipv4/conf/{where}/route_localnet", "1")
     attacked.node.kernel.sysctl_write(f"net/ipv4/conf/{CALI0}/rp_filter", "0" if spoofing else "1")
     passes(attacked, {udp(W0, "127.0.0.1"): "", udp(W0, "127.0.0.9"): ""})
     attacked.defend(spoofing=spoofing)

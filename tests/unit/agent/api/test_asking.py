@@ -101,7 +101,7 @@ def test_what_is_left_out_has_a_default():
         (
             {"name": "web", "container": "c"},
             "container 'c' is not a parameter. There are: address, address6, families, handed_over, id, labels, mac,"
-            " mtu, name, namespace, netns, netns_owned, peer_interface, pools.",
+            " mtu, name, namespace, netns, netns_owned, peer_interface, pools, ports.",
         ),
     ],
 )

@@ -176,9 +176,25 @@ def test_teardown_asks_for_no_more_than_it_needs() -> None:
             "--mac-address 02:00:00:00:00:01.",
         ),
         (
-            attachment(port_mappings=[{"container_port": 80, "host_port": 8080}]),
-            "port 80 cannot be published: the network pods does not do that yet. Leave -p out, and reach the container "
-            "by its own address, which podman inspect shows.",
+            attachment(port_mappings=[{"container_port": 80, "host_port": 65536}]),
+            "port_mappings[0].container_port: The port of the host 65536 is no port. Use a number from 0 to 65535.",
+        ),
+        (
+            attachment(port_mappings=[{"container_port": 80, "host_port": 80, "range": 100_000}]),
+            "-p asks for more than 1024 ports. Publish fewer of them.",
+        ),
+        (
+            attachment(port_mappings=[{"container_port": "80; drop", "host_port": 80}]),
+            f"port_mappings[0].container_port an object is no port. {SENT}",
+        ),
+        (
+            attachment(port_mappings=[{"container_port": 80, "host_port": 80, "host_ip": "::ffff:10.0.0.1"}]),
+            "port_mappings[0].container_port: '::ffff:10.0.0.1' is no address of a host. Write one, or leave it out for"
+            " all of them.",
+        ),
+        (
+            attachment(port_mappings=[{"container_port": 80, "host_port": 80, "protocol": "icmp"}]),
+            "port_mappings[0].container_port: The protocol 'icmp' has no ports to publish. Use tcp, udp or sctp.",
         ),
         (attachment(port_mappings=[8080]), f"port_mappings a list is not a list of objects. {SENT}"),
         (

@@ -15,7 +15,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.m
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.request import AddRequest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import InterfaceAddress
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    InterfaceAddress,
+    RouteOperation,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 
 from tests.unit.agent.api.refusal import refused
@@ -114,7 +117,32 @@ def test_a_second_network_of_a_container(tmp_path):
         move(node, second, "eth1")
         await node.settle()
         inner = node.kernel.inside(PATH)
-        assert [rule.source for rule in inner.rules(4) if rule.source] == list(second.addresses)
+        sources = {rule.source for rule in inner.rules(4) if rule.source}
+        assert sources == {*first.addresses, *second.addresses}
+        # The engine's own default route may lead elsewhere: workloads are reached by these interfaces.
+        pools = [through.device for to, through in inner.routes(table=179_000_000) if to == "10.244.0.0/16"]
+        assert sorted(pools) == ["eth0", "eth1"]
+
+    run(scenario())
+
+
+def test_the_other_network_of_a_container_is_completed_again(tmp_path):
+    """Docker removes a default route with a network's interface, and not always that of this interface."""
+
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        first, second = await agent.add(request("one")), await agent.add(request("two"))
+        for id, workload, name in (("docker.one", first, "eth0"), ("docker.two", second, "eth1")):
+            await agent.join(id, PATH)
+            move(node, workload, name)
+        await node.settle()
+        inner = node.kernel.inside(PATH)
+        (lost,) = [route for route in inner.routes(table=254) if route[0] == "0.0.0.0/0" and route[1].metric == 101]
+        inner.write([RouteOperation("delete", *lost)])
+        await agent.delete("docker.one")
+        await node.settle()
+        assert lost in inner.routes(table=254)
 
     run(scenario())
 
@@ -186,6 +214,51 @@ def test_a_reservation_that_nobody_uses_is_free_after_the_time_of_grace(tmp_path
         assert len(node.on_disk()) == 1
         await asyncio.sleep(150)
         assert node.on_disk() == {}
+
+    run(scenario())
+
+
+def test_an_engine_has_time_between_its_calls(tmp_path):
+    """Without a time of grace, what an engine asked for waits ten seconds for its next call."""
+
+    async def scenario():
+        node = Node(tmp_path, leak_grace=0.0)
+        agent = await node.start()
+        address = await reserved(node)
+        await agent.add(request())
+        await asyncio.sleep(8)
+        assert address in node.on_disk().values() and agent.get("docker.box") is not None
+        await asyncio.sleep(8)
+        assert node.on_disk() == {} and agent.get("docker.box") is None
+
+    run(scenario())
+
+
+def test_an_engine_that_starts_has_forgotten_what_no_container_has(tmp_path):
+    """Ten seconds after its start that is free; what it asks for afterwards has the whole time of grace."""
+
+    async def scenario():
+        node = Node(tmp_path, leak_grace=900.0)
+        agent = await node.start()
+        await reserved(node)
+        await agent.add(request("left"))
+        alive = await agent.add(request("alive"))
+        await agent.join("docker.alive", PATH)
+        move(node, alive)
+        await asyncio.sleep(1)
+        assert await Methods(agent).engine_started({}, ROOT) == {}
+        await asyncio.sleep(5)
+        assert len(node.on_disk()) == 3
+        later = await agent.add(request("later"))
+        other = await reserved(node)
+        await asyncio.sleep(30)
+        assert node.on_disk() == {
+            "docker.alive": alive.addresses[0],
+            "docker.later": later.addresses[0],
+            f"reserved:{other}": other,
+        }
+        await asyncio.sleep(1000)
+        assert set(node.on_disk()) == {"docker.alive"} and agent.get("docker.alive") is not None
 
     run(scenario())
 

@@ -10,6 +10,7 @@ import typing as t
 
 import jinja2
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.published_port import PublishedPort
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import (
     BackupRoute,
@@ -196,7 +197,8 @@ def state() -> NodeState:
         fdb=(FdbEntry("vxlan-v6.calico", "66:00:00:00:00:02", "fd01::2"),),
         workloads=(
             VethEndpoint("w", "cali1", "10.244.1.1", 1480, "pool", "default", "ns", "eth0", None, label,
-                             mac="02:00:00:00:00:01", address6="fd00::1", pool6="six"),
+                             mac="02:00:00:00:00:01", address6="fd00::1", pool6="six",
+                             ports=(PublishedPort("tcp", 8080, 80, "10.10.1.11"),)),
         ),
         routes=(Route("10.244.1.1/32", device="cali1", gateway="10.10.1.1"),),
         rules=(RoutingRule(1, 2, 3),),

@@ -174,7 +174,7 @@ def test_a_device_of_others_with_the_name_of_the_inner_end(kernel):
 
 
 def test_a_second_interface_answers_by_itself(kernel, netns_path, move):
-    """Once the engine is done, packets from the address of eth1 leave by eth1; eth0 needs nothing."""
+    """Once the engine is done, packets from the address of eth1 leave by eth1."""
     host(kernel)
     attach.attach(kernel, BOX)
     path = netns_path("box")
@@ -195,7 +195,8 @@ def test_a_second_interface_answers_by_itself(kernel, netns_path, move):
     assert planned(kernel, box) == []
 
 
-def test_the_first_interface_is_left_as_the_engine_made_it(kernel, netns_path, move):
+def test_the_first_interface_answers_by_itself_too(kernel, netns_path, move):
+    """Another network's interface may get the default route later: the engine's routes stay, ours have a metric."""
     host(kernel)
     attach.attach(kernel, BOX)
     path = netns_path("box")
@@ -203,5 +204,18 @@ def test_the_first_interface_is_left_as_the_engine_made_it(kernel, netns_path, m
     inner = kernel.inside(path)
     inner.write([RouteOperation("add", "10.99.0.0/16", RouteAttributes(device="eth0", scope=253, protocol=3))])
     before = inner.routes(table=254)
-    assert workload.complete_handed_over(kernel, box)
-    assert inner.routes(table=254) == before and not [rule for rule in inner.rules(4) if rule.source]
+    for _ in range(2):
+        assert workload.complete_handed_over(kernel, box, ["10.244.0.0/16", "fd00:10:244::/48"])
+        after = inner.routes(table=254)
+        assert [entry for entry in after if entry in before] == before
+        added = {(to, through.gateway, through.metric) for to, through in after if (to, through) not in before}
+        assert added == {
+            ("169.254.1.1/32", None, 100),
+            ("0.0.0.0/0", "169.254.1.1", 100),
+        }
+        # dockerd refuses an address that a route of the main table contains, so those to pools are in another one.
+        to_pools = [(to, route.gateway, route.metric) for to, route in inner.routes(table=179_000_000)]
+        assert to_pools == [("10.244.0.0/16", "169.254.1.1", 100)]
+        assert [rule.priority for rule in inner.rules(4) if rule.table == 179_000_000] == [1791]
+        assert [(rule.source, rule.table) for rule in inner.rules(4) if rule.source] == [("10.244.1.5", 179_000_100)]
+    assert planned(kernel, box) == []

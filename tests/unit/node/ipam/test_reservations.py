@@ -127,3 +127,17 @@ def test_passing_on_needs_no_cooldown_and_a_release_does(machine):
     assert ipam.reserve().address == "10.0.0.4"  # of the next block: 10.0.0.2 rests
     machine.seconds += 60
     assert ipam.reserve().address == "10.0.0.2"
+
+
+def test_a_full_node_reserves_the_address_that_rests_longest(machine):
+    ipam = machine.start()
+    reserved = []
+    with pytest.raises(AllocationError):
+        while True:
+            reserved.append(ipam.reserve().address)
+    for address in (reserved[2], reserved[0]):
+        ipam.release(f"reserved:{address}")
+        machine.seconds += 1
+    assert [ipam.reserve().address for _ in range(2)] == [reserved[2], reserved[0]]
+    with pytest.raises(AllocationError):
+        ipam.reserve()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import typing as t
 
 from ....ipam.allocations import Allocation, Usage
-from ....state.attachment import AttachedWorkload
 from ....state.node_state import NodeState
 from ..attaching import AttachmentBackend
 
@@ -35,8 +34,6 @@ class CniBackend(AttachmentBackend, t.Protocol):
 
     @property
     def ipam(self) -> CniIpam: ...
-
-    def list(self, selector: t.Optional[str] = None) -> t.Sequence[AttachedWorkload]: ...
 
     async def check(self, id: str) -> t.Sequence[str]:
         """Return in words what is wrong or missing of a workload in the kernel and in IPAM; empty if nothing is.

@@ -10,6 +10,7 @@ import typing as t
 
 from ....base import naming
 from ....base.addresses import family_of
+from ....base.published_port import LIMIT, InvalidPort, PublishedPort, published
 from ....dataplane.drivers.workload import GATEWAY, GATEWAY6
 from ....state.attachment import AttachedWorkload
 from ...api.request import AddRequest
@@ -18,7 +19,7 @@ from ..attaching import AttachmentBackend
 from ..attachment import CONTAINER_LIMIT, Attachment, is_container_id, is_netns_path, workload_id, workload_name
 from ..json_input import shown
 from . import network, options
-from .fields import NetavarkError, SentFields
+from .fields import SENT_BY_PODMAN, NetavarkError, SentFields
 from .options import Options
 
 #: The namespace of podman's workloads, which have none of their own.
@@ -58,7 +59,7 @@ async def setup(agent: AttachmentBackend, fields: SentFields, netns: str) -> dic
             f"the namespace {shown(netns)} is no absolute path", "netavark passes it, as /run/netns/NAME: call podman."
         )
     asked = network.read(fields.inner("network"))
-    _refuse_published(fields, name)
+    ports = _published(fields)
     given = fields.inner("network_options")
     settings = asked.options.overridden_by(options.read(given, "options", others_are_labels=True))
     addresses = _addresses(given)
@@ -78,6 +79,10 @@ async def setup(agent: AttachmentBackend, fields: SentFields, netns: str) -> dic
         mtu=settings.mtu,
         network=name,
         container=where.container,
+        runtime="podman",
+        # podman sends the ports with each network of a container; they lead to the first one.
+        ports=None if _publishes(agent, where) else ports,
+        ports_held_by_engine=True,
     )
     workload, dummy = await attaching.attach(agent, request)
     return _status(workload, settings)
@@ -91,13 +96,35 @@ async def teardown(agent: AttachmentBackend, fields: SentFields) -> None:
     await attaching.detach(agent, *attachment(fields))
 
 
-def _refuse_published(fields: SentFields, name: str) -> None:
-    for published in fields.objects("port_mappings"):
-        port = published.document.get("container_port")
-        raise NetavarkError(
-            f"port {shown(port)} cannot be published: the network {name} does not do that yet",
-            "Leave -p out, and reach the container by its own address, which podman inspect shows.",
-        )
+def _published(fields: SentFields) -> tuple[PublishedPort, ...]:
+    """Return the ports that -p asked for. Raise NetavarkError if one cannot be."""
+    found: list[PublishedPort] = []
+    for mapping in fields.objects("port_mappings"):
+        sent = mapping.document
+        count = sent.get("range") or 1
+        numbers = (sent.get("host_port"), sent.get("container_port"), count)
+        if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
+            raise NetavarkError(f"{mapping.named('container_port')} {shown(sent)} is no port", SENT_BY_PODMAN)
+        if not 1 <= count <= LIMIT - len(found):
+            raise NetavarkError(f"-p asks for more than {LIMIT} ports", "Publish fewer of them.")
+        outside, inside = sent.get("host_port") or 0, sent["container_port"]
+        try:
+            for protocol in (mapping.text("protocol") or "tcp").split(","):
+                found += [
+                    published(protocol, mapping.text("host_ip"), outside + more if outside else 0, inside + more)
+                    for more in range(count)
+                ]
+        except InvalidPort as error:
+            what, dummy, remedy = str(error).partition(". ")
+            raise NetavarkError(f"{mapping.named('container_port')}: {what}", remedy) from error
+    return tuple(found)
+
+
+def _publishes(agent: AttachmentBackend, where: Attachment) -> bool:
+    """Return whether the container publishes its ports by another interface already."""
+    return any(
+        one.ports and one.container == where.container and one.peer_interface != where.ifname for one in agent.list()
+    )
 
 
 def _addresses(given: SentFields) -> dict[int, str]:

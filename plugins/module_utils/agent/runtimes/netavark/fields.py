@@ -17,7 +17,7 @@ TEXT_LIMIT = 4096
 ENTRIES_LIMIT = 256
 _DEPTH = 50  # the most levels of nesting; what podman sends has five
 
-_SENT_BY_PODMAN = "podman sends it: update podman and netavark, or report this."
+SENT_BY_PODMAN = "podman sends it: update podman and netavark, or report this."
 
 Document = t.Mapping[str, t.Any]
 
@@ -51,7 +51,7 @@ class SentFields:
                 f"stdin is {error}", "podman sends one JSON object: call podman, not the plugin."
             ) from None
         if is_deeper(document, _DEPTH):
-            raise NetavarkError(f"stdin has more than {_DEPTH} levels", _SENT_BY_PODMAN)
+            raise NetavarkError(f"stdin has more than {_DEPTH} levels", SENT_BY_PODMAN)
         return cls(document)
 
     def named(self, field: str) -> str:
@@ -115,4 +115,4 @@ class SentFields:
         return list(value or ())
 
     def _wrong(self, field: str, what: str) -> NetavarkError:
-        return NetavarkError(f"{self.named(field)} {shown(self.document.get(field))} {what}", _SENT_BY_PODMAN)
+        return NetavarkError(f"{self.named(field)} {shown(self.document.get(field))} {what}", SENT_BY_PODMAN)

@@ -10,11 +10,11 @@ import json
 import logging
 import typing as t
 
-from ..node.store import atomic_file
-from .agent import Agent
-from .api.protocol import AgentError
-from .metrics.reports import plain
-from .reconcile.policy_compilers import PolicyNotCompiled
+from ...node.store import atomic_file
+from ..agent import Agent
+from ..api.protocol import AgentError
+from ..reconcile.policy_compilers import PolicyNotCompiled
+from .reports import plain
 
 _log = logging.getLogger("calico.dump")
 _running: set[asyncio.Future[None]] = set()

@@ -1,0 +1,86 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A proxy for connections from the host itself to ::1, whose packets the kernel cannot lead to another address.
+
+It takes connections from addresses of the loopback alone. All others are closed: they came while the rules that lead
+them to the workload were missing, and behind the proxy policy would see the host in place of the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+
+#: The most connections at a time, of all ports together.
+CONNECTIONS = 64
+_BUFFER = 16 << 10  # bytes that are read at once
+_CONNECT_SECONDS = 10.0
+_IDLE_SECONDS = 3600.0
+
+
+class LoopbackProxy:
+    """The proxy of all ports. It belongs to the event loop.
+
+    `seconds` is how long a connection to a workload may take, `idle` how long a connection may be silent.
+    """
+
+    def __init__(
+        self, connections: int = CONNECTIONS, seconds: float = _CONNECT_SECONDS, idle: float = _IDLE_SECONDS
+    ) -> None:
+        self._connections = connections
+        self._seconds = seconds
+        self._idle = idle
+        self._tasks: dict[asyncio.Task[None], socket.socket] = {}
+
+    def accept(self, listening: socket.socket, target: tuple[str, int]) -> None:
+        """Accept one connection at `listening` and lead it to the address and port `target`, or close it."""
+        with contextlib.suppress(OSError):
+            client, peer = listening.accept()
+            client.setblocking(False)
+            if not _is_loopback(peer[0]) or len(self._tasks) >= self._connections:
+                client.close()
+                return
+            task = asyncio.ensure_future(self._serve(client, target))
+            self._tasks[task] = listening
+            task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+    def end(self, listening: socket.socket) -> None:
+        """End the connections that came by `listening`."""
+        for task, socket_ in list(self._tasks.items()):
+            if socket_ is listening:
+                task.cancel()
+
+    async def _serve(self, client: socket.socket, target: tuple[str, int]) -> None:
+        loop = asyncio.get_running_loop()
+        server = socket.socket(socket.AF_INET6 if ":" in target[0] else socket.AF_INET, socket.SOCK_STREAM)
+        server.setblocking(False)
+        try:
+            await asyncio.wait_for(loop.sock_connect(server, target), self._seconds)
+            pipes = [asyncio.ensure_future(self._pipe(*ends)) for ends in ((client, server), (server, client))]
+            try:
+                await asyncio.gather(*pipes)
+            finally:
+                for pipe in pipes:
+                    pipe.cancel()
+                await asyncio.gather(*pipes, return_exceptions=True)
+        except (OSError, asyncio.TimeoutError):
+            pass
+        finally:
+            client.close()
+            server.close()
+
+    async def _pipe(self, source: socket.socket, sink: socket.socket) -> None:
+        """Copy from one end to the other until the source ends; then end that direction alone."""
+        loop = asyncio.get_running_loop()
+        while True:
+            data = await asyncio.wait_for(loop.sock_recv(source, _BUFFER), self._idle)
+            if not data:
+                sink.shutdown(socket.SHUT_WR)
+                return
+            await asyncio.wait_for(loop.sock_sendall(sink, data), self._idle)
+
+
+def _is_loopback(address: str) -> bool:
+    return address == "::1" or address.startswith(("127.", "::ffff:127."))

@@ -1,0 +1,284 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Published ports with packets: clients outside, on the host by each of its addresses, and the workload itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Pool
+
+from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
+from tests.integration.host_under_test import HOST
+from tests.unit.agent.node_under_test import STATE
+
+# Answers each request by TCP and UDP, IPv4 and IPv6, with the address that it came from.
+SERVER = """
+import socket, sys, threading
+port = int(sys.argv[1])
+def tcp():
+    server = socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    print("ready", flush=True)
+    while True:
+        client, peer = server.accept()
+        client.sendall(peer[0].replace("::ffff:", "").encode())
+        client.close()
+def udp(family, any):
+    server = socket.socket(family, socket.SOCK_DGRAM)
+    if family == socket.AF_INET6: server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    server.bind((any, port))
+    while True:
+        data, peer = server.recvfrom(100)
+        server.sendto(peer[0].encode(), peer)
+for family, any in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+    threading.Thread(target=udp, args=(family, any), daemon=True).start()
+tcp()
+"""
+CLIENT = """
+import socket, sys
+kind, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+family = socket.AF_INET6 if ":" in address else socket.AF_INET
+client = socket.socket(family, socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM)
+client.settimeout(2)
+try:
+    client.connect((address, port))
+    if kind == "udp": client.send(b"who")
+    print(client.recv(100).decode())
+except OSError as error:
+    print("!", type(error).__name__, error)
+"""
+WAN, WAN6, OUTSIDE, OUTSIDE6 = "192.0.2.1", "2001:db8::1", "192.0.2.2", "2001:db8::2"
+DUAL = dataclasses.replace(
+    STATE,
+    pools=(*STATE.pools, Pool("six", "fd00:10:244::/48", 122, "None", workload_mtu=1400)),
+    ipam=dataclasses.replace(STATE.ipam, blocks=(*STATE.ipam.blocks, Block("fd00:10:244:1::/122", "six"))),
+)
+
+
+class Site:
+    """A host with an agent, and a client outside of it."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self.daemon = daemon
+        self.servers: list[subprocess.Popen[bytes]] = []
+
+    def inside(self, netns: str, *command: str) -> list[str]:
+        return ["nsenter", f"--net={self.daemon.folder / 'netns' / netns}", *command]
+
+    def run(self, netns: str, *command: str) -> str:
+        done = subprocess.run(self.inside(netns, *command), check=False, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, (command, done.stderr)
+        return done.stdout
+
+    def connect(self) -> None:
+        """Join a namespace `outside` to the host by a veth pair."""
+        self.daemon.netns("outside")
+        self.run(HOST, "ip", "link", "add", "wan0", "type", "veth", "peer", "name", "wan0", "netns", self.outside)
+        for netns, addresses in ((HOST, (WAN, WAN6)), ("outside", (OUTSIDE, OUTSIDE6))):
+            self.run(netns, "ip", "address", "add", f"{addresses[0]}/24", "dev", "wan0")
+            self.run(netns, "ip", "address", "add", f"{addresses[1]}/64", "dev", "wan0", "nodad")
+            self.run(netns, "ip", "link", "set", "wan0", "up")
+        self.run(HOST, "ip", "link", "set", "lo", "up")
+        self.run(HOST, "sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+
+    @property
+    def outside(self) -> str:
+        return str(self.daemon.folder / "netns" / "outside")
+
+    def serve(self, netns: str, port: int) -> None:
+        command = self.inside(netns, sys.executable, "-I", "-c", SERVER, str(port))
+        server = subprocess.Popen(command, stdout=subprocess.PIPE)
+        self.servers.append(server)
+        assert server.stdout is not None and server.stdout.readline() == b"ready\n"
+
+    def ask(self, netns: str, address: str, port: int, kind: str = "tcp") -> str:
+        """Return the address that the server sees for a client in `netns`; "! ..." without an answer."""
+        return self.run(netns, sys.executable, "-I", "-c", CLIENT, kind, address, str(port)).strip()
+
+    def web(self, *ports: str, name: str = "web", **more: t.Any) -> dict[str, t.Any]:
+        return self.daemon.add(name, ports=[_port(one) for one in ports], **more)
+
+
+def _port(text: str) -> dict[str, t.Any]:
+    outside, inside = text.split(">")
+    address, dummy, number = outside.rpartition("@")
+    number, dummy, protocol = number.partition("/")
+    return {"host_port": int(number), "port": int(inside), "host_address": address, "protocol": protocol or "tcp"}
+
+
+@pytest.fixture
+def site(engine: t.Any, tmp_path: t.Any) -> t.Iterator[Site]:
+    with daemon_under_test(engine, tmp_path, DUAL) as daemon:
+        daemon.start()
+        site = Site(daemon)
+        site.connect()
+        try:
+            yield site
+        finally:
+            for server in site.servers:
+                server.kill()
+                server.wait()
+
+
+def test_every_client_reaches_a_published_port(site: Site) -> None:
+    web = site.web("8080>80", "8080/udp>80")
+    address, address6 = web["addresses"]
+    site.serve("web", 80)
+    for kind in ("tcp", "udp"):
+        assert site.ask("outside", WAN, 8080, kind) == OUTSIDE
+        assert site.ask("outside", WAN6, 8080, kind) == OUTSIDE6
+        assert site.ask(HOST, WAN, 8080, kind) == WAN
+        assert site.ask(HOST, WAN6, 8080, kind) == WAN6
+        assert site.ask(HOST, "127.0.0.1", 8080, kind)[:1] != "!"
+        # The workload itself, by the host's address: it sees the host.
+        assert site.ask("web", WAN, 8080, kind) not in (address, address6)
+        assert site.ask("web", WAN6, 8080, kind)[:1] != "!"
+    assert site.ask(HOST, "::1", 8080)[:1] != "!"
+    other = site.daemon.add("other")
+    assert site.ask("other", WAN, 8080) == other["addresses"][0]
+    assert site.ask("outside", WAN, 80)[:1] == "!"
+
+
+def listening(site: Site, port: int) -> set[str]:
+    """Return the local addresses at which somebody listens at a TCP port of the host."""
+    lines = site.run(HOST, "ss", "-Hltn", f"sport = :{port}").splitlines()
+    return {line.split()[3].rpartition(":")[0] for line in lines}
+
+
+def rules(site: Site, command: str = "iptables") -> list[str]:
+    return [line for line in site.run(HOST, f"{command}-save", "-t", "nat").splitlines() if "PUBLISHED" in line]
+
+
+def test_ports_go_with_their_workload(site: Site) -> None:
+    site.web("8080>80", "9000>90")
+    assert listening(site, 8080) == {"0.0.0.0", "[::]"} == listening(site, 9000)
+    assert [one["host_port"] for one in site.daemon.call("workload.get", id="default/web")["workload"]["ports"]] == [
+        8080,
+        9000,
+    ]
+    site.daemon.delete("web")
+    assert listening(site, 8080) == set() == listening(site, 9000)
+    site.daemon.in_sync()
+    assert not [line for command in ("iptables", "ip6tables") for line in rules(site, command) if "DNAT --to" in line]
+    # The next workload has the port at once.
+    other = site.web("8080>80", name="other")
+    site.serve("other", 80)
+    assert site.ask("outside", WAN, 8080) == OUTSIDE
+    assert f"--to-destination {other['addresses'][0]}:80" in "".join(rules(site))
+
+
+def test_ports_outlive_the_agent(site: Site) -> None:
+    """Packets pass while no agent runs; the next one has the ports again, and repairs the rules."""
+    site.web("8080>80")
+    site.serve("web", 80)
+    site.daemon.kill()
+    assert site.ask("outside", WAN, 8080) == OUTSIDE
+    site.daemon.start()
+    site.daemon.in_sync()
+    assert listening(site, 8080) == {"0.0.0.0", "[::]"}
+    for command in ("iptables", "ip6tables"):
+        site.run(HOST, command, "-t", "nat", "-F", "cali-PUBLISHED")
+    site.daemon.call("resync")
+    assert site.ask("outside", WAN, 8080) == OUTSIDE and site.ask("outside", WAN6, 8080) == OUTSIDE6
+    assert site.daemon.call("workload.check", id="default/web")["problems"] == []
+
+
+def test_a_port_that_is_taken_is_refused_with_its_owner(site: Site) -> None:
+    site.serve(HOST, 8080)
+    server = site.servers[-1].pid
+    with pytest.raises(AgentError) as refused:
+        site.web("9000>90", "8080>80")
+    assert refused.value.message == (
+        f"port 8080/tcp of this host is taken by 'python' (process {server}). Choose another one, or stop that"
+        " program."
+    )
+    # Nothing of the workload is left, and none of its other ports.
+    assert site.daemon.call("workload.list")["workloads"] == [] and listening(site, 9000) == set()
+    site.daemon.settled()
+    site.web("9000>90", name="first")
+    with pytest.raises(AgentError) as refused:
+        site.web("9000>80", name="second")
+    assert refused.value.message == (
+        "port 9000/tcp of this host is taken by workload default/first. Choose another one, or delete that workload."
+    )
+    # The same number of another protocol, and of another address of the host, is another port.
+    site.web("9000/udp>90", name="third")
+    site.web(f"{WAN}@9001>90", name="fourth")
+    site.web(f"{WAN6}@9001>90", name="fifth")
+
+
+@pytest.mark.parametrize(
+    ("port", "words"),
+    [
+        (
+            "22>22",
+            "port 22/tcp of this host cannot be published: it is a failsafe port, by which the host stays",
+        ),
+        ("179>80", "port 179/tcp of this host cannot be published: it is BGP."),
+        ("4789/udp>80", "port 4789/udp of this host cannot be published: it is VXLAN."),
+        ("192.0.2.99@8080>80", "192.0.2.99 is no address of this host. Give one that `ip address` shows, or none."),
+        ("70000>80", "workload.add: The port of the host 70000 is no port. Use a number from 0 to 65535."),
+        ("8080/icmp>80", "workload.add: The protocol 'icmp' has no ports to publish. Use tcp, udp or sctp."),
+        ("x y@8080>80", "workload.add: 'x y' is no address of a host. Write one, or leave it out for all of them."),
+    ],
+)
+def test_what_cannot_be_published_changes_nothing(site: Site, port: str, words: str) -> None:
+    with pytest.raises(AgentError) as refused:
+        site.web(port)
+    assert refused.value.message.startswith(words)
+    site.daemon.settled()
+    assert site.daemon.call("workload.list")["workloads"] == [] and rules(site) == []
+
+
+def test_a_port_that_is_left_open_is_chosen(site: Site) -> None:
+    workload = site.web("0>80")
+    (port,) = workload["ports"]
+    assert port["host_port"] >= 1024 and listening(site, port["host_port"]) == {"0.0.0.0", "[::]"}
+    site.serve("web", 80)
+    assert site.ask("outside", WAN, port["host_port"]) == OUTSIDE
+
+
+def test_the_proxy_serves_the_host_alone(site: Site) -> None:
+    """Without the rules, connections to a claimed port are closed; those from the host's loopback are led on."""
+    site.web("8080>80")
+    site.serve("web", 80)
+    site.daemon.call("status")
+    for command in ("iptables", "ip6tables"):
+        site.run(HOST, command, "-t", "nat", "-I", "PREROUTING", "-j", "ACCEPT")
+        site.run(HOST, command, "-t", "nat", "-I", "OUTPUT", "-j", "ACCEPT")
+    assert site.ask("outside", WAN, 8080) == "" == site.ask("outside", WAN6, 8080)
+    assert site.ask(HOST, WAN6, 8080) == ""
+    assert site.ask(HOST, "::1", 8080)[:1] not in ("", "!")
+
+
+def test_a_proxied_connection_ends_in_both_directions(site: Site) -> None:
+    """A client that has ended its half still gets the answer, and many connections do not stop the others."""
+    site.web("8080>80")
+    script = (
+        "import socket\n"
+        "server = socket.create_server(('::', 80), family=socket.AF_INET6)\n"
+        "print('ready', flush=True)\n"
+        "while True:\n"
+        "    client, peer = server.accept()\n"
+        "    data = b''\n"
+        "    while (part := client.recv(65536)): data += part\n"
+        "    client.sendall(str(len(data)).encode()); client.close()\n"
+    )
+    server = subprocess.Popen(site.inside("web", sys.executable, "-I", "-c", script), stdout=subprocess.PIPE)
+    site.servers.append(server)
+    assert server.stdout is not None and server.stdout.readline() == b"ready\n"
+    client = (
+        "import socket\n"
+        "idle = [socket.create_connection(('::1', 8080)) for _ in range(40)]\n"
+        "for one in idle: one.close()\n"
+        "one = socket.create_connection(('::1', 8080)); one.sendall(b'x' * 300000); one.shutdown(socket.SHUT_WR)\n"
+        "one.settimeout(10); print(one.recv(100).decode())\n"
+    )
+    assert site.run(HOST, sys.executable, "-I", "-c", client).strip() == "300000"
+    assert site.daemon.memory() < 60 * 1024

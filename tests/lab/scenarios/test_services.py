@@ -1,0 +1,229 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Services of systemd, and containers of systemd-nspawn, LXC and containerd, by the commands of their pages."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.lab.handle import BaseLab
+
+from .conftest import LAB, ROOT, Fleet, inventory_of, new_lab
+
+#: Debian 12 and 13, one in each subnet.
+NODES = ("node1", "node4")
+IPV6 = {"node1": "fd00:10:10:1::11/64", "node4": "fd00:10:10:2::12/64"}
+POLICIES = [
+    {
+        "kind": "GlobalNetworkPolicy",
+        "name": "web",
+        "selector": "app == 'web'",
+        "ingress": [{"action": "Allow", "source": {"selector": "app == 'client'"}}],
+    }
+]
+#: What the lab's containerd needs: no overlay on an overlay, and the hosts' cgroups have no controllers.
+CTR = "--snapshotter native --cpu-shares 0"
+IMAGE = "docker.io/library/box:latest"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[BaseLab]:
+    with new_lab(f"{LAB}-services", NODES, docker=True, ipv6=True) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def fleet(lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    folder = tmp_path_factory.mktemp("services")
+    inventory_of(NODES, folder)
+    hosts = yaml.safe_load((folder / "hosts.yml").read_text("utf-8"))
+    for name, entry in hosts["all"]["children"]["calico_nodes"]["hosts"].items():
+        entry["calico_node_address_ipv6"] = IPV6[name]
+    (folder / "hosts.yml").write_text(yaml.safe_dump(hosts), "utf-8")
+    path = folder / "group_vars" / "all" / "calico.yml"
+    found = {**yaml.safe_load(path.read_text("utf-8")), "calico_node_cni_default": True, "calico_policies": POLICIES}
+    six = {"name": "six", "cidr": "fd00:10:244::/48", "encapsulation": "VXLAN", "natOutgoing": True}
+    found["calico_ip_pools"].append(six)
+    path.write_text(yaml.safe_dump(found), "utf-8")
+    fleet = Fleet(lab, str(folder))
+    fleet.site().check()
+    return fleet
+
+
+@pytest.fixture(autouse=True)
+def _clean(lab: BaseLab, fleet: Fleet) -> Iterator[None]:
+    yield
+    for node in NODES:
+        lab.exec(node, "systemctl stop web 'calico-netns@*.service'; ctr task kill -s KILL web; true")
+        assert added(lab, node) == []
+        until(lambda node=node: "found 0 problems" in lab.exec(node, "calicoctl ipam check", check=False).stdout)
+
+
+def until(holds: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s"
+        time.sleep(0.2)
+
+
+def added(lab: BaseLab, node: str) -> list[dict]:
+    """Return the workloads of a node that are not the inventory's."""
+    listed = json.loads(lab.exec(node, "calicoctl workload list -o json").stdout)["workloads"]
+    return [one for one in listed if one["by"] != "inventory"]
+
+
+def blocks(page: str, kind: str) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", (ROOT / "docs" / page).read_text("utf-8"), re.DOTALL)
+
+
+def put(lab: BaseLab, node: str, path: str, text: str) -> None:
+    lab.exec(node, f"mkdir -p {Path(path).parent} && cat > {path}", input=text)
+
+
+def opens(lab: BaseLab, node: str, netns: str, address: str, port: int = 8000) -> bool:
+    """Return whether something listens at a port of an address, for a program in a namespace of the node."""
+    script = f"import socket; socket.create_connection(({address!r}, {port}), timeout=2)"
+    return lab.exec(node, f"ip netns exec {netns} python3 -c {shlex.quote(script)}", check=False).returncode == 0
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_the_commands_of_the_page(lab: BaseLab, fleet: Fleet, node: str) -> None:
+    """A service, its labels and ports, nspawn and LXC, with clients that policy allows and denies."""
+    (other,) = set(NODES) - {node}
+    unit, options, nspawn = blocks("systemd.md", "ini")
+    start, stop, restart, by_nspawn, by_lxc = (block.splitlines() for block in blocks("systemd.md", "sh"))
+    put(lab, node, "/etc/systemd/system/web.service", unit)
+    for command in start:
+        lab.exec(node, command)
+    (web,) = added(lab, node)
+    assert web["name"] == "web" and web["labels"] == {} and len(web["addresses"]) == 2
+    lab.exec(other, "ip netns add client && calicoctl workload add client --netns client --label app=client")
+    lab.exec(other, "ip netns add stranger && calicoctl workload add stranger --netns stranger")
+    try:
+        for address in web["addresses"]:
+            until(lambda address=address: opens(lab, other, "stranger", address))
+        put(lab, node, "/etc/systemd/system/calico-netns@web.service.d/calico.conf", options)
+        for command in restart:
+            lab.exec(node, command)
+        (web,) = added(lab, node)
+        assert web["labels"] == {"app": "web", "tier": "front"} and web["ports"][0]["host_port"] == 8080
+        fleet.play("sync_workloads.yml").check()
+        for address in web["addresses"]:
+            until(lambda address=address: opens(lab, other, "client", address))
+            assert not opens(lab, other, "stranger", address)
+    finally:
+        lab.exec(other, "calicoctl workload delete client stranger; ip netns del client; ip netns del stranger")
+    for command in stop:
+        lab.exec(node, command)
+    assert lab.exec(node, "systemctl is-active web", check=False).stdout.strip() == "inactive"
+    lab.exec(node, "rm -r /etc/systemd/system/calico-netns@web.service.d && systemctl daemon-reload")
+
+    lab.exec(node, "rm -rf /srv/tree && cp -a /srv/box /srv/tree && mkdir -p /srv/tree/usr /srv/tree/etc")
+    lab.exec(node, "touch /srv/tree/etc/os-release")
+    lab.exec(node, by_nspawn[0])
+    (web,) = added(lab, node)
+    assert "--network-namespace-path=/run/netns/%i" in nspawn
+    shown = lab.exec(node, by_nspawn[1].replace(" ip address", " /bin/ip address")).stdout
+    assert all(address in shown for address in web["addresses"])
+    (shared,) = (line for line in blocks("systemd.md", "text") if "lxc" in line)
+    put(lab, node, "/etc/lxc/job.conf", f"lxc.rootfs.path = dir:/srv/box\n{shared}")
+    shown = lab.exec(node, by_lxc[1].replace("-- ip", "-- /bin/ip")).stdout
+    assert all(address in shown for address in web["addresses"])
+    lab.exec(node, by_lxc[2])
+
+
+def test_a_service_outlives_the_agent_and_starts_with_its_host(lab: BaseLab, fleet: Fleet) -> None:
+    node = NODES[0]
+    lab.exec(node, "systemctl add-wants -q multi-user.target calico-netns@kept && systemctl start calico-netns@kept")
+    (before,) = added(lab, node)
+    lab.exec(node, "systemctl kill -s KILL calico-agent")
+    until(lambda: lab.exec(node, "calicoctl version", check=False).returncode == 0)
+    assert added(lab, node) == [before]
+    lab.reboot(node)
+    until(lambda: lab.exec(node, "systemctl is-active calico-netns@kept", check=False).returncode == 0, 60)
+    (after,) = added(lab, node)
+    assert after["name"] == before["name"]
+    assert after["addresses"][0] in lab.exec(node, "ip -n kept address").stdout
+    lab.exec(
+        node, "rm /etc/systemd/system/multi-user.target.wants/calico-netns@kept.service && systemctl daemon-reload"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("a:b", "", "name 'a:b' must be 1 to 200 letters, digits, '-', '_' and '.', a letter or digit at its ends."),
+        (r"..-x", "", "must be 1 to 200 letters, digits, '-', '_' and '.', a letter or digit at its ends."),
+        ("odd", "--label app", "invalid label app. Write it as key=value."),
+        ("odd", "--publish 99999:80", "--publish: The port of the host 99999 is no port."),
+        ("theirs", "", "theirs"),
+    ],
+)
+def test_what_is_refused_says_why(lab: BaseLab, fleet: Fleet, name: str, options: str, words: str) -> None:
+    """Bad names and options end in the unit's log, and a namespace of somebody else stays as it is."""
+    node = NODES[0]
+    unit = shlex.quote(f"calico-netns@{name}.service")
+    lab.exec(node, "ip netns add theirs && ip -n theirs link set lo up")
+    lab.exec(node, f"mkdir -p /run/systemd/system/{unit}.d")
+    text = f'[Service]\nRestart=no\nEnvironment="CALICO_OPTIONS={options}"\n'
+    lab.exec(node, f"cat > /run/systemd/system/{unit}.d/x.conf && systemctl daemon-reload", input=text)
+    failed = lab.exec(node, f"systemctl start {unit}", check=False).returncode
+    log = lab.exec(node, f"journalctl -q -o cat -u {unit}").stdout
+    try:
+        if name == "theirs":
+            assert "lo " in lab.exec(node, "ip -n theirs -br link").stdout
+            if not failed:
+                lab.exec(node, f"systemctl stop {unit}")
+            assert "theirs" in lab.exec(node, "ip netns list").stdout
+        else:
+            assert failed and words in log, log
+    finally:
+        lab.exec(
+            node,
+            f"rm -r /run/systemd/system/{unit}.d; systemctl daemon-reload; systemctl reset-failed {unit}",
+            check=False,
+        )
+        lab.exec(node, "ip netns del theirs")
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_containerd(lab: BaseLab, fleet: Fleet, node: str) -> None:
+    """Containers of ctr have an address of their node, and give it back."""
+    lab.exec(node, "systemctl unmask docker.service docker.socket containerd.service && systemctl start docker")
+    lab.exec(node, "docker import /srv/box.tar box && docker save box | ctr images import --snapshotter native -")
+    lab.exec(node, "systemctl stop docker.socket docker")
+    run, label = (block.splitlines() for block in blocks("containerd.md", "sh"))
+    for command in run[1:2]:
+        line = command.replace("docker.io/library/nginx:latest web", f"{CTR} {IMAGE} web /bin/sleep 10000")
+        lab.exec(node, line)
+    (web,) = added(lab, node)
+    assert web["id"] == "calico.default-web.eth0"
+    ping = f"ctr run --cni --rm {CTR} {IMAGE} ping /bin/ping -c 1 -W 2 {web['addresses'][0]}"
+    assert "1 packets received" in lab.exec(node, ping, check=False).stdout
+    lab.exec(node, label[0])
+    assert "0 packets received" in lab.exec(node, ping, check=False).stdout  # policy allows clients alone
+    for command in run[2:]:
+        lab.exec(node, command)
+    assert added(lab, node) == []
+
+
+def test_the_table_of_runtimes_has_the_versions_of_the_hosts(lab: BaseLab) -> None:
+    """README's table names what runs here; a newer package of Debian makes it wrong."""
+    table = [line for line in (ROOT / "README.md").read_text("utf-8").splitlines() if line.startswith("| [")]
+    packages = ("podman", "docker.io", "containerd", "systemd", "systemd-container", "lxc")
+    rows = [[cell.strip() for cell in line.split("|")[2:4]] for line in table if re.search(r"\d+\.\d+|25\d", line)]
+    query = f"dpkg-query -W -f '${{Version}}\\n' {' '.join(packages)}"
+    for column, node in enumerate(NODES):
+        for row, version in zip(rows, lab.exec(node, query).stdout.splitlines()):
+            upstream = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", version)
+            assert upstream is not None
+            assert upstream[1] == row[column] or upstream[1].startswith(f"{row[column]}."), (node, row, version)

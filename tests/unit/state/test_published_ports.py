@@ -1,0 +1,81 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rules for published ports: exact texts, and that equal ports give equal rules in whatever order they come."""
+
+from __future__ import annotations
+
+import random
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import iptables_encoding
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.published_port import PublishedPort
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Hook, IptablesTable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.published_ports import (
+    PublishingWorkload,
+    with_ports,
+)
+
+NAT = IptablesTable(
+    "nat", {"cali-POSTROUTING": ("-j cali-nat-outgoing",)}, (Hook("POSTROUTING", "-j cali-POSTROUTING"),)
+)
+FILTER = IptablesTable("filter", {"cali-INPUT": ()})
+WEB = PublishingWorkload(
+    ("10.244.1.5", "fd00:10:244::5"),
+    (PublishedPort("tcp", 8080, 80), PublishedPort("udp", 53, 5353, "192.0.2.1")),
+)
+DB = PublishingWorkload(("10.244.1.6",), (PublishedPort("tcp", 5432, 5432),))
+
+
+def test_the_rules() -> None:
+    first, nat, nat6 = with_ports((FILTER, NAT), [WEB], ["cali+"])
+    assert first is FILTER
+    assert nat.chains == {
+        "cali-POSTROUTING": ("-j cali-nat-outgoing",),
+        "cali-PUBLISHED": (
+            "-d 192.0.2.1/32 -p udp -m udp --dport 53 -j DNAT --to-destination 10.244.1.5:5353",
+            "-p tcp -m tcp --dport 8080 -j DNAT --to-destination 10.244.1.5:80",
+        ),
+        "cali-PUBLISHED-SNAT": (
+            "-s 127.0.0.0/8 -j MASQUERADE",
+            "-s 10.244.1.5/32 -d 10.244.1.5/32 -j MASQUERADE",
+        ),
+    }
+    assert nat.hooks == (
+        Hook("POSTROUTING", "-j cali-POSTROUTING"),
+        Hook("PREROUTING", "-m addrtype --dst-type LOCAL -j cali-PUBLISHED"),
+        Hook("OUTPUT", "-m addrtype --dst-type LOCAL -j cali-PUBLISHED"),
+        Hook("POSTROUTING", "-o cali+ -m conntrack --ctstate DNAT -j cali-PUBLISHED-SNAT"),
+    )
+    assert (nat6.name, nat6.family) == ("nat", 6)
+    assert nat6.chains == {
+        "cali-PUBLISHED": ("-p tcp -m tcp --dport 8080 -j DNAT --to-destination [fd00:10:244::5]:80",),
+        "cali-PUBLISHED-SNAT": ("-s fd00:10:244::5/128 -d fd00:10:244::5/128 -j MASQUERADE",),
+    }
+    assert nat6.hooks == (
+        Hook("PREROUTING", "-m addrtype --dst-type LOCAL -j cali-PUBLISHED"),
+        Hook("OUTPUT", "! -d ::1/128 -m addrtype --dst-type LOCAL -j cali-PUBLISHED"),
+        Hook("POSTROUTING", "-o cali+ -m conntrack --ctstate DNAT -j cali-PUBLISHED-SNAT"),
+    )
+    for table in (nat, nat6):
+        for chain in table.chains.values():
+            assert iptables_encoding.are_good(chain)
+
+
+def test_without_ports_the_tables_stay() -> None:
+    tables = (FILTER, NAT)
+    assert with_ports(tables, [], ["cali+"]) is tables
+    assert with_ports(tables, [PublishingWorkload(("10.244.1.5",), ())], ["cali+"]) is tables
+
+
+def test_chains_stay_without_ports() -> None:
+    (nat,) = with_ports((NAT,), [], ["cali+"], [4])
+    assert nat.chains == {**NAT.chains, "cali-PUBLISHED": (), "cali-PUBLISHED-SNAT": ()}
+    assert len(nat.hooks) == 4
+
+
+def test_the_order_of_workloads_does_not_matter() -> None:
+    workloads = [WEB, DB, PublishingWorkload(("10.244.1.7",), (PublishedPort("tcp", 1, 1),))]
+    wanted = with_ports((NAT,), workloads, ["cali+"])
+    for seed in range(6):
+        random.Random(seed).shuffle(workloads)
+        assert with_ports((NAT,), workloads, ["cali+"]) == wanted
