@@ -92,7 +92,7 @@ def test_an_address_of_others_is_no_address_of_this_host() -> None:
 
 def line(port: int, inode: int, state: str = "0A") -> str:
     zeros = "00000000"
-    return f"   0: {zeros}:{port:04X} {zeros}:0000 {state} {zeros}:{zeros} 00:{zeros} {zeros}     0        0 {inode} 1\n"
+    return f"   0: {zeros}:{port:04X} {zeros}:0000 {state} {zeros}:{zeros} 00:{zeros} {zeros} 0 0 {inode} 1\n"
 
 
 def process(proc: pathlib.Path, pid: str, name: str, inodes: list[int], command: bytes = b"") -> None:
