@@ -26,7 +26,7 @@ import zlib
 
 from . import gateway
 from .client import EtcdClient, Member, Unreachable
-from .gateway import Change, Compacted, EtcdError, FutureRevision, Header, KeyValue, Unauthenticated, WatchAnswer
+from .gateway import Compacted, EtcdError, FutureRevision, Header, KeyChange, KeyValue, Unauthenticated, WatchAnswer
 from .keys import KeyRange
 from .transport import Lines, TransportError
 
@@ -88,7 +88,7 @@ class Sink(t.Protocol):
         """Replace the content by the new listing."""
         ...
 
-    def change(self, changes: t.Sequence[Change], position: Position) -> None:
+    def change(self, changes: t.Sequence[KeyChange], position: Position) -> None:
         """Apply changes and take the new position. Some of them may have been applied before."""
         ...
 

@@ -125,7 +125,7 @@ class History(t.NamedTuple):
     entries: tuple[KeyValue, ...]
 
 
-class Change(t.NamedTuple):
+class KeyChange(t.NamedTuple):
     """A change of a key: its new value, or None if it was removed."""
 
     key: str
@@ -141,7 +141,7 @@ class WatchAnswer(t.NamedTuple):
     canceled: bool
     compacted: int
     reason: str
-    changes: tuple[Change, ...]
+    changes: tuple[KeyChange, ...]
     fragment: bool
 
 
@@ -425,12 +425,12 @@ def _key_value(entry: Json) -> KeyValue:
     return KeyValue(_key(entry), _decoded(entry, "value"), number_of(entry, "mod_revision"))
 
 
-def _change(entry: Json) -> Change:
+def _change(entry: Json) -> KeyChange:
     found, kind = _object(entry, "kv"), entry.get("type", "PUT")
     if kind not in ("PUT", "DELETE"):
         raise InvalidAnswer(f"a change is of the kind {str(kind)[:40]!r}")
     value = _decoded(found, "value") if kind == "PUT" else None
-    return Change(_key(found), value, number_of(found, "mod_revision"))
+    return KeyChange(_key(found), value, number_of(found, "mod_revision"))
 
 
 def _key(entry: Json) -> str:

@@ -22,7 +22,7 @@ from ..state.answers.endpoints import OwnBlocks, single_address
 from . import documents, keys
 from .documents import PublishedEndpoint, RefusedDocument
 from .feed import KnownKey, Position
-from .gateway import Change, KeyValue
+from .gateway import KeyChange, KeyValue
 from .keys import EndpointKey
 
 #: The most keys that one node may have. A key beyond them is left out.
@@ -208,7 +208,7 @@ class Mirror:
         }
         self._take(found | self.endpoints.keys())
 
-    def change(self, changes: t.Sequence[Change], position: Position) -> None:
+    def change(self, changes: t.Sequence[KeyChange], position: Position) -> None:
         """Apply changes and take the new position. Some of them may have been applied before."""
         touched: set[EndpointKey] = set()
         for one in changes:
