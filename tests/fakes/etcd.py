@@ -43,7 +43,7 @@ def _text(data: bytes) -> str:
 
 
 class FakeEtcd:
-    """The store that all members share. `users` maps a name to a password; without any, nobody is asked for one."""
+    """The store that all members share. `users` maps a name to a password; without any, no password is asked for."""
 
     def __init__(self, members: t.Sequence[str] = ("m1", "m2", "m3"), cluster: int = 7) -> None:
         self.cluster = cluster
@@ -90,7 +90,7 @@ class FakeEtcd:
         self.compacted = revision
 
     def restore(self, revision: int) -> None:
-        """Go back to an earlier revision, as `etcdctl snapshot restore` does; all connections break."""
+        """Return to an earlier revision, as `etcdctl snapshot restore` does; all connections break."""
         self.log = [event for event in self.log if event.revision <= revision]
         self.revision = revision
         self.break_connections()

@@ -51,7 +51,7 @@ class _Content:
     """The content of the datastore: all keys, and what was read of them."""
 
     def __init__(self) -> None:
-        #: Of each key the revision of its last change, in one number with the CRC-32 of its value: it saves memory.
+        #: The revision of each key's last change, in one number with the CRC-32 of its value: it saves memory.
         self.marks: dict[str, int] = {}
         self.nodes: dict[str, _OfNode] = {}
         self.refused: dict[str, str] = {}
