@@ -40,6 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     # Docker's driver, a process of its own, asks the agent. It may import only KNOWN_OF_AGENT and its Peer.
     "docker": {"agent", "resources", "base"},
+    "datastore": {"dataplane", "state", "policy", "base"},
     # The modules, which the controller sends as an archive or the installed engine runs.
     "modules": {"cli", "agent", "node", "bgp", "dataplane", "bird", "preflight", "state", "base"},
 }  # fmt: skip

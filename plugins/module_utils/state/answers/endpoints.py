@@ -94,13 +94,13 @@ def read_endpoints(
     taken: set[str] = set()  # interfaces and addresses of the accepted workloads, in one set
     for index, entry in enumerate(data[: limits.ENDPOINTS]):
         try:
-            one = _endpoint(node, entry, blocks)
+            one = read_endpoint(node, entry, blocks)
             if one.name in found:
-                raise _Refusal("it stands there twice.")
+                raise RefusedEndpoint("it stands there twice.")
             for text in (one.interface, *one.addresses):
                 if text in taken:
-                    raise _Refusal(f"another workload of the node has {text}.")
-        except _Refusal as refusal:
+                    raise RefusedEndpoint(f"another workload of the node has {text}.")
+        except RefusedEndpoint as refusal:
             left_out.append(LeftOut(node, _called(entry, index), str(refusal)))
             continue
         found[one.name] = one
@@ -112,7 +112,7 @@ def read_endpoints(
     return tuple(found[name] for name in sorted(found)), tuple(left_out)
 
 
-class _Refusal(Exception):
+class RefusedEndpoint(Exception):
     """The reason why a workload is left out: a clause that ends in a full stop."""
 
 
@@ -121,20 +121,24 @@ def _called(entry: t.Any, index: int) -> str:
     return f"workload {shown(name)}" if isinstance(name, str) and name else f"workload number {index + 1}"
 
 
-def _endpoint(node: str, data: t.Any, blocks: t.Optional[OwnBlocks]) -> Endpoint:
+def read_endpoint(node: str, data: t.Any, blocks: t.Optional[OwnBlocks]) -> Endpoint:
+    """Return one workload that `node` reports in `data`, as an entry of the list for `read_endpoints`.
+
+    Raise RefusedEndpoint if a field is invalid or unknown, or an address does not lie in `blocks`.
+    """
     if not isinstance(data, t.Mapping):
-        raise _Refusal(f"it is {shown(data)}.")
+        raise RefusedEndpoint(f"it is {shown(data)}.")
     if not _FIELDS.issuperset(data):
         unknown = next(name for name in data if name not in _FIELDS)
-        raise _Refusal(f"this release does not know its field {shown(unknown)}.")
+        raise RefusedEndpoint(f"this release does not know its field {shown(unknown)}.")
     if data.get("kind") != WORKLOAD_ENDPOINT:
-        raise _Refusal(f"its kind is {shown(data.get('kind'))}, and nodes tell of workloads alone.")
+        raise RefusedEndpoint(f"its kind is {shown(data.get('kind'))}, and nodes tell of workloads alone.")
     if data.get("node") != node:
-        raise _Refusal(f"it is on {shown(data.get('node'))}, and a node speaks for itself alone.")
+        raise RefusedEndpoint(f"it is on {shown(data.get('node'))}, and a node speaks for itself alone.")
     name, namespace = _name(data)
     interface = data.get("interface")
     if not isinstance(interface, str) or not _INTERFACE.fullmatch(interface):
-        raise _Refusal(f"its interface {shown(interface)} is not the name of an interface.")
+        raise RefusedEndpoint(f"its interface {shown(interface)} is not the name of an interface.")
     return Endpoint(
         kind=WORKLOAD_ENDPOINT,
         name=name,
@@ -151,40 +155,40 @@ def _endpoint(node: str, data: t.Any, blocks: t.Optional[OwnBlocks]) -> Endpoint
 def _name(data: t.Mapping[str, t.Any]) -> tuple[str, str]:
     """Return the name, `<namespace>/<name>`, and the namespace.
 
-    Raise _Refusal if either is invalid or they do not match.
+    Raise RefusedEndpoint if either is invalid or they do not match.
     """
     name, namespace = data.get("name"), data.get("namespace")
     if not isinstance(name, str) or len(name) > limits.NAME:
-        raise _Refusal(f"its name is not a text of at most {limits.NAME} characters.")
+        raise RefusedEndpoint(f"its name is not a text of at most {limits.NAME} characters.")
     if not isinstance(namespace, str) or not _NAME.fullmatch(namespace) or len(namespace) > _NAMESPACE_LIMIT:
-        raise _Refusal(f"its namespace {shown(namespace)} is not a name that a namespace can have.")
+        raise RefusedEndpoint(f"its namespace {shown(namespace)} is not a name that a namespace can have.")
     before, dummy, own = name.partition("/")
     if before != namespace or not _NAME.fullmatch(own):
-        raise _Refusal("its name is not its namespace, a '/' and the name of a workload.")
+        raise RefusedEndpoint("its name is not its namespace, a '/' and the name of a workload.")
     return str.__str__(name), str.__str__(namespace)
 
 
 def _addresses(data: t.Any, blocks: t.Optional[OwnBlocks]) -> tuple[str, ...]:
     if not isinstance(data, (list, tuple)) or not 1 <= len(data) <= limits.ADDRESSES:
-        raise _Refusal(f"its addresses are not a list of 1 to {limits.ADDRESSES}.")
+        raise RefusedEndpoint(f"its addresses are not a list of 1 to {limits.ADDRESSES}.")
     for text in data:
         address = single_address(text)
         if address is None:
-            raise _Refusal(f"{shown(text)} is not a single address.")
+            raise RefusedEndpoint(f"{shown(text)} is not a single address.")
         if blocks is not None and address not in blocks:
-            raise _Refusal(f"its address {text} lies in none of the node's blocks.")
+            raise RefusedEndpoint(f"its address {text} lies in none of the node's blocks.")
     if len(set(data)) < len(data):
-        raise _Refusal("it has an address twice.")
+        raise RefusedEndpoint("it has an address twice.")
     return tuple(str.__str__(text) for text in data)
 
 
 def _labels(data: t.Any, namespace: str) -> tuple[tuple[str, str], ...]:
     if not isinstance(data, t.Mapping) or len(data) > limits.LABELS:
-        raise _Refusal(f"its labels are not a table of at most {limits.LABELS}.")
+        raise RefusedEndpoint(f"its labels are not a table of at most {limits.LABELS}.")
     try:
         labels = LABELS.read(data)
     except Refused as refused:
-        raise _Refusal(f"{shown(refused.value)} {refused.rule}") from None
+        raise RefusedEndpoint(f"{shown(refused.value)} {refused.rule}") from None
     # The labels for the namespace are set here, so that a workload cannot claim another namespace.
     return namespaced_labels(labels, namespace)
 
@@ -193,26 +197,26 @@ def _profile(data: t.Any) -> str:
     with contextlib.suppress(Refused):
         if isinstance(data, str) and len(data) <= NAME_LIMIT:
             return FILLED_NAME.read(data)
-    raise _Refusal(f"{shown(data)} is not the name of a profile.")
+    raise RefusedEndpoint(f"{shown(data)} is not the name of a profile.")
 
 
 def _port(data: t.Any) -> DefinedPort:
     if not isinstance(data, t.Mapping) or set(data) != {"name", "protocol", "port"}:
-        raise _Refusal("one of its ports is not a name, a protocol and a port.")
+        raise RefusedEndpoint("one of its ports is not a name, a protocol and a port.")
     name, protocol, port = data["name"], data["protocol"], data["port"]
     try:
         PORT_NAME.read(name)
     except Refused:
-        raise _Refusal(f"{shown(name)} is not the name of a port.") from None
+        raise RefusedEndpoint(f"{shown(name)} is not the name of a port.") from None
     if not isinstance(protocol, str) or protocol not in PROTOCOLS_WITH_PORTS:
-        raise _Refusal(f"{shown(protocol)} is not a protocol that has ports.")
+        raise RefusedEndpoint(f"{shown(protocol)} is not a protocol that has ports.")
     if not isinstance(port, int) or isinstance(port, bool) or not 1 <= port <= MAX_PORT:
-        raise _Refusal(f"{shown(port)} is not a port.")
+        raise RefusedEndpoint(f"{shown(port)} is not a port.")
     return DefinedPort(str.__str__(name), str.__str__(protocol), int.__int__(port))
 
 
 def _list(data: t.Mapping[str, t.Any], field: str, most: int) -> t.Sequence[t.Any]:
     found = data.get(field, ())
     if not isinstance(found, (list, tuple)) or len(found) > most:
-        raise _Refusal(f"its {field} are not a list of at most {most}.")
+        raise RefusedEndpoint(f"its {field} are not a list of at most {most}.")
     return found

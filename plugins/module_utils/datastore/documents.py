@@ -1,0 +1,94 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The documents of the datastore, as JSON in the values of its keys.
+
+Every document is input: a node writes those below its own prefix as it likes, and people edit by hand. So each has a
+typed, bounded reader, and one that is refused is left out with its reason.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ..policy.model import WORKLOAD_ENDPOINT, Endpoint
+from ..state.answers import limits
+from ..state.answers.endpoints import OwnBlocks, RefusedEndpoint, read_endpoint
+from ..state.policy_json import to_plain
+from .keys import EndpointKey
+
+#: The most bytes of a document of a workload: 64 labels of the longest kind take 24 KB.
+_DOCUMENT_LIMIT = 64 << 10
+#: The most bytes of a node's blocks.
+_BLOCKS_LIMIT = 1 << 20
+_PLANNED, _BLOCKS = "planned", "blocks"
+#: The fields of an Endpoint that its key and its place have.
+_IN_KEY = ("kind", "node", "interface")
+
+
+class RefusedDocument(Exception):
+    """The reason why a document is left out: a clause that ends in a full stop."""
+
+
+class PublishedEndpoint(t.NamedTuple):
+    """A workload as its node publishes it. `planned`: the inventory has it."""
+
+    endpoint: Endpoint
+    planned: bool = False
+
+
+def encode_endpoint(published: PublishedEndpoint) -> bytes:
+    """Return the document of a workload; its node and interface are in its key."""
+    body = {name: value for name, value in to_plain(published.endpoint).items() if name not in _IN_KEY}
+    return _encoded({**body, **({_PLANNED: True} if published.planned else {})})
+
+
+def decode_endpoint(key: EndpointKey, value: bytes, blocks: t.Optional[OwnBlocks]) -> PublishedEndpoint:
+    """Return the workload in the document at `key`, whose addresses lie in `blocks`, the node's, unless that is None.
+
+    Raise RefusedDocument for anything else.
+    """
+    body = _decoded(value, _DOCUMENT_LIMIT)
+    planned = body.pop(_PLANNED, False)
+    if not isinstance(planned, bool):
+        raise RefusedDocument(f"its field {_PLANNED} is not true or false.")
+    if not body.keys().isdisjoint(_IN_KEY):
+        raise RefusedDocument("its node and its interface stand in its key alone.")
+    entry = {**body, "kind": WORKLOAD_ENDPOINT, "node": key.node, "interface": key.interface}
+    try:
+        return PublishedEndpoint(read_endpoint(key.node, entry, blocks), planned)
+    except RefusedEndpoint as refusal:
+        raise RefusedDocument(str(refusal)) from None
+
+
+def encode_blocks(cidrs: t.Iterable[str]) -> bytes:
+    """Return the document of a node's blocks."""
+    return _encoded({_BLOCKS: sorted(cidrs)})
+
+
+def decode_blocks(value: bytes) -> OwnBlocks:
+    """Return the blocks of a node. Raise RefusedDocument for anything but CIDRs without host bits."""
+    cidrs = _decoded(value, _BLOCKS_LIMIT).get(_BLOCKS)
+    if not isinstance(cidrs, list) or len(cidrs) > limits.BLOCKS or not all(isinstance(one, str) for one in cidrs):
+        raise RefusedDocument(f"its blocks are not a list of at most {limits.BLOCKS} texts.")
+    try:
+        return OwnBlocks(cidrs)
+    except ValueError as error:
+        raise RefusedDocument(f"{error}.") from None
+
+
+def _encoded(body: t.Mapping[str, t.Any]) -> bytes:
+    return json.dumps(body, separators=(",", ":"), sort_keys=True, ensure_ascii=True).encode("ascii")
+
+
+def _decoded(value: bytes, limit: int) -> dict[str, t.Any]:
+    if len(value) > limit:
+        raise RefusedDocument(f"it has more than {limit} bytes.")
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        raise RefusedDocument("it is not JSON.") from None
+    if not isinstance(found, dict):
+        raise RefusedDocument("it is no JSON object.")
+    return found

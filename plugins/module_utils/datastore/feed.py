@@ -1,0 +1,317 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The feed: what a range of keys has, and every change of it, for as long as the process lives.
+
+    position known ──► is the history the same? ──yes──► watch from there
+                                │ no, or compacted
+    no position ────────────────┴──► list in pages ──► watch from the revision of the listing
+
+A sink keeps what the feed reads, also while no member answers. A store that was restored to an earlier revision, or is
+another cluster, is listed anew.
+
+etcd compares nothing when a watch begins: from a revision of the future it is silent, and after a restore it skips what
+happened in between. So the feed asks first for the number of keys and for some that it knows, at the revision of the
+last change that it has read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import random
+import time
+import typing as t
+import zlib
+
+from . import gateway
+from .client import EtcdClient, Member, Unreachable
+from .gateway import Compacted, EtcdError, FutureRevision, Header, KeyChange, KeyValue, Unauthenticated, WatchAnswer
+from .keys import KeyRange
+from .transport import Lines, TransportError
+
+#: Seconds between two messages of progress at members that this collection installs.
+PROGRESS_SECONDS = 2.0
+#: So many intervals without a message mean that the member is dead or stopped.
+_MISSED = 5
+#: Seconds between two questions to a member whose interval of progress is not known.
+_ASK_SECONDS = 5.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 4.0  # seconds between two attempts, before they are made random
+#: The most seconds of the random pause before a range is listed anew, while all other nodes may do the same.
+_LISTING_JITTER = 2.0
+_HELLO_SECONDS = 10.0  # until the first message of a watch
+#: Keys that are compared with the store before a watch continues.
+_COMPARED = 8
+
+
+class Position(t.NamedTuple):
+    """How far a sink has read: all changes of the cluster up to, and with, `revision`.
+
+    `changed` is the revision of the last change among them, or of the listing if there was none since.
+    """
+
+    cluster: int
+    revision: int
+    changed: int
+
+
+class KnownKey(t.NamedTuple):
+    """A key that a sink has, with the revision of its last change, and the CRC-32 of its value."""
+
+    key: str
+    mod_revision: int
+    checksum: int
+
+
+class Sink(t.Protocol):
+    """What keeps the content that a feed reads. All calls come from the event loop."""
+
+    @property
+    def position(self) -> t.Optional[Position]:
+        """How far the content goes, None if there is none that a watch can continue."""
+        ...
+
+    def newest(self, most: int) -> list[KnownKey]:
+        """Return the keys that were changed last, the newest first, at most `most` of them."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """The number of keys."""
+        ...
+
+    def list_part(self, entries: t.Sequence[KeyValue], first: bool) -> None:
+        """Take a part of a new listing, which counts only after `list_end`. `first` drops one that was begun before."""
+        ...
+
+    def list_end(self, position: Position) -> None:
+        """Replace the content by the new listing."""
+        ...
+
+    def change(self, changes: t.Sequence[KeyChange], position: Position) -> None:
+        """Apply changes and take the new position. Some of them may have been applied before."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class FeedStatus:
+    """How fresh the content is.
+
+    `synced`: all changes arrive as they happen. `since` is when `synced` changed last, and `heard` when a member was
+    heard last, both in seconds of the clock time.time(), 0.0 for never. `member` is the one that is watched, "" for
+    none. `problem` is why there is none, or what was wrong last.
+    """
+
+    synced: bool = False
+    since: float = 0.0
+    heard: float = 0.0
+    member: str = ""
+    problem: str = ""
+    listings: int = 0
+    resumptions: int = 0
+
+
+class _AnotherStore(Exception):
+    """The content and the store have no common history."""
+
+
+class Feed:
+    """The feed of `keys` into `sink`.
+
+    `progress` is the members' interval of progress in seconds, None if it is not known. `on_status` is called after
+    each change of `status`, except `heard`. `clock` is time.time.
+    """
+
+    def __init__(
+        self,
+        client: EtcdClient,
+        keys: KeyRange,
+        sink: Sink,
+        *,
+        progress: t.Optional[float] = PROGRESS_SECONDS,
+        listing_jitter: float = _LISTING_JITTER,
+        on_status: t.Callable[[FeedStatus], None] = lambda status: None,
+        clock: t.Callable[[], float] = time.time,
+    ) -> None:
+        self.status = FeedStatus()
+        self._client = client
+        self._keys = keys
+        self._sink = sink
+        self._progress = progress
+        self._listing_jitter = listing_jitter
+        self._on_status = on_status
+        self._clock = clock
+        self._failures = 0
+        self._refused_tokens = 0
+
+    async def run(self) -> None:
+        """Read for the sink until this is cancelled.
+
+        What fails is noted in `status` and tried again, at another member.
+        """
+        while True:
+            try:
+                await self._follow()
+            except (_AnotherStore, Compacted, FutureRevision) as error:
+                self._lost(str(error))
+                await self._list()
+            except Unauthenticated as error:
+                self._lost(error.message)
+                self._refused_tokens += 1
+                await self._client.member.forget_token()
+                if self._refused_tokens > 1:
+                    await self._pause()
+            except (EtcdError, TransportError) as error:
+                self._lost(f"{self._client.member.name}: {error}")
+                self._client.rotate()
+                await self._pause()
+            except Unreachable as error:
+                self._lost(str(error))
+                await self._pause()
+
+    async def _pause(self) -> None:
+        self._failures += 1
+        longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(self._failures, 10))
+        await asyncio.sleep(random.uniform(longest / 2, longest))
+
+    # --- the content ---
+
+    async def _list(self) -> None:
+        """List the range, after a random pause. A failure is noted, and the next attempt is `_follow`'s."""
+        await asyncio.sleep(random.uniform(0, self._listing_jitter))
+        try:
+            await self._listed()
+        except (EtcdError, Unreachable) as error:
+            self._lost(str(error))
+            await self._pause()
+
+    async def _listed(self) -> None:
+        first, position = True, None
+        async for page in self._client.pages(self._keys):
+            revision = page.header.revision
+            position = Position(page.header.cluster, revision, revision)
+            self._sink.list_part(page.entries, first)
+            first = False
+            await asyncio.sleep(0)
+        assert position is not None
+        self._sink.list_end(position)
+        self._set(listings=self.status.listings + 1)
+
+    async def _start(self) -> int:
+        """Return the revision from which a watch misses nothing. Raise _AnotherStore, EtcdError or Unreachable."""
+        position = self._sink.position
+        if position is None:
+            await self._listed()
+            position = self._sink.position
+            assert position is not None
+            return position.revision + 1
+        known = self._sink.newest(_COMPARED)
+        try:
+            found = await self._client.history(self._keys, [one.key for one in known], position.changed)
+            self._same_store(found.header, position.cluster, position.revision)
+            if found.total != self._sink.count or _known(found.entries) != known:
+                raise _AnotherStore("the datastore has another history than what this node has read")
+            revision = position.changed
+        except Compacted:
+            page = await self._client.newest(self._keys, _COMPARED)
+            self._same_store(page.header, position.cluster, position.revision)
+            if page.total != self._sink.count or _known(page.entries) != known:
+                raise _AnotherStore("the datastore no longer has the changes that this node has missed") from None
+            revision = page.header.revision
+        self._set(resumptions=self.status.resumptions + 1)
+        return revision + 1
+
+    # --- changes ---
+
+    async def _follow(self) -> None:
+        """Watch one member until something fails, which is raised."""
+        revision = await self._start()
+        position = self._sink.position
+        assert position is not None
+        member = self._client.member
+        async with member.watch(self._keys, revision) as lines:
+            begun = gateway.watch_answer_of(await lines.next(_HELLO_SECONDS))
+            if begun.canceled:
+                raise gateway.cancellation_of(begun)
+            if not begun.created:
+                raise gateway.InvalidAnswer("the watch begins with another message")
+            self._same_store(begun.header, position.cluster, revision - 1)
+            self._failures = self._refused_tokens = 0
+            self._set(member=member.name, problem="")
+            await self._read(member, lines, begun.header, revision)
+
+    def _same_store(self, header: Header, cluster: int, revision: int) -> None:
+        if header.cluster != cluster:
+            raise _AnotherStore("the datastore is another etcd cluster than before")
+        if header.revision < revision:
+            raise _AnotherStore("the datastore went back to an earlier revision")
+
+    async def _read(self, member: Member, lines: Lines, header: Header, revision: int) -> None:
+        """Apply the changes of a watch that begins at `revision`, until it fails."""
+        if self._progress is not None:
+            await self._read_lines(lines, header, revision, self._progress * _MISSED)
+        asking = asyncio.ensure_future(self._ask(member))
+        reading = asyncio.ensure_future(self._read_lines(lines, header, revision, float("inf")))
+        try:
+            done, _pending = await asyncio.wait({asking, reading}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in (asking, reading):
+                task.cancel()
+            await asyncio.gather(asking, reading, return_exceptions=True)
+
+    async def _read_lines(self, lines: Lines, header: Header, revision: int, silence: float) -> None:
+        cluster = header.cluster
+        if header.revision < revision:
+            self._synced()
+        while True:
+            answer = gateway.watch_answer_of(await lines.next(min(silence, 86_400.0)))
+            self.status = dataclasses.replace(self.status, heard=self._clock())
+            if answer.canceled:
+                raise gateway.cancellation_of(answer)
+            self._apply(answer, cluster)
+
+    def _apply(self, answer: WatchAnswer, cluster: int) -> None:
+        position = self._sink.position
+        if answer.changes:
+            # A member that catches up puts its newest revision into the header, which is beyond these changes.
+            revision = answer.changes[-1].mod_revision
+            if answer.fragment:
+                revision -= 1  # The rest of this revision follows.
+            self._sink.change(answer.changes, Position(cluster, revision, revision))
+        elif answer.header.revision and position is not None:
+            # Progress: everything up to this revision was sent.
+            self._sink.change((), Position(cluster, answer.header.revision, position.changed))
+            self._synced()
+
+    async def _ask(self, member: Member) -> None:
+        """Ask the member again and again whether it lives, and what it changed last; raise its failure."""
+        while True:
+            request = gateway.range_request(self._keys, limit=1, keys_only=True, newest_first=True, local=True)
+            page = gateway.page_of(await member.call("/v3/kv/range", request))
+            self.status = dataclasses.replace(self.status, heard=self._clock())
+            position = self._sink.position
+            last = page.entries[0].mod_revision if page.entries else 0
+            if position is not None and position.revision >= last:
+                self._synced()
+            await asyncio.sleep(_ASK_SECONDS)
+
+    # --- status ---
+
+    def _synced(self) -> None:
+        now = self._clock()
+        if not self.status.synced:
+            self._set(synced=True, since=now, heard=now)
+
+    def _lost(self, problem: str) -> None:
+        since = self._clock() if self.status.synced or not self.status.since else self.status.since
+        self._set(synced=False, since=since, member="", problem=problem)
+
+    def _set(self, **changes: t.Any) -> None:
+        self.status = dataclasses.replace(self.status, **changes)
+        self._on_status(self.status)
+
+
+def _known(entries: t.Iterable[KeyValue]) -> list[KnownKey]:
+    return [KnownKey(entry.key, entry.mod_revision, zlib.crc32(entry.value)) for entry in entries]

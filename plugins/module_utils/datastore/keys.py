@@ -1,0 +1,150 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The keys of the datastore, and the ranges of keys that users may read and write.
+
+    /host-routing/v1/blocks/<node>                  the blocks of a node       written by a run of Ansible
+    /host-routing/v1/endpoints/<node>/<interface>   a workload of a node       written by that node's agent
+    /host-routing/v1/endpoints/<node>/@complete     all of them are there      written by that node's agent
+    /host-routing/v1/heartbeats/<node>/agent        how that node does         written by that node's agent
+    /host-routing/v1/nodes/<node>                   a node of the inventory    written by a run of Ansible
+    /host-routing/v1/pools/<pool>                   an IP pool                 written by a run of Ansible
+
+Agents watch one range, WATCHED: blocks and endpoints. Heartbeats change every few seconds and lie outside of it. A node
+owns exactly two prefixes, which end in a slash, so that the rights of node1 do not include those of node10.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+ROOT = "/host-routing/v1/"
+BLOCKS = f"{ROOT}blocks/"
+ENDPOINTS = f"{ROOT}endpoints/"
+HEARTBEATS = f"{ROOT}heartbeats/"
+NODES = f"{ROOT}nodes/"
+POOLS = f"{ROOT}pools/"
+
+#: The most characters of a part of a key: a DNS name has at most 253.
+_PART_LIMIT = 253
+_PART = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
+_INTERFACE = re.compile(r"[a-zA-Z0-9_.-]{1,15}", re.ASCII)
+_AGENT, _COMPLETE = "agent", "@complete"
+
+
+class InvalidKey(ValueError):
+    """A part of a key, such as the name of a node, that would make another key than the one that is meant."""
+
+
+class KeyRange(t.NamedTuple):
+    """The keys from `start` up to, but without, `end`, as etcd compares them: by bytes."""
+
+    start: str
+    end: str
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether a key lies in the range."""
+        if not isinstance(key, str):
+            return False
+        return self.start.encode() <= key.encode("utf-8", "surrogateescape") < self.end.encode()
+
+
+class EndpointKey(t.NamedTuple):
+    """The parts of the key of a workload: its node, and the host end of its interface."""
+
+    node: str
+    interface: str
+
+
+def under(prefix: str) -> KeyRange:
+    """Return the range of all keys that begin with `prefix`, which ends in a slash."""
+    return KeyRange(prefix, f"{prefix[:-1]}0")  # '0' follows '/' in ASCII
+
+
+#: What agents list and watch.
+WATCHED = KeyRange(BLOCKS, under(ENDPOINTS).end)
+EVERYTHING = under(ROOT)
+
+
+def endpoints_of(node: str) -> str:
+    """Return the prefix of a node's workloads. Raise InvalidKey for a name that is no node's."""
+    return f"{ENDPOINTS}{_part(node)}/"
+
+
+def heartbeats_of(node: str) -> str:
+    """Return the prefix of a node's heartbeats. Raise InvalidKey for a name that is no node's."""
+    return f"{HEARTBEATS}{_part(node)}/"
+
+
+def endpoint_key(node: str, interface: str) -> str:
+    """Return the key of a workload by the host end of its interface.
+
+    Raise InvalidKey for names that no node and no interface can have.
+    """
+    if not _INTERFACE.fullmatch(interface) or interface in (".", ".."):
+        raise InvalidKey(f"{interface!r} is not the name of an interface")
+    return f"{endpoints_of(node)}{interface}"
+
+
+def complete_key(node: str) -> str:
+    """Return the key that says that all workloads of a node are published. Raise InvalidKey for a bad name."""
+    return f"{endpoints_of(node)}{_COMPLETE}"
+
+
+def heartbeat_key(node: str) -> str:
+    """Return the key of the heartbeat of a node's agent. Raise InvalidKey for a name that is no node's."""
+    return f"{heartbeats_of(node)}{_AGENT}"
+
+
+def blocks_key(node: str) -> str:
+    """Return the key of a node's blocks. Raise InvalidKey for a name that is no node's."""
+    return f"{BLOCKS}{_part(node)}"
+
+
+def node_key(node: str) -> str:
+    """Return the key of a node of the inventory. Raise InvalidKey for a name that is no node's."""
+    return f"{NODES}{_part(node)}"
+
+
+def pool_key(pool: str) -> str:
+    """Return the key of an IP pool. Raise InvalidKey for a name that is no pool's."""
+    return f"{POOLS}{_part(pool)}"
+
+
+def parse_endpoint_key(key: str) -> t.Optional[EndpointKey]:
+    """Return the parts of the key of a workload, or None for any other key."""
+    if not key.startswith(ENDPOINTS):
+        return None
+    node, slash, interface = key[len(ENDPOINTS) :].partition("/")
+    if not slash or not _is_part(node) or not _INTERFACE.fullmatch(interface):
+        return None
+    return EndpointKey(node, interface)
+
+
+def parse_complete_key(key: str) -> t.Optional[str]:
+    """Return the node of a key of `complete_key`, or None for any other key."""
+    node, dummy, rest = key[len(ENDPOINTS) :].partition("/")
+    return node if key.startswith(ENDPOINTS) and rest == _COMPLETE and _is_part(node) else None
+
+
+def parse_blocks_key(key: str) -> t.Optional[str]:
+    """Return the node of the key of a node's blocks, or None for any other key."""
+    node = key[len(BLOCKS) :]
+    return node if key.startswith(BLOCKS) and _is_part(node) else None
+
+
+def parse_heartbeat_key(key: str) -> t.Optional[str]:
+    """Return the node of the key of a heartbeat, or None for any other key."""
+    node, dummy, rest = key[len(HEARTBEATS) :].partition("/")
+    return node if key.startswith(HEARTBEATS) and rest == _AGENT and _is_part(node) else None
+
+
+def _is_part(text: str) -> bool:
+    return len(text) <= _PART_LIMIT and _PART.fullmatch(text) is not None
+
+
+def _part(text: str) -> str:
+    if not _is_part(text):
+        raise InvalidKey(f"{text!r} cannot be a part of a key: letters, digits, '-', '_' and '.', at most 253")
+    return text

@@ -1,0 +1,294 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The mirror: the content of the datastore that a node uses, read and checked key by key.
+
+    /host-routing/v1/blocks/<node>       which addresses a node may have: the run's word
+    /host-routing/v1/endpoints/<node>/…  what that node says of its workloads
+
+A workload counts if its addresses lie in blocks of the node below whose prefix it stands. It waits until those are
+there. A value that is refused is named, and the last good one of its key stays in force. Its key stays counted, so that
+the mirror can tell whether it has all keys of the store.
+"""
+
+from __future__ import annotations
+
+import heapq
+import typing as t
+import zlib
+
+from ..policy.model import Endpoint
+from ..state.answers.endpoints import OwnBlocks, single_address
+from . import documents, keys
+from .documents import PublishedEndpoint, RefusedDocument
+from .feed import KnownKey, Position
+from .gateway import KeyChange, KeyValue
+from .keys import EndpointKey
+
+#: The most keys that one node may have. A key beyond them is left out.
+KEYS_OF_NODE = 16_384
+_CHECKSUM_BITS = 32
+_NO_BLOCKS = "no run has published blocks of its node."
+_OUTSIDE = "one of its addresses lies in none of its node's blocks."
+
+
+class _OfNode:
+    """What one node has published, and its blocks."""
+
+    __slots__ = ("blocks", "complete", "published")
+
+    def __init__(self) -> None:
+        self.blocks: t.Optional[OwnBlocks] = None
+        self.complete = False
+        self.published: dict[str, PublishedEndpoint] = {}  # by interface; valid but for the blocks
+
+    @property
+    def is_empty(self) -> bool:
+        return self.blocks is None and not self.complete and not self.published
+
+
+class _Content:
+    """The content of the datastore: all keys, and what was read of them."""
+
+    def __init__(self) -> None:
+        #: The revision of each key's last change, in one number with the CRC-32 of its value: it saves memory.
+        self.marks: dict[str, int] = {}
+        self.nodes: dict[str, _OfNode] = {}
+        self.refused: dict[str, str] = {}
+
+    def known(self, key: str) -> KnownKey:
+        """Return what is known of the last change of a key."""
+        mark = self.marks[key]
+        return KnownKey(key, mark >> _CHECKSUM_BITS, mark & (1 << _CHECKSUM_BITS) - 1)
+
+    def put(self, key: str, value: bytes, revision: int) -> t.Iterator[EndpointKey]:
+        """Take the value of a key, and yield the workloads that this may change.
+
+        A value that is refused leaves the one before it in force.
+        """
+        self.mark(KnownKey(key, revision, zlib.crc32(value)))
+        self.refused.pop(key, None)
+        try:
+            yield from self._read(key, value)
+        except RefusedDocument as refusal:
+            self.refused[key] = str(refusal)
+
+    def mark(self, known: KnownKey) -> None:
+        """Note the last change of a key."""
+        self.marks[known.key] = known.mod_revision << _CHECKSUM_BITS | known.checksum
+
+    def remove(self, key: str) -> t.Iterator[EndpointKey]:
+        """Forget a key, and yield the workloads that this may change."""
+        self.marks.pop(key, None)
+        self.refused.pop(key, None)
+        yield from self._forget(key)
+
+    def _read(self, key: str, value: bytes) -> t.Iterator[EndpointKey]:
+        endpoint = keys.parse_endpoint_key(key)
+        if endpoint is not None:
+            published = documents.decode_endpoint(endpoint, value, None)
+            of_node = self._of(endpoint.node)
+            if endpoint.interface not in of_node.published and len(of_node.published) >= KEYS_OF_NODE:
+                raise RefusedDocument(f"a node has at most {KEYS_OF_NODE} workloads.")
+            of_node.published[endpoint.interface] = published
+            yield endpoint
+            return
+        node = keys.parse_blocks_key(key)
+        if node is not None:
+            of_node = self._of(node)
+            of_node.blocks = documents.decode_blocks(value)
+            yield from [EndpointKey(node, interface) for interface in of_node.published]
+            return
+        node = keys.parse_complete_key(key)
+        if node is None:
+            raise RefusedDocument("this release knows no such key.")
+        self._of(node).complete = True
+
+    def _forget(self, key: str) -> t.Iterator[EndpointKey]:
+        endpoint = keys.parse_endpoint_key(key)
+        node = endpoint.node if endpoint else keys.parse_blocks_key(key) or keys.parse_complete_key(key)
+        of_node = self.nodes.get(node) if node is not None else None
+        if node is None or of_node is None:
+            return
+        changed = []
+        if endpoint is not None:
+            if of_node.published.pop(endpoint.interface, None) is not None:
+                changed.append(endpoint)
+        elif keys.parse_blocks_key(key) is not None:
+            of_node.blocks = None
+            changed += [EndpointKey(node, interface) for interface in of_node.published]
+        else:
+            of_node.complete = False
+        if of_node.is_empty:
+            del self.nodes[node]
+        yield from changed
+
+    def has_good(self, key: str) -> bool:
+        """Return whether a value of the key is in force, although its last one was refused."""
+        endpoint = keys.parse_endpoint_key(key)
+        node = endpoint.node if endpoint else keys.parse_blocks_key(key)
+        known = self.nodes.get(node) if node is not None else None
+        if known is None:
+            return False
+        return known.blocks is not None if endpoint is None else endpoint.interface in known.published
+
+    def keep_good(self, before: _Content) -> None:
+        """Leave what `before` has of the keys whose values are refused here in force."""
+        for key in self.refused:
+            endpoint = keys.parse_endpoint_key(key)
+            node = endpoint.node if endpoint else keys.parse_blocks_key(key)
+            known = before.nodes.get(node) if node is not None else None
+            if node is None or known is None:
+                continue
+            if endpoint is None:
+                if known.blocks is not None:
+                    self._of(node).blocks = known.blocks
+            elif endpoint.interface in known.published:
+                self._of(node).published[endpoint.interface] = known.published[endpoint.interface]
+
+    def _of(self, node: str) -> _OfNode:
+        return self.nodes.setdefault(node, _OfNode())
+
+    def refusal(self, key: EndpointKey) -> str:
+        """Return why a workload that was read does not count, "" if it counts."""
+        of_node = self.nodes[key.node]
+        if of_node.blocks is None:
+            return _NO_BLOCKS
+        for text in of_node.published[key.interface].endpoint.addresses:
+            address = single_address(text)
+            if address is None or address not in of_node.blocks:
+                return _OUTSIDE
+        return ""
+
+
+class Mirror:
+    """The content of the range keys.WATCHED; it is the sink of a feed.
+
+    `endpoints` are the workloads that count, `complete` the nodes that have published all of theirs. `on_change` gets
+    the keys of the workloads that came, changed, went or began or ceased to count.
+    """
+
+    def __init__(self, on_change: t.Callable[[t.AbstractSet[EndpointKey]], None] = lambda keys: None) -> None:
+        self.position: t.Optional[Position] = None
+        self.endpoints: dict[EndpointKey, PublishedEndpoint] = {}
+        self._on_change = on_change
+        self._content = _Content()
+        self._listing = _Content()
+
+    # --- a sink ---
+
+    def newest(self, most: int) -> list[KnownKey]:
+        """Return the keys that were changed last, the newest first, at most `most` of them."""
+        marks = self._content.marks
+        found = heapq.nsmallest(most, marks, key=lambda key: (-(marks[key] >> _CHECKSUM_BITS), key))
+        return [self._content.known(key) for key in found]
+
+    @property
+    def count(self) -> int:
+        """The number of keys, refused ones included."""
+        return len(self._content.marks)
+
+    def list_part(self, entries: t.Sequence[KeyValue], first: bool) -> None:
+        """Take a part of a new listing; `first` drops one that was begun before."""
+        if first:
+            self._listing = _Content()
+        for entry in entries:
+            for dummy in self._listing.put(entry.key, entry.value, entry.mod_revision):
+                pass
+
+    def list_end(self, position: Position) -> None:
+        """Replace the content by the new listing."""
+        self._listing.keep_good(self._content)
+        self._content, self._listing = self._listing, _Content()
+        self.position = position
+        found = {
+            EndpointKey(node, interface)
+            for node, of_node in self._content.nodes.items()
+            for interface in of_node.published
+        }
+        self._take(found | self.endpoints.keys())
+
+    def change(self, changes: t.Sequence[KeyChange], position: Position) -> None:
+        """Apply changes and take the new position. Some of them may have been applied before."""
+        touched: set[EndpointKey] = set()
+        for one in changes:
+            if one.mod_revision < self._content.marks.get(one.key, 0) >> _CHECKSUM_BITS:
+                continue  # An older change of a key, from before the position.
+            if one.value is None:
+                touched.update(self._content.remove(one.key))
+            else:
+                touched.update(self._content.put(one.key, one.value, one.mod_revision))
+        self.position = position
+        self._take(touched)
+
+    def _take(self, touched: t.AbstractSet[EndpointKey]) -> None:
+        """Compare the workloads in `touched` with what counts, and report those that differ."""
+        changed = set()
+        for key in touched:
+            of_node = self._content.nodes.get(key.node)
+            published = of_node.published.get(key.interface) if of_node is not None else None
+            counts = published is not None and not self._content.refusal(key)
+            if not counts:
+                if self.endpoints.pop(key, None) is not None:
+                    changed.add(key)
+            elif published is not None and self.endpoints.get(key) != published:
+                self.endpoints[key] = published
+                changed.add(key)
+        if changed:
+            self._on_change(changed)
+
+    # --- questions ---
+
+    def is_complete(self, node: str) -> bool:
+        """Return whether a node has published all of its workloads."""
+        of_node = self._content.nodes.get(node)
+        return of_node is not None and of_node.complete
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """The nodes that have a key."""
+        return frozenset(self._content.nodes)
+
+    def endpoint(self, key: EndpointKey) -> t.Optional[Endpoint]:
+        """Return a workload that counts, None for another."""
+        published = self.endpoints.get(key)
+        return published.endpoint if published is not None else None
+
+    def refused(self, most: int = 64) -> list[tuple[str, str]]:
+        """Return keys that do not count, each with the reason, sorted, at most `most` of them."""
+        found = list(self._content.refused.items())
+        for node, of_node in self._content.nodes.items():
+            for interface in of_node.published:
+                key = EndpointKey(node, interface)
+                if key not in self.endpoints:
+                    found.append((keys.endpoint_key(node, interface), self._content.refusal(key)))
+        return sorted(found)[:most]
+
+    # --- the copy on the disk ---
+
+    def restore_part(self, entries: t.Iterable[tuple[KnownKey, bytes]], first: bool) -> None:
+        """Take a part of a copy that `entries` made, as `list_part` takes one of a listing."""
+        if first:
+            self._listing = _Content()
+        for known, document in entries:
+            for dummy in self._listing.put(known.key, document, known.mod_revision):
+                pass
+            self._listing.mark(known)
+
+    def entries(self) -> t.Iterator[tuple[KnownKey, bytes]]:
+        """Yield all keys with the last valid documents that were read of them, for the copy on the disk.
+
+        A refused key without a good value comes with an empty document, so that it is counted as before.
+        """
+        for node, of_node in self._content.nodes.items():
+            blocks_key, complete_key = keys.blocks_key(node), keys.complete_key(node)
+            if of_node.blocks is not None:
+                yield self._content.known(blocks_key), documents.encode_blocks(of_node.blocks.cidrs)
+            if of_node.complete:
+                yield self._content.known(complete_key), b"{}"
+            for interface, published in of_node.published.items():
+                key = keys.endpoint_key(node, interface)
+                yield self._content.known(key), documents.encode_endpoint(published)
+        for key in self._content.refused:
+            if not self._content.has_good(key):
+                yield self._content.known(key), b""

@@ -1,0 +1,328 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An etcd cluster in memory, with the answers of etcd 3.5's JSON gateway: revisions, watches, compaction, users.
+
+It has the traps of the real one: a watch from a revision of the future is silent, one after a restore skips what it
+missed, a token is known to one member, and a stopped member says nothing at all. tests/integration/datastore runs the
+same suite against the real programs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import dataclasses
+import json
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import (
+    TransportError,
+)
+
+Json = dict[str, t.Any]
+PROGRESS = 2.0
+
+
+@dataclasses.dataclass
+class Event:
+    revision: int
+    key: bytes
+    value: bytes | None
+
+
+class Refusal(Exception):
+    def __init__(self, status: int, code: int, message: str) -> None:
+        self.status = status
+        self.body = json.dumps({"code": code, "message": message}).encode()
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+class FakeEtcd:
+    """The store that all members share. `users` maps a name to a password; without any, no password is asked for."""
+
+    def __init__(self, members: t.Sequence[str] = ("m1", "m2", "m3"), cluster: int = 7) -> None:
+        self.cluster = cluster
+        self.revision = 1
+        self.compacted = 0
+        self.log: list[Event] = []
+        self.users: dict[str, str] = {}
+        self.has_leader = True
+        self.members = {name: FakeMember(self, name) for name in members}
+
+    # --- what an operator does ---
+
+    def put(self, key: str, value: bytes) -> int:
+        return self._apply([(key.encode(), value)])
+
+    def delete(self, key: str) -> int:
+        return self._apply([(key.encode(), None)])
+
+    def _apply(self, changes: t.Sequence[tuple[bytes, bytes | None]]) -> int:
+        now = self.data()
+        real = [(key, value) for key, value in changes if value is not None or key in now]
+        if real:
+            self.revision += 1
+            self.log += [Event(self.revision, key, value) for key, value in real]
+            self.wake()
+        return self.revision
+
+    def wake(self) -> None:
+        for member in self.members.values():
+            member.wake()
+
+    def data(self, revision: int | None = None) -> dict[bytes, Event]:
+        found: dict[bytes, Event] = {}
+        for event in self.log:
+            if revision is not None and event.revision > revision:
+                break
+            if event.value is None:
+                found.pop(event.key, None)
+            else:
+                found[event.key] = event
+        return found
+
+    def compact(self, revision: int) -> None:
+        self.compacted = revision
+
+    def restore(self, revision: int) -> None:
+        """Return to an earlier revision, as `etcdctl snapshot restore` does; all connections break."""
+        self.log = [event for event in self.log if event.revision <= revision]
+        self.revision = revision
+        self.break_connections()
+
+    def break_connections(self) -> None:
+        for member in self.members.values():
+            member.break_connections()
+
+    # --- calls ---
+
+    def header(self, member: FakeMember) -> Json:
+        return {
+            "cluster_id": str(self.cluster),
+            "member_id": str(member.number),
+            "revision": str(self.revision),
+            "raft_term": "2",
+        }
+
+    def range(self, member: FakeMember, body: Json) -> Json:
+        start, end = base64.b64decode(body["key"]), base64.b64decode(body.get("range_end", ""))
+        revision = int(body.get("revision", 0))
+        if revision > self.revision:
+            raise Refusal(400, 11, "etcdserver: mvcc: required revision is a future revision")
+        if revision and revision < self.compacted:
+            raise Refusal(400, 11, "etcdserver: mvcc: required revision has been compacted")
+        data = self.data(revision or None)
+        inside = [event for key, event in sorted(data.items()) if (start <= key < end if end else key == start)]
+        if body.get("sort_target") == "MOD":
+            inside.sort(key=lambda event: -event.revision)
+        limit = int(body.get("limit", 0)) or len(inside)
+        answer: Json = {"header": self.header(member)}
+        if inside and body.get("count_only"):
+            answer["count"] = str(len(inside))
+        elif inside:
+            answer["kvs"] = [_key_value(event, body.get("keys_only", False)) for event in inside[:limit]]
+            answer["count"] = str(len(inside))
+        if len(inside) > limit and not body.get("count_only"):
+            answer["more"] = True
+        return answer
+
+    def transaction(self, member: FakeMember, body: Json) -> Json:
+        data = self.data()
+        for one in body.get("compare", ()):
+            event = data.get(base64.b64decode(one["key"]))
+            if (event.revision if event else 0) != int(one["mod_revision"]):
+                return {"header": self.header(member)}
+        if all("request_range" in one for one in body["success"]):
+            answers = [self.range(member, one["request_range"]) for one in body["success"]]
+            return {
+                "header": self.header(member),
+                "succeeded": True,
+                "responses": [{"response_range": one} for one in answers],
+            }
+        changes: list[tuple[bytes, bytes | None]] = []
+        for one in body["success"]:
+            if "request_put" in one:
+                found = one["request_put"]
+                changes.append((base64.b64decode(found["key"]), base64.b64decode(found["value"])))
+            else:
+                changes.append((base64.b64decode(one["request_delete_range"]["key"]), None))
+        self._apply(changes)
+        return {"header": self.header(member), "succeeded": True}
+
+
+def _key_value(event: Event, without_value: bool = False) -> Json:
+    found = {"key": _text(event.key), "mod_revision": str(event.revision), "version": "1"}
+    return found if without_value or not event.value else {**found, "value": _text(event.value)}
+
+
+class FakeMember:
+    """A member, and the Transport to it. It is `up`, down, or `stopped`: then it accepts and says nothing."""
+
+    def __init__(self, etcd: FakeEtcd, name: str) -> None:
+        self.etcd = etcd
+        self.name = name
+        self.number = 100 + int(name[1:])
+        self.up = True
+        self.stopped = False
+        self.tokens: dict[str, str] = {}
+        self.calls: list[str] = []
+        self.lines: set[FakeLines] = set()
+        self._given = 0
+
+    def wake(self) -> None:
+        for one in self.lines:
+            one.woken.set()
+
+    def break_connections(self) -> None:
+        for one in self.lines:
+            one.broken = True
+            one.woken.set()
+
+    def kill(self) -> None:
+        self.up = False
+        self.tokens.clear()
+        self.break_connections()
+
+    # --- a Transport ---
+
+    async def call(self, path: str, body: bytes, headers: t.Mapping[str, str], seconds: float) -> tuple[int, bytes]:
+        self.calls.append(path)
+        await self._answers(seconds)
+        try:
+            return 200, json.dumps(self._answer(path, json.loads(body), headers)).encode()
+        except Refusal as refusal:
+            return refusal.status, refusal.body
+
+    async def _answers(self, seconds: float) -> None:
+        await asyncio.sleep(0.001)
+        if self.stopped:
+            await asyncio.sleep(seconds)
+            raise TransportError(f"no answer within {seconds:g} s")
+        if not self.up:
+            raise TransportError("connection refused")
+
+    def _answer(self, path: str, body: Json, headers: t.Mapping[str, str]) -> Json:
+        if path == "/v3/auth/authenticate":
+            if self.etcd.users.get(body["name"]) != body["password"]:
+                raise Refusal(400, 3, "etcdserver: authentication failed, invalid user ID or password")
+            self._given += 1
+            token = f"token{self._given}.{self.name}"
+            self.tokens[token] = body["name"]
+            return {"header": self.etcd.header(self), "token": token}
+        self._check(headers)
+        if path == "/v3/kv/range":
+            if not self.etcd.has_leader and not body.get("serializable"):
+                raise Refusal(503, 14, "etcdserver: no leader")
+            return self.etcd.range(self, body)
+        if path == "/v3/kv/txn":
+            if not self.etcd.has_leader:
+                raise Refusal(503, 14, "etcdserver: no leader")
+            return self.etcd.transaction(self, body)
+        if path == "/v3/maintenance/status":
+            return {"header": self.etcd.header(self), "version": "3.5.16", "leader": "101", "dbSize": "20480"}
+        raise Refusal(404, 5, "Not Found")
+
+    def _check(self, headers: t.Mapping[str, str]) -> None:
+        if not self.etcd.users:
+            return
+        token = headers.get("Authorization", "")
+        if not token:
+            raise Refusal(400, 3, "etcdserver: user name is empty")
+        if token not in self.tokens:
+            raise Refusal(401, 16, "etcdserver: invalid auth token")
+
+    @contextlib.asynccontextmanager
+    async def watch(
+        self, path: str, body: bytes, headers: t.Mapping[str, str], seconds: float
+    ) -> t.AsyncIterator[FakeLines]:
+        self.calls.append(path)
+        await self._answers(seconds)
+        request = json.loads(body)["create_request"]
+        lines = FakeLines(self, request)
+        try:
+            self._check(headers)
+        except Refusal as refusal:
+            message = json.loads(refusal.body)["message"]
+            reason = f"rpc error: code = Unauthenticated desc = {message}"
+            lines.waiting.append({"created": True, "canceled": True, "watch_id": "-1", "cancel_reason": reason})
+            lines.ended = True
+        else:
+            lines.begin()
+        self.lines.add(lines)
+        try:
+            yield lines
+        finally:
+            self.lines.discard(lines)
+
+    async def close(self) -> None:
+        pass
+
+
+class FakeLines:
+    """The messages of a watch."""
+
+    def __init__(self, member: FakeMember, request: Json) -> None:
+        self.member = member
+        self.woken = asyncio.Event()
+        self.broken = self.ended = False
+        self.waiting: list[Json] = []
+        self._start, self._end = base64.b64decode(request["key"]), base64.b64decode(request["range_end"])
+        self._next = int(request["start_revision"])
+
+    def begin(self) -> None:
+        self.waiting.append({"created": True})
+        if self._next < self.member.etcd.compacted:
+            self.waiting.append({"canceled": True, "compact_revision": str(self.member.etcd.compacted)})
+            self.ended = True
+
+    async def next(self, seconds: float) -> bytes:
+        loop = asyncio.get_running_loop()
+        silent_until = loop.time() + seconds
+        progress_at = loop.time() + PROGRESS
+        while True:
+            if self.broken:
+                raise TransportError("the member closed the connection")
+            if not self.member.stopped:
+                if not self.waiting and not self.ended:
+                    self._look()
+                if not self.waiting and not self.ended and not self.member.etcd.has_leader:
+                    self.waiting.append(
+                        {"canceled": True, "cancel_reason": "rpc error: code = Unavailable desc = no leader"}
+                    )
+                    self.ended = True
+                if not self.waiting and not self.ended and loop.time() >= progress_at and self._is_synced():
+                    self.waiting.append({})
+                if self.waiting:
+                    result = {"header": self.member.etcd.header(self.member), **self.waiting.pop(0)}
+                    if "compact_revision" in result:
+                        del result["header"]["revision"]
+                    return json.dumps({"result": result}).encode()
+            left = silent_until - loop.time()
+            if left <= 0:
+                raise TransportError(f"no answer within {seconds:g} s")
+            self.woken.clear()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.woken.wait(), min(left, 0.5))
+
+    def _is_synced(self) -> bool:
+        return self._next <= self.member.etcd.revision + 1
+
+    def _look(self) -> None:
+        events = [event for event in self.member.etcd.log if event.revision >= self._next]
+        if not events:
+            return
+        self._next = events[-1].revision + 1
+        inside = [event for event in events if self._start <= event.key < self._end]
+        if inside:
+            self.waiting.append({"events": [_watched(event) for event in inside]})
+
+
+def _watched(event: Event) -> Json:
+    if event.value is None:
+        return {"type": "DELETE", "kv": {"key": _text(event.key), "mod_revision": str(event.revision)}}
+    return {"kv": _key_value(event)}

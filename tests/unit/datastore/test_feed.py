@@ -1,0 +1,374 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The feed and the mirror against a cluster in memory: in the end the mirror equals a fresh listing."""
+
+from __future__ import annotations
+
+import asyncio
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials, EtcdClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.documents import PublishedEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.feed import Feed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.mirror import Mirror
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fakes.etcd import FakeEtcd
+from tests.unit.agent.virtual_time import run
+
+NODES = ("node1", "node2", "node10")
+
+
+def workload(node: str, number: int, app: str = "web") -> PublishedEndpoint:
+    third = NODES.index(node)
+    return PublishedEndpoint(
+        Endpoint(
+            kind="WorkloadEndpoint",
+            name=f"default/w{number}",
+            node=node,
+            interface=f"cali{number}",
+            addresses=(f"10.244.{third}.{number % 64}",),
+            labels=(("app", app), ("projectcalico.org/namespace", "default")),
+            namespace="default",
+        )
+    )
+
+
+def publish(etcd: FakeEtcd, node: str, number: int, app: str = "web") -> None:
+    etcd.put(keys.endpoint_key(node, f"cali{number}"), documents.encode_endpoint(workload(node, number, app)))
+
+
+def grant(etcd: FakeEtcd) -> None:
+    for third, node in enumerate(NODES):
+        etcd.put(keys.blocks_key(node), documents.encode_blocks([f"10.244.{third}.0/26"]))
+
+
+class Node:
+    """A node that reads: client, feed and mirror."""
+
+    def __init__(self, etcd: FakeEtcd, **options: t.Any) -> None:
+        credentials = Credentials("node1", "secret") if etcd.users else None
+        self.changes: list[frozenset[EndpointKey]] = []
+        self.mirror = Mirror(lambda changed: self.changes.append(frozenset(changed)))
+        self.client = EtcdClient(etcd.members, credentials)
+        self.feed = Feed(self.client, keys.WATCHED, self.mirror, **options)
+        self.task = asyncio.ensure_future(self.feed.run())
+
+    async def synced(self, seconds: float = 30.0) -> None:
+        """Wait until the feed is in sync; AssertionError if it takes longer."""
+        end = asyncio.get_running_loop().time() + seconds
+        while not self.feed.status.synced:
+            assert asyncio.get_running_loop().time() < end, self.feed.status
+            await asyncio.sleep(0.05)
+
+
+def fresh(etcd: FakeEtcd) -> dict[EndpointKey, PublishedEndpoint]:
+    """Return what a mirror that has just been listed has: the slow and obvious way."""
+    data = {event.key.decode(): event.value for event in etcd.data().values()}
+    found = {}
+    for key, value in data.items():
+        parsed = keys.parse_endpoint_key(key)
+        if parsed is not None and value is not None:
+            blocks = data.get(keys.blocks_key(parsed.node))
+            if blocks is not None:
+                try:
+                    found[parsed] = documents.decode_endpoint(parsed, value, documents.decode_blocks(blocks))
+                except documents.RefusedDocument:
+                    continue
+    return found
+
+
+def test_a_change_arrives_at_once() -> None:
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        grant(etcd)
+        publish(etcd, "node2", 1)
+        node = Node(etcd)
+        await node.synced()
+        assert set(node.mirror.endpoints) == {EndpointKey("node2", "cali1")}
+        before = asyncio.get_running_loop().time()
+        publish(etcd, "node2", 2)
+        while EndpointKey("node2", "cali2") not in node.mirror.endpoints:
+            await asyncio.sleep(0.001)
+        assert asyncio.get_running_loop().time() - before < 0.1
+        etcd.delete(keys.endpoint_key("node2", "cali1"))
+        await asyncio.sleep(0.1)
+        assert node.mirror.endpoints == fresh(etcd) != {}
+        assert node.changes[-1] == {EndpointKey("node2", "cali1")}
+        assert node.feed.status.listings == 1
+
+    run(scenario())
+
+
+def test_a_listing_has_many_pages() -> None:
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        grant(etcd)
+        for number in range(1201):
+            publish(etcd, "node2", number)
+        node = Node(etcd)
+        await node.synced()
+        assert len(node.mirror.endpoints) == 1201
+        member = next(member for member in etcd.members.values() if member.calls)
+        assert member.calls.count("/v3/kv/range") == 3
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_watch_resumes_without_listing(compacted: bool) -> None:
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        grant(etcd)
+        publish(etcd, "node2", 1)
+        node = Node(etcd)
+        await node.synced()
+        for number in range(5):
+            etcd.put(keys.heartbeat_key("node2"), b"%d" % number)
+        await asyncio.sleep(3)
+        if compacted:
+            etcd.compact(etcd.revision)
+        etcd.break_connections()
+        await asyncio.sleep(0.1)
+        assert not node.feed.status.synced and "closed the connection" in node.feed.status.problem
+        publish(etcd, "node2", 2) if not compacted else None
+        await node.synced()
+        assert node.mirror.endpoints == fresh(etcd)
+        assert (node.feed.status.listings, node.feed.status.resumptions) == (1, 1)
+
+    run(scenario())
+
+
+def test_what_was_compacted_is_listed_anew() -> None:
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        grant(etcd)
+        publish(etcd, "node2", 1)
+        node = Node(etcd)
+        await node.synced()
+        for member in etcd.members.values():
+            member.kill()
+        publish(etcd, "node2", 2)
+        etcd.delete(keys.endpoint_key("node2", "cali1"))
+        etcd.compact(etcd.revision)
+        for member in etcd.members.values():
+            member.up = True
+        await asyncio.sleep(0.01)
+        await node.synced()
+        await asyncio.sleep(5)
+        assert node.mirror.endpoints == fresh(etcd)
+        assert node.feed.status.listings == 2
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("again", [0, 1, 5])
+def test_a_store_that_went_back_is_listed_anew(again: int) -> None:
+    """It is found even if the restored store has reached a later revision than the node has read."""
+
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        grant(etcd)
+        publish(etcd, "node2", 1)
+        early = etcd.revision
+        publish(etcd, "node2", 2)
+        publish(etcd, "node10", 3)
+        node = Node(etcd)
+        await node.synced()
+        etcd.restore(early)
+        for number in range(again):
+            publish(etcd, "node2", 20 + number, "other")
+        await asyncio.sleep(0.5)
+        await node.synced()
+        await asyncio.sleep(5)
+        assert node.feed.status.synced
+        assert node.mirror.endpoints == fresh(etcd)
+        assert EndpointKey("node10", "cali3") not in node.mirror.endpoints
+        assert node.feed.status.listings == 2
+
+    run(scenario())
+
+
+def test_another_cluster_is_listed_anew() -> None:
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        grant(etcd)
+        publish(etcd, "node2", 1)
+        node = Node(etcd)
+        await node.synced()
+        etcd.cluster = 8
+        etcd.break_connections()
+        await asyncio.sleep(0.01)
+        await node.synced()
+        assert node.mirror.position is not None and node.mirror.position.cluster == 8
+        assert node.feed.status.listings == 2
+
+    run(scenario())
+
+
+def test_a_stopped_member_is_left() -> None:
+    """A member that says nothing any more, not even progress, is left for another one after 10 s."""
+
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        grant(etcd)
+        node = Node(etcd)
+        await node.synced()
+        watched = node.feed.status.member
+        etcd.members[watched].stopped = True
+        publish(etcd, "node2", 1)
+        await asyncio.sleep(22)
+        assert node.feed.status.synced
+        assert node.feed.status.member != watched
+        assert node.mirror.endpoints == fresh(etcd) != {}
+
+    run(scenario())
+
+
+def test_a_stopped_member_with_an_unknown_interval_is_left() -> None:
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        grant(etcd)
+        node = Node(etcd, progress=None)
+        await node.synced()
+        watched = node.feed.status.member
+        etcd.members[watched].stopped = True
+        publish(etcd, "node2", 1)
+        await asyncio.sleep(30)
+        assert node.feed.status.synced
+        assert node.feed.status.member != watched
+        assert node.mirror.endpoints == fresh(etcd) != {}
+
+    run(scenario())
+
+
+def test_without_a_leader_nothing_is_lost() -> None:
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        grant(etcd)
+        publish(etcd, "node2", 1)
+        node = Node(etcd)
+        await node.synced()
+        etcd.has_leader = False
+        await asyncio.sleep(60)
+        assert not node.feed.status.synced
+        assert "no leader" in node.feed.status.problem
+        assert node.mirror.endpoints == fresh(etcd) != {}
+        etcd.has_leader = True
+        publish(etcd, "node2", 2)
+        await node.synced(10)
+        assert node.mirror.endpoints == fresh(etcd)
+
+    run(scenario())
+
+
+def test_a_refused_token_is_replaced() -> None:
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        etcd.users = {"node1": "secret"}
+        grant(etcd)
+        node = Node(etcd)
+        await node.synced()
+        for member in etcd.members.values():
+            member.tokens.clear()
+        etcd.break_connections()
+        await asyncio.sleep(0.01)
+        await node.synced(10)
+        publish(etcd, "node2", 1)
+        await asyncio.sleep(0.1)
+        assert node.mirror.endpoints == fresh(etcd) != {}
+        assert node.feed.status.listings == 1
+
+    run(scenario())
+
+
+def test_a_wrong_password_is_named_and_not_asked_for_without_pause() -> None:
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        etcd.users = {"node1": "another"}
+        node = Node(etcd)
+        await asyncio.sleep(60)
+        assert "authentication failed, invalid user ID or password" in node.feed.status.problem
+        assert sum(len(member.calls) for member in etcd.members.values()) < 40
+
+    run(scenario())
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.sampled_from(NODES), st.integers(0, 5), st.sampled_from(["web", "db"])),
+        st.tuples(st.just("delete"), st.sampled_from(NODES), st.integers(0, 5)),
+        st.tuples(st.just("grant"), st.sampled_from(NODES), st.booleans()),
+        st.tuples(st.just("beat")),
+        st.tuples(st.just("compact"), st.integers(0, 3)),
+        st.tuples(st.just("restore"), st.integers(1, 4)),
+        st.tuples(st.just("break")),
+        st.tuples(st.just("kill"), st.integers(1, 3)),
+        st.tuples(st.just("start"), st.integers(1, 3)),
+        st.tuples(st.just("stop"), st.integers(1, 3)),
+        st.tuples(st.just("leader"), st.booleans()),
+        st.tuples(st.just("wait"), st.floats(0.0, 4.0)),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=150)
+@given(STEPS)
+def test_whatever_happens_the_mirror_equals_a_fresh_listing_in_the_end(steps: list[tuple[t.Any, ...]]) -> None:
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        grant(etcd)
+        node = Node(etcd, listing_jitter=0.1)
+        await asyncio.sleep(0.5)
+        for step in steps:
+            await _step(etcd, step)
+        etcd.has_leader = True
+        for member in etcd.members.values():
+            member.up, member.stopped = True, False
+        await asyncio.sleep(20)
+        assert node.feed.status.synced, node.feed.status
+        assert node.mirror.endpoints == fresh(etcd)
+        assert node.mirror.count == len([key for key in etcd.data() if key.decode() in keys.WATCHED])
+
+    run(scenario())
+
+
+async def _step(etcd: FakeEtcd, step: tuple[t.Any, ...]) -> None:
+    kind, *rest = step
+    members = list(etcd.members.values())
+    if kind == "put":
+        publish(etcd, *rest)
+    elif kind == "delete":
+        etcd.delete(keys.endpoint_key(rest[0], f"cali{rest[1]}"))
+    elif kind == "grant":
+        third = NODES.index(rest[0])
+        if rest[1]:
+            etcd.put(keys.blocks_key(rest[0]), documents.encode_blocks([f"10.244.{third}.0/26"]))
+        else:
+            etcd.delete(keys.blocks_key(rest[0]))
+    elif kind == "beat":
+        etcd.put(keys.heartbeat_key("node2"), b"{}")
+    elif kind == "compact":
+        etcd.compact(max(etcd.compacted, etcd.revision - rest[0]))
+    elif kind == "restore":
+        etcd.restore(max(1, etcd.compacted, etcd.revision - rest[0]))
+    elif kind == "break":
+        etcd.break_connections()
+    elif kind == "kill":
+        members[rest[0] - 1].kill()
+    elif kind == "start":
+        members[rest[0] - 1].up, members[rest[0] - 1].stopped = True, False
+    elif kind == "stop":
+        members[rest[0] - 1].stopped = True
+    elif kind == "leader":
+        etcd.has_leader = rest[0]
+        etcd.wake()
+    else:
+        await asyncio.sleep(rest[0])

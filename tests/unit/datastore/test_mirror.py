@@ -1,0 +1,195 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keys and documents of the datastore, the mirror that checks them, and its copy on the disk."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys, snapshot
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.documents import RefusedDocument
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.feed import Position
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import KeyChange, KeyValue
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey, InvalidKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.mirror import Mirror
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.snapshot import SnapshotUnusable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.endpoints import OwnBlocks
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.datastore.test_feed import workload
+
+BLOCKS = keys.blocks_key("node2")
+KEY = EndpointKey("node2", "cali1")
+AT = keys.endpoint_key(*KEY)
+HEADER = (
+    b'{"format": "calico-datastore", "version": 1, "cluster": "1", "revision": 1, "changed": 1, "keys": 0,'
+    b' "written": 1}\n'
+)
+
+
+def put(key: str, value: bytes, revision: int) -> KeyChange:
+    return KeyChange(key, value, revision)
+
+
+def test_the_keys() -> None:
+    assert keys.endpoint_key("node1", "cali0") == "/host-routing/v1/endpoints/node1/cali0"
+    assert keys.heartbeat_key("node1") == "/host-routing/v1/heartbeats/node1/agent"
+    assert keys.parse_endpoint_key(AT) == KEY and keys.parse_endpoint_key(BLOCKS) is None
+    assert keys.parse_complete_key(keys.complete_key("node1")) == "node1"
+    assert keys.parse_endpoint_key(keys.complete_key("node1")) is None
+    assert keys.parse_heartbeat_key(keys.heartbeat_key("node1")) == "node1"
+
+
+def test_a_node_has_no_key_of_another() -> None:
+    """The range of node1 does not contain the keys of node10, nor heartbeats those that agents watch."""
+    own = keys.under(keys.endpoints_of("node1"))
+    assert keys.endpoint_key("node1", "cali0") in own and keys.endpoint_key("node10", "cali0") not in own
+    assert AT in keys.WATCHED and BLOCKS in keys.WATCHED and keys.heartbeat_key("node2") not in keys.WATCHED
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "a\n", "é", "x" * 254, "-a", ".a", "a/../b"])
+def test_a_name_that_would_make_another_key(name: str) -> None:
+    with pytest.raises(InvalidKey):
+        keys.endpoints_of(name)
+    with pytest.raises(InvalidKey):
+        keys.endpoint_key("node1", f"cali/{name}")
+
+
+@given(st.text(max_size=40))
+def test_no_text_is_read_as_a_key_that_is_written_otherwise(text: str) -> None:
+    for key in (text, keys.ENDPOINTS + text, keys.BLOCKS + text):
+        parsed = keys.parse_endpoint_key(key)
+        assert parsed is None or keys.endpoint_key(*parsed) == key
+        node = keys.parse_blocks_key(key)
+        assert node is None or keys.blocks_key(node) == key
+
+
+def test_a_workload_is_read_as_it_was_written() -> None:
+    published = workload("node2", 1)._replace(planned=True)
+    found = documents.decode_endpoint(KEY, documents.encode_endpoint(published), OwnBlocks(["10.244.1.0/26"]))
+    assert found.planned and found.endpoint.addresses == published.endpoint.addresses
+    assert dict(found.endpoint.labels)["app"] == "web"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (b"", "it is not JSON."),
+        (b"[" * 50_000, "it is not JSON."),
+        (b"[]", "it is no JSON object."),
+        (b'"' + b"x" * 70_000 + b'"', "it has more than 65536 bytes."),
+        (b'{"planned": 1}', "its field planned is not true or false."),
+        (b'{"node": "node3"}', "its node and its interface stand in its key alone."),
+        (b'{"name": "default/w", "namespace": "default", "addresses": ["10.244.0.1"]}', "its address 10.2"),
+        (b'{"name": "default/w", "namespace": "default", "addresses": ["10.244.1.1/8"]}', "10.244.1.1/8 is not a"),
+        (b'{"name": "default/w\\n", "namespace": "default", "addresses": ["10.244.1.1"]}', "its name is not its"),
+        (b'{"name": "a/w", "namespace": "a", "addresses": ["10.244.1.1"], "more": 1}', "this release does not know"),
+    ],
+)  # fmt: skip
+def test_a_document_that_is_refused(value: bytes, words: str) -> None:
+    with pytest.raises(RefusedDocument) as refused:
+        documents.decode_endpoint(KEY, value, OwnBlocks(["10.244.1.0/26"]))
+    assert str(refused.value).startswith(words)
+
+
+def filled() -> Mirror:
+    mirror = Mirror()
+    mirror.list_part([KeyValue(BLOCKS, documents.encode_blocks(["10.244.1.0/26"]), 5)], True)
+    mirror.list_part([KeyValue(AT, documents.encode_endpoint(workload("node2", 1)), 7)], False)
+    mirror.list_end(Position(1, 9, 9))
+    return mirror
+
+
+def test_a_workload_counts_only_inside_its_nodes_blocks() -> None:
+    changed: list[frozenset[EndpointKey]] = []
+    mirror = Mirror(lambda keys_: changed.append(frozenset(keys_)))
+    mirror.change([put(AT, documents.encode_endpoint(workload("node2", 1)), 3)], Position(1, 3, 3))
+    assert mirror.endpoints == {} and mirror.refused() == [(AT, "no run has published blocks of its node.")]
+    mirror.change([put(BLOCKS, documents.encode_blocks(["10.244.9.0/26"]), 4)], Position(1, 4, 4))
+    assert mirror.refused() == [(AT, "one of its addresses lies in none of its node's blocks.")]
+    mirror.change([put(BLOCKS, documents.encode_blocks(["10.244.1.0/26"]), 5)], Position(1, 5, 5))
+    assert mirror.endpoint(KEY) == workload("node2", 1).endpoint or set(mirror.endpoints) == {KEY}
+    mirror.change([KeyChange(BLOCKS, None, 6)], Position(1, 6, 6))
+    assert mirror.endpoints == {} and changed == [{KEY}, {KEY}]
+
+
+def test_rubbish_leaves_the_last_good_value_in_force() -> None:
+    mirror = filled()
+    before = dict(mirror.endpoints)
+    rubbish = [put(AT, b"rubbish", 10), put(BLOCKS, b"{}", 10), put(keys.BLOCKS + "a/b", b"{}", 10)]
+    mirror.change(rubbish, Position(1, 10, 10))
+    assert mirror.endpoints == before and mirror.count == 3
+    assert [key for key, _why in mirror.refused()] == sorted([AT, BLOCKS, keys.BLOCKS + "a/b"])
+    # A listing of the same keys does not forget it either, and the cure is taken.
+    mirror.list_part([KeyValue(AT, b"rubbish", 10), KeyValue(BLOCKS, b"{}", 10)], True)
+    mirror.list_end(Position(1, 11, 11))
+    assert mirror.endpoints == before and mirror.count == 2
+    mirror.change([put(AT, documents.encode_endpoint(workload("node2", 1, "db")), 12)], Position(1, 12, 12))
+    assert dict(mirror.endpoints[KEY].endpoint.labels)["app"] == "db"
+
+
+def test_the_copy_is_read_as_it_was_written(tmp_path: pathlib.Path) -> None:
+    mirror = filled()
+    mirror.change([put(AT, b"rubbish", 10), put(keys.BLOCKS + "a/b", b"?", 11)], Position(1, 11, 11))
+    path = str(tmp_path / snapshot.FILE)
+    snapshot.write(path, snapshot.parts(mirror, 1_795_000_000.5))
+    again = Mirror()
+    *_, header = snapshot.read(path, again)
+    assert header == (Position(1, 11, 11), 3, 1_795_000_000.5)
+    assert again.endpoints == mirror.endpoints and again.position == mirror.position
+    assert again.newest(8) == mirror.newest(8) and again.count == mirror.count
+    assert oct(os.stat(path).st_mode & 0o777) == "0o600" and os.listdir(tmp_path) == [snapshot.FILE]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 40, 130, -1, -30])
+def test_a_copy_that_is_not_whole_is_not_used(tmp_path: pathlib.Path, cut: int) -> None:
+    path = tmp_path / snapshot.FILE
+    snapshot.write(str(path), snapshot.parts(filled(), 1.0))
+    path.write_bytes(path.read_bytes()[:cut])
+    again = Mirror()
+    with pytest.raises(SnapshotUnusable):
+        list(snapshot.read(str(path), again))
+    assert again.position is None and again.endpoints == {} and again.count == 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff\n",
+        b"[]\n",
+        b'{"format": "calico-datastore", "version": 2}\n',
+        HEADER.replace(b'"1"', b'"x"'),
+        HEADER.replace(b'"revision": 1', b'"revision": -1'),
+        HEADER.replace(b'"keys": 0', b'"keys": 9e9'),
+        HEADER.replace(b'"keys": 0', b'"keys": 9000000'),
+        HEADER.replace(b'"written": 1', b'"written": "now"'),
+        HEADER + b'["/x", 1, 2]\n',
+        HEADER + b'["/x", 1, -2, "{}"]\n',
+    ],
+)  # fmt: skip
+def test_a_file_of_another_form_is_not_used(tmp_path: pathlib.Path, content: bytes) -> None:
+    path = tmp_path / snapshot.FILE
+    path.write_bytes(content)
+    with pytest.raises(SnapshotUnusable):
+        list(snapshot.read(str(path), Mirror()))
+    with pytest.raises(SnapshotUnusable):
+        list(snapshot.read(str(path) + ".gone", Mirror()))
+
+
+def test_a_copy_that_cannot_be_written_leaves_the_old_one(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / snapshot.FILE
+    snapshot.write(str(path), snapshot.parts(filled(), 1.0))
+    before = path.read_bytes()
+
+    def full_disk():
+        yield b"x" * 100
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        snapshot.write(str(path), full_disk())
+    assert path.read_bytes() == before and os.listdir(tmp_path) == [snapshot.FILE]
