@@ -85,7 +85,9 @@ def plan(machine: Machine) -> Plan:
     stored = _stored(machine)
     files = _files(machine, stored)
     last = {machine.placed(entry.path) for entry in (stored.files if stored else None) or () if entry.last}
-    wanted = [units.WantedUnit(name, enabled=False, started=False) for name in _UNITS]
+    # Services in namespaces of ours end with them, and the agent, which deletes their workloads, ends later.
+    instances = units.running_instances(units.NETNS_UNIT, machine.systemctl)
+    wanted = [units.WantedUnit(name, enabled=False, started=False) for name in (*instances, *_UNITS)]
     return Plan(
         early_files=tuple(change for change in files if change.subject in last),
         units=tuple(units.diff(wanted, units.observe(wanted, machine.systemctl))),

@@ -15,6 +15,7 @@ from .unit_encoding import unit_name
 PROGRAM = "systemctl"
 AGENT_UNIT = "calico-agent.service"
 BIRD_UNIT = "calico-bird.service"
+NETNS_UNIT = "calico-netns@.service"
 _SECONDS = 150.0  # the most seconds for one call of systemctl; systemd gives up a unit that does not start in 90
 _PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")
 _RUNNING = ("active", "activating", "reloading", "refreshing")
@@ -76,6 +77,23 @@ def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str,
         )
         for unit, answer in zip(wanted, answers)
     }
+
+
+def running_instances(template: str, program: str = PROGRAM) -> list[str]:
+    """Return the names of the units of a template, such as calico-netns@.service, that run, by name.
+
+    Raise ObserveError if systemctl fails or does not answer within 150 seconds.
+    """
+    pattern = unit_name(template).replace("@.", "@*.")
+    states = f"--state={','.join((*_RUNNING, 'deactivating'))}"
+    command = [program, "list-units", "--plain", "--no-legend", "--full", states, "--", pattern]
+    code, output, error = _run(command)
+    if code != 0:
+        raise ObserveError(
+            f"The units of systemd cannot be read: {' '.join(command[:2])} said {error or 'nothing'!r}. "
+            "Nodes are hosts that systemd runs; see that it does (systemctl is-system-running), then run again."
+        )
+    return sorted(line.split()[0] for line in output.splitlines() if line.strip())
 
 
 def diff(wanted: t.Sequence[WantedUnit], observed: t.Mapping[str, ObservedUnit]) -> list[Change]:

@@ -78,6 +78,16 @@ def test_check_do_check_do(host, systemctl, foreign):
     assert files(host) - there <= {"run/node.lock", "run/writer.lock", "systemd/reads"}
 
 
+def test_services_in_namespaces_of_ours_are_stopped_first(host, systemctl):
+    host.run(node, units=UNITS, **{**PARAMS, "files": FILES})
+    systemctl.have("calico-netns@web.service.started")
+    planned, done = host.four_times(teardown)
+    assert planned["plan"] == done["plan"]
+    shown = [line.split()[1:3] for line in done["plan"] if line.split()[1] == "unit"]
+    assert shown == [["unit", f"calico-{name}.service"] for name in ("netns@web", "agent", "bird")]
+    assert systemctl.marks == set()
+
+
 def left(host):
     """Return what the kernel has, without what may stay.
 

@@ -29,6 +29,12 @@ show)
         fi
         echo "NeedDaemonReload=$(is "$unit.stale" yes no)"
     done ;;
+list-units)
+    if test -e list-units.broken; then echo 'Failed to list units: Connection refused' >&2; exit 1; fi
+    while test "$1" != --; do shift; done
+    for mark in $2.started; do
+        test ! -e "$mark" || echo "${{mark%.started}} loaded active exited Network namespace"
+    done ;;
 daemon-reload)
     if test -e daemon-reload.broken; then echo 'Failed to reload daemon: Connection timed out' >&2; exit 1; fi
     rm -f ./*.stale ./*.unread
@@ -75,7 +81,8 @@ class Systemctl:
         """Set marks of units: `bird.service.started` means that the unit runs.
 
         Others end in .enabled, .masked, .stale or .broken; every command but show fails for a broken unit.
-        systemd cannot read units again while it has the mark `daemon-reload.broken`.
+        systemd cannot list units while it has the mark `list-units.broken`, and cannot read them again while it has
+        the mark `daemon-reload.broken`.
         """
         for mark in marks:
             (self.folder / mark).touch()

@@ -134,3 +134,17 @@ def test_no_systemd(tmp_path: pathlib.Path) -> None:
         f"The units of systemd cannot be read: {missing} show said 'No such file or directory'. "
         "Nodes are hosts that systemd runs; see that it does (systemctl is-system-running), then run again."
     )
+
+
+def test_instances_that_run(systemctl: Systemctl) -> None:
+    systemctl.have("calico-netns@web.service.started", "calico-netns@a-1.service.started", f"{BIRD}.started")
+    systemctl.have("calico-netns@off.service.broken")
+    found = units.running_instances(units.NETNS_UNIT, str(systemctl.program))
+    assert found == ["calico-netns@a-1.service", "calico-netns@web.service"]
+    systemctl.have("list-units.broken")
+    with pytest.raises(ObserveError) as error:
+        units.running_instances(units.NETNS_UNIT, str(systemctl.program))
+    assert str(error.value) == (
+        f"The units of systemd cannot be read: {systemctl.program} list-units said 'Failed to list units: Connection"
+        " refused'. Nodes are hosts that systemd runs; see that it does (systemctl is-system-running), then run again."
+    )
