@@ -37,6 +37,8 @@ STARTED = (
     "plugins/lookup/*.py",
     "plugins/module_utils/agent/daemon.py",
     "plugins/module_utils/docker/daemon.py",
+    "plugins/module_utils/datastore/feed.py",
+    "plugins/module_utils/datastore/snapshot.py",
     "plugins/module_utils/bgp/filter_verdict.py",
     "plugins/module_utils/node/command.py",
     "plugins/module_utils/cli/command.py",
