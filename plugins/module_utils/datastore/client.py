@@ -113,7 +113,8 @@ class Member:
         async with self._asking:
             if self._token == refused:
                 credentials = self._credentials
-                assert credentials is not None
+                if credentials is None:
+                    raise Unauthenticated("this client has no user")
                 body = gateway.to_bytes({"name": credentials.user, "password": credentials.password})
                 answer = await self._call("/v3/auth/authenticate", body, "", seconds)
                 self._token = gateway.token_of(answer)

@@ -69,28 +69,22 @@ class Sink(t.Protocol):
     @property
     def position(self) -> t.Optional[Position]:
         """How far the content goes, None if there is none that a watch can continue."""
-        ...
 
     def newest(self, most: int) -> list[KnownKey]:
         """Return the keys that were changed last, the newest first, at most `most` of them."""
-        ...
 
     @property
     def count(self) -> int:
         """The number of keys."""
-        ...
 
     def list_part(self, entries: t.Sequence[KeyValue], first: bool) -> None:
         """Take a part of a new listing, which counts only after `list_end`. `first` drops one that was begun before."""
-        ...
 
     def list_end(self, position: Position) -> None:
         """Replace the content by the new listing."""
-        ...
 
     def change(self, changes: t.Sequence[KeyChange], position: Position) -> None:
         """Apply changes and take the new position. Some of them may have been applied before."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,26 +179,27 @@ class Feed:
             self._lost(str(error))
             await self._pause()
 
-    async def _listed(self) -> None:
-        first, position = True, None
+    async def _listed(self) -> Position:
+        """List the range, and return the position of the listing. Raise EtcdError or Unreachable."""
+        first = True
+        position: t.Optional[Position] = None
         async for page in self._client.pages(self._keys):
             revision = page.header.revision
             position = Position(page.header.cluster, revision, revision)
             self._sink.list_part(page.entries, first)
             first = False
             await asyncio.sleep(0)
-        assert position is not None
+        if position is None:
+            raise gateway.InvalidAnswer("the listing has no page")
         self._sink.list_end(position)
         self._set(listings=self.status.listings + 1)
+        return position
 
     async def _start(self) -> int:
         """Return the revision from which a watch misses nothing. Raise _AnotherStore, EtcdError or Unreachable."""
         position = self._sink.position
         if position is None:
-            await self._listed()
-            position = self._sink.position
-            assert position is not None
-            return position.revision + 1
+            return (await self._listed()).revision + 1
         known = self._sink.newest(_COMPARED)
         try:
             found = await self._client.history(self._keys, [one.key for one in known], position.changed)
@@ -227,7 +222,8 @@ class Feed:
         """Watch one member until something fails, which is raised."""
         revision = await self._start()
         position = self._sink.position
-        assert position is not None
+        if position is None:
+            raise _AnotherStore("the sink has lost its position")
         member = self._client.member
         async with member.watch(self._keys, revision) as lines:
             begun = gateway.watch_answer_of(await lines.next(_HELLO_SECONDS))

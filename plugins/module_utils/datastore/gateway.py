@@ -353,7 +353,10 @@ def watch_answer_of(data: bytes) -> WatchAnswer:
     body = decode(data)
     if "error" in body:
         found = _object(body, "error")
-        raise _error(_integer(found.get("grpc_code", found.get("code", 0))), text_of(found, "message"))
+        raise _error(
+            _integer(found.get("grpc_code", found.get("code", 0))),
+            text_of(found, "message") or "the member ended the watch without a reason",
+        )
     result = _object(body, "result")
     return WatchAnswer(
         header_of(result),

@@ -36,7 +36,6 @@ class Lines(t.Protocol):
 
     async def next(self, seconds: float) -> bytes:
         """Return the next line. Raise TransportError if none comes within `seconds`, or the member ends the watch."""
-        ...
 
 
 class Transport(t.Protocol):
@@ -48,18 +47,15 @@ class Transport(t.Protocol):
         Raise TransportError if it is not there within `seconds`. Whether the member did what it was asked to do is then
         not known.
         """
-        ...
 
     def watch(self, path: str, body: bytes, headers: Headers, seconds: float) -> t.AsyncContextManager[Lines]:
         """Return a context with the lines of the answer to a POST, on a connection of its own.
 
         Entering it raises TransportError if the answer has not begun within `seconds`.
         """
-        ...
 
     async def close(self) -> None:
         """Close the connections that are kept."""
-        ...
 
 
 class RefusedStream(Exception):
