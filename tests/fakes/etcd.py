@@ -4,8 +4,7 @@
 """An etcd cluster in memory, with the answers of etcd 3.5's JSON gateway: revisions, watches, compaction, users.
 
 It has the traps of the real one: a watch from a revision of the future is silent, one after a restore skips what it
-missed, a token is known to one member, and a stopped member says nothing at all. tests/integration/datastore runs the
-same suite against the real programs.
+missed, a token is known to one member, and a stopped member says nothing at all.
 """
 
 from __future__ import annotations
