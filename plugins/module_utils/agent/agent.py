@@ -289,7 +289,7 @@ class Agent:
         if request.ports is None:
             return workload
         try:
-            shown = await publish.publish(self._context, workload.id, request.ports, request.ports_held_by_engine)
+            shown = await publish.publish(self._context, workload.id, request.ports)
         except BaseException:
             if new:
                 await asyncio.shield(asyncio.ensure_future(delete.delete(self._context, workload.id)))

@@ -151,7 +151,7 @@ def check(ports: t.Collection[PublishedPort], addresses: t.Collection[str]) -> N
         for family in families if port.host_port else ():
             others = seen.setdefault((port.protocol, port.host_port, family), [])
             for other in others:
-                if _overlap(port, other):
+                if collide(port, addresses, other, addresses):
                     raise InvalidPort(f"{port} and {other} are the same port of the host. Give each another one.")
             others.append(port)
 
@@ -160,7 +160,17 @@ def _versions(addresses: t.Iterable[str]) -> str:
     return " and ".join(f"IPv{family}" for family in sorted({family_of(one) for one in addresses})) or "no address"
 
 
-def _overlap(one: PublishedPort, other: PublishedPort) -> bool:
+def collide(
+    one: PublishedPort, addresses: t.Iterable[str], other: PublishedPort, others_addresses: t.Iterable[str]
+) -> bool:
+    """Return whether two ports, each of a workload with these addresses, are the same port of the host.
+
+    A port that is still to be chosen collides with none.
+    """
+    if (one.protocol, one.host_port) != (other.protocol, other.host_port) or not one.host_port:
+        return False
+    if set(one.families(addresses)).isdisjoint(other.families(others_addresses)):
+        return False
     return is_any(one.host_address) or is_any(other.host_address) or one.host_address == other.host_address
 
 

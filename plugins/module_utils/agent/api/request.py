@@ -45,8 +45,7 @@ class AddRequest:
     blocks, and those of `address` and `address6`. With `handed_over` a container engine moves the inner end into its
     container: there is no `netns` then, and `peer_interface` is chosen here. `network` and `container` are a runtime's
     name of the network and id of the container, "" without a runtime; `runtime` is its name, if that is known. `ports`
-    are the ports of the host to publish, None to leave them as they are; with `ports_held_by_engine` the runtime binds
-    them itself.
+    are the ports of the host to publish, None to leave them as they are.
     """
 
     name: str
@@ -67,7 +66,6 @@ class AddRequest:
     container: str = ""
     runtime: str = ""
     ports: t.Optional[tuple[PublishedPort, ...]] = None
-    ports_held_by_engine: bool = False
 
     @classmethod
     def from_params(cls, params: t.Mapping[str, t.Any]) -> AddRequest:
@@ -76,12 +74,7 @@ class AddRequest:
         null counts as left out, except for `name`, `netns_owned` and `handed_over`. Raise AgentError (invalid_params)
         for the first parameter that is unknown, missing or wrong.
         """
-        known = {field.name for field in dataclasses.fields(cls)} - {
-            "network",
-            "container",
-            "runtime",
-            "ports_held_by_engine",
-        }
+        known = {field.name for field in dataclasses.fields(cls)} - {"network", "container", "runtime"}
         unknown = sorted(set(params) - known)
         if unknown:
             raise _invalid(

@@ -64,8 +64,8 @@ class PolicyUpdates:
         """Let the reconciler look at sets and rules again, after a write that failed; do not wait for it."""
         self._reconciler.expect(REGISTRY.guards)
 
-    async def in_force(self, write: Write, what: str) -> None:
-        """Wait until `write` has put all rules in force.
+    async def in_force(self, write: Write, what: str, endpoint: t.Optional[VethEndpoint] = None) -> None:
+        """Wait until `write` has put all rules in force, or those that concern the workload `endpoint`.
 
         Raise AgentError with code `kernel` if it did not; `what` says in its message what cannot be put in force.
         """
@@ -73,8 +73,9 @@ class PolicyUpdates:
         try:
             await write
         except _NotAllWritten as error:
-            change, why = error.failed[-1]
-            raise AgentError(protocol.KERNEL, f"{refused}: {change.kind} {change.subject}: {why}") from error
+            reason = _reason(error, endpoint)
+            if reason is not None:
+                raise AgentError(protocol.KERNEL, f"{refused}: {reason}") from error
         except repair.ERRORS as error:
             raise AgentError(protocol.KERNEL, f"{refused}: {error}") from error
 
@@ -93,15 +94,7 @@ class PolicyUpdates:
         not be compiled, or if the kernel could not be read or written at all. A single chain that was refused raises
         nothing.
         """
-        refused = f"policy for workload {endpoint.namespace}/{endpoint.name} cannot be put in force"
-        try:
-            await write
-        except _NotAllWritten as error:
-            reason = _reason(error, endpoint)
-            if reason is not None:
-                raise AgentError(protocol.KERNEL, f"{refused}: {reason}") from error
-        except repair.ERRORS as error:
-            raise AgentError(protocol.KERNEL, f"{refused}: {error}") from error
+        await self.in_force(write, f"policy for workload {endpoint.namespace}/{endpoint.name}", endpoint)
 
     async def _write(self, write: Write) -> None:
         """Write sets and chains for all workloads, including those being added.
@@ -121,14 +114,15 @@ class PolicyUpdates:
                 raise _NotAllWritten(applied.failed, applied.unmade)
 
 
-def _reason(error: _NotAllWritten, endpoint: VethEndpoint) -> t.Optional[str]:
-    """Return a text about the first failed change that affects this workload, and why it failed; None without one.
+def _reason(error: _NotAllWritten, endpoint: t.Optional[VethEndpoint]) -> t.Optional[str]:
+    """Return a text about the first failed change that affects a workload, and why it failed; None without one.
 
-    Sets that were not made because of another one count; single chains beside them do not.
+    Without a workload every change counts. Sets that were not made because of another one count; single chains beside
+    them do not.
     """
     _change, reason = error.failed[-1]
     sets = [(change, reason) for change in error.unmade if change.kind == "ipset"]
-    found = ((change, why) for change, why in (*error.failed, *sets) if _concerns(change, endpoint))
+    found = ((change, why) for change, why in (*error.failed, *sets) if endpoint is None or _concerns(change, endpoint))
     return next((f"{change.kind} {change.subject}: {why}" for change, why in found), None)
 
 

@@ -31,8 +31,8 @@ from .context import WorkloadContext
 
 _log = logging.getLogger("calico.workloads")
 
-#: podman binds the ports of a container itself before it calls netavark, and leaves the sockets to conmon. It fails for
-#: a port that another container has.
+#: podman binds the ports of a container for IPv4 itself before it calls netavark, and leaves the sockets to conmon. It
+#: fails for a port that another container has. It is the name of the runtime and of its process.
 _PODMAN, _CONMON = "podman", "conmon"
 #: Errors of bind(2) that are the fault of the request, and what to do.
 _NO_SUCH_ADDRESS = "is no address of this host. Give one that `ip address` shows, or none."
@@ -43,7 +43,7 @@ def claims(on: t.Callable[[], WorkloadContext]) -> PortClaims:
 
     def is_own(id: str, owner: PortOwner) -> bool:
         workload = on().table.get(id)
-        if workload is None or not workload.container:
+        if workload is None or workload.runtime != _PODMAN:
             return False
         own = any(workload.container in word for word in owner.command)
         return owner.name == _PODMAN or (owner.name == _CONMON and own)
@@ -51,15 +51,13 @@ def claims(on: t.Callable[[], WorkloadContext]) -> PortClaims:
     return PortClaims(is_own)
 
 
-async def publish(
-    on: WorkloadContext, id: str, ports: t.Sequence[PublishedPort], held_by_engine: bool = False
-) -> AttachedWorkload:
+async def publish(on: WorkloadContext, id: str, ports: t.Sequence[PublishedPort]) -> AttachedWorkload:
     """Publish exactly `ports` for a workload, and return it with the ports of the host that were chosen.
 
-    With `held_by_engine` the container engine binds the ports for IPv4 itself, as podman does. Ports that the workload
-    has published so far and that are not among `ports` are withdrawn. Raise AgentError: `not_found` without the
-    workload, `invalid_params` for ports that cannot be published, `conflict` for one that is taken, `not_written` or
-    `kernel` if the disk or the kernel refuses. After an error the workload has no published ports.
+    Ports that the workload has published so far and that are not among `ports` are withdrawn. Raise AgentError:
+    `not_found` without the workload, `invalid_params` for ports that cannot be published, `conflict` for one that is
+    taken, `not_written` or `kernel` if the disk or the kernel refuses. After an error the workload has no published
+    ports.
     """
     async with on.locks(id):
         workload = on.table.need(id)
@@ -70,7 +68,7 @@ async def publish(
             workload = await _withdrawn(on, workload)
         if not ports:
             return workload
-        numbers = _claimed(on, workload, [_wanted(workload, port, held_by_engine) for port in ports])
+        numbers = _claimed(on, workload, [_wanted(workload, port) for port in ports])
         chosen = tuple(sorted(dataclasses.replace(port, host_port=number) for port, number in zip(ports, numbers)))
         try:
             # A port that was chosen must not collide either.
@@ -100,7 +98,10 @@ async def _put_in_force(
 
 
 async def withdraw(on: WorkloadContext, id: str) -> bool:
-    """Withdraw all ports of a workload; return False if it has none, or is gone. Raise AgentError as `publish`."""
+    """Withdraw all published ports of a workload. Return False if it has none or does not exist.
+
+    Raise AgentError with code `not_written` if the disk refuses to record that.
+    """
     async with on.locks(id):
         workload = on.table.get(id)
         if workload is None or not workload.ports:
@@ -144,7 +145,7 @@ def claim_again(on: WorkloadContext) -> list[str]:
     for workload in on.table:
         if workload.ports and workload.addresses:
             try:
-                _claimed(on, workload, [_wanted(workload, port, bool(workload.container)) for port in workload.ports])
+                _claimed(on, workload, [_wanted(workload, port) for port in workload.ports])
             except AgentError as error:
                 problems.append(f"Workload {workload.id}: {error.message}")
     return problems
@@ -172,7 +173,7 @@ def _check(on: WorkloadContext, workload: AttachedWorkload, ports: t.Sequence[Pu
             if other.id == workload.id:
                 continue
             for taken in other.ports:
-                if _same(port, workload, taken, other):
+                if published_port.collide(port, workload.addresses, taken, other.addresses):
                     raise AgentError(
                         protocol.CONFLICT,
                         f"port {port.host_port}/{port.protocol} of this host is taken by workload {other.id}. Choose"
@@ -181,18 +182,12 @@ def _check(on: WorkloadContext, workload: AttachedWorkload, ports: t.Sequence[Pu
                     )
 
 
-def _same(one: PublishedPort, workload: AttachedWorkload, other: PublishedPort, of: AttachedWorkload) -> bool:
-    if (one.protocol, one.host_port) != (other.protocol, other.host_port) or not one.host_port:
-        return False
-    if set(one.families(workload.addresses)).isdisjoint(other.families(of.addresses)):
-        return False
-    return is_any(one.host_address) or is_any(other.host_address) or one.host_address == other.host_address
-
-
-def _wanted(workload: AttachedWorkload, port: PublishedPort, held_by_engine: bool) -> WantedPort:
+def _wanted(workload: AttachedWorkload, port: PublishedPort) -> WantedPort:
     targets = {family_of(address): address for address in reversed(workload.addresses)}
     families = port.families(workload.addresses)
-    held = () if not held_by_engine else families if port.host_address else (4,)
+    held: tuple[int, ...] = ()
+    if workload.runtime == _PODMAN:
+        held = families if port.host_address else (4,)
     return WantedPort(
         port.protocol,
         "" if is_any(port.host_address) else port.host_address,

@@ -41,7 +41,9 @@ class WorkloadTable:
         self._interfaces: dict[str, str] = {}  # host end: id of the workload that has or claimed it
         self._endpoints = OwnEndpoints()
         self._settled: set[str] = set()  # subjects of changes about workloads that were attached exactly as desired
-        self._families: set[int] = set()  # IP versions of ports that were published
+        #: The IP versions of ports that were published since the agent's start. Their chains stay: removals of whole
+        #: chains are withheld for a time after the start, and a rule for a port must not outlive its workload.
+        self._published: set[int] = set()
         self.opened: tuple[str, ...] = ()
         self.relabellings = 0
 
@@ -55,6 +57,8 @@ class WorkloadTable:
         self.opened = self._persisted.opened
         self._attached = {workload.id: workload for workload in workloads}
         self._interfaces = {workload.interface: workload.id for workload in self._attached.values()}
+        for workload in self._attached.values():
+            self._note_ports(workload)
 
     def claim(self, workload: AttachedWorkload) -> None:
         """Reserve the workload's host end. Raise AgentError with code `conflict` if any workload has or reserved it."""
@@ -94,6 +98,7 @@ class WorkloadTable:
         """Put another version of an attached workload in its place. Raise KeyError if it is not attached."""
         before = self._attached[workload.id]
         self._attached[workload.id] = workload
+        self._note_ports(workload)
         if workload.labels != before.labels:
             self.relabellings += 1
 
@@ -173,7 +178,7 @@ class WorkloadTable:
         workload without an address is left out, and so is one whose host end or address another workload has. Those of
         the inventory take precedence, then the smaller id.
         """
-        return with_workloads(state, self, self._persisted.opened, self._endpoints, self._published())
+        return with_workloads(state, self, self._persisted.opened, self._endpoints, self._published)
 
     def added_for_policy(self, state: NodeState) -> NodeState:
         """Return a copy of `state` with the workloads that `added_to` adds and their ports, but nothing else of it.
@@ -185,19 +190,12 @@ class WorkloadTable:
         return dataclasses.replace(
             state,
             workloads=(*state.workloads, *own),
-            iptables=with_published(state.iptables, own, self._published()),
+            iptables=with_published(state.iptables, own, self._published),
         )
 
-    def _published(self) -> frozenset[int]:
-        """Return the IP versions for which a workload has published ports since the agent's start.
-
-        Their chains stay. Removals of whole chains are withheld for a time after the start, and a rule for a port must
-        not outlive its workload.
-        """
-        for workload in self._attached.values():
-            for port in workload.ports:
-                self._families.update(port.families(workload.addresses))
-        return frozenset(self._families)
+    def _note_ports(self, workload: AttachedWorkload) -> None:
+        for port in workload.ports:
+            self._published.update(port.families(workload.addresses))
 
     def _in_inventory(self, interface: str) -> str:
         known = self._persisted.state.workloads if self._persisted.state else ()

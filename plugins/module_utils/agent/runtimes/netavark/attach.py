@@ -81,8 +81,7 @@ async def setup(agent: AttachmentBackend, fields: SentFields, netns: str) -> dic
         container=where.container,
         runtime="podman",
         # podman sends the ports with each network of a container; they lead to the first one.
-        ports=None if _publishes(agent, where) else ports,
-        ports_held_by_engine=True,
+        ports=None if ports and _publishes(agent, where) else ports,
     )
     workload, dummy = await attaching.attach(agent, request)
     return _status(workload, settings)
