@@ -76,6 +76,15 @@ class AttachedWorkload:
     #: Labels that were changed after it was attached, None for a removed one. `labels` contains the changes.
     relabelled: t.Mapping[str, t.Optional[str]] = dataclasses.field(default_factory=dict)
 
+    @property
+    def attached_by(self) -> str:
+        """The runtime that it belongs to: the name of one that is known, "docker" or "cni"; "" for none."""
+        if self.runtime:
+            return self.runtime
+        if self.handed_over:
+            return "docker"
+        return "cni" if self.container else ""
+
     def to_dict(self) -> dict[str, t.Any]:
         """Return the workload's fields by name as plain data for JSON; `from_dict` reads it.
 

@@ -11,6 +11,7 @@ import random
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.published_port import PublishedPort
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
@@ -58,6 +59,35 @@ def attached(number: int, address: str, **fields: t.Any) -> AttachedWorkload:
 
 def test_a_workload_survives_json() -> None:
     assert AttachedWorkload.from_dict(json.loads(json.dumps(CONTAINER.to_dict()))) == CONTAINER
+
+
+def test_published_ports_survive_json() -> None:
+    port = PublishedPort("udp", 53, 5353, "192.0.2.1")
+    shop = dataclasses.replace(CONTAINER, ports=(port,), runtime="podman")
+    assert AttachedWorkload.from_dict(json.loads(json.dumps(shop.to_record()))) == shop
+    assert {"ports", "runtime"}.isdisjoint(CONTAINER.to_record())
+
+
+@pytest.mark.parametrize(
+    "ports", [{}, "8080:80", [8080], [{"port": 0}], [{"port": 80, "host_address": "x\n"}], [{"port": 80}] * 1025]
+)
+def test_a_record_with_ports_that_cannot_be_is_refused(ports: t.Any) -> None:
+    with pytest.raises(ValueError):
+        AttachedWorkload.from_dict({**CONTAINER.to_dict(), "ports": ports})
+
+
+def test_who_attached_a_workload() -> None:
+    own = dataclasses.replace(CONTAINER, container="")
+    found = [
+        one.attached_by
+        for one in (
+            own,
+            CONTAINER,
+            dataclasses.replace(CONTAINER, runtime="podman"),
+            dataclasses.replace(own, handed_over=True),
+        )
+    ]
+    assert found == ["", "cni", "podman", "docker"]
 
 
 def test_a_record_of_a_later_release_is_read() -> None:

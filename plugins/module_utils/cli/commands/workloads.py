@@ -194,16 +194,8 @@ def listed(sources: Sources) -> list[Data]:
         }
         for endpoint in sources.state().workloads
     ]
-    found += [{**workload.to_dict(), "by": _by(workload)} for workload in sources.workloads()]
+    found += [{**workload.to_dict(), "by": workload.attached_by or "api"} for workload in sources.workloads()]
     return sorted(found, key=lambda entry: (entry["namespace"], entry["name"], entry["id"]))
-
-
-def _by(workload: AttachedWorkload) -> str:
-    if workload.runtime:
-        return workload.runtime
-    if workload.handed_over:
-        return "docker"
-    return "cni" if workload.container else "api"
 
 
 def _ports_of(workload: Data) -> list[PublishedPort]:

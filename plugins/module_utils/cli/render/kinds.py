@@ -229,7 +229,7 @@ def _of_inventory(node: str, endpoint: VethEndpoint, known: t.Optional[Endpoint]
 def _of_workload(node: str, workload: AttachedWorkload, profiles: tuple[str, ...]) -> Document:
     return _workload_endpoint(
         node,
-        "docker" if workload.handed_over else "cni" if workload.container else "calicoctl",
+        workload.attached_by or "calicoctl",
         {
             "workload": workload.name,
             "namespace": workload.namespace,
