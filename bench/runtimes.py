@@ -2,7 +2,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Debian 13's podman and Docker on a host of the lab: our drivers compared with their own bridges, in turns.
+"""Compare our drivers for podman and Docker with their own bridges, in turns, on a Debian 13 host of the lab.
 
 Run as root. Each value is a ratio of medians.
 

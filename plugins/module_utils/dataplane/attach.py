@@ -197,10 +197,10 @@ def _open_host_end(kernel: Kernel, endpoint: VethEndpoint) -> None:
 
 
 def _make_handed_over(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) -> Attached:
-    """Make a workload's pair, both ends in the host's namespace; configure the host end alone, and set it up.
+    """Make a workload's veth pair with both ends in the host's namespace.
 
-    Return the inner end, which stays down. Register with `undo` a callback that removes the pair. Raise KernelError if
-    the kernel refuses.
+    Configure the host end alone, and bring it up. Return the inner end, which stays down. Register with `undo` a
+    callback that removes the pair. Raise KernelError if the kernel refuses.
     """
     peer = endpoint.peer_interface
     kernel.link_add(

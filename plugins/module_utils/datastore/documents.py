@@ -28,7 +28,7 @@ _IN_KEY = ("kind", "node", "interface")
 
 
 class RefusedDocument(Exception):
-    """The reason why a document is left out: a clause that ends in a full stop."""
+    """A document that is left out. The text of the error is the reason, a clause that ends in a full stop."""
 
 
 class PublishedEndpoint(t.NamedTuple):

@@ -68,7 +68,7 @@ class PermissionDenied(EtcdError):
 
 
 class Compacted(EtcdError):
-    """The revision that was asked for is no longer kept. `revision` is the oldest that is, 0 if it is not known."""
+    """The store no longer keeps the revision that was asked for. `revision` is its oldest one, 0 if unknown."""
 
     def __init__(self, message: str, revision: int = 0) -> None:
         super().__init__(message)

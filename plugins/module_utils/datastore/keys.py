@@ -38,7 +38,7 @@ class InvalidKey(ValueError):
 
 
 class KeyRange(t.NamedTuple):
-    """The keys from `start` up to, but without, `end`, as etcd compares them: by bytes."""
+    """The range of keys from `start` to `end`, without `end` itself. etcd compares keys by their bytes."""
 
     start: str
     end: str

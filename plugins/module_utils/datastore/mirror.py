@@ -264,7 +264,7 @@ class Mirror:
                     found.append((keys.endpoint_key(node, interface), self._content.refusal(key)))
         return sorted(found)[:most]
 
-    # --- the copy on the disk ---
+    # --- writing and reading the copy on the disk ---
 
     def restore_part(self, entries: t.Iterable[tuple[KnownKey, bytes]], first: bool) -> None:
         """Take a part of a copy that `entries` made, as `list_part` takes one of a listing."""

@@ -136,7 +136,7 @@ def test_every_client_reaches_a_published_port(site: Site) -> None:
         assert site.ask(HOST, WAN, 8080, kind) == WAN
         assert site.ask(HOST, WAN6, 8080, kind) == WAN6
         assert site.ask(HOST, "127.0.0.1", 8080, kind)[:1] != "!"
-        # The workload itself, by the host's address: it sees the host.
+        # The workload reaches itself by the host's address, and sees the host as the client.
         assert site.ask("web", WAN, 8080, kind) not in (address, address6)
         assert site.ask("web", WAN6, 8080, kind)[:1] != "!"
     assert site.ask(HOST, "::1", 8080)[:1] != "!"

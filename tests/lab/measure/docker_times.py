@@ -47,7 +47,7 @@ def ask(method: str, path: str, document: t.Optional[t.Dict[str, t.Any]] = None)
 
 
 def remove(kind: str, name: str) -> None:
-    """Remove a container or a network; one that is not there is no error."""
+    """Remove a container or a network. Do nothing if it does not exist."""
     try:
         ask("DELETE", f"/{kind}/{name}" + ("?force=1" if kind == "containers" else ""))
     except Refused:

@@ -212,35 +212,19 @@ def test_another_cluster_is_listed_anew() -> None:
     run(scenario())
 
 
-def test_a_stopped_member_is_left() -> None:
-    """A member that says nothing any more, not even progress, is left for another one after 10 s."""
+@pytest.mark.parametrize(("progress", "seconds"), [(2.0, 22), (None, 30)], ids=["known", "unknown"])
+def test_a_stopped_member_is_left(progress: float | None, seconds: int) -> None:
+    """A member that says nothing any more, not even progress, is left for another one, whatever its interval is."""
 
     async def scenario() -> None:
         etcd = FakeEtcd()
         grant(etcd)
-        node = Node(etcd)
+        node = Node(etcd, progress=progress)
         await node.synced()
         watched = node.feed.status.member
         etcd.members[watched].stopped = True
         publish(etcd, "node2", 1)
-        await asyncio.sleep(22)
-        assert node.feed.status.synced
-        assert node.feed.status.member != watched
-        assert node.mirror.endpoints == fresh(etcd) != {}
-
-    run(scenario())
-
-
-def test_a_stopped_member_with_an_unknown_interval_is_left() -> None:
-    async def scenario() -> None:
-        etcd = FakeEtcd()
-        grant(etcd)
-        node = Node(etcd, progress=None)
-        await node.synced()
-        watched = node.feed.status.member
-        etcd.members[watched].stopped = True
-        publish(etcd, "node2", 1)
-        await asyncio.sleep(30)
+        await asyncio.sleep(seconds)
         assert node.feed.status.synced
         assert node.feed.status.member != watched
         assert node.mirror.endpoints == fresh(etcd) != {}

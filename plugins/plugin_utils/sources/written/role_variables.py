@@ -155,7 +155,7 @@ def of_value(name: str, host: str, evaluated: t.Mapping[str, t.Any], origin: str
 
 
 def number_of(name: str, hosts: t.Iterable[str], task_vars: t.Mapping[str, t.Any]) -> str:
-    """Return as text what `hosts` have for a role's variable with a number: "30", or "30 to 60, by node".
+    """Return the values that `hosts` have for a numeric role variable, as text: "30", or "30 to 60, by node".
 
     A host without a value, or with one that is refused, counts with the default.
     """
