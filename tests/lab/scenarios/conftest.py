@@ -23,6 +23,7 @@ import yaml
 from tests.lab import Lab
 from tests.lab.fleet import SPARING
 from tests.lab.handle import BaseLab
+from tests.lab.topology import NODES
 from tests.long_form import LONG
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -30,6 +31,8 @@ MACHINE = os.environ.get("HOST_ROUTING_LAB_MACHINE", "native")
 LAB = os.environ.get("HOST_ROUTING_LAB", "scenarios")
 FIRST_MODE = {"native": "vxlan", "qemu": "ipip"}[MACHINE]
 ENCAPSULATION = {"vxlan": "VXLAN", "ipip": "IPIP"}[FIRST_MODE]
+#: Where an inventory has the variables of all hosts.
+VARIABLES = Path("group_vars/all/calico.yml")
 #: The hosts, None for the lab's usual four. The emulated machine has two in one subnet and one in the other, since it
 #: takes a minute of processor time for each host and phase.
 HOSTS = {"native": None, "qemu": ("node1", "node2", "node3")}[MACHINE]
@@ -134,11 +137,41 @@ def inventory_of(names: Sequence[str], folder: Path) -> str:
     nodes = hosts["all"]["children"]["calico_nodes"]["hosts"]
     hosts["all"]["children"]["calico_nodes"]["hosts"] = {name: nodes[name] for name in names}
     (folder / "hosts.yml").write_text(yaml.safe_dump(hosts), "utf-8")
-    path = folder / "group_vars" / "all" / "calico.yml"
+    path = folder / VARIABLES
     variables = yaml.safe_load(path.read_text("utf-8"))
     variables["calico_workloads"] = [entry for entry in variables["calico_workloads"] if entry["node"] in names]
     path.write_text(yaml.safe_dump(variables), "utf-8")
     return str(folder)
+
+
+def dual_stack_inventory(names: Sequence[str], folder: Path, **variables: object) -> Path:
+    """Write `inventory_of` these hosts with both IP versions to `folder`, and return the folder.
+
+    The hosts have IPv6 addresses and a second IP pool, and containers get the network calico. `variables` are further
+    ones of all hosts.
+    """
+    inventory_of(names, folder)
+    path = folder / "hosts.yml"
+    hosts = yaml.safe_load(path.read_text("utf-8"))
+    for name, entry in hosts["all"]["children"]["calico_nodes"]["hosts"].items():
+        entry["calico_node_address_ipv6"] = f"{NODES[name].address6}/64"
+    path.write_text(yaml.safe_dump(hosts), "utf-8")
+    pools = yaml.safe_load((folder / VARIABLES).read_text("utf-8"))["calico_ip_pools"]
+    six = {"name": "six", "cidr": "fd00:10:244::/48", "encapsulation": "VXLAN", "natOutgoing": True}
+    set_variables(folder, calico_ip_pools=[*pools, six], calico_node_cni_default=True, **variables)
+    return folder
+
+
+def set_variables(folder: Path, **variables: object) -> None:
+    """Set variables of all hosts in the inventory that `inventory_of` wrote to `folder`; the others stay."""
+    found = yaml.safe_load((folder / VARIABLES).read_text("utf-8"))
+    (folder / VARIABLES).write_text(yaml.safe_dump({**found, **variables}), "utf-8")
+
+
+def start_docker(lab: BaseLab, node: str) -> None:
+    """Start Docker on a host, enabled as Debian's packages leave it, with the image `box`."""
+    lab.exec(node, "systemctl unmask docker.service docker.socket containerd.service")
+    lab.exec(node, "systemctl enable -q --now docker.service && docker import /srv/box.tar box", timeout=90)
 
 
 @contextlib.contextmanager

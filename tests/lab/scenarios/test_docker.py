@@ -21,11 +21,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.lab import Lab
 from tests.lab.handle import BaseLab
 from tests.long_form import LONG
 
-from .conftest import LAB, ROOT, Fleet, inventory_of
+from .conftest import LAB, ROOT, Fleet, dual_stack_inventory, new_lab, set_variables, start_docker
 
 PAGE = ROOT / "docs" / "docker.md"
 #: Debian 12 and 13, one in each subnet.
@@ -35,7 +34,6 @@ SLEEP = "box /bin/sleep 100000"
 #: The same, but it ends when the host is shut down.
 ENDS = "box /bin/sh -c 'trap exit TERM; sleep 100000 & wait'"
 SHOP = "box /bin/sh -c 'while :; do echo open | nc -l -p 8080; done'"
-IPV6 = {"node1": "fd00:10:10:1::11/64", "node4": "fd00:10:10:2::12/64"}
 POLICIES = [
     {
         "kind": "GlobalNetworkPolicy",
@@ -117,43 +115,22 @@ def each(hosts: list[Host], work: Callable[[Host], object]) -> None:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[BaseLab]:
-    lab = Lab(f"{LAB}-docker")
-    lab.down()
-    lab.up(NODES, docker=True, ipv6=True)
-    for node in NODES:
-        lab.exec(node, ["systemctl", "unmask", "docker.service", "docker.socket", "containerd.service"])
-        # Enabled, as Debian's packages leave it. It drops forwarded packets before the node is one, because it turns
-        # forwarding on itself.
-        lab.exec(node, "sysctl -qw net.ipv4.ip_forward=0")
-        lab.exec(node, "mkdir -p /etc/docker && echo '{\"live-restore\": true}' > /etc/docker/daemon.json")
-        lab.exec(node, "systemctl enable -q --now docker.service && docker import /srv/box.tar box", timeout=90)
-    yield lab
-    lab.down()
+    with new_lab(f"{LAB}-docker", NODES, docker=True, ipv6=True) as lab:
+        for node in NODES:
+            # dockerd drops forwarded packets before the node is one, because it turns forwarding on itself.
+            lab.exec(node, "sysctl -qw net.ipv4.ip_forward=0")
+            lab.exec(node, "mkdir -p /etc/docker && echo '{\"live-restore\": true}' > /etc/docker/daemon.json")
+            start_docker(lab, node)
+        yield lab
 
 
 @pytest.fixture(scope="module")
 def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("docker")
-    inventory_of(NODES, folder)
-    hosts = yaml.safe_load((folder / "hosts.yml").read_text("utf-8"))
-    for name, entry in hosts["all"]["children"]["calico_nodes"]["hosts"].items():
-        entry["calico_node_address_ipv6"] = IPV6[name]
-    (folder / "hosts.yml").write_text(yaml.safe_dump(hosts), "utf-8")
-    return folder
-
-
-def write(inventory: Path, **variables: object) -> None:
-    path = inventory / "group_vars" / "all" / "calico.yml"
-    found = {**yaml.safe_load(path.read_text("utf-8")), "calico_node_cni_default": True, **variables}
-    six = {"name": "six", "cidr": "fd00:10:244::/48", "encapsulation": "VXLAN", "natOutgoing": True}
-    if len(found["calico_ip_pools"]) == 1:
-        found["calico_ip_pools"].append(six)
-    path.write_text(yaml.safe_dump(found), "utf-8")
+    return dual_stack_inventory(NODES, tmp_path_factory.mktemp("docker"))
 
 
 @pytest.fixture(scope="module")
 def fleet(lab: BaseLab, inventory: Path) -> Fleet:
-    write(inventory)
     fleet = Fleet(lab, str(inventory))
     fleet.site().check()
     return fleet
@@ -523,7 +500,7 @@ def test_policy_by_label_and_a_published_port(hosts: list[Host], fleet: Fleet, i
     shown = yaml.safe_load(page_yaml("calico_policies:"))
     endpoints = shown["calico_policies_calico_nodes"]
     policies = [*POLICIES, *shown["calico_policies"]]
-    write(inventory, calico_policies=policies, calico_policies_calico_nodes=endpoints)
+    set_variables(inventory, calico_policies=policies, calico_policies_calico_nodes=endpoints)
     fleet.site("-ecalico_node_confirm_timeout=0").check()
     fleet.play("sync_workloads.yml").check()  # Each node learns the labels of the other's containers.
     assert other.reaches("web", database) and not other.reaches("guest", database)
@@ -533,6 +510,6 @@ def test_policy_by_label_and_a_published_port(hosts: list[Host], fleet: Fleet, i
     assert other.reaches("web", later) and not other.reaches("guest", later)
 
     # The port was closed by that policy alone.
-    write(inventory, calico_policies=POLICIES)
+    set_variables(inventory, calico_policies=POLICIES)
     fleet.site("-ecalico_node_confirm_timeout=0").check()
     assert "open" in other.run(port) and not other.reaches("guest", database)

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.lab.handle import BaseLab
+from tests.lab.topology import NODES as HOSTS
 
-from .conftest import LAB, ROOT, Fleet, inventory_of, new_lab
+from .conftest import LAB, ROOT, Fleet, dual_stack_inventory, new_lab, set_variables, start_docker
 
 #: Debian 12 and 13, one in each subnet.
 NODES = ("node1", "node4")
-ADDRESSES = {"node1": "10.10.1.11", "node4": "10.10.2.12"}
-IPV6 = {"node1": "fd00:10:10:1::11", "node4": "fd00:10:10:2::12"}
+ADDRESSES = {name: HOSTS[name].address for name in NODES}
+IPV6 = {name: HOSTS[name].address6 for name in NODES}
 SERVER = "/bin/sh -c 'while :; do echo open | nc -l -p 8000; done'"
 
 
@@ -28,34 +28,18 @@ SERVER = "/bin/sh -c 'while :; do echo open | nc -l -p 8000; done'"
 def lab() -> Iterator[BaseLab]:
     with new_lab(f"{LAB}-ports", NODES, docker=True, ipv6=True) as lab:
         for node in NODES:
-            lab.exec(node, ["systemctl", "unmask", "docker.service", "docker.socket", "containerd.service"])
-            lab.exec(node, "systemctl enable -q --now docker.service && docker import /srv/box.tar box", timeout=90)
+            start_docker(lab, node)
         yield lab
 
 
 @pytest.fixture(scope="module")
 def fleet(lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    folder = tmp_path_factory.mktemp("ports")
-    inventory_of(NODES, folder)
-    hosts = yaml.safe_load((folder / "hosts.yml").read_text("utf-8"))
-    for name, entry in hosts["all"]["children"]["calico_nodes"]["hosts"].items():
-        entry["calico_node_address_ipv6"] = f"{IPV6[name]}/64"
-    (folder / "hosts.yml").write_text(yaml.safe_dump(hosts), "utf-8")
-    write(folder)
+    folder = dual_stack_inventory(NODES, tmp_path_factory.mktemp("ports"))
     fleet = Fleet(lab, str(folder))
     fleet.site().check()
     for node in NODES:
         lab.exec(node, "docker network create -d calico --ipam-driver calico --ipv6 both")
     return fleet
-
-
-def write(inventory: Path, **variables: object) -> None:
-    path = inventory / "group_vars" / "all" / "calico.yml"
-    found = {**yaml.safe_load(path.read_text("utf-8")), "calico_node_cni_default": True, **variables}
-    six = {"name": "six", "cidr": "fd00:10:244::/48", "encapsulation": "VXLAN", "natOutgoing": True}
-    if len(found["calico_ip_pools"]) == 1:
-        found["calico_ip_pools"].append(six)
-    path.write_text(yaml.safe_dump(found), "utf-8")
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +140,7 @@ def test_policy_sees_the_port_of_the_host_and_the_client(lab: BaseLab, fleet: Fl
             "ingress": [{"action": "Allow", "source": {"nets": [f"{ADDRESSES[node]}/32"]}}],
         },
     ]
-    write(folder, calico_policies=only_other)
+    set_variables(folder, calico_policies=only_other)
     fleet.site().check()
     lab.exec(node, f"docker run -d --name web --network name=both,driver-opt=app=web -p 8080:8000 box {SERVER}")
     lab.exec(node, f"docker run -d --name db --network name=both,driver-opt=app=db -p 8081:8000 box {SERVER}")
@@ -178,8 +162,8 @@ def test_policy_sees_the_port_of_the_host_and_the_client(lab: BaseLab, fleet: Fl
         "ingress": [{"action": "Allow"}],
         "egress": [{"action": "Allow"}],
     }
-    write(folder, calico_policies=[*only_other, close, hosts], calico_policies_calico_nodes=[host])
+    set_variables(folder, calico_policies=[*only_other, close, hosts], calico_policies_calico_nodes=[host])
     fleet.site().check()
     assert not opens(lab, other, ADDRESSES[node])
-    write(folder, calico_policies=[], calico_policies_calico_nodes=[])
+    set_variables(folder, calico_policies=[], calico_policies_calico_nodes=[])
     fleet.site().check()

@@ -16,23 +16,19 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.lab import Lab
 from tests.lab.fleet import workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Stream, Streams
 from tests.lab.topology import LabError
 from tests.long_form import LONG
 
-from .conftest import LAB, Fleet, inventory_of
+from .conftest import LAB, Fleet, dual_stack_inventory, new_lab, start_docker
 
 #: Debian 12 and 13, one in each subnet.
 NODES = ("node1", "node4")
-IPV6 = {"node1": "fd00:10:10:1::11/64", "node4": "fd00:10:10:2::12/64"}
 TEAMS = ("one", "two")
 #: Starts, stops and kills of a storm, on both hosts together.
 MOVES = 500 if LONG else 60
@@ -231,54 +227,38 @@ def until(problem: Callable[[], str], what: str, seconds: float) -> None:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[BaseLab]:
-    lab = Lab(f"{LAB}-runtimes")
-    lab.down()
-    lab.up(NODES, docker=True, ipv6=True)
-    each([Machine(lab, node) for node in NODES], start_docker)
-    yield lab
-    if not os.environ.get("HOST_ROUTING_LAB_KEEP"):
-        lab.down()
+    with new_lab(f"{LAB}-runtimes", NODES, docker=True, ipv6=True) as lab:
+        each([Machine(lab, node) for node in NODES], start_runtimes)
+        yield lab
 
 
-def start_docker(host: Machine) -> None:
-    """Start dockerd. The storm kills it more often than systemd restarts it by default."""
-    host.run("systemctl unmask docker.service docker.socket containerd.service")
+def start_runtimes(host: Machine) -> None:
+    """Start dockerd and containerd. The storm kills it more often than systemd restarts it by default."""
     for unit in ("docker", "containerd"):
         folder = f"/etc/systemd/system/{unit}.service.d"
         lines = r"[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestart=always\nRestartSec=500ms\n"
         host.run(f"mkdir -p {folder} && printf '{lines}' > {folder}/storm.conf")
     host.run("mkdir -p /etc/docker && echo '{\"live-restore\": true}' > /etc/docker/daemon.json")
-    host.run("systemctl daemon-reload && systemctl enable -q --now docker.service && docker import /srv/box.tar box")
+    host.run("systemctl daemon-reload")
+    start_docker(host.lab, host.name)
     host.run("docker save box | ctr images import --snapshotter native -")
 
 
 @pytest.fixture(scope="module")
 def fleet(lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    folder = tmp_path_factory.mktemp("runtimes")
-    inventory_of(NODES, folder)
-    write(folder)
+    folder = dual_stack_inventory(
+        NODES,
+        tmp_path_factory.mktemp("runtimes"),
+        calico_policies=POLICIES,
+        calico_workloads=[
+            {"name": name, "node": node, "labels": {"team": team}} for name, (node, team) in STEADY.items()
+        ],
+        # Debian 12's podman has several networks; without `ipv6` netavark's would get one version alone.
+        calico_node_podman_networks=[{"name": "calico", "ipv6": True}],
+    )
     fleet = Fleet(lab, str(folder))
     fleet.site().check()
     return fleet
-
-
-def write(folder: Path) -> None:
-    path = folder / "hosts.yml"
-    hosts = yaml.safe_load(path.read_text("utf-8"))
-    for name, entry in hosts["all"]["children"]["calico_nodes"]["hosts"].items():
-        entry["calico_node_address_ipv6"] = IPV6[name]
-    path.write_text(yaml.safe_dump(hosts), "utf-8")
-    path = folder / "group_vars" / "all" / "calico.yml"
-    found = yaml.safe_load(path.read_text("utf-8"))
-    six = {"name": "six", "cidr": "fd00:10:244::/48", "encapsulation": "VXLAN", "natOutgoing": True}
-    found["calico_ip_pools"].append(six)
-    found["calico_workloads"] = [
-        {"name": name, "node": node, "labels": {"team": team}} for name, (node, team) in STEADY.items()
-    ]
-    # Debian 12's podman has several networks; without `ipv6` netavark's would get one version alone.
-    found.update(calico_node_cni_default=True, calico_policies=POLICIES)
-    found["calico_node_podman_networks"] = [{"name": "calico", "ipv6": True}]
-    path.write_text(yaml.safe_dump(found), "utf-8")
 
 
 @pytest.fixture(scope="module")

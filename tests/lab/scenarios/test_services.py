@@ -13,15 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.lab.handle import BaseLab
 
-from .conftest import LAB, ROOT, Fleet, inventory_of, new_lab
+from .conftest import LAB, ROOT, Fleet, dual_stack_inventory, new_lab, start_docker
 
 #: Debian 12 and 13, one in each subnet.
 NODES = ("node1", "node4")
-IPV6 = {"node1": "fd00:10:10:1::11/64", "node4": "fd00:10:10:2::12/64"}
 POLICIES = [
     {
         "kind": "GlobalNetworkPolicy",
@@ -43,17 +41,7 @@ def lab() -> Iterator[BaseLab]:
 
 @pytest.fixture(scope="module")
 def fleet(lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    folder = tmp_path_factory.mktemp("services")
-    inventory_of(NODES, folder)
-    hosts = yaml.safe_load((folder / "hosts.yml").read_text("utf-8"))
-    for name, entry in hosts["all"]["children"]["calico_nodes"]["hosts"].items():
-        entry["calico_node_address_ipv6"] = IPV6[name]
-    (folder / "hosts.yml").write_text(yaml.safe_dump(hosts), "utf-8")
-    path = folder / "group_vars" / "all" / "calico.yml"
-    found = {**yaml.safe_load(path.read_text("utf-8")), "calico_node_cni_default": True, "calico_policies": POLICIES}
-    six = {"name": "six", "cidr": "fd00:10:244::/48", "encapsulation": "VXLAN", "natOutgoing": True}
-    found["calico_ip_pools"].append(six)
-    path.write_text(yaml.safe_dump(found), "utf-8")
+    folder = dual_stack_inventory(NODES, tmp_path_factory.mktemp("services"), calico_policies=POLICIES)
     fleet = Fleet(lab, str(folder))
     fleet.site().check()
     return fleet
@@ -196,8 +184,8 @@ def test_a_namespace_of_somebody_else_stays(lab: BaseLab, fleet: Fleet) -> None:
 @pytest.mark.parametrize("node", NODES)
 def test_containerd(lab: BaseLab, fleet: Fleet, node: str) -> None:
     """Containers of ctr have an address of their node, and give it back."""
-    lab.exec(node, "systemctl unmask docker.service docker.socket containerd.service && systemctl start docker")
-    lab.exec(node, "docker import /srv/box.tar box && docker save box | ctr images import --snapshotter native -")
+    start_docker(lab, node)
+    lab.exec(node, "docker save box | ctr images import --snapshotter native -")
     lab.exec(node, "systemctl stop docker.socket docker")
     run, label = (block.splitlines() for block in blocks("containerd.md", "sh"))
     for command in run[1:2]:

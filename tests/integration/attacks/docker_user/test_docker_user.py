@@ -21,7 +21,7 @@ import typing as t
 
 import pytest
 
-from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine
+from tests.integration.agent.daemon_under_test import Daemon
 from tests.integration.agent.fake_dockerd import NETWORK, Driver, FakeContainer, UnixConnection, is_running
 from tests.integration.attacks.local_users import STRANGER
 from tests.integration.attacks.workload.test_workload_cni_fuzz import spoiled, stands
@@ -56,16 +56,6 @@ BODIES: dict[str, dict[str, t.Any]] = {
     "NetworkDriver.DeleteEndpoint": {"EndpointID": ENDPOINT},
     "NetworkDriver.Leave": {"EndpointID": ENDPOINT},
 }
-
-
-@pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Daemon]:
-    engine = install_engine(tmp_path_factory.mktemp("engine"))
-    with daemon_under_test(engine, tmp_path_factory.mktemp("docker")) as daemon:
-        daemon.start()
-        daemon.add("web")
-        daemon.in_sync()
-        yield daemon
 
 
 @pytest.fixture(scope="module")

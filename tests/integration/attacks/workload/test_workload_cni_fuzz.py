@@ -18,7 +18,7 @@ import typing as t
 import pytest
 
 from tests.integration.agent.cni.shim import Shim
-from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine
+from tests.integration.agent.daemon_under_test import Daemon
 from tests.unit.agent.cni.runtime import Answer
 
 CALLS = 10_000 if os.environ.get("HOST_ROUTING_SOAK") == "1" else 1000
@@ -107,16 +107,6 @@ def call(chance: random.Random, netns: str) -> bytes:
     if chance.random() < 0.05:
         lines += chance.choice([b"CNI_ARGS=\0\n", b"CNI_ARGS=\xff\n", b"no name\n", b"=\n", b"CNI_COMMAND=DEL\n"])
     return b"CNI 1\n" + lines + b"\n" + stdin
-
-
-@pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Daemon]:
-    engine = install_engine(tmp_path_factory.mktemp("engine"))
-    with daemon_under_test(engine, tmp_path_factory.mktemp("cni")) as daemon:
-        daemon.start()
-        daemon.add("web")
-        daemon.in_sync()
-        yield daemon
 
 
 def say(daemon: Daemon, data: bytes) -> Answer:

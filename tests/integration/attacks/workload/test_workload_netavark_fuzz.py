@@ -16,7 +16,7 @@ import typing as t
 import pytest
 
 from tests.integration.agent.cni.shim import NETAVARK, Shim
-from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine
+from tests.integration.agent.daemon_under_test import Daemon
 from tests.integration.attacks.workload.test_workload_cni_fuzz import HOSTS, say, spoiled, stands
 from tests.unit.agent.netavark.podman import CREATED, attachment
 
@@ -36,16 +36,6 @@ SENT = attachment(
     },
     port_mappings=[],
 )
-
-
-@pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Daemon]:
-    engine = install_engine(tmp_path_factory.mktemp("engine"))
-    with daemon_under_test(engine, tmp_path_factory.mktemp("netavark")) as daemon:
-        daemon.start()
-        daemon.add("web")
-        daemon.in_sync()
-        yield daemon
 
 
 def call(chance: random.Random, netns: str) -> tuple[str, bytes]:

@@ -48,6 +48,14 @@ def moved(kernel, move, path, name="eth0", endpoint=BOX):
     return dataclasses.replace(endpoint, netns=path)
 
 
+@pytest.fixture
+def box(kernel, netns_path, move):
+    """The workload BOX of a configured host, in a container."""
+    host(kernel)
+    attach.attach(kernel, BOX)
+    return moved(kernel, move, netns_path("box"))
+
+
 def test_both_ends_stay_on_the_host_and_the_drivers_find_nothing_to_do(kernel):
     host(kernel)
     assert attach.attach(kernel, BOX) == ("02:42:00:00:00:05", 1450, "")
@@ -70,13 +78,9 @@ def test_it_may_be_attached_again(kernel, netns_path, move):
     assert planned(kernel, box) == []
 
 
-def test_the_inside_is_the_engines(kernel, netns_path, move):
+def test_the_inside_is_the_engines(kernel, box):
     """Another name, more addresses, no addresses, no routes and a namespace of no path are no differences."""
-    host(kernel)
-    attach.attach(kernel, BOX)
-    path = netns_path("box")
-    box = moved(kernel, move, path)
-    inner = kernel.inside(path)
+    inner = kernel.inside(box.netns)
     assert workload.left_here(kernel, [box]) == set()
     for change in (
         lambda: inner.address_add(InterfaceAddress("eth0", "10.9.9.9", 24)),
@@ -98,35 +102,24 @@ def test_the_inside_is_the_engines(kernel, netns_path, move):
     ],
     ids=["down", "mac", "mtu"],
 )
-def test_the_host_end_is_repaired(kernel, netns_path, move, damage, line):
-    host(kernel)
-    attach.attach(kernel, BOX)
-    box = moved(kernel, move, netns_path("box"))
+def test_the_host_end_is_repaired(kernel, box, damage, line):
     damage(kernel)
     assert any(line in found for found in planned(kernel, box)), planned(kernel, box)
     apply_node(kernel, plan_node(kernel, state(box)))
     assert planned(kernel, box) == []
 
 
-def test_a_new_mtu_reaches_both_ends(kernel, netns_path, move):
-    host(kernel)
-    attach.attach(kernel, BOX)
-    path = netns_path("box")
-    box = moved(kernel, move, path)
+def test_a_new_mtu_reaches_both_ends(kernel, box):
     for mtu in (1300, 1480):
         wanted = dataclasses.replace(box, mtu=mtu)
         apply_node(kernel, plan_node(kernel, state(wanted)))
-        assert (kernel.link("cali111").mtu, kernel.inside(path).link("eth0").mtu) == (mtu, mtu)
+        assert (kernel.link("cali111").mtu, kernel.inside(box.netns).link("eth0").mtu) == (mtu, mtu)
         assert planned(kernel, wanted) == []
 
 
-def test_it_ends_with_its_pair(kernel, netns_path, move):
+def test_it_ends_with_its_pair(kernel, box):
     """Nothing is made anew: only the engine can move another pair into the container."""
-    host(kernel)
-    attach.attach(kernel, BOX)
-    path = netns_path("box")
-    box = moved(kernel, move, path)
-    kernel.inside(path).link_delete("eth0")
+    kernel.inside(box.netns).link_delete("eth0")
     assert planned(kernel, box) == [
         "= workload default/box  calit111 10.244.1.5  host end cali111  mtu 1450"
         "    its pair is gone, and only its container engine can make another one"
@@ -195,13 +188,9 @@ def test_a_second_interface_answers_by_itself(kernel, netns_path, move):
     assert planned(kernel, box) == []
 
 
-def test_the_first_interface_answers_by_itself_too(kernel, netns_path, move):
+def test_the_first_interface_answers_by_itself_too(kernel, box):
     """Another network's interface may get the default route later: the engine's routes stay, ours have a metric."""
-    host(kernel)
-    attach.attach(kernel, BOX)
-    path = netns_path("box")
-    box = moved(kernel, move, path)
-    inner = kernel.inside(path)
+    inner = kernel.inside(box.netns)
     inner.write([RouteOperation("add", "10.99.0.0/16", RouteAttributes(device="eth0", scope=253, protocol=3))])
     before = inner.routes(table=254)
     for _ in range(2):
