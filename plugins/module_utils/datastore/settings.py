@@ -1,0 +1,150 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node's way to the datastore: /etc/calico/datastore.json, which a run writes and only root may read.
+
+    {"endpoints": ["https://192.0.2.1:2379"], "ca": "/etc/calico/etcd/ca.pem", "certificate": "…", "key": "…",
+     "user": "node1", "password": "…", "progress_seconds": 2.0}
+
+Without the file the fleet has no datastore.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing as t
+from urllib.parse import urlsplit
+
+from .client import Credentials, EtcdClient
+from .feed import PROGRESS_SECONDS
+from .transport import HttpTransport, MemberAddress, tls_context
+
+PATH = "/etc/calico/datastore.json"
+#: The port at which etcd takes its clients.
+CLIENT_PORT = 2379
+_REMEDY = "Run playbooks/site.yml, which writes the file."
+#: The most members of a cluster that are named.
+_MOST_ENDPOINTS = 16
+_SIZE_LIMIT = 64 << 10  # bytes
+_TEXTS = ("ca", "certificate", "key", "user", "password")
+
+
+class DatastoreSettingsError(Exception):
+    """A file of settings that cannot be used. Its text says what is wrong, and the remedy."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DatastoreSettings:
+    """The members of the cluster, the files of TLS, and the user.
+
+    `endpoints` are URLs such as https://192.0.2.1:2379. `ca`, `certificate` and `key` are paths, "" for none: without
+    `ca` a URL of http is meant. `user` is "" where the cluster asks nobody for a password. `progress_seconds` is the
+    interval of the members' progress messages, None if it is not known.
+    """
+
+    endpoints: tuple[str, ...]
+    ca: str = ""
+    certificate: str = ""
+    key: str = ""
+    user: str = ""
+    password: str = dataclasses.field(default="", repr=False)
+    progress_seconds: t.Optional[float] = PROGRESS_SECONDS
+
+    @classmethod
+    def from_dict(cls, data: t.Any, path: str = PATH) -> DatastoreSettings:
+        """Return the settings in `data`, the parsed content of the file `path`.
+
+        Raise DatastoreSettingsError for an unknown name, a value of another type, or an endpoint that is no URL.
+        """
+        if not isinstance(data, dict):
+            raise DatastoreSettingsError(f"{path}: it must hold a JSON object. {_REMEDY}")
+        names = [field.name for field in dataclasses.fields(cls)]
+        for name in data:
+            if name not in names:
+                raise DatastoreSettingsError(
+                    f"{path}: {str(name)[:40]} is not a setting. There are: {', '.join(names)}. {_REMEDY}"
+                )
+        for name in _TEXTS:
+            if not isinstance(data.get(name, ""), str):
+                raise DatastoreSettingsError(f"{path}: {name} must be a text. {_REMEDY}")
+        progress = data.get("progress_seconds", PROGRESS_SECONDS)
+        if progress is not None and not _is_interval(progress):
+            raise DatastoreSettingsError(f"{path}: progress_seconds must be null or from 0.1 to 3600. {_REMEDY}")
+        return cls(
+            endpoints=_endpoints(data.get("endpoints"), path),
+            progress_seconds=float(progress) if progress is not None else None,
+            **{name: data.get(name, "") for name in _TEXTS},
+        )
+
+    def to_dict(self) -> dict[str, t.Any]:
+        """Return the content of the file, JSON-ready. It has the password."""
+        return {**dataclasses.asdict(self), "endpoints": list(self.endpoints)}
+
+    def client(self) -> EtcdClient:
+        """Return a client of the cluster.
+
+        Raise DatastoreSettingsError if the files of TLS cannot be used.
+        """
+        try:
+            tls = tls_context(self.ca, self.certificate or None, self.key or None) if self.ca else None
+        except OSError as error:  # ssl.SSLError is one
+            files = ", ".join(name for name in (self.ca, self.certificate, self.key) if name)
+            raise DatastoreSettingsError(
+                f"The files of TLS for the datastore ({files}) cannot be used: {error.strerror or error}. {_REMEDY}"
+            ) from error
+        transports = {
+            endpoint: HttpTransport(address_of(endpoint), tls if endpoint.startswith("https:") else None)
+            for endpoint in self.endpoints
+        }
+        return EtcdClient(transports, Credentials(self.user, self.password) if self.user else None)
+
+
+def address_of(endpoint: str) -> MemberAddress:
+    """Return where the member of a URL listens. Raise ValueError for anything but http(s)://HOST[:PORT]."""
+    parts = urlsplit(endpoint)
+    if "@" in endpoint:
+        raise ValueError("a URL has a user; users stand in user and password")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{endpoint!r} is not a URL of the form https://HOST:PORT")
+    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise ValueError(f"{endpoint!r} has a path; only https://HOST:PORT is meant")
+    return MemberAddress(parts.hostname, parts.port or CLIENT_PORT)
+
+
+def load(path: str = PATH) -> t.Optional[DatastoreSettings]:
+    """Read the settings from the file `path`; return None if there is no such file.
+
+    Raise DatastoreSettingsError if it cannot be read or used.
+    """
+    try:
+        with open(path, "rb") as stream:
+            content = stream.read(_SIZE_LIMIT + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DatastoreSettingsError(f"{path}: it cannot be read: {error.strerror}. {_REMEDY}") from error
+    if len(content) > _SIZE_LIMIT:
+        raise DatastoreSettingsError(f"{path}: it has more than {_SIZE_LIMIT} bytes. {_REMEDY}")
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError):
+        raise DatastoreSettingsError(f"{path}: it is not JSON. {_REMEDY}") from None
+    return DatastoreSettings.from_dict(data, path)
+
+
+def _endpoints(value: t.Any, path: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not 1 <= len(value) <= _MOST_ENDPOINTS:
+        raise DatastoreSettingsError(f"{path}: endpoints must be a list of 1 to {_MOST_ENDPOINTS} URLs. {_REMEDY}")
+    for endpoint in value:
+        try:
+            if not isinstance(endpoint, str):
+                raise ValueError(f"{str(endpoint)[:40]!r} is not a text")
+            address_of(endpoint)
+        except ValueError as error:
+            raise DatastoreSettingsError(f"{path}: endpoints: {error}. {_REMEDY}") from None
+    return tuple(value)
+
+
+def _is_interval(value: t.Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0.1 <= value <= 3600

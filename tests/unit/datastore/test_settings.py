@@ -1,0 +1,99 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file of a node's way to the datastore."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import (
+    DatastoreSettings,
+    DatastoreSettingsError,
+)
+
+REMEDY = "Run playbooks/site.yml, which writes the file."
+WHOLE = {
+    "endpoints": ["https://192.0.2.1:2379", "https://[2001:db8::1]"],
+    "ca": "/etc/calico/etcd/ca.pem",
+    "certificate": "/etc/calico/etcd/client.pem",
+    "key": "/etc/calico/etcd/client.key",
+    "user": "node1",
+    "password": "very secret",
+    "progress_seconds": None,
+}
+
+
+def written(folder: pathlib.Path, content: t.Any) -> str:
+    path = folder / "datastore.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return str(path)
+
+
+def test_a_fleet_without_a_datastore_has_no_file(tmp_path: pathlib.Path) -> None:
+    assert settings.load(str(tmp_path / "none")) is None
+
+
+def test_the_settings_are_read_as_they_were_written(tmp_path: pathlib.Path) -> None:
+    found = settings.load(written(tmp_path, WHOLE))
+    assert found is not None and found.to_dict() == WHOLE
+    assert settings.load(written(tmp_path, found.to_dict())) == found
+    assert str(settings.address_of(found.endpoints[1])) == "[2001:db8::1]:2379"
+    assert "secret" not in repr(found)
+
+
+def test_the_interval_of_progress_is_the_one_of_our_own_members() -> None:
+    assert DatastoreSettings.from_dict({"endpoints": ["http://127.0.0.1:1"]}).progress_seconds == 2.0
+
+
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        ("{", "it is not JSON."),
+        ("[" * 100_000, "it has more than 65536 bytes."),
+        ("[" * 10_000, "it is not JSON."),
+        ([], "it must hold a JSON object."),
+        ({}, "endpoints must be a list of 1 to 16 URLs."),
+        ({**WHOLE, "endpoints": ["https://192.0.2.1"] * 17}, "endpoints must be a list of 1 to 16 URLs."),
+        ({**WHOLE, "endpoints": [1]}, "endpoints: '1' is not a text."),
+        (
+            {**WHOLE, "endpoints": ["192.0.2.1:2379"]},
+            "endpoints: '192.0.2.1:2379' is not a URL of the form https://HOST:PORT.",
+        ),
+        (
+            {**WHOLE, "endpoints": ["https://root:secret@192.0.2.1"]},
+            "endpoints: a URL has a user; users stand in user and password.",
+        ),
+        (
+            {**WHOLE, "endpoints": ["https://192.0.2.1/v3"]},
+            "endpoints: 'https://192.0.2.1/v3' has a path; only https://HOST:PORT is meant.",
+        ),
+        ({**WHOLE, "endpoints": ["https://192.0.2.1:99999"]}, "endpoints: Port out of range 0-65535."),
+        ({**WHOLE, "password": 1}, "password must be a text."),
+        ({**WHOLE, "progress_seconds": 0}, "progress_seconds must be null or from 0.1 to 3600."),
+        (f"{json.dumps(WHOLE)[:-5]}NaN}}", "progress_seconds must be null or from 0.1 to 3600."),
+        ({**WHOLE, "progress_seconds": True}, "progress_seconds must be null or from 0.1 to 3600."),
+        (
+            {**WHOLE, "leader": "me"},
+            "leader is not a setting. There are: endpoints, ca, certificate, key, user, password, progress_seconds.",
+        ),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_named(tmp_path: pathlib.Path, content: t.Any, wrong: str) -> None:
+    path = written(tmp_path, content)
+    with pytest.raises(DatastoreSettingsError) as refused:
+        settings.load(path)
+    assert str(refused.value) == f"{path}: {wrong} {REMEDY}"
+
+
+def test_files_of_tls_that_cannot_be_used_are_named(tmp_path: pathlib.Path) -> None:
+    missing = DatastoreSettings(("https://192.0.2.1:2379",), ca=str(tmp_path / "ca.pem"))
+    with pytest.raises(DatastoreSettingsError) as refused:
+        missing.client()
+    assert str(refused.value) == (
+        f"The files of TLS for the datastore ({tmp_path}/ca.pem) cannot be used: No such file or directory. {REMEDY}"
+    )
