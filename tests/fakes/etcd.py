@@ -18,6 +18,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import (
     TransportError,
+    within,
 )
 
 Json = dict[str, t.Any]
@@ -305,8 +306,8 @@ class FakeLines:
             if left <= 0:
                 raise TransportError(f"no answer within {seconds:g} s")
             self.woken.clear()
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self.woken.wait(), min(left, 0.5))
+            with contextlib.suppress(TransportError):
+                await within(min(left, 0.5), self.woken.wait())
 
     def _is_synced(self) -> bool:
         return self._next <= self.member.etcd.revision + 1

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from .client import Credentials, EtcdClient
 from .feed import PROGRESS_SECONDS
-from .transport import HttpTransport, MemberAddress, tls_context
+from .transport import HttpTransport, MemberAddress, TlsFiles
 
 PATH = "/etc/calico/datastore.json"
 #: The port at which etcd takes its clients.
@@ -87,7 +87,7 @@ class DatastoreSettings:
         Raise DatastoreSettingsError if the files of TLS cannot be used.
         """
         try:
-            tls = tls_context(self.ca, self.certificate or None, self.key or None) if self.ca else None
+            tls = TlsFiles(self.ca, self.certificate, self.key) if self.ca else None
         except OSError as error:  # ssl.SSLError is one
             files = ", ".join(name for name in (self.ca, self.certificate, self.key) if name)
             raise DatastoreSettingsError(

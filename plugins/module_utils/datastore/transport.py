@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import ssl
 import typing as t
 
@@ -77,18 +78,39 @@ class MemberAddress(t.NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def tls_context(ca: str, certificate: t.Optional[str] = None, key: t.Optional[str] = None) -> ssl.SSLContext:
-    """Return the settings of TLS: members have a certificate of the CA in the file `ca`, with their name or address.
+class TlsFiles:
+    """The files of TLS: the CA of the members, and a certificate of the client's own with its key, "" for none.
 
-    `certificate` and `key` are files of the client's own. Raise OSError, also as ssl.SSLError, for files that cannot be
-    used.
+    Files that change, such as a renewed certificate, count for the next connection. As long as the new ones cannot be
+    used, those before them do.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificates and names
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_verify_locations(cafile=ca)
-    if certificate:
-        context.load_cert_chain(certificate, key)
-    return context
+
+    def __init__(self, ca: str, certificate: str = "", key: str = "") -> None:
+        """Read the files. Raise OSError, also as ssl.SSLError, for files that cannot be used."""
+        self._names = (ca, certificate, key)
+        self._stamps = self._stamped()
+        self._context = self._read()
+
+    def context(self) -> ssl.SSLContext:
+        """Return the settings of TLS: members have a certificate of the CA, with their name or address."""
+        with contextlib.suppress(OSError):
+            stamps = self._stamped()
+            if stamps != self._stamps:
+                self._context, self._stamps = self._read(), stamps
+        return self._context
+
+    def _read(self) -> ssl.SSLContext:
+        ca, certificate, key = self._names
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificates and names
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_verify_locations(cafile=ca)
+        if certificate:
+            context.load_cert_chain(certificate, key or None, password="")  # an encrypted key is refused, not asked for
+        return context
+
+    def _stamped(self) -> list[tuple[int, int, int]]:
+        found = [os.stat(name) for name in self._names if name]
+        return [(one.st_ino, one.st_size, one.st_mtime_ns) for one in found]
 
 
 class _Connection:
@@ -202,7 +224,7 @@ class _StreamLines:
 
     async def next(self, seconds: float) -> bytes:
         if not self._waiting:
-            await _within(seconds, self._more())
+            await within(seconds, self._more())
         return self._waiting.pop(0)
 
     async def _more(self) -> None:
@@ -222,14 +244,14 @@ class _StreamLines:
 class HttpTransport:
     """The Transport to the member at `address`; `tls` None means none, for tests on one machine."""
 
-    def __init__(self, address: MemberAddress, tls: t.Optional[ssl.SSLContext]) -> None:
+    def __init__(self, address: MemberAddress, tls: t.Optional[TlsFiles]) -> None:
         self.address = address
         self._tls = tls
         self._idle: list[_Connection] = []
 
     async def call(self, path: str, body: bytes, headers: Headers, seconds: float) -> tuple[int, bytes]:
         """Return the HTTP status and the body of the answer; see Transport."""
-        return await _within(seconds, self._call(path, body, headers))
+        return await within(seconds, self._call(path, body, headers))
 
     async def _call(self, path: str, body: bytes, headers: Headers) -> tuple[int, bytes]:
         connection = self._kept() or await self._connected()
@@ -260,8 +282,8 @@ class HttpTransport:
         reader, writer = await asyncio.open_connection(
             self.address.host,
             self.address.port,
-            ssl=self._tls,
-            server_hostname=self.address.host if self._tls else None,
+            ssl=self._tls.context() if self._tls is not None else None,
+            server_hostname=self.address.host if self._tls is not None else None,
             limit=_BUFFER,
         )
         return _Connection(reader, writer)
@@ -283,7 +305,7 @@ class HttpTransport:
             return connection, header
 
         try:
-            yield _StreamLines(*await _within(seconds, begin()))
+            yield _StreamLines(*await within(seconds, begin()))
         finally:
             if connection is not None:
                 connection.close()
@@ -297,12 +319,24 @@ class HttpTransport:
 _T = t.TypeVar("_T")
 
 
-async def _within(seconds: float, work: t.Coroutine[t.Any, t.Any, _T]) -> _T:
-    """Return the result of `work`. Raise TransportError if it takes longer, or the network or TLS fails."""
+async def within(seconds: float, work: t.Coroutine[t.Any, t.Any, _T]) -> _T:
+    """Return the result of `work`. Raise TransportError if it takes longer, or the network or TLS fails.
+
+    A cancellation of the caller always ends in CancelledError, after `work` has ended. Before Python 3.12,
+    asyncio.wait_for() returns the result instead if both come at the same time, and a task that waits for the caller's
+    end waits for ever.
+    """
+    task = asyncio.ensure_future(work)
     try:
-        return await asyncio.wait_for(work, seconds)
-    except asyncio.TimeoutError:
-        raise TransportError(f"no answer within {seconds:g} s") from None
+        await asyncio.wait({task}, timeout=seconds)
+    except asyncio.CancelledError:
+        await _ended(task)
+        raise
+    if not task.done():
+        await _ended(task)
+        raise TransportError(f"no answer within {seconds:g} s")
+    try:
+        return task.result()
     except ssl.SSLCertVerificationError as error:
         raise TransportError(f"its certificate is refused: {error.verify_message}") from None
     except ssl.SSLError as error:
@@ -311,3 +345,11 @@ async def _within(seconds: float, work: t.Coroutine[t.Any, t.Any, _T]) -> _T:
         raise TransportError(error.strerror or str(error) or type(error).__name__) from None
     except (EOFError, ValueError) as error:
         raise TransportError(f"the answer is not HTTP: {type(error).__name__}") from None
+
+
+async def _ended(task: asyncio.Task[t.Any]) -> None:
+    """Cancel a task and wait for its end. What comes of it is dropped."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()

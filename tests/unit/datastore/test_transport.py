@@ -1,0 +1,170 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The transport's limits of time, cancellations that coincide with results, and the files of TLS that change."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pathlib
+import ssl
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import (
+    HttpTransport,
+    MemberAddress,
+    TlsFiles,
+    TransportError,
+    within,
+)
+from cryptography.hazmat.primitives import serialization
+
+from tests.etcd_certificates import DAY, Authority
+from tests.unit.agent.virtual_time import run
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_cancellation_is_not_lost_to_a_result_that_comes_at_the_same_time(turns: int) -> None:
+    """A task that was cancelled before it ended ends as cancelled, whatever else happens in that turn of the loop."""
+
+    async def scenario() -> None:
+        result: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        async def work() -> bytes:
+            return await result
+
+        task = asyncio.ensure_future(within(10, work()))
+        await asyncio.sleep(0.1)
+        result.set_result(b"line")
+        for dummy in range(turns):
+            await asyncio.sleep(0)
+        if task.cancel():
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            assert await task == b"line"
+
+    run(scenario())
+
+
+def test_work_has_ended_when_its_caller_is_cancelled_or_its_time_is_over() -> None:
+    ended: list[str] = []
+
+    async def work(name: str) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.1)
+            ended.append(name)
+
+    async def scenario() -> None:
+        task = asyncio.ensure_future(within(10, work("cancelled")))
+        await asyncio.sleep(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ended == ["cancelled"]
+        with pytest.raises(TransportError) as late:
+            await within(0.5, work("late"))
+        assert str(late.value) == "no answer within 0.5 s" and ended == ["cancelled", "late"]
+
+    run(scenario())
+
+
+@contextlib.asynccontextmanager
+async def member(authority: Authority, name: str) -> t.AsyncIterator[MemberAddress]:
+    """Yield the address of a server that answers `{}`, and asks for certificates of the CA at each connection."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+            await writer.drain()
+        writer.close()
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(cafile=authority.file)
+    context.load_cert_chain(*authority.issue(name, ["127.0.0.1"]))
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    try:
+        yield MemberAddress(*server.sockets[0].getsockname()[:2])
+    finally:
+        server.close()
+
+
+def test_a_renewed_certificate_counts_for_the_next_connection(tmp_path: pathlib.Path) -> None:
+    """New files count without a restart. Files that do not fit each other leave those before them in force."""
+    authority = Authority(tmp_path)
+
+    async def scenario() -> None:
+        async with member(authority, "server") as address:
+            client = HttpTransport(address, TlsFiles(str(authority.file), *authority.issue("client")))
+
+            async def asked() -> tuple[int, bytes]:
+                return await client.call("/", b"", {}, 5)
+
+            assert await asked() == (200, b"{}")
+            authority.issue("client", valid=-DAY)
+            with pytest.raises(TransportError):
+                await asked()
+            certificate, key = authority.issue("client")
+            assert await asked() == (200, b"{}")
+            authority.issue("another")
+            os.replace(tmp_path / "another.key", key)
+            assert await asked() == (200, b"{}")
+            os.replace(tmp_path / "another.pem", certificate)
+            assert await asked() == (200, b"{}")
+            os.unlink(key)
+            assert await asked() == (200, b"{}")
+
+    asyncio.run(scenario())
+
+
+def test_a_member_whose_certificate_is_not_its_own_is_refused(tmp_path: pathlib.Path) -> None:
+    """The text says why: another CA, another address, or a certificate that has expired."""
+    authority = Authority(tmp_path)
+    (tmp_path / "other").mkdir()
+    other = Authority(tmp_path / "other")
+
+    async def refusal(ca: Authority, **issued: t.Any) -> str:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*authority.issue("server", **issued))
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0, ssl=context)
+        address = MemberAddress(*server.sockets[0].getsockname()[:2])
+        with pytest.raises(TransportError) as refused:
+            await HttpTransport(address, TlsFiles(str(ca.file))).call("/", b"", {}, 5)
+        server.close()
+        return str(refused.value)
+
+    async def scenario() -> None:
+        here = ["127.0.0.1"]
+        assert await refusal(other, addresses=here) == (
+            "its certificate is refused: unable to get local issuer certificate"
+        )
+        assert await refusal(authority, addresses=here, valid=-DAY) == (
+            "its certificate is refused: certificate has expired"
+        )
+        assert await refusal(authority, addresses=["192.0.2.1"]) == (
+            "its certificate is refused: IP address mismatch, certificate is not valid for '127.0.0.1'."
+        )
+
+    asyncio.run(scenario())
+
+
+def test_a_key_with_a_passphrase_is_refused_and_not_asked_for(tmp_path: pathlib.Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("client")
+    opened = serialization.load_pem_private_key(pathlib.Path(key).read_bytes(), None)
+    pathlib.Path(key).write_bytes(
+        opened.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
+    with pytest.raises(ssl.SSLError):
+        TlsFiles(str(authority.file), certificate, key)
