@@ -27,6 +27,10 @@ _PLANNED, _BLOCKS = "planned", "blocks"
 _IN_KEY = ("kind", "node", "interface")
 
 
+#: The document of the key that says that a node has published all of its workloads.
+COMPLETE = b"{}"
+
+
 class RefusedDocument(Exception):
     """A document that is left out. The text of the error is the reason, a clause that ends in a full stop."""
 

@@ -42,6 +42,12 @@ class _OfNode:
         self.complete = False
         self.published: dict[str, PublishedEndpoint] = {}  # by interface; valid but for the blocks
 
+    def copy(self) -> _OfNode:
+        """Return a copy that later changes do not alter."""
+        copied = _OfNode()
+        copied.blocks, copied.complete, copied.published = self.blocks, self.complete, dict(self.published)
+        return copied
+
     @property
     def is_empty(self) -> bool:
         return self.blocks is None and not self.complete and not self.published
@@ -55,6 +61,13 @@ class _Content:
         self.marks: dict[str, int] = {}
         self.nodes: dict[str, _OfNode] = {}
         self.refused: dict[str, str] = {}
+
+    def copy(self) -> _Content:
+        """Return a copy that later changes do not alter."""
+        copied = _Content()
+        copied.marks, copied.refused = dict(self.marks), dict(self.refused)
+        copied.nodes = {node: of_node.copy() for node, of_node in self.nodes.items()}
+        return copied
 
     def known(self, key: str) -> KnownKey:
         """Return what is known of the last change of a key."""
@@ -165,15 +178,20 @@ class Mirror:
     """The content of the range keys.WATCHED; it is the sink of a feed.
 
     `endpoints` are the workloads that count, `complete` the nodes that have published all of theirs. `on_change` gets
-    the keys of the workloads that came, changed, went or began or ceased to count.
+    the keys of the workloads that came, changed, went or began or ceased to count, and the nodes that `is_complete`
+    has changed for.
     """
 
-    def __init__(self, on_change: t.Callable[[t.AbstractSet[EndpointKey]], None] = lambda keys: None) -> None:
+    def __init__(
+        self,
+        on_change: t.Callable[[t.AbstractSet[EndpointKey], t.AbstractSet[str]], None] = lambda keys, nodes: None,
+    ) -> None:
         self.position: t.Optional[Position] = None
         self.endpoints: dict[EndpointKey, PublishedEndpoint] = {}
         self._on_change = on_change
         self._content = _Content()
         self._listing = _Content()
+        self._complete: set[str] = set()
 
     # --- a sink ---
 
@@ -206,11 +224,12 @@ class Mirror:
             for node, of_node in self._content.nodes.items()
             for interface in of_node.published
         }
-        self._take(found | self.endpoints.keys())
+        self._take(found | self.endpoints.keys(), self._content.nodes.keys() | self._complete)
 
     def change(self, changes: t.Sequence[KeyChange], position: Position) -> None:
         """Apply changes and take the new position. Some of them may have been applied before."""
         touched: set[EndpointKey] = set()
+        nodes: set[str] = set()
         for one in changes:
             if one.mod_revision < self._content.marks.get(one.key, 0) >> _CHECKSUM_BITS:
                 continue  # An older change of a key, from before the position.
@@ -218,11 +237,14 @@ class Mirror:
                 touched.update(self._content.remove(one.key))
             else:
                 touched.update(self._content.put(one.key, one.value, one.mod_revision))
+            node = keys.parse_complete_key(one.key)
+            if node is not None:
+                nodes.add(node)
         self.position = position
-        self._take(touched)
+        self._take(touched, nodes)
 
-    def _take(self, touched: t.AbstractSet[EndpointKey]) -> None:
-        """Compare the workloads in `touched` with what counts, and report those that differ."""
+    def _take(self, touched: t.AbstractSet[EndpointKey], nodes: t.AbstractSet[str]) -> None:
+        """Compare the workloads in `touched`, and `nodes`, with what counted before, and report those that differ."""
         changed = set()
         for key in touched:
             of_node = self._content.nodes.get(key.node)
@@ -234,8 +256,10 @@ class Mirror:
             elif published is not None and self.endpoints.get(key) != published:
                 self.endpoints[key] = published
                 changed.add(key)
-        if changed:
-            self._on_change(changed)
+        told = {node for node in nodes if self.is_complete(node) != (node in self._complete)}
+        self._complete ^= told
+        if changed or told:
+            self._on_change(changed, told)
 
     # --- questions ---
 
@@ -275,6 +299,18 @@ class Mirror:
                 pass
             self._listing.mark(known)
 
+    def frozen(self) -> Mirror:
+        """Return a copy for `entries` in a thread, which later changes do not alter. It has no `endpoints`."""
+        copied = Mirror()
+        copied.position, copied._content = self.position, self._content.copy()
+        return copied
+
+    def forget(self) -> None:
+        """Forget everything, the position included, because the fleet has left this datastore."""
+        self._listing = _Content()
+        self.list_end(Position(0, 0, 0))
+        self._content, self.position = _Content(), None
+
     def entries(self) -> t.Iterator[tuple[KnownKey, bytes]]:
         """Yield all keys with the last valid documents that were read of them, for the copy on the disk.
 
@@ -285,7 +321,7 @@ class Mirror:
             if of_node.blocks is not None:
                 yield self._content.known(blocks_key), documents.encode_blocks(of_node.blocks.cidrs)
             if of_node.complete:
-                yield self._content.known(complete_key), b"{}"
+                yield self._content.known(complete_key), documents.COMPLETE
             for interface, published in of_node.published.items():
                 key = keys.endpoint_key(node, interface)
                 yield self._content.known(key), documents.encode_endpoint(published)

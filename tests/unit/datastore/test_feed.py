@@ -55,7 +55,7 @@ class Node:
     def __init__(self, etcd: FakeEtcd, **options: t.Any) -> None:
         credentials = Credentials("node1", "secret") if etcd.users else None
         self.changes: list[frozenset[EndpointKey]] = []
-        self.mirror = Mirror(lambda changed: self.changes.append(frozenset(changed)))
+        self.mirror = Mirror(lambda changed, nodes: self.changes.append(frozenset(changed)))
         self.client = EtcdClient(etcd.members, credentials)
         self.feed = Feed(self.client, keys.WATCHED, self.mirror, **options)
         self.task = asyncio.ensure_future(self.feed.run())

@@ -106,7 +106,7 @@ def filled() -> Mirror:
 
 def test_a_workload_counts_only_inside_its_nodes_blocks() -> None:
     changed: list[frozenset[EndpointKey]] = []
-    mirror = Mirror(lambda keys_: changed.append(frozenset(keys_)))
+    mirror = Mirror(lambda keys_, nodes: changed.append(frozenset(keys_)))
     mirror.change([put(AT, documents.encode_endpoint(workload("node2", 1)), 3)], Position(1, 3, 3))
     assert mirror.endpoints == {} and mirror.refused() == [(AT, "no run has published blocks of its node.")]
     mirror.change([put(BLOCKS, documents.encode_blocks(["10.244.9.0/26"]), 4)], Position(1, 4, 4))
