@@ -45,7 +45,7 @@ class PublishedEndpoint(t.NamedTuple):
 def encode_endpoint(published: PublishedEndpoint) -> bytes:
     """Return the document of a workload; its node and interface are in its key."""
     body = {name: value for name, value in to_plain(published.endpoint).items() if name not in _IN_KEY}
-    return _encoded({**body, **({_PLANNED: True} if published.planned else {})})
+    return encoded({**body, **({_PLANNED: True} if published.planned else {})})
 
 
 def decode_endpoint(key: EndpointKey, value: bytes, blocks: t.Optional[OwnBlocks]) -> PublishedEndpoint:
@@ -53,7 +53,7 @@ def decode_endpoint(key: EndpointKey, value: bytes, blocks: t.Optional[OwnBlocks
 
     Raise RefusedDocument for anything else.
     """
-    body = _decoded(value, _DOCUMENT_LIMIT)
+    body = decoded(value, _DOCUMENT_LIMIT)
     planned = body.pop(_PLANNED, False)
     if not isinstance(planned, bool):
         raise RefusedDocument(f"its field {_PLANNED} is not true or false.")
@@ -68,12 +68,12 @@ def decode_endpoint(key: EndpointKey, value: bytes, blocks: t.Optional[OwnBlocks
 
 def encode_blocks(cidrs: t.Iterable[str]) -> bytes:
     """Return the document of a node's blocks."""
-    return _encoded({_BLOCKS: sorted(cidrs)})
+    return encoded({_BLOCKS: sorted(cidrs)})
 
 
 def decode_blocks(value: bytes) -> OwnBlocks:
     """Return the blocks of a node. Raise RefusedDocument for anything but CIDRs without host bits."""
-    cidrs = _decoded(value, _BLOCKS_LIMIT).get(_BLOCKS)
+    cidrs = decoded(value, _BLOCKS_LIMIT).get(_BLOCKS)
     if not isinstance(cidrs, list) or len(cidrs) > limits.BLOCKS or not all(isinstance(one, str) for one in cidrs):
         raise RefusedDocument(f"its blocks are not a list of at most {limits.BLOCKS} texts.")
     try:
@@ -82,11 +82,13 @@ def decode_blocks(value: bytes) -> OwnBlocks:
         raise RefusedDocument(f"{error}.") from None
 
 
-def _encoded(body: t.Mapping[str, t.Any]) -> bytes:
+def encoded(body: t.Mapping[str, t.Any]) -> bytes:
+    """Return a document as JSON, in the one form that equal documents have."""
     return json.dumps(body, separators=(",", ":"), sort_keys=True, ensure_ascii=True).encode("ascii")
 
 
-def _decoded(value: bytes, limit: int) -> dict[str, t.Any]:
+def decoded(value: bytes, limit: int) -> dict[str, t.Any]:
+    """Return the JSON object in a document of at most `limit` bytes. Raise RefusedDocument for anything else."""
     if len(value) > limit:
         raise RefusedDocument(f"it has more than {limit} bytes.")
     try:
