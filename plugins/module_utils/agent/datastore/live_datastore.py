@@ -39,8 +39,8 @@ _log = logging.getLogger("calico.datastore")
 #: Seconds between two looks at the file of settings.
 _LOOK_SECONDS = 5.0
 _PAUSE = 0.2  # seconds between the end of a connection and the next
-#: Seconds between two copies on the disk.
-_COPY_SECONDS = 30.0
+#: Seconds from a change to the copy on the disk, and the least from one copy to the next.
+_COPY_SOON, _COPY_SECONDS = 1.0, 30.0
 #: Seconds without a synced feed until that is a problem of the node.
 _PATIENCE = 10.0
 #: The most refused keys that the status names.
@@ -52,7 +52,8 @@ class LiveDatastore:
 
     `path` is the file of settings, `copy` the path of the copy on the disk. `on_change` gets the keys of workloads of
     the mirror that changed, and the nodes whose `is_complete` did. `on_synced` is called after the feed has come into
-    sync or lost it. `trouble` gets a problem in words, or None. `thread` writes the copy.
+    sync or lost it. `trouble` gets a problem in words, or None. `thread` writes the copy. `connect` makes a client, and
+    raises DatastoreSettingsError.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class LiveDatastore:
         on_change: t.Callable[[t.AbstractSet[EndpointKey], t.AbstractSet[str]], None],
         on_synced: t.Callable[[], None] = lambda: None,
         trouble: t.Callable[[t.Optional[str]], None] = lambda problem: None,
+        connect: t.Callable[[DatastoreSettings], EtcdClient] = DatastoreSettings.client,
         clock: t.Callable[[], float] = time.time,
     ) -> None:
         self.mirror = Mirror(on_change)
@@ -77,8 +79,11 @@ class LiveDatastore:
         self._thread = thread
         self._on_synced = on_synced
         self._trouble = trouble
+        self._connect = connect
         self._clock = clock
-        self._refused = ""  # why the settings cannot be used
+        self._altered = asyncio.Event()  # since the last copy
+        self._refused = ""  # why the file of settings cannot be used
+        self._unusable = ""  # why the files that it names cannot be
         self._feed_status = FeedStatus()
         self._copied: t.Optional[Position] = None
         self._copy_written = 0.0
@@ -109,6 +114,7 @@ class LiveDatastore:
                 await asyncio.sleep(_PAUSE)
         finally:
             await _ended(copying)
+            await self.copy()
 
     async def _use(self, given: t.Optional[DatastoreSettings]) -> None:
         """Run feed, publisher and heartbeats with these settings until cancelled, or one of them fails."""
@@ -118,15 +124,18 @@ class LiveDatastore:
             await asyncio.Event().wait()
             return
         try:
-            reading, writing = given.client(), given.client()
+            reading, writing = self._connect(given), self._connect(given)
         except DatastoreSettingsError as error:
-            self._refused = str(error)
+            self._unusable = str(error)
             await asyncio.sleep(_LOOK_SECONDS)
             return
+        self._unusable = ""
+        if not self._feed_status.since:
+            self._feed_status = FeedStatus(since=self._clock())
         feed = Feed(
             reading,
             keys.WATCHED,
-            _Tee(self.mirror, self._publisher, given.user),
+            _Tee(self.mirror, self._publisher, self._altered),
             progress=given.progress_seconds,
             on_status=self._followed,
             clock=self._clock,
@@ -177,13 +186,17 @@ class LiveDatastore:
                     self._copied, self._copy_written = header.position, header.written
                 await asyncio.sleep(0)
         except snapshot.SnapshotUnusable as error:
-            self._copy_problem = str(error)
+            # The feed lists the datastore, and another copy is written.
+            _log.info("There is no copy of the datastore: %s", error)
 
     async def _copies(self) -> None:
-        """Write the mirror to the disk after its changes, at most once in `_COPY_SECONDS`."""
+        """Write the mirror to the disk after its changes. Never return."""
         while True:
-            await asyncio.sleep(_COPY_SECONDS)
+            await self._altered.wait()
+            await asyncio.sleep(_COPY_SOON)
+            self._altered.clear()
             await self.copy()
+            await asyncio.sleep(_COPY_SECONDS)
 
     async def copy(self) -> None:
         """Write the mirror to the disk if it has changed since the last time. A failure is noted."""
@@ -193,8 +206,13 @@ class LiveDatastore:
         frozen, written = self.mirror.frozen(), self._clock()
         try:
             await self._thread(lambda: snapshot.write(self._copy, snapshot.parts(frozen, written)))
-        except OSError as error:
-            self._copy_problem = f"{self._copy} cannot be written: {error.strerror or error}"
+        except Exception as error:  # noqa: BLE001  no fault here may end the agent
+            reason = error.strerror if isinstance(error, OSError) else repr(error)
+            self._copy_problem = (
+                f"What is read from the datastore is not on the disk: {self._copy} cannot be written:"
+                f" {reason}. Make room or correct the file system; it is tried again."
+            )
+            self._altered.set()
             return
         self._copied, self._copy_written, self._copy_problem = position, written, ""
 
@@ -219,10 +237,10 @@ class LiveDatastore:
 
     def problem(self) -> str:
         """Return what is wrong with the datastore, in words with the remedy, "" if nothing is."""
-        if self._refused:
+        if self._refused or self.settings is None:
             return self._refused
-        if self.settings is None:
-            return ""
+        if self._unusable:
+            return self._unusable
         status, now = self._feed_status, self._clock()
         if not status.synced and now - status.since > _PATIENCE:
             known = f"as it was at {utc(self.known_until)}" if self.known_until else "not known yet"
@@ -232,9 +250,7 @@ class LiveDatastore:
             )
         if self._publisher.problem:
             return f"This node's workloads cannot be published: {self._publisher.problem}."
-        if self._copy_problem and status.synced and self._copied is None and self.mirror.count:
-            return f"What is read from the datastore is not on the disk: {self._copy_problem}."
-        return ""
+        return self._copy_problem
 
     def to_dict(self) -> dict[str, t.Any]:
         """Return the state of the datastore for the API method `status`, JSON-ready; {} in a fleet without one.
@@ -265,12 +281,12 @@ class LiveDatastore:
 
 
 class _Tee:
-    """A sink that fills the mirror, and shows the publisher what became of this node's own keys."""
+    """A sink that fills the mirror and shows the publisher all changes, since others may have altered its keys."""
 
-    def __init__(self, mirror: Mirror, publisher: Publisher, node: str) -> None:
+    def __init__(self, mirror: Mirror, publisher: Publisher, altered: asyncio.Event) -> None:
         self._mirror = mirror
         self._publisher = publisher
-        self._own = keys.endpoints_of(node) if node else ""
+        self._altered = altered
 
     @property
     def position(self) -> t.Optional[Position]:
@@ -288,13 +304,15 @@ class _Tee:
 
     def list_end(self, position: Position) -> None:
         self._mirror.list_end(position)
+        self._altered.set()
         self._publisher.recheck()
 
     def change(self, changes: t.Sequence[KeyChange], position: Position) -> None:
         self._mirror.change(changes, position)
+        if changes:
+            self._altered.set()
         for one in changes:
-            if self._own and one.key.startswith(self._own):
-                self._publisher.saw(one.key, zlib.crc32(one.value) if one.value is not None else None)
+            self._publisher.saw(one.key, zlib.crc32(one.value) if one.value is not None else None)
 
 
 def _mark(path: str) -> t.Optional[tuple[int, int, int]]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The publisher: it keeps what stands below this node's prefix equal to the node's workloads.
+"""The publisher: it keeps the keys below this node's prefix equal to the node's workloads.
 
     a workload comes or goes ─► changed() ─► one transaction at once, those of the next 100 ms together
     a member answers again   ─► recheck() ─► the prefix is listed, and the difference is written
@@ -50,6 +50,7 @@ class Publisher:
         self._clock = clock
         self._changed = asyncio.Event()
         self._stored: t.Optional[dict[str, int]] = None  # CRC-32 by key: what the store has as far as this knows
+        self._prefix = ""
 
     def changed(self) -> None:
         """Note that the node's workloads may have changed. Do not wait."""
@@ -61,9 +62,13 @@ class Publisher:
         self._changed.set()
 
     def saw(self, key: str, checksum: t.Optional[int]) -> None:
-        """Compare a change of the store with what was published; `checksum` is the CRC-32 of a value, None without."""
-        if self._stored is not None and self._stored.get(key) != checksum:
-            self.recheck()
+        """Compare a change of any key of the store with what was published.
+
+        `checksum` is the CRC-32 of the new value, None for a key that was removed.
+        """
+        if self._prefix and key.startswith(self._prefix):
+            if self._stored is not None and self._stored.get(key) != checksum:
+                self.recheck()
 
     async def run(self, client: EtcdClient) -> None:
         """Publish until cancelled. What fails is noted in `problem` and tried again."""
@@ -75,6 +80,9 @@ class Publisher:
             began = asyncio.get_running_loop().time()
             try:
                 await self._publish(client)
+            except keys.InvalidKey as error:
+                self.problem, self._stored = f"{error}", None
+                continue
             except (EtcdError, Unreachable) as error:
                 # Whether a transaction without an answer was done is not known.
                 self.problem = str(error)
@@ -90,6 +98,7 @@ class Publisher:
         content = self._content()
         if content is None:
             return
+        self._prefix = keys.endpoints_of(content.node)
         stored = self._stored
         if stored is None:
             stored = await _stored(client, content.node)
