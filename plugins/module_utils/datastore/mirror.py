@@ -263,6 +263,11 @@ class Mirror:
 
     # --- questions ---
 
+    @property
+    def complete(self) -> frozenset[str]:
+        """The nodes that have published all of their workloads."""
+        return frozenset(self._complete)
+
     def is_complete(self, node: str) -> bool:
         """Return whether a node has published all of its workloads."""
         of_node = self._content.nodes.get(node)

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The way from the mirror of the datastore to policy: which workloads of other nodes this node accepts.
+
+A node is live, so that its keys count in place of what the inventory says of it, while it has published all of its
+workloads and nothing newer is known: the feed is in sync, or this node's state is still the one of when it was.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...datastore.keys import EndpointKey
+from ...datastore.mirror import Mirror
+from ...policy.model import Endpoint
+from ...state.node_state import NodeState
+from ...state.other_endpoints import OtherEndpoints
+from ...state.remote_endpoints import ReaderCheck
+
+
+class LiveEndpoints:
+    """The workloads of other nodes that the datastore has, for `others`, which policy reads.
+
+    `state` returns Ansible's state, None while it is not known. `on_change` is called when `others` has changed.
+    `refused` are the keys that this node does not accept, each with the reason.
+    """
+
+    def __init__(
+        self,
+        others: OtherEndpoints,
+        state: t.Callable[[], t.Optional[NodeState]],
+        on_change: t.Callable[[], None],
+    ) -> None:
+        self.refused: dict[EndpointKey, str] = {}
+        self._others = others
+        self._state = state
+        self._on_change = on_change
+        self._checked_for: t.Optional[NodeState] = None
+        self._check = ReaderCheck(None)
+        self._synced = False
+        self._basis: t.Optional[str] = None  # the plan of this node when the feed was in sync last
+
+    def restored(self, mirror: Mirror, is_newer: bool) -> None:
+        """Take a mirror that was read from the disk; `is_newer` is whether it was written after this node's state."""
+        state = self._state()
+        self._basis = state.plan if state is not None and is_newer else None
+        self._take_all(mirror)
+
+    def synced(self, mirror: Mirror, synced: bool) -> None:
+        """Note that the feed has come into sync or lost it."""
+        self._synced = synced
+        self._tell(self._others.apply({}, self._live(mirror)))
+
+    def state_changed(self, mirror: Mirror) -> None:
+        """Check everything anew, because Ansible's state is another one."""
+        if self._state() is not self._checked_for:
+            self._take_all(mirror)
+
+    def changed(self, mirror: Mirror, keys: t.AbstractSet[EndpointKey], nodes: t.AbstractSet[str]) -> None:
+        """Take workloads of the mirror that changed, and nodes that published all of theirs, or no longer do."""
+        self._renew_check()
+        changes = {key: self._accepted(mirror, key) for key in keys if key.node != self._check.node}
+        self._tell(self._others.apply(changes, self._live(mirror) if nodes else None))
+
+    def _take_all(self, mirror: Mirror) -> None:
+        self._renew_check()
+        self.refused.clear()
+        found = {}
+        for key in mirror.endpoints:
+            if key.node != self._check.node:
+                endpoint = self._accepted(mirror, key)
+                if endpoint is not None:
+                    found[key] = endpoint
+        self._tell(self._others.replace_all(found, self._live(mirror)))
+
+    def _renew_check(self) -> None:
+        state = self._state()
+        if state is not self._checked_for:
+            self._checked_for, self._check = state, ReaderCheck(state)
+
+    def _accepted(self, mirror: Mirror, key: EndpointKey) -> t.Optional[Endpoint]:
+        """Return a workload of the mirror if this node accepts it, and keep the reason in `refused` if it does not."""
+        self.refused.pop(key, None)
+        endpoint = mirror.endpoint(key)
+        if endpoint is None:
+            return None
+        reason = self._check.refusal(key.node, endpoint, checked=True)
+        if reason:
+            self.refused[key] = reason
+            return None
+        return endpoint
+
+    def _live(self, mirror: Mirror) -> frozenset[str]:
+        state = self._state()
+        plan = state.plan if state is not None else None
+        if self._synced:
+            self._basis = plan
+        if self._basis is None or plan != self._basis:
+            return frozenset()
+        return mirror.complete - {self._check.node}
+
+    def _tell(self, changed: bool) -> None:
+        if changed:
+            self._on_change()
