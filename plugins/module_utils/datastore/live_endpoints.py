@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ...datastore.keys import EndpointKey
-from ...datastore.mirror import Mirror
-from ...policy.model import Endpoint
-from ...state.node_state import NodeState
-from ...state.other_endpoints import OtherEndpoints
-from ...state.remote_endpoints import ReaderCheck
+from ..policy.model import Endpoint
+from ..state.node_state import NodeState
+from ..state.other_endpoints import OtherEndpoints
+from ..state.remote_endpoints import ReaderCheck
+from .keys import EndpointKey
+from .mirror import Mirror
 
 
 class LiveEndpoints:
