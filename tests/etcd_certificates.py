@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A certificate authority for tests with etcd. Certificates have no common name: etcd's gateway refuses those with one."""
+"""A certificate authority for tests with etcd, whose gateway refuses clients that have a common name: none has one."""
 
 from __future__ import annotations
 

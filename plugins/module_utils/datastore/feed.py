@@ -258,7 +258,6 @@ class Feed:
             await asyncio.gather(asking, reading, return_exceptions=True)
 
     async def _read_lines(self, lines: Lines, header: Header, revision: int, silence: float) -> None:
-        cluster = header.cluster
         if header.revision < revision:
             self._synced()
         while True:
@@ -266,19 +265,22 @@ class Feed:
             self.status = dataclasses.replace(self.status, heard=self._clock())
             if answer.canceled:
                 raise gateway.cancellation_of(answer)
-            self._apply(answer, cluster)
+            self._apply(answer, header)
 
-    def _apply(self, answer: WatchAnswer, cluster: int) -> None:
+    def _apply(self, answer: WatchAnswer, begun: Header) -> None:
+        """Apply a message of a watch whose first message had the header `begun`."""
         position = self._sink.position
         if answer.changes:
             # A member that catches up puts its newest revision into the header, which is beyond these changes.
             revision = answer.changes[-1].mod_revision
             if answer.fragment:
                 revision -= 1  # The rest of this revision follows.
-            self._sink.change(answer.changes, Position(cluster, revision, revision))
+            self._sink.change(answer.changes, Position(begun.cluster, revision, revision))
+            if revision >= begun.revision:
+                self._synced()  # A member sends no progress to a watch that has changes all the time.
         elif answer.header.revision and position is not None:
             # Progress: everything up to this revision was sent.
-            self._sink.change((), Position(cluster, answer.header.revision, position.changed))
+            self._sink.change((), Position(begun.cluster, answer.header.revision, position.changed))
             self._synced()
 
     async def _ask(self, member: Member) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import typing as t
 
 import pytest
@@ -102,6 +103,34 @@ def test_a_change_arrives_at_once() -> None:
         assert node.mirror.endpoints == fresh(etcd) != {}
         assert node.changes[-1] == {EndpointKey("node2", "cali1")}
         assert node.feed.status.listings == 1
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("progress", [2.0, None], ids=["known", "unknown"])
+def test_a_feed_is_in_sync_while_changes_never_pause(progress: float | None) -> None:
+    """Members send no message of progress as long as changes come; what was missed has arrived nevertheless."""
+
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        grant(etcd)
+
+        async def busy() -> None:
+            for number in itertools.count():
+                publish(etcd, "node2", number % 60, f"app{number}")
+                await asyncio.sleep(0.2)
+
+        task = asyncio.ensure_future(busy())
+        node = Node(etcd, progress=progress)
+        for dummy in range(3):
+            await node.synced(2)
+            etcd.break_connections()
+            await asyncio.sleep(0.01)
+            assert not node.feed.status.synced
+        await node.synced(2)
+        task.cancel()
+        await asyncio.sleep(0.1)
+        assert node.mirror.endpoints == fresh(etcd)
 
     run(scenario())
 

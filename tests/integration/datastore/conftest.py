@@ -1,0 +1,31 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A cluster of three members for each module and release: RELEASE of the module, and the other one in `make soak`."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from tests.etcd_cluster import RELEASES, EtcdCluster, programs
+
+#: The most bytes of the database: it is filled in a second.
+QUOTA = 32 << 20
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "cluster" in metafunc.fixturenames:
+        here = metafunc.module.RELEASE
+        others = [pytest.param(release, marks=pytest.mark.soak) for release in RELEASES if release != here]
+        metafunc.parametrize("cluster", [here, *others], indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[EtcdCluster]:
+    """A cluster whose network this thread is in."""
+    folder = tmp_path_factory.mktemp("etcd")
+    with EtcdCluster(programs(request.param), folder, quota=QUOTA) as cluster, cluster.inside():
+        cluster.begin()
+        yield cluster

@@ -1,0 +1,183 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Members that are killed, stopped, cut off, slow or hung: in the end the mirror equals a fresh listing.
+
+An operator writes all the time, and what a node knew stays until it knows better.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
+
+from tests.etcd_cluster import EtcdCluster
+from tests.integration.datastore.reader import CURED, Links, Reader, blocks, churn, end, put, reading, until
+
+RELEASE = "trixie"
+
+Scenario = t.Callable[[EtcdClient], t.Awaitable[None]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def content(cluster: EtcdCluster) -> None:
+    """Three nodes with blocks, and one that reads."""
+
+    async def fill() -> None:
+        operator = cluster.operator()
+        await operator.write([*blocks(), *(put(number) for number in range(60))])
+        await cluster.add_node("node1")
+        await operator.close()
+
+    asyncio.run(fill())
+
+
+def under_churn(cluster: EtcdCluster, scenario: Scenario) -> None:
+    """Run a scenario while an operator writes, by a client of its own."""
+
+    async def run() -> None:
+        writer, operator = cluster.operator(), cluster.operator()
+        async with churn(writer):
+            await scenario(operator)
+        await writer.close()
+        await operator.close()
+
+    asyncio.run(run())
+
+
+def watched(cluster: EtcdCluster, reader: Reader) -> int:
+    """Return the number of the member that a node watches."""
+    return cluster.urls.index(reader.status.member) + 1
+
+
+async def lives(reader: Reader, operator: EtcdClient) -> None:
+    """Wait until a change that is made now reaches the mirror, and it has all that is there."""
+    before = reader.mirror.position
+    await until(lambda: reader.mirror.position != before and reader.status.synced, lambda: reader.status, CURED)
+    del operator
+
+
+def test_killed(cluster: EtcdCluster) -> None:
+    """The watched member dies: another one serves at once, nothing is listed anew."""
+
+    async def scenario(operator: EtcdClient) -> None:
+        async with reading(cluster.settings("node1")) as reader:
+            member = watched(cluster, reader)
+            cluster.kill(member)
+            await reader.lost("the member closed the connection", "Connection reset by peer")
+            await reader.synced(5)
+            assert watched(cluster, reader) != member
+            cluster.start(member)
+            await cluster.answering()
+            await reader.equals(operator)
+            assert reader.status.listings == 1
+
+    under_churn(cluster, scenario)
+
+
+def test_the_leader_is_lost(cluster: EtcdCluster) -> None:
+    async def scenario(operator: EtcdClient) -> None:
+        async with reading(cluster.settings("node1")) as reader:
+            leader = await cluster.leader()
+            cluster.kill(leader)
+            await lives(reader, operator)
+            assert await cluster.leader() not in (0, leader)
+            cluster.start(leader)
+            await cluster.answering()
+            await reader.equals(operator)
+            assert reader.status.listings == 1
+
+    under_churn(cluster, scenario)
+
+
+def test_quorum_is_lost(cluster: EtcdCluster) -> None:
+    """With one member of three the node keeps what it has, and says that there is no leader."""
+
+    async def scenario(operator: EtcdClient) -> None:
+        async with reading(cluster.settings("node1")) as reader:
+            stays = watched(cluster, reader)
+            before = reader.mirror.count
+            cluster.kill(*(number for number in cluster.numbers if number != stays))
+            await reader.lost("no leader")
+            assert reader.mirror.count > 0 and abs(reader.mirror.count - before) < 60
+            cluster.start(*(number for number in cluster.numbers if number != stays))
+            await reader.equals(operator)
+            assert reader.status.listings == 1
+
+    under_churn(cluster, scenario)
+
+
+def test_stopped_and_hung(cluster: EtcdCluster) -> None:
+    """A member with SIGSTOP, and one behind a link that takes all and gives nothing, are left for others."""
+
+    async def scenario(operator: EtcdClient) -> None:
+        async with Links(cluster) as links, reading(cluster.settings("node1", links.urls)) as hung:
+            async with reading(cluster.settings("node1")) as stopped:
+                member, link = watched(cluster, stopped), hung.status.member
+                links.hung.add(link)
+                cluster.stop(member)
+                await asyncio.gather(*(reader.lost("no answer within 10 s") for reader in (hung, stopped)))
+                await asyncio.gather(hung.synced(), stopped.synced())
+                assert watched(cluster, stopped) != member and hung.status.member != link
+                cluster.cont(member)
+                links.hung.clear()
+                await asyncio.gather(hung.equals(operator), stopped.equals(operator))
+                assert hung.status.listings == stopped.status.listings == 1
+
+    under_churn(cluster, scenario)
+
+
+def test_partitioned(cluster: EtcdCluster) -> None:
+    """A member that no packet reaches is left, and the node gets the others' changes meanwhile."""
+
+    async def scenario(operator: EtcdClient) -> None:
+        async with reading(cluster.settings("node1")) as reader:
+            member = watched(cluster, reader)
+            cluster.partition(member)
+            await reader.lost("no answer within 10 s")
+            await reader.synced()
+            await lives(reader, operator)
+            assert watched(cluster, reader) != member
+            cluster.heal(member)
+            await reader.equals(operator)
+            assert reader.status.listings == 1
+
+    under_churn(cluster, scenario)
+
+
+def test_slow(cluster: EtcdCluster) -> None:
+    """Members that are 200 ms away stay in use: the feed takes them for alive."""
+
+    async def scenario(operator: EtcdClient) -> None:
+        async with Links(cluster) as links, reading(cluster.settings("node1", links.urls)) as reader:
+            links.delay = 0.2
+            links.cut()
+            await reader.lost("the member closed the connection", "Connection reset by peer")
+            await reader.equals(operator)
+            member, resumptions = reader.status.member, reader.status.resumptions
+            await asyncio.sleep(3)
+            assert (reader.status.synced, reader.status.member) == (True, member)
+            assert (reader.status.listings, reader.status.resumptions) == (1, resumptions)
+            links.delay = 0.0
+            await reader.equals(operator)
+
+    under_churn(cluster, scenario)
+
+
+def test_a_feed_ends_when_it_is_cancelled(cluster: EtcdCluster) -> None:
+    """Whatever comes at the same time: fifty feeds are cancelled while changes arrive."""
+
+    async def scenario(operator: EtcdClient) -> None:
+        del operator
+        for number in range(50):
+            settings = cluster.settings("node1")
+            reader = Reader(settings)
+            task = asyncio.ensure_future(reader.feed.run())
+            await asyncio.sleep(number * 0.002)
+            await end(task)
+            await reader.client.close()
+
+    under_churn(cluster, scenario)
