@@ -35,6 +35,8 @@ from ..state.node_state import NodeState
 from .api import protocol
 from .api.protocol import AgentError
 from .api.request import AddRequest
+from .datastore.beat import Sessions
+from .datastore.node_datastore import NodeDatastore
 from .desired_state import DesiredState, RemovalPermission
 from .metrics.instruments import Instruments
 from .metrics.metrics import Registry
@@ -124,7 +126,7 @@ class Agent:
         self.policy_log = PolicyLog(
             PolicyNames(lambda: self.state, lambda: self.workloads, lambda: self.persisted.remote)
         )
-        self.desired_state = DesiredState(self.persisted, self.workloads, self.policy_log.names.forget)
+        self.desired_state = DesiredState(self.persisted, self.workloads, self._desired_changed)
         self._may_remove = RemovalPermission(self.persisted, settings.cleanup_grace, clock)
 
         # Writers of the kernel and the disk, each in a thread of its own.
@@ -164,8 +166,17 @@ class Agent:
             self.reconciler,
         )
 
-        # Changes of workloads and of the host's addresses.
+        # Changes of workloads, here and elsewhere, and of the host's addresses.
         self._policy = PolicyUpdates(self.desired_state, self.reconciler)
+        self.datastore = NodeDatastore(
+            machine,
+            self.persisted,
+            self.desired_state,
+            thread("copy"),
+            on_others=self._others_changed,
+            status=self.status,
+            sessions=self._sessions,
+        )
         self._context = WorkloadContext(
             self.persisted,
             self.workloads,
@@ -195,6 +206,7 @@ class Agent:
         read are in `problems`.
         """
         await recover(self._context, *self.persisted.load())
+        await self.datastore.start()
         await self._interfaces.look(self.state)
         self.desired_state.changed()
         self.reconciler.mark()
@@ -203,7 +215,7 @@ class Agent:
         """Return the coroutines that have to run for as long as the agent lives, by names for messages.
 
         The names are "reconciler", "deletion", "unused addresses", "joined ends", "ended workloads", "time of grace",
-        "addresses" and "unfinished run".
+        "addresses", "unfinished run" and "datastore".
         Cancelling them takes nothing down: the data plane stays as it is once the work that a thread has begun is
         finished.
         """
@@ -216,6 +228,7 @@ class Agent:
             "time of grace": self._end_of_grace(),
             "addresses": self._interfaces.run(),
             "unfinished run": self._completed(),
+            "datastore": self.datastore.live.run(),
         }
 
     async def _end_of_grace(self) -> None:
@@ -243,6 +256,7 @@ class Agent:
         node to the new state later; this does not wait.
         """
         self.persisted.reload()
+        self.datastore.state_changed()
         self._context.addresses.adopt(self.workloads)
         self.workloads.expect_changes()
         self.desired_state.changed()
@@ -252,6 +266,19 @@ class Agent:
     def addresses_changed(self) -> None:
         """Schedule a read of the host's addresses, because some changed, if policy depends on them. Do not wait."""
         self._interfaces.changed()
+
+    def _desired_changed(self) -> None:
+        self.policy_log.names.forget()
+        self.datastore.workloads_changed()
+
+    def _others_changed(self) -> None:
+        """Bring policy to what is known of other nodes' workloads soon; many changes at once are one pass."""
+        self.policy_log.names.forget()
+        self._policy.retry()
+
+    def _sessions(self) -> Sessions:
+        established, total = self.instruments.bgp_established.value(), self.instruments.bgp_sessions.value()
+        return Sessions(int(established or 0), int(total or 0))
 
     def _ticked(self) -> None:
         self.ticked = self._clock()
@@ -446,6 +473,7 @@ class Agent:
                 if "state" in self.persisted.broken:
                     raise self.persisted.no_state()
                 self.persisted.complete = self.persisted.complete or removals
+            self.datastore.state_changed()
             self.workloads.expect_changes()
             self.desired_state.changed()
             self._may_remove.given = removals
@@ -576,8 +604,8 @@ class Agent:
         """Return the sync state, problems, counts and IPAM usage for the API method `status`, JSON-ready.
 
         The keys are since, pid, node, plan, phase, complete, in_sync, problems, workloads, inventory_workloads and
-        deleting (numbers), drift, last_resync and ipam. `workloads` counts those that the agent attached. `drift`
-        counts changes by other programs: `total` since the start, and of the last 23 to 24 hours `day`, all, and
+        deleting (numbers), drift, last_resync, datastore (NodeDatastore.to_dict) and ipam. `workloads` counts those
+        that the agent attached. `drift` counts changes by other programs: `total` since the start, and of the last 23 to 24 hours `day`, all, and
         `kinds`, by kind. `ipam` lists the blocks with the fields of Usage; it is [] if the allocations cannot be read.
         node, plan and phase are "" without a state.
         """
@@ -596,6 +624,7 @@ class Agent:
             "deleting": len(self.cleanup),
             "drift": self.drift.to_dict(),
             "last_resync": self.last_resync,
+            "datastore": self.datastore.to_dict(),
             "ipam": [usage._asdict() for usage in self.ipam.usage()] if "ipam" not in self.persisted.broken else [],
         }
 

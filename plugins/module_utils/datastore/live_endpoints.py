@@ -23,7 +23,8 @@ class LiveEndpoints:
     """The workloads of other nodes that the datastore has, for `others`, which policy reads.
 
     `state` returns Ansible's state, None while it is not known. `on_change` is called when `others` has changed.
-    `refused` are the keys that this node does not accept, each with the reason.
+    `refused` are the keys that this node does not accept, each with the reason. `basis` is the plan of this node's
+    state when the feed was in sync last, "" for never.
     """
 
     def __init__(
@@ -39,12 +40,11 @@ class LiveEndpoints:
         self._checked_for: t.Optional[NodeState] = None
         self._check = ReaderCheck(None)
         self._synced = False
-        self._basis: t.Optional[str] = None  # the plan of this node when the feed was in sync last
+        self.basis = ""
 
-    def restored(self, mirror: Mirror, is_newer: bool) -> None:
-        """Take a mirror that was read from the disk; `is_newer` is whether it was written after this node's state."""
-        state = self._state()
-        self._basis = state.plan if state is not None and is_newer else None
+    def restored(self, mirror: Mirror, basis: str) -> None:
+        """Take a mirror that was read from the disk, and what was its `basis` when it was written."""
+        self.basis = basis
         self._take_all(mirror)
 
     def synced(self, mirror: Mirror, synced: bool) -> None:
@@ -93,10 +93,10 @@ class LiveEndpoints:
 
     def _live(self, mirror: Mirror) -> frozenset[str]:
         state = self._state()
-        plan = state.plan if state is not None else None
+        plan = state.plan if state is not None else ""
         if self._synced:
-            self._basis = plan
-        if self._basis is None or plan != self._basis:
+            self.basis = plan
+        if not plan or plan != self.basis:
             return frozenset()
         return mirror.complete - {self._check.node}
 

@@ -283,6 +283,12 @@ class Mirror:
         published = self.endpoints.get(key)
         return published.endpoint if published is not None else None
 
+    @property
+    def count_refused(self) -> int:
+        """The number of keys that do not count."""
+        published = sum(len(of_node.published) for of_node in self._content.nodes.values())
+        return len(self._content.refused) + published - len(self.endpoints)
+
     def refused(self, most: int = 64) -> list[tuple[str, str]]:
         """Return keys that do not count, each with the reason, sorted, at most `most` of them."""
         found = list(self._content.refused.items())

@@ -136,10 +136,10 @@ def test_the_copy_is_read_as_it_was_written(tmp_path: pathlib.Path) -> None:
     mirror = filled()
     mirror.change([put(AT, b"rubbish", 10), put(keys.BLOCKS + "a/b", b"?", 11)], Position(1, 11, 11))
     path = str(tmp_path / snapshot.FILE)
-    snapshot.write(path, snapshot.parts(mirror, 1_795_000_000.5))
+    snapshot.write(path, snapshot.parts(mirror, 1_795_000_000.5, "7f3a"))
     again = Mirror()
     *_, header = snapshot.read(path, again)
-    assert header == (Position(1, 11, 11), 3, 1_795_000_000.5)
+    assert header == (Position(1, 11, 11), 3, 1_795_000_000.5, "7f3a")
     assert again.endpoints == mirror.endpoints and again.position == mirror.position
     assert again.newest(8) == mirror.newest(8) and again.count == mirror.count
     assert oct(os.stat(path).st_mode & 0o777) == "0o600" and os.listdir(tmp_path) == [snapshot.FILE]

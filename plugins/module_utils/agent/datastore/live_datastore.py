@@ -29,6 +29,7 @@ from ...datastore.gateway import KeyChange, KeyValue
 from ...datastore.keys import EndpointKey
 from ...datastore.mirror import Mirror
 from ...datastore.settings import DatastoreSettings, DatastoreSettingsError
+from ...datastore.snapshot import SnapshotHeader
 from ...node.store.store import utc
 from ..reconcile.driver_thread import Worker
 from .heartbeats import Heartbeats
@@ -44,16 +45,17 @@ _COPY_SOON, _COPY_SECONDS = 1.0, 30.0
 #: Seconds without a synced feed until that is a problem of the node.
 _PATIENCE = 10.0
 #: The most refused keys that the status names.
-_NAMED = 16
+NAMED = 16
 
 
 class LiveDatastore:
     """The datastore of one agent. It belongs to the event loop.
 
-    `path` is the file of settings, `copy` the path of the copy on the disk. `on_change` gets the keys of workloads of
-    the mirror that changed, and the nodes whose `is_complete` did. `on_synced` is called after the feed has come into
-    sync or lost it. `trouble` gets a problem in words, or None. `thread` writes the copy. `connect` makes a client, and
-    raises DatastoreSettingsError.
+    `path` is the file of settings, `copy` the path of the copy on the disk, for which `basis` returns the plan, and
+    `thread` writes it. `on_change` gets the keys of workloads of the mirror that changed, and the nodes whose
+    `is_complete` did. `on_synced` is called after the feed has come into sync or lost it. `trouble` gets a problem in
+    words, or None. `connect` makes a client, and raises DatastoreSettingsError. `listings` and `resumptions` count how
+    often the datastore was followed anew.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class LiveDatastore:
         *,
         on_change: t.Callable[[t.AbstractSet[EndpointKey], t.AbstractSet[str]], None],
         on_synced: t.Callable[[], None] = lambda: None,
+        basis: t.Callable[[], str] = lambda: "",
         trouble: t.Callable[[t.Optional[str]], None] = lambda problem: None,
         connect: t.Callable[[DatastoreSettings], EtcdClient] = DatastoreSettings.client,
         clock: t.Callable[[], float] = time.time,
@@ -78,15 +81,17 @@ class LiveDatastore:
         self._heartbeats = heartbeats
         self._thread = thread
         self._on_synced = on_synced
+        self._basis = basis
         self._trouble = trouble
         self._connect = connect
         self._clock = clock
         self._altered = asyncio.Event()  # since the last copy
         self._refused = ""  # why the file of settings cannot be used
         self._unusable = ""  # why the files that it names cannot be
-        self._feed_status = FeedStatus()
-        self._copied: t.Optional[Position] = None
-        self._copy_written = 0.0
+        self.feed_status = FeedStatus()
+        self.listings = self.resumptions = 0
+        #: The first line of the copy on the disk, None without one.
+        self.copied: t.Optional[SnapshotHeader] = None
         self._copy_problem = ""
 
     # ---- start, and what runs until the end
@@ -130,8 +135,8 @@ class LiveDatastore:
             await asyncio.sleep(_LOOK_SECONDS)
             return
         self._unusable = ""
-        if not self._feed_status.since:
-            self._feed_status = FeedStatus(since=self._clock())
+        if not self.feed_status.since:
+            self.feed_status = FeedStatus(since=self._clock())
         feed = Feed(
             reading,
             keys.WATCHED,
@@ -160,7 +165,7 @@ class LiveDatastore:
         if self.mirror.position is None:
             return
         self.mirror.forget()
-        self._copied, self._copy_written = None, 0.0
+        self.copied = None
         with contextlib.suppress(OSError):
             os.unlink(self._copy)
 
@@ -172,9 +177,13 @@ class LiveDatastore:
             self.settings, self._refused = None, str(error)
 
     def _followed(self, status: FeedStatus) -> None:
-        changed = status.synced != self._feed_status.synced
-        self._feed_status = status
+        before = self.feed_status
+        changed = status.synced != before.synced
+        self.listings += max(0, status.listings - before.listings)  # each connection counts its own
+        self.resumptions += max(0, status.resumptions - before.resumptions)
+        self.feed_status = status
         if changed:
+            self._altered.set()
             self._on_synced()
 
     # ---- the copy on the disk
@@ -182,8 +191,7 @@ class LiveDatastore:
     async def _restore(self) -> None:
         try:
             for header in snapshot.read(self._copy, self.mirror):
-                if header is not None:
-                    self._copied, self._copy_written = header.position, header.written
+                self.copied = header
                 await asyncio.sleep(0)
         except snapshot.SnapshotUnusable as error:
             # The feed lists the datastore, and another copy is written.
@@ -200,12 +208,15 @@ class LiveDatastore:
 
     async def copy(self) -> None:
         """Write the mirror to the disk if it has changed since the last time. A failure is noted."""
-        position = self.mirror.position
-        if position is None or self._copied is not None and position.changed == self._copied.changed:
+        position, basis, known = self.mirror.position, self._basis(), self.copied
+        if position is None:
             return
-        frozen, written = self.mirror.frozen(), self._clock()
+        if known is not None and (known.position.changed, known.plan) == (position.changed, basis):
+            return
+        header = SnapshotHeader(position, self.mirror.count, self._clock(), basis)
+        frozen = self.mirror.frozen()
         try:
-            await self._thread(lambda: snapshot.write(self._copy, snapshot.parts(frozen, written)))
+            await self._thread(lambda: snapshot.write(self._copy, snapshot.parts(frozen, header.written, basis)))
         except Exception as error:  # noqa: BLE001  no fault here may end the agent
             reason = error.strerror if isinstance(error, OSError) else repr(error)
             self._copy_problem = (
@@ -214,7 +225,7 @@ class LiveDatastore:
             )
             self._altered.set()
             return
-        self._copied, self._copy_written, self._copy_problem = position, written, ""
+        self.copied, self._copy_problem = header, ""
 
     # ---- what people ask
 
@@ -226,14 +237,19 @@ class LiveDatastore:
     @property
     def synced(self) -> bool:
         """Whether all changes of other nodes arrive as they happen."""
-        return self._feed_status.synced
+        return self.feed_status.synced
+
+    @property
+    def waiting(self) -> t.Optional[int]:
+        """The number of keys that this node has still to publish, None if that is not known."""
+        return self._publisher.waiting
 
     @property
     def known_until(self) -> float:
         """The time.time() until which all changes are known, 0.0 if nothing is known."""
-        if self._feed_status.heard:
-            return self._feed_status.heard
-        return self._copy_written if self.mirror.position is not None else 0.0
+        if self.feed_status.heard:
+            return self.feed_status.heard
+        return self.copied.written if self.copied is not None else 0.0
 
     def problem(self) -> str:
         """Return what is wrong with the datastore, in words with the remedy, "" if nothing is."""
@@ -241,7 +257,7 @@ class LiveDatastore:
             return self._refused
         if self._unusable:
             return self._unusable
-        status, now = self._feed_status, self._clock()
+        status, now = self.feed_status, self._clock()
         if not status.synced and now - status.since > _PATIENCE:
             known = f"as it was at {utc(self.known_until)}" if self.known_until else "not known yet"
             return (
@@ -260,7 +276,7 @@ class LiveDatastore:
         """
         if not self.is_used:
             return {}
-        status, position = self._feed_status, self.mirror.position
+        status, position = self.feed_status, self.mirror.position
         return {
             "endpoints": list(self.settings.endpoints) if self.settings is not None else [],
             "member": status.member,
@@ -271,12 +287,12 @@ class LiveDatastore:
             "cluster": f"{position.cluster:x}" if position is not None else "",
             "nodes": len(self.mirror.nodes),
             "workloads": len(self.mirror.endpoints),
-            "waiting": self._publisher.waiting,
+            "waiting": self.waiting,
             "published": utc(self._publisher.published) if self._publisher.published else "",
-            "listings": status.listings,
-            "resumptions": status.resumptions,
+            "listings": self.listings,
+            "resumptions": self.resumptions,
             "problem": self.problem(),
-            "refused": [{"key": key, "reason": reason} for key, reason in self.mirror.refused(_NAMED)],
+            "refused": [{"key": key, "reason": reason} for key, reason in self.mirror.refused(NAMED)],
         }
 
 

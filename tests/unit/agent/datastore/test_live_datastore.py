@@ -219,7 +219,8 @@ def test_a_copy_that_cannot_be_written_is_named_and_the_content_stays(tmp_path: 
             assert node.known == {"node2/cali1"}
             assert node.trouble == (
                 "What is read from the datastore is not on the disk: "
-                f"{node.copy} cannot be written: Is a directory. Make room or correct the file system; it is tried again."
+                f"{node.copy} cannot be written: Is a directory. Make room or correct the file system; it is tried"
+                " again."
             )
         assert sorted(os.listdir(tmp_path)) == ["datastore.json", "datastore.jsonl"]
 
