@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import pathlib
+import signal
 import subprocess
+import time
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdPool
@@ -64,6 +67,7 @@ class Daemon:
         self.log = folder / f"{name}.log"
         self._process: t.Optional[subprocess.Popen[bytes]] = None
         self.bird: t.Optional[Bird] = None
+        self.ended_itself = False  # whether it was started again after it had ended by a race of its own
 
     def write(self, bird: Bird) -> None:
         self.bird = bird
@@ -77,11 +81,34 @@ class Daemon:
         wait_for(f"{self.socket} answers", lambda: "ready" in self.birdc("show", "status", check=False))
 
     def birdc(self, *command: str, check: bool = True) -> str:
-        done = subprocess.run(
-            [self.build.birdc, "-s", self.socket, *command], capture_output=True, text=True, timeout=30, check=False
-        )
+        """Return BIRD's answer. A BIRD 3 that has ended by one of its races is started again first, as its unit does.
+
+        Raise AssertionError if `check` and `birdc` fails, and subprocess.TimeoutExpired after 30 seconds.
+        """
+        done = self._asked(command)
+        if done.returncode and self._has_ended_itself():
+            self.ended_itself = True
+            time.sleep(1)  # RestartSec= of calico-bird.service, which also adds -R where routes of BIRD are left
+            self.start(recover=True)
+            done = self._asked(command)
         assert not check or done.returncode == 0, done
         return done.stdout
+
+    def _asked(self, command: t.Sequence[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.build.birdc, "-s", self.socket, *command], capture_output=True, text=True, timeout=30, check=False
+        )
+
+    def _has_ended_itself(self) -> bool:
+        """Return whether this is a BIRD 3 that ended by an assertion or a fault of memory.
+
+        3.4.0 does so now and then where its threads get little of a processor (docs/bgp.md). Its routes stay.
+        """
+        if self._process is None or not self.build.version.startswith("3."):
+            return False
+        with contextlib.suppress(subprocess.TimeoutExpired):  # its socket is closed a moment before it has ended
+            self._process.wait(2)
+        return self._process.returncode in (-signal.SIGABRT, -signal.SIGSEGV)
 
     def configure(self, bird: t.Optional[Bird] = None, **changes: t.Any) -> None:
         assert self.bird
