@@ -50,6 +50,7 @@ from .reconcile.locks import KeyedLock, RWLock
 from .reconcile.pace import Pace
 from .reconcile.policy_compilers import PolicyNotCompiled
 from .reconcile.reconcile import PassOutcome, Reconciler
+from .reconcile.remote_updates import RemoteUpdates
 from .reconcile.stages import Listener, Wanted
 from .runtimes.ended import EndedWorkloads
 from .settings import AgentSettings
@@ -122,7 +123,7 @@ class Agent:
         self.persisted = PersistedState(machine, ipam)
         self.workloads = WorkloadTable(self.persisted)
         self.policy_log = PolicyLog(
-            PolicyNames(lambda: self.state, lambda: self.workloads, lambda: self.persisted.remote)
+            PolicyNames(lambda: self.state, lambda: self.workloads, self.persisted.others)
         )
         self.desired_state = DesiredState(self.persisted, self.workloads, self.policy_log.names.forget)
         self._may_remove = RemovalPermission(self.persisted, settings.cleanup_grace, clock)
@@ -156,12 +157,17 @@ class Agent:
             run=thread("drivers"),
             pace=Pace(settings.resync_interval),
         )
+        #: The entrance for other nodes' workloads from the datastore.
+        self.remote_updates = RemoteUpdates(
+            self.persisted.others, lambda: self.reconciler.expect(REGISTRY.guards)
+        )
         self._flow_cuts = FlowCuts(
             FlowCutter(kernels(), thread("flows"), reports.flows_cut),
             self.persisted,
             self.workloads,
             self.desired_state,
             self.reconciler,
+            clock,
         )
 
         # Changes of workloads and of the host's addresses.
