@@ -82,12 +82,12 @@ class NodePolicyTables:
         if self._index is None or self._index.node != state.node:
             self._index, self._elsewhere = PolicyIndex(state.node), EndpointsElsewhere(state.node)
             self._others, self._here, self._policy, self._programs = None, {}, None, []
+        program = self._program(state.policy, chain_settings(state, state.policy.settings))
         self._index.update_interfaces(interfaces)
-        self._index.update_policy_set(state.policy.policy_set)
+        self._index.update_policy_set(program.policy_set)
         self._feed(self._index, state, state.policy, others)
         if self._index.commit():
             self._revision += 1
-        program = self._program(state.policy, chain_settings(state, state.policy.settings))
         if program.revision != self._revision:
             program.compile(self._index.node_policy(), self._revision)
         return dataclasses.replace(
@@ -154,11 +154,14 @@ class NodePolicyTables:
 class _Program:
     """The chains and sets of one policy, rendered.
 
-    `revision` is that of the index from which they were compiled, -1 before the first time.
+    `policy_set` is that of the policy, with the objects of the program from which this one was copied where they are
+    equal: whoever compares them later sees at once that they are. `revision` is that of the index from which the chains
+    and sets were compiled, -1 before the first time.
     """
 
     def __init__(self, policy: PolicyState, settings: ChainSettings) -> None:
         self.policy = policy
+        self.policy_set = policy.policy_set
         self.settings = settings
         self.revision = -1
         self.tables: tuple[IptablesTable, ...] = ()
@@ -169,7 +172,7 @@ class _Program:
     def copy(self, policy: PolicyState) -> _Program:
         """Return a program for another policy that begins with the results of this one."""
         made = copy.copy(self)
-        made.policy = policy
+        made.policy, made.policy_set = policy, policy.policy_set.sharing(self.policy_set)
         made._compilers, made._rendering = tuple(one.copy() for one in self._compilers), self._rendering.copy()
         return made
 
