@@ -52,6 +52,7 @@ from .reconcile.locks import KeyedLock, RWLock
 from .reconcile.pace import Pace
 from .reconcile.policy_compilers import PolicyNotCompiled
 from .reconcile.reconcile import PassOutcome, Reconciler
+from .reconcile.remote_updates import RemoteUpdates
 from .reconcile.stages import Listener, Wanted
 from .runtimes.ended import EndedWorkloads
 from .settings import AgentSettings
@@ -124,7 +125,7 @@ class Agent:
         self.persisted = PersistedState(machine, ipam)
         self.workloads = WorkloadTable(self.persisted)
         self.policy_log = PolicyLog(
-            PolicyNames(lambda: self.state, lambda: self.workloads, lambda: self.persisted.remote)
+            PolicyNames(lambda: self.state, lambda: self.workloads, self.persisted.others)
         )
         self.desired_state = DesiredState(self.persisted, self.workloads, self._desired_changed)
         self._may_remove = RemovalPermission(self.persisted, settings.cleanup_grace, clock)
@@ -158,12 +159,17 @@ class Agent:
             run=thread("drivers"),
             pace=Pace(settings.resync_interval),
         )
+        #: The entrance for other nodes' workloads from the datastore.
+        self.remote_updates = RemoteUpdates(
+            self.persisted.others, lambda: self.reconciler.expect(REGISTRY.guards)
+        )
         self._flow_cuts = FlowCuts(
             FlowCutter(kernels(), thread("flows"), reports.flows_cut),
             self.persisted,
             self.workloads,
             self.desired_state,
             self.reconciler,
+            clock,
         )
 
         # Changes of workloads, here and elsewhere, and of the host's addresses.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import typing as t
 
 from ..node import drain
@@ -21,6 +22,7 @@ from ..node.store.endpoints import Endpoints
 from ..node.store.store import Store, StoreError
 from ..state.attachment import AttachedWorkload
 from ..state.node_state import NodeState
+from ..state.other_endpoints import OtherEndpoints
 from ..state.remote_endpoints import RemoteEndpoints
 from .api import protocol
 from .api.protocol import AgentError
@@ -40,7 +42,9 @@ class PersistedState:
         self.state: t.Optional[NodeState] = None
         self.complete = False
         self.records = Endpoints(machine.workloads)
-        self.remote = RemoteEndpoints()  # workloads that other nodes added, as far as this node accepts them
+        #: What is known of other nodes' workloads beside the state: the reports in `remote`, and what the datastore has.
+        self.others = OtherEndpoints(lock=threading.Lock())
+        self._accepted = RemoteEndpoints()
         self._remote = remote_endpoints.Known()  # other nodes' workloads as on the disk, accepted or not
         self._remote_unreadable = ""
         #: {part: what is wrong with it at the moment}. Parts are files (state, ipam, records...) and other sources of
@@ -48,6 +52,19 @@ class PersistedState:
         self.broken: dict[str, str] = {}
         self._store = Store(machine.store)
         self._ipam = ipam
+
+    @property
+    def remote(self) -> RemoteEndpoints:
+        """The reports of workloads that other nodes added, as far as this node accepts them.
+
+        Setting it changes `others`.
+        """
+        return self._accepted
+
+    @remote.setter
+    def remote(self, remote: RemoteEndpoints) -> None:
+        self._accepted = remote
+        self.others.replace_reports(remote.nodes)
 
     def load(self) -> tuple[list[AttachedWorkload], list[AttachedWorkload]]:
         """Read the state, the allocations, the other nodes' workloads and the records of workloads.

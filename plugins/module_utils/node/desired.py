@@ -13,7 +13,7 @@ from ..policy.host_endpoints import Interfaces
 from ..policy.model import Endpoint
 from ..state import before_network as network_to_come
 from ..state.attachment import AttachedWorkload, with_workloads
-from ..state.node_policy_tables import NO_INTERFACES, NodePolicyTables, needs_interfaces
+from ..state.node_policy_tables import NO_INTERFACES, needs_interfaces, with_policy
 from ..state.node_state import NodeState
 from .ipam.local_ipam import IpamUnreadable, LocalIpam
 from .store import remote_endpoints
@@ -31,7 +31,6 @@ def desired(
     state: NodeState,
     endpoints: t.Iterable[AttachedWorkload],
     opened: t.Collection[str],
-    guard: t.Optional[NodePolicyTables] = None,
     interfaces: Interfaces = NO_INTERFACES,
     others: t.Iterable[Endpoint] = (),
 ) -> NodeState:
@@ -40,11 +39,10 @@ def desired(
     `endpoints` are the attached workloads. One without an address is left out, and so is one with the interface or an
     address of another (see `beside_inventory`). `opened` are the CIDRs of spare blocks that the node uses. `interfaces`
     are those of the host (see `interfaces_of`). `others` are endpoints of other nodes that the inventory does not have
-    (see the function `others`). `guard` compiles the policy; a process that compiles often gives its own, which reuses
-    earlier results. Raise SelectorError if a selector of the policy is not valid, and ValueError if its mark mask has
-    fewer than five bits or the name of a protocol is unknown.
+    (see the function `others`). Raise SelectorError if a selector of the policy is not valid, and ValueError if its mark
+    mask has fewer than five bits or the name of a protocol is unknown.
     """
-    return (guard or NodePolicyTables()).with_policy(with_workloads(state, endpoints, opened), interfaces, others)
+    return with_policy(with_workloads(state, endpoints, opened), interfaces, others)
 
 
 def interfaces_of(kernel: Kernel, state: NodeState) -> Interfaces:

@@ -33,11 +33,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import FleetMember, NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.other_endpoints import OtherEndpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
-    Collected,
-    RemoteEndpoints,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import Collected
 
 from tests.integration.policy.packets import packet
 from tests.unit.agent.node_under_test import Node, with_state
@@ -59,15 +57,15 @@ DEVICES = {3: "eth0", 4: "caliweb"}
 
 
 class Given:
-    """A PolicyLog with `room` for entries, and the state, workloads and remote endpoints that its names come from."""
+    """A PolicyLog with `room` for entries, and the state, workloads and other nodes' endpoints that its names come from."""
 
     def __init__(self, room: int = policy_log.ROOM, workloads: tuple[AttachedWorkload, ...] = (WEB,)) -> None:
         self.state: NodeState | None = STATE
         self.workloads = workloads
-        self.remote = RemoteEndpoints({"node3": Collected("2026-11-22T05:00:00Z", (DB,))})
+        self.others = OtherEndpoints({"node3": Collected("2026-11-22T05:00:00Z", (DB,))})
         self.now = 1_700_000_000.0
         self.sequence = 0
-        names = PolicyNames(lambda: self.state, lambda: self.workloads, lambda: self.remote)
+        names = PolicyNames(lambda: self.state, lambda: self.workloads, self.others)
         self.log = PolicyLog(names, lambda: self.now, room)
 
     def record(self, flow: Flow, reason: Reason = BY_WEB, indev: int = 3, outdev: int = 4) -> Record:

@@ -25,6 +25,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     with_policy,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import VethEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.other_endpoints import OtherEndpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,
@@ -37,7 +38,10 @@ def state(group: int):
     return with_state(policy=PolicyState(settings=PolicySettings(nflog_group=group)))
 
 
-def whole(guards, given, coming=(), interfaces=None, others=()):
+OTHERS = OtherEndpoints()
+
+
+def whole(guards, given, coming=(), interfaces=None, others=OTHERS):
     return guards.whole(given, coming, interfaces or {}, others)
 
 
