@@ -5,6 +5,10 @@
 
 A token is known to the member that gave it and expires there, so each member is asked for its own. A call whose token
 is refused authenticates once more, after a random pause: after a restart of a member, many clients do.
+
+A token names the entry of the members' log at which it was given. A member that was restored, or is of another cluster,
+does not refuse an old token: it keeps the call waiting until its log is as long. So a token is dropped after a call
+without an answer, and whenever another member is chosen.
 """
 
 from __future__ import annotations
@@ -72,6 +76,9 @@ class Member:
         except Unauthenticated:
             if self._credentials is None:
                 raise
+        except TransportError:
+            self.drop_token()
+            raise
         return await self._call(path, body, await self._new_token(token, seconds), seconds)
 
     async def _call(self, path: str, body: bytes, token: str, seconds: float) -> Json:
@@ -97,6 +104,10 @@ class Member:
     async def forget_token(self) -> None:
         """Ask for another token before the next call or watch, after a random pause."""
         await self._pause()
+        self.drop_token()
+
+    def drop_token(self) -> None:
+        """Ask for another token before the next call or watch."""
         self._token = ""
 
     async def _known_token(self, seconds: float) -> str:
@@ -151,8 +162,9 @@ class EtcdClient:
         return self._members[0]
 
     def rotate(self) -> None:
-        """Ask another member from now on."""
+        """Ask another member from now on, with a new token."""
         self._members.append(self._members.pop(0))
+        self.member.drop_token()
 
     async def call(self, path: str, body: bytes) -> Json:
         """Return the answer of the first member that gives one. Raise EtcdError for a refusal, or Unreachable.
