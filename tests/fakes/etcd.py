@@ -174,6 +174,7 @@ class FakeMember:
         self.given_at: dict[str, int] = {}
         self.calls: list[str] = []
         self.lines: set[FakeLines] = set()
+        self.has_broken = False
         self._given = 0
 
     def wake(self) -> None:
@@ -181,6 +182,7 @@ class FakeMember:
             one.woken.set()
 
     def break_connections(self) -> None:
+        self.has_broken = True
         for one in self.lines:
             one.broken = True
             one.woken.set()
@@ -269,6 +271,10 @@ class FakeMember:
             yield lines
         finally:
             self.lines.discard(lines)
+
+    def broke(self) -> bool:
+        broken, self.has_broken = self.has_broken, False
+        return broken
 
     async def close(self) -> None:
         pass

@@ -7,8 +7,8 @@ A token is known to the member that gave it and expires there, so each member is
 is refused authenticates once more, after a random pause: after a restart of a member, many clients do.
 
 A token names the entry of the members' log at which it was given. A member that was restored, or is of another cluster,
-does not refuse an old token: it keeps the call waiting until its log is as long. So a token is dropped after a call
-without an answer, and whenever another member is chosen.
+does not refuse an old token: it keeps the call waiting until its log is as long. So a token is dropped when the member
+has closed a connection, as at its end, and whenever another member is chosen, as after a call without an answer.
 """
 
 from __future__ import annotations
@@ -76,9 +76,6 @@ class Member:
         except Unauthenticated:
             if self._credentials is None:
                 raise
-        except TransportError:
-            self.drop_token()
-            raise
         return await self._call(path, body, await self._new_token(token, seconds), seconds)
 
     async def _call(self, path: str, body: bytes, token: str, seconds: float) -> Json:
@@ -111,7 +108,11 @@ class Member:
         self._token = ""
 
     async def _known_token(self, seconds: float) -> str:
-        if self._credentials is None or self._token:
+        if self._credentials is None:
+            return ""
+        if self._transport.broke() or not self._token:
+            self.drop_token()
+        else:
             return self._token
         return await self._authenticated("", seconds)
 

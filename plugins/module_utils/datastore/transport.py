@@ -55,6 +55,9 @@ class Transport(t.Protocol):
         Entering it raises TransportError if the answer has not begun within `seconds`.
         """
 
+    def broke(self) -> bool:
+        """Return whether the member has closed a kept connection, as at its end, since this was asked last."""
+
     async def close(self) -> None:
         """Close the connections that are kept."""
 
@@ -309,6 +312,14 @@ class HttpTransport:
         finally:
             if connection is not None:
                 connection.close()
+
+    def broke(self) -> bool:
+        """Return whether the member has closed a kept connection; see Transport."""
+        closed = [connection for connection in self._idle if not connection.usable]
+        for connection in closed:
+            self._idle.remove(connection)
+            connection.close()
+        return bool(closed)
 
     async def close(self) -> None:
         """Close the connections that are kept."""

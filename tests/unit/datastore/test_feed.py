@@ -331,7 +331,10 @@ def test_tokens_of_a_longer_log_are_not_waited_for() -> None:
     run(scenario())
 
 
-def test_a_call_without_an_answer_costs_its_token() -> None:
+@pytest.mark.parametrize("noticed", [True, False], ids=["closed", "without a word"])
+def test_a_member_that_ended_has_forgotten_its_token(noticed: bool) -> None:
+    """The token is dropped with the connection. If its end was not noticed, one call is lost, and the next is not."""
+
     async def scenario() -> None:
         etcd = FakeEtcd(["m1"])
         etcd.users = {"node1": "secret"}
@@ -340,10 +343,13 @@ def test_a_call_without_an_answer_costs_its_token() -> None:
         assert await client.get(keys.blocks_key("node1")) is not None
         etcd.members["m1"].tokens.clear()
         etcd.restore(2)
-        with pytest.raises(Unreachable) as lost:
-            await client.get(keys.blocks_key("node1"))
-        assert str(lost.value) == "no member of the etcd cluster answers (m1: no answer within 10 s)"
+        etcd.members["m1"].has_broken = noticed
+        if not noticed:
+            with pytest.raises(Unreachable) as lost:
+                await client.get(keys.blocks_key("node1"))
+            assert str(lost.value) == "no member of the etcd cluster answers (m1: no answer within 10 s)"
         assert await client.get(keys.blocks_key("node1")) is not None
+        assert etcd.members["m1"].calls.count("/v3/auth/authenticate") == 2
 
     run(scenario())
 

@@ -124,6 +124,34 @@ def test_a_renewed_certificate_counts_for_the_next_connection(tmp_path: pathlib.
     asyncio.run(scenario())
 
 
+def test_a_connection_that_the_member_has_closed_is_noticed() -> None:
+    """It is told once, and no call is made on it."""
+
+    async def scenario() -> None:
+        writers: list[asyncio.StreamWriter] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writers.append(writer)
+            with contextlib.suppress(asyncio.IncompleteReadError):
+                while await reader.readuntil(b"\r\n\r\n"):
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = HttpTransport(MemberAddress(*server.sockets[0].getsockname()[:2]), None)
+        for dummy in range(2):
+            assert await client.call("/", b"", {}, 5) == (200, b"{}")
+        assert not client.broke() and len(writers) == 1
+        writers[0].close()
+        await asyncio.sleep(0.05)
+        assert client.broke() and not client.broke()
+        assert await client.call("/", b"", {}, 5) == (200, b"{}")
+        assert not client.broke() and len(writers) == 2
+        await client.close()
+        server.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_member_whose_certificate_is_not_its_own_is_refused(tmp_path: pathlib.Path) -> None:
     """The text says why: another CA, another address, or a certificate that has expired."""
     authority = Authority(tmp_path)
