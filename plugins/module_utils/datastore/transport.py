@@ -351,6 +351,9 @@ async def within(seconds: float, work: t.Coroutine[t.Any, t.Any, _T]) -> _T:
     except ssl.SSLCertVerificationError as error:
         raise TransportError(f"its certificate is refused: {error.verify_message}") from None
     except ssl.SSLError as error:
+        alert = (error.reason or "").partition("_ALERT_")[2].lower().replace("_", " ")
+        if alert:  # such as: certificate expired
+            raise TransportError(f"it refuses this client's certificate or TLS: {alert}") from None
         raise TransportError(f"TLS failed: {error.reason or 'the connection broke'}") from None
     except OSError as error:
         raise TransportError(error.strerror or str(error) or type(error).__name__) from None

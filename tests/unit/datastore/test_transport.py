@@ -183,6 +183,26 @@ def test_a_member_whose_certificate_is_not_its_own_is_refused(tmp_path: pathlib.
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("SSLV3_ALERT_CERTIFICATE_EXPIRED", "it refuses this client's certificate or TLS: certificate expired"),
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "it refuses this client's certificate or TLS: certificate required"),
+        ("WRONG_VERSION_NUMBER", "TLS failed: WRONG_VERSION_NUMBER"),
+        (None, "TLS failed: the connection broke"),
+    ],
+)
+def test_what_fails_in_tls_is_named(reason: str | None, words: str) -> None:
+    async def work() -> None:
+        error = ssl.SSLError(1, "it failed")
+        error.reason = reason  # type: ignore[assignment]
+        raise error
+
+    with pytest.raises(TransportError) as refused:
+        asyncio.run(within(5, work()))
+    assert str(refused.value) == words
+
+
 def test_a_key_with_a_passphrase_is_refused_and_not_asked_for(tmp_path: pathlib.Path) -> None:
     authority = Authority(tmp_path)
     certificate, key = authority.issue("client")
