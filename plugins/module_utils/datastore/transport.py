@@ -241,7 +241,11 @@ class _StreamLines:
                     return
             if len(self._begun) > LINE_LIMIT:
                 raise TransportError(f"a line of the watch has more than {LINE_LIMIT} bytes")
-        raise TransportError("the member ended the watch")
+        last = bytes(self._begun).strip()
+        if not last:
+            raise TransportError("the member ended the watch")
+        self._begun.clear()
+        self._waiting = [last]  # etcd 3.4 ends the reason of an end with no newline
 
 
 class HttpTransport:
@@ -356,9 +360,16 @@ async def within(seconds: float, work: t.Coroutine[t.Any, t.Any, _T]) -> _T:
             raise TransportError(f"it refuses this client's certificate or TLS: {alert}") from None
         raise TransportError(f"TLS failed: {error.reason or 'the connection broke'}") from None
     except OSError as error:
-        raise TransportError(error.strerror or str(error) or type(error).__name__) from None
+        raise TransportError(_reason(error)) from None
     except (EOFError, ValueError) as error:
         raise TransportError(f"the answer is not HTTP: {type(error).__name__}") from None
+
+
+def _reason(error: OSError) -> str:
+    """Return why the network failed; asyncio's own texts do not say it."""
+    if error.errno:
+        return os.strerror(error.errno) if error.errno > 0 else error.strerror  # less than 0: of a name's resolution
+    return "the connection broke" if isinstance(error, ConnectionError) else str(error) or type(error).__name__
 
 
 async def _ended(task: asyncio.Task[t.Any]) -> None:

@@ -59,9 +59,12 @@ async def end(task: asyncio.Task[t.Any]) -> None:
 class Reader:
     """A node that reads: client, feed and mirror. `problems` are all that its status named."""
 
-    def __init__(self, settings: DatastoreSettings) -> None:
+    def __init__(self, settings: DatastoreSettings, first: str = "") -> None:
+        """Make a node that begins at the member `first`, by its URL, "" for any."""
         self.mirror = Mirror()
         self.client = settings.client()
+        while first and self.client.member.name != first:
+            self.client.rotate()
         self.problems: list[str] = []
         self.feed = Feed(
             self.client, keys.WATCHED, self.mirror, progress=settings.progress_seconds, on_status=self._noted
@@ -115,9 +118,9 @@ async def listed(operator: EtcdClient) -> Mirror:
 
 
 @contextlib.asynccontextmanager
-async def reading(settings: DatastoreSettings) -> t.AsyncIterator[Reader]:
-    """Yield a node that is in sync; it must end at once when it is cancelled."""
-    reader = Reader(settings)
+async def reading(settings: DatastoreSettings, first: str = "") -> t.AsyncIterator[Reader]:
+    """Yield a node that is in sync, at the member `first`, "" for any; it must end at once when it is cancelled."""
+    reader = Reader(settings, first)
     task = asyncio.ensure_future(reader.feed.run())
     try:
         await reader.synced()
@@ -136,7 +139,7 @@ class Churn:
     def __init__(self, cluster: EtcdCluster) -> None:
         self.operator = cluster.operator()
         self.paused = False
-        self._client = cluster.operator()
+        self._client = cluster.operator(seconds=2)
         self._task: t.Optional[asyncio.Task[None]] = None
 
     async def __aenter__(self) -> Churn:

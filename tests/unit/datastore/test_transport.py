@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import pathlib
+import socket
 import ssl
 import typing as t
 
@@ -216,3 +218,43 @@ def test_a_key_with_a_passphrase_is_refused_and_not_asked_for(tmp_path: pathlib.
     )
     with pytest.raises(ssl.SSLError):
         TlsFiles(str(authority.file), certificate, key)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('192.0.2.1', 2379)"), "Connection refused"),
+        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), "Connection reset by peer"),
+        (ConnectionResetError(), "the connection broke"),
+        (socket.gaierror(-2, "Name or service not known"), "Name or service not known"),
+        (EOFError(), "the answer is not HTTP: EOFError"),
+    ],
+)
+def test_what_fails_in_the_network_is_named(error: Exception, words: str) -> None:
+    async def work() -> None:
+        raise error
+
+    with pytest.raises(TransportError) as refused:
+        asyncio.run(within(5, work()))
+    assert str(refused.value) == words
+
+
+def test_the_last_line_of_a_watch_may_lack_its_end() -> None:
+    """The members of 3.4 end a watch with an error without a newline; it is read before the end is told."""
+
+    async def scenario() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{"result":{}}\n{"error":{}}')
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = HttpTransport(MemberAddress(*server.sockets[0].getsockname()[:2]), None)
+        async with client.watch("/v3/watch", b"", {}, 5) as lines:
+            assert [await lines.next(5), await lines.next(5)] == [b'{"result":{}}', b'{"error":{}}']
+            with pytest.raises(TransportError) as over:
+                await lines.next(5)
+            assert str(over.value) == "the member ended the watch"
+        server.close()
+
+    asyncio.run(scenario())
