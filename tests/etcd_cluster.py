@@ -33,9 +33,18 @@ import tempfile
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gateway, keys
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient, Unreachable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import (
+    CALL_SECONDS,
+    Credentials,
+    EtcdClient,
+    Unreachable,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import EtcdError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import (
+    DatastoreSettings,
+    address_of,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import HttpTransport, TlsFiles
 
 from tests.conftest import ROOT
 from tests.etcd_certificates import DAY, Authority
@@ -234,6 +243,15 @@ class EtcdCluster:
         """Let a stopped member go on."""
         os.kill(self._of(number).pid, signal.SIGCONT)
 
+    def mend(self) -> None:
+        """Start, continue and connect all members again, as after a test that failed."""
+        for member in self.members:
+            if member.process is not None and member.process.poll() is not None:
+                self.start(member.number)
+            self.cont(member.number)
+            if member.namespace:
+                self.heal(member.number)
+
     def log(self, number: int) -> str:
         """Return the end of a member's log."""
         return (self._of(number).folder / "log").read_text(errors="replace")[-3000:]
@@ -348,9 +366,12 @@ class EtcdCluster:
         """The URLs of the members for their clients."""
         return tuple(member.url for member in self.members)
 
-    def operator(self) -> EtcdClient:
-        """Return a client of root."""
-        return self.settings("root").client()
+    def operator(self, seconds: float = CALL_SECONDS) -> EtcdClient:
+        """Return a client of root whose calls end after `seconds` at each member."""
+        settings = self.settings("root")
+        tls = TlsFiles(settings.ca, settings.certificate, settings.key)
+        transports = {url: HttpTransport(address_of(url), tls) for url in settings.endpoints}
+        return EtcdClient(transports, Credentials("root", settings.password), seconds)
 
     def ctl(self, *words: t.Union[str, pathlib.Path], member: int = 1) -> str:
         """Return what etcdctl prints as root at one member; raise CalledProcessError."""

@@ -4,7 +4,8 @@
 """An etcd cluster in memory, with the answers of etcd 3.5's JSON gateway: revisions, watches, compaction, users.
 
 It has the traps of the real one: a watch from a revision of the future is silent, one after a restore skips what it
-missed, a token is known to one member, and a stopped member says nothing at all.
+missed, a token is known to one member, one of a longer log is not refused but waited for, and a stopped member says
+nothing at all.
 """
 
 from __future__ import annotations
@@ -170,8 +171,10 @@ class FakeMember:
         self.up = True
         self.stopped = False
         self.tokens: dict[str, str] = {}
+        self.given_at: dict[str, int] = {}
         self.calls: list[str] = []
         self.lines: set[FakeLines] = set()
+        self.has_broken = False
         self._given = 0
 
     def wake(self) -> None:
@@ -179,6 +182,7 @@ class FakeMember:
             one.woken.set()
 
     def break_connections(self) -> None:
+        self.has_broken = True
         for one in self.lines:
             one.broken = True
             one.woken.set()
@@ -193,6 +197,7 @@ class FakeMember:
     async def call(self, path: str, body: bytes, headers: t.Mapping[str, str], seconds: float) -> tuple[int, bytes]:
         self.calls.append(path)
         await self._answers(seconds)
+        await self._known(headers, seconds)
         try:
             return 200, json.dumps(self._answer(path, json.loads(body), headers)).encode()
         except Refusal as refusal:
@@ -206,6 +211,12 @@ class FakeMember:
         if not self.up:
             raise TransportError("connection refused")
 
+    async def _known(self, headers: t.Mapping[str, str], seconds: float) -> None:
+        """Wait as etcd does with the token of a longer log."""
+        if self.given_at.get(headers.get("Authorization", ""), 0) > self.etcd.revision:
+            await asyncio.sleep(seconds)
+            raise TransportError(f"no answer within {seconds:g} s")
+
     def _answer(self, path: str, body: Json, headers: t.Mapping[str, str]) -> Json:
         if path == "/v3/auth/authenticate":
             if self.etcd.users.get(body["name"]) != body["password"]:
@@ -213,6 +224,7 @@ class FakeMember:
             self._given += 1
             token = f"token{self._given}.{self.name}"
             self.tokens[token] = body["name"]
+            self.given_at[token] = self.etcd.revision
             return {"header": self.etcd.header(self), "token": token}
         self._check(headers)
         if path == "/v3/kv/range":
@@ -242,6 +254,7 @@ class FakeMember:
     ) -> t.AsyncIterator[FakeLines]:
         self.calls.append(path)
         await self._answers(seconds)
+        await self._known(headers, seconds)
         request = json.loads(body)["create_request"]
         lines = FakeLines(self, request)
         try:
@@ -258,6 +271,10 @@ class FakeMember:
             yield lines
         finally:
             self.lines.discard(lines)
+
+    def broke(self) -> bool:
+        broken, self.has_broken = self.has_broken, False
+        return broken
 
     async def close(self) -> None:
         pass

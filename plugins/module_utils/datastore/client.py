@@ -5,6 +5,10 @@
 
 A token is known to the member that gave it and expires there, so each member is asked for its own. A call whose token
 is refused authenticates once more, after a random pause: after a restart of a member, many clients do.
+
+A token names the entry of the members' log at which it was given. A member that was restored, or is of another cluster,
+does not refuse an old token: it keeps the call waiting until its log is as long. So a token is dropped when the member
+has closed a connection, as at its end, and whenever another member is chosen, as after a call without an answer.
 """
 
 from __future__ import annotations
@@ -97,10 +101,18 @@ class Member:
     async def forget_token(self) -> None:
         """Ask for another token before the next call or watch, after a random pause."""
         await self._pause()
+        self.drop_token()
+
+    def drop_token(self) -> None:
+        """Ask for another token before the next call or watch."""
         self._token = ""
 
     async def _known_token(self, seconds: float) -> str:
-        if self._credentials is None or self._token:
+        if self._credentials is None:
+            return ""
+        if self._transport.broke() or not self._token:
+            self.drop_token()
+        else:
             return self._token
         return await self._authenticated("", seconds)
 
@@ -151,8 +163,9 @@ class EtcdClient:
         return self._members[0]
 
     def rotate(self) -> None:
-        """Ask another member from now on."""
+        """Ask another member from now on, with a new token."""
         self._members.append(self._members.pop(0))
+        self.member.drop_token()
 
     async def call(self, path: str, body: bytes) -> Json:
         """Return the answer of the first member that gives one. Raise EtcdError for a refusal, or Unreachable.

@@ -40,6 +40,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 4.0  # seconds between two attempts, before 
 #: The most seconds of the random pause before a range is listed anew, while all other nodes may do the same.
 _LISTING_JITTER = 2.0
 _HELLO_SECONDS = 10.0  # until the first message of a watch
+_OTHER_HISTORY = "the datastore has another history than what this node has read"
 #: Keys that are compared with the store before a watch continues.
 _COMPARED = 8
 
@@ -205,11 +206,13 @@ class Feed:
             found = await self._client.history(self._keys, [one.key for one in known], position.changed)
             self._same_store(found.header, position.cluster, position.revision)
             if found.total != self._sink.count or _known(found.entries) != known:
-                raise _AnotherStore("the datastore has another history than what this node has read")
+                raise _AnotherStore(_OTHER_HISTORY)
             revision = position.changed
-        except Compacted:
+        except (Compacted, FutureRevision) as error:
             page = await self._client.newest(self._keys, _COMPARED)
             self._same_store(page.header, position.cluster, position.revision)
+            if isinstance(error, FutureRevision):
+                raise _AnotherStore(_OTHER_HISTORY) from None
             if page.total != self._sink.count or _known(page.entries) != known:
                 raise _AnotherStore("the datastore no longer has the changes that this node has missed") from None
             revision = page.header.revision

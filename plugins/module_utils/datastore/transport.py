@@ -55,6 +55,9 @@ class Transport(t.Protocol):
         Entering it raises TransportError if the answer has not begun within `seconds`.
         """
 
+    def broke(self) -> bool:
+        """Return whether the member has closed a kept connection, as at its end, since this was asked last."""
+
     async def close(self) -> None:
         """Close the connections that are kept."""
 
@@ -238,7 +241,11 @@ class _StreamLines:
                     return
             if len(self._begun) > LINE_LIMIT:
                 raise TransportError(f"a line of the watch has more than {LINE_LIMIT} bytes")
-        raise TransportError("the member ended the watch")
+        last = bytes(self._begun).strip()
+        if not last:
+            raise TransportError("the member ended the watch")
+        self._begun.clear()
+        self._waiting = [last]  # etcd 3.4 ends the reason of an end with no newline
 
 
 class HttpTransport:
@@ -310,6 +317,14 @@ class HttpTransport:
             if connection is not None:
                 connection.close()
 
+    def broke(self) -> bool:
+        """Return whether the member has closed a kept connection; see Transport."""
+        closed = [connection for connection in self._idle if not connection.usable]
+        for connection in closed:
+            self._idle.remove(connection)
+            connection.close()
+        return bool(closed)
+
     async def close(self) -> None:
         """Close the connections that are kept."""
         while self._idle:
@@ -340,11 +355,21 @@ async def within(seconds: float, work: t.Coroutine[t.Any, t.Any, _T]) -> _T:
     except ssl.SSLCertVerificationError as error:
         raise TransportError(f"its certificate is refused: {error.verify_message}") from None
     except ssl.SSLError as error:
+        alert = (error.reason or "").partition("_ALERT_")[2].lower().replace("_", " ")
+        if alert:  # such as: certificate expired
+            raise TransportError(f"it refuses this client's certificate or TLS: {alert}") from None
         raise TransportError(f"TLS failed: {error.reason or 'the connection broke'}") from None
     except OSError as error:
-        raise TransportError(error.strerror or str(error) or type(error).__name__) from None
+        raise TransportError(_reason(error)) from None
     except (EOFError, ValueError) as error:
         raise TransportError(f"the answer is not HTTP: {type(error).__name__}") from None
+
+
+def _reason(error: OSError) -> str:
+    """Return why the network failed; asyncio's own texts do not say it."""
+    if error.errno:
+        return os.strerror(error.errno) if error.errno > 0 else error.strerror  # less than 0: of a name's resolution
+    return "the connection broke" if isinstance(error, ConnectionError) else str(error) or type(error).__name__
 
 
 async def _ended(task: asyncio.Task[t.Any]) -> None:

@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import typing as t
 
 import pytest
 
 from tests.etcd_cluster import RELEASES, EtcdCluster, programs
+from tests.long_form import LONG
 
 #: The most bytes of the database: it is filled in a second.
 QUOTA = 32 << 20
+#: Seconds between messages of progress: a member that is silent for five times as long is left.
+PROGRESS = 2.0 if LONG else 1.0
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -26,6 +30,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[EtcdCluster]:
     """A cluster whose network this thread is in."""
     folder = tmp_path_factory.mktemp("etcd")
-    with EtcdCluster(programs(request.param), folder, quota=QUOTA) as cluster, cluster.inside():
+    with EtcdCluster(programs(request.param), folder, quota=QUOTA, progress=PROGRESS) as cluster, cluster.inside():
         cluster.begin()
         yield cluster
+
+
+@pytest.fixture(autouse=True)
+def mended(cluster: EtcdCluster) -> t.Iterator[None]:
+    """A cluster that the test before has left as it found it, also if it failed."""
+    yield
+    cluster.mend()
+    asyncio.run(cluster.answering())

@@ -59,9 +59,12 @@ async def end(task: asyncio.Task[t.Any]) -> None:
 class Reader:
     """A node that reads: client, feed and mirror. `problems` are all that its status named."""
 
-    def __init__(self, settings: DatastoreSettings) -> None:
+    def __init__(self, settings: DatastoreSettings, first: str = "") -> None:
+        """Make a node that begins at the member `first`, by its URL, "" for any."""
         self.mirror = Mirror()
         self.client = settings.client()
+        while first and self.client.member.name != first:
+            self.client.rotate()
         self.problems: list[str] = []
         self.feed = Feed(
             self.client, keys.WATCHED, self.mirror, progress=settings.progress_seconds, on_status=self._noted
@@ -115,9 +118,9 @@ async def listed(operator: EtcdClient) -> Mirror:
 
 
 @contextlib.asynccontextmanager
-async def reading(settings: DatastoreSettings) -> t.AsyncIterator[Reader]:
-    """Yield a node that is in sync; it must end at once when it is cancelled."""
-    reader = Reader(settings)
+async def reading(settings: DatastoreSettings, first: str = "") -> t.AsyncIterator[Reader]:
+    """Yield a node that is in sync, at the member `first`, "" for any; it must end at once when it is cancelled."""
+    reader = Reader(settings, first)
     task = asyncio.ensure_future(reader.feed.run())
     try:
         await reader.synced()
@@ -127,24 +130,57 @@ async def reading(settings: DatastoreSettings) -> t.AsyncIterator[Reader]:
         await reader.client.close()
 
 
-@contextlib.asynccontextmanager
-async def churn(operator: EtcdClient) -> t.AsyncIterator[None]:
-    """Have workloads come, change and go about 30 times a second; what fails is left out."""
+class Churn:
+    """An operator who lets workloads come, change and go about 30 times a second; what fails is left out.
 
-    async def write() -> None:
-        random_source = random.Random(19)
+    `operator` is another client, for the test.
+    """
+
+    def __init__(self, cluster: EtcdCluster) -> None:
+        self.operator = cluster.operator()
+        self.paused = False
+        self._client = cluster.operator(seconds=2)
+        self._task: t.Optional[asyncio.Task[None]] = None
+
+    async def __aenter__(self) -> Churn:
+        """Begin to write."""
+        self._task = asyncio.ensure_future(self._write())
+        return self
+
+    async def __aexit__(self, *dummy: object) -> None:
+        """End, and close both clients."""
+        assert self._task is not None
+        await end(self._task)
+        await self._client.close()
+        await self.operator.close()
+
+    async def _write(self) -> None:
+        source = random.Random(19)
         while True:
-            node, number = random_source.choice(NODES), random_source.randrange(60)
-            one = put(number, node, random_source.choice(("web", "db")))
-            with contextlib.suppress(EtcdError, Unreachable):
-                await operator.write([one if random_source.random() < 0.7 else Delete(one.key)])
+            one = put(source.randrange(60), source.choice(NODES), source.choice(("web", "db")))
+            operation = one if source.random() < 0.7 else Delete(one.key)
+            if not self.paused:
+                with contextlib.suppress(EtcdError, Unreachable):
+                    await self._client.write([operation])
             await asyncio.sleep(0.03)
 
-    task = asyncio.ensure_future(write())
-    try:
-        yield
-    finally:
-        await end(task)
+
+async def prepare(cluster: EtcdCluster) -> None:
+    """Write blocks and some workloads, and make the user of node1."""
+    operator = cluster.operator()
+    await operator.write([*blocks(), *(put(number) for number in range(60))])
+    await cluster.add_node("node1")
+    await operator.close()
+
+
+def under_churn(cluster: EtcdCluster, scenario: t.Callable[[Churn], t.Awaitable[None]]) -> None:
+    """Run a scenario while an operator writes."""
+
+    async def run() -> None:
+        async with Churn(cluster) as churn:
+            await scenario(churn)
+
+    asyncio.run(run())
 
 
 class Links:
@@ -186,9 +222,7 @@ class Links:
         for writer in list(self._open):
             writer.transport.abort()
 
-    async def _serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: t.Any, url: str
-    ) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: t.Any, url: str) -> None:
         if self.refused:
             writer.transport.abort()
             return

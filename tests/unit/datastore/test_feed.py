@@ -11,7 +11,11 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials, EtcdClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import (
+    Credentials,
+    EtcdClient,
+    Unreachable,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.documents import PublishedEndpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.feed import Feed
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey
@@ -297,6 +301,55 @@ def test_a_refused_token_is_replaced() -> None:
         await asyncio.sleep(0.1)
         assert node.mirror.endpoints == fresh(etcd) != {}
         assert node.feed.status.listings == 1
+
+    run(scenario())
+
+
+def test_tokens_of_a_longer_log_are_not_waited_for() -> None:
+    """The members of a restored store keep calls with tokens from before waiting; the node asks for new ones."""
+
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        etcd.users = {"node1": "secret"}
+        grant(etcd)
+        early = etcd.revision
+        publish(etcd, "node2", 1)
+        node = Node(etcd)
+        for dummy in range(4):  # until it has had a token of each member
+            await node.synced()
+            etcd.members[node.feed.status.member].break_connections()
+            await asyncio.sleep(0.5)
+        await node.synced()
+        assert all(member.given_at for member in etcd.members.values())
+        for member in etcd.members.values():
+            member.tokens.clear()
+        etcd.restore(early)
+        await asyncio.sleep(0.1)
+        await node.synced(8)
+        assert node.mirror.endpoints == fresh(etcd)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("noticed", [True, False], ids=["closed", "without a word"])
+def test_a_member_that_ended_has_forgotten_its_token(noticed: bool) -> None:
+    """The token is dropped with the connection. If its end was not noticed, one call is lost, and the next is not."""
+
+    async def scenario() -> None:
+        etcd = FakeEtcd(["m1"])
+        etcd.users = {"node1": "secret"}
+        grant(etcd)
+        client = EtcdClient(etcd.members, Credentials("node1", "secret"))
+        assert await client.get(keys.blocks_key("node1")) is not None
+        etcd.members["m1"].tokens.clear()
+        etcd.restore(2)
+        etcd.members["m1"].has_broken = noticed
+        if not noticed:
+            with pytest.raises(Unreachable) as lost:
+                await client.get(keys.blocks_key("node1"))
+            assert str(lost.value) == "no member of the etcd cluster answers (m1: no answer within 10 s)"
+        assert await client.get(keys.blocks_key("node1")) is not None
+        assert etcd.members["m1"].calls.count("/v3/auth/authenticate") == 2
 
     run(scenario())
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import pathlib
+import socket
 import ssl
 import typing as t
 
@@ -124,6 +126,34 @@ def test_a_renewed_certificate_counts_for_the_next_connection(tmp_path: pathlib.
     asyncio.run(scenario())
 
 
+def test_a_connection_that_the_member_has_closed_is_noticed() -> None:
+    """It is told once, and no call is made on it."""
+
+    async def scenario() -> None:
+        writers: list[asyncio.StreamWriter] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writers.append(writer)
+            with contextlib.suppress(asyncio.IncompleteReadError):
+                while await reader.readuntil(b"\r\n\r\n"):
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = HttpTransport(MemberAddress(*server.sockets[0].getsockname()[:2]), None)
+        for dummy in range(2):
+            assert await client.call("/", b"", {}, 5) == (200, b"{}")
+        assert not client.broke() and len(writers) == 1
+        writers[0].close()
+        await asyncio.sleep(0.05)
+        assert client.broke() and not client.broke()
+        assert await client.call("/", b"", {}, 5) == (200, b"{}")
+        assert not client.broke() and len(writers) == 2
+        await client.close()
+        server.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_member_whose_certificate_is_not_its_own_is_refused(tmp_path: pathlib.Path) -> None:
     """The text says why: another CA, another address, or a certificate that has expired."""
     authority = Authority(tmp_path)
@@ -155,6 +185,26 @@ def test_a_member_whose_certificate_is_not_its_own_is_refused(tmp_path: pathlib.
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("SSLV3_ALERT_CERTIFICATE_EXPIRED", "it refuses this client's certificate or TLS: certificate expired"),
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "it refuses this client's certificate or TLS: certificate required"),
+        ("WRONG_VERSION_NUMBER", "TLS failed: WRONG_VERSION_NUMBER"),
+        (None, "TLS failed: the connection broke"),
+    ],
+)
+def test_what_fails_in_tls_is_named(reason: str | None, words: str) -> None:
+    async def work() -> None:
+        error = ssl.SSLError(1, "it failed")
+        error.reason = reason  # type: ignore[assignment]
+        raise error
+
+    with pytest.raises(TransportError) as refused:
+        asyncio.run(within(5, work()))
+    assert str(refused.value) == words
+
+
 def test_a_key_with_a_passphrase_is_refused_and_not_asked_for(tmp_path: pathlib.Path) -> None:
     authority = Authority(tmp_path)
     certificate, key = authority.issue("client")
@@ -168,3 +218,43 @@ def test_a_key_with_a_passphrase_is_refused_and_not_asked_for(tmp_path: pathlib.
     )
     with pytest.raises(ssl.SSLError):
         TlsFiles(str(authority.file), certificate, key)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('192.0.2.1', 2379)"), "Connection refused"),
+        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), "Connection reset by peer"),
+        (ConnectionResetError(), "the connection broke"),
+        (socket.gaierror(-2, "Name or service not known"), "Name or service not known"),
+        (EOFError(), "the answer is not HTTP: EOFError"),
+    ],
+)
+def test_what_fails_in_the_network_is_named(error: Exception, words: str) -> None:
+    async def work() -> None:
+        raise error
+
+    with pytest.raises(TransportError) as refused:
+        asyncio.run(within(5, work()))
+    assert str(refused.value) == words
+
+
+def test_the_last_line_of_a_watch_may_lack_its_end() -> None:
+    """The members of 3.4 end a watch with an error without a newline; it is read before the end is told."""
+
+    async def scenario() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{"result":{}}\n{"error":{}}')
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = HttpTransport(MemberAddress(*server.sockets[0].getsockname()[:2]), None)
+        async with client.watch("/v3/watch", b"", {}, 5) as lines:
+            assert [await lines.next(5), await lines.next(5)] == [b'{"result":{}}', b'{"error":{}}']
+            with pytest.raises(TransportError) as over:
+                await lines.next(5)
+            assert str(over.value) == "the member ended the watch"
+        server.close()
+
+    asyncio.run(scenario())
