@@ -172,9 +172,7 @@ class EtcdClient:
                 self.rotate()
         raise Unreachable(reasons)
 
-    async def pages(
-        self, keys: KeyRange, size: int = PAGE, keys_only: bool = False
-    ) -> t.AsyncIterator[gateway.Page]:
+    async def pages(self, keys: KeyRange, size: int = PAGE, keys_only: bool = False) -> t.AsyncIterator[gateway.Page]:
         """Yield a range in pages, all of them at the revision of the first. Raise EtcdError or Unreachable.
 
         With `keys_only` the values are b"". If the members no longer keep that revision, Compacted is raised in the

@@ -12,8 +12,8 @@ import base64
 import binascii
 import typing as t
 
-from .gateway import InvalidAnswer, Json, encoded, to_bytes
-from .keys import KeyRange
+from ..gateway import InvalidAnswer, Json, encoded, to_bytes
+from ..keys import KeyRange
 
 USER_LIST, USER_GET, USER_ADD = "/v3/auth/user/list", "/v3/auth/user/get", "/v3/auth/user/add"
 USER_PASSWORD, USER_DELETE = "/v3/auth/user/changepw", "/v3/auth/user/delete"

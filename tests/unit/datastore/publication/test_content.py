@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import content, documents, keys
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.content import Published
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Delete, Put
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import InvalidKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import content
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.content import Published
 
 FLEET = Published(
     nodes={"node1": {"address": "10.10.1.11/24", "labels": {"rack": "a"}}},

@@ -11,23 +11,22 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import (
-    auth,
-    content,
-    gateway,
-    keys,
-    publication,
-    rights,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gateway, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials, EtcdClient
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.content import Published
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import (
     Delete,
     InvalidAnswer,
     Put,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import (
-    Observed,
+    auth,
+    content,
+    exchange,
+    rights,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.content import Published
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.exchange import (
+    ObservedCluster,
     UnusableCluster,
 )
 from hypothesis import given
@@ -41,7 +40,7 @@ NODES = ("node1", "node2")
 FLEET = Published({node: {"labels": {}} for node in NODES}, {"default": {}}, {node: [] for node in NODES})
 
 
-def cluster() -> FakeEtcd:
+def members() -> FakeEtcd:
     etcd = FakeEtcd()
     etcd.users, etcd.granted, etcd.roles = {"root": "boss"}, {"root": {"root"}}, {"root": {}}
     return etcd
@@ -51,8 +50,8 @@ def client(etcd: FakeEtcd, user: str = "root", password: str = "boss") -> EtcdCl
     return EtcdClient(etcd.members, Credentials(user, password), seconds=2.0, jitter=0.0)
 
 
-async def look(etcd: FakeEtcd, nodes: t.Collection[str] = NODES) -> Observed:
-    return await publication.observe(client(etcd), nodes, content.PUBLISHED)
+async def look(etcd: FakeEtcd, nodes: t.Collection[str] = NODES) -> ObservedCluster:
+    return await exchange.observe(client(etcd), nodes, content.PUBLISHED)
 
 
 async def publish(etcd: FakeEtcd, fleet: Published = FLEET) -> int:
@@ -60,14 +59,14 @@ async def publish(etcd: FakeEtcd, fleet: Published = FLEET) -> int:
     found = await look(etcd, fleet.nodes)
     access = rights.plan(fleet.nodes, found.access, "root")
     changes = content.plan(fleet.values(), found.values)
-    await publication.write(client(etcd), content.operations(changes))
-    await publication.change_access(client(etcd), [step for change in access for step in change.new], SECRET)
+    await exchange.write(client(etcd), content.operations(changes))
+    await exchange.change_access(client(etcd), [step for change in access for step in change.new], SECRET)
     return len(access) + len(changes)
 
 
 def test_one_run_brings_a_cluster_to_the_fleet_and_the_next_has_nothing_to_do() -> None:
     async def scenario() -> None:
-        etcd = cluster()
+        etcd = members()
         assert await publish(etcd) == 2 * 2 + 5
         assert await publish(etcd) == 0
         assert etcd.users["node2"] == rights.password(SECRET, "node2")
@@ -92,19 +91,19 @@ def test_one_run_brings_a_cluster_to_the_fleet_and_the_next_has_nothing_to_do() 
 
 def test_a_password_that_etcd_refuses_is_found_and_set() -> None:
     async def scenario() -> None:
-        etcd = cluster()
+        etcd = members()
         await publish(etcd)
         etcd.users["node2"] = "edited by hand"
-        assert await publication.refused(client(etcd), NODES, SECRET) == ["node2"]
-        await publication.change_access(client(etcd), [rights.SetPassword("node2")], SECRET)
-        assert await publication.refused(client(etcd), NODES, SECRET) == []
+        assert await exchange.refused(client(etcd), NODES, SECRET) == ["node2"]
+        await exchange.change_access(client(etcd), [rights.SetPassword("node2")], SECRET)
+        assert await exchange.refused(client(etcd), NODES, SECRET) == []
 
     run(scenario())
 
 
 def test_steps_that_take_rights_away() -> None:
     async def scenario() -> None:
-        etcd = cluster()
+        etcd = members()
         await publish(etcd)
         own = keys.under(keys.endpoints_of("node1"))
         steps: list[rights.Step] = [
@@ -112,7 +111,7 @@ def test_steps_that_take_rights_away() -> None:
             rights.RevokeRole("node1", "node1"),
             rights.Revoke("node1", own),
         ]
-        await publication.change_access(client(etcd), steps, SECRET)
+        await exchange.change_access(client(etcd), steps, SECRET)
         found = await look(etcd)
         assert found.access.users["node1"] == ("node2",)
         assert own not in {one.keys for one in found.access.roles["node1"]}
@@ -122,22 +121,22 @@ def test_steps_that_take_rights_away() -> None:
 
 def test_a_transaction_has_at_most_what_etcd_takes() -> None:
     async def scenario() -> None:
-        etcd = cluster()
+        etcd = members()
         operations = [Put(keys.node_key(f"n{number}"), b"x") for number in range(300)]
         before = etcd.revision
-        await publication.write(client(etcd), operations)
+        await exchange.write(client(etcd), operations)
         assert etcd.revision == before + 3 and len(etcd.data()) == 300
         large = [Put(keys.node_key(f"n{number}"), b"x" * (400 << 10)) for number in range(5)]
-        await publication.write(client(etcd), [*large, *(Delete(keys.node_key(f"n{number}")) for number in range(300))])
+        await exchange.write(client(etcd), [*large, *(Delete(keys.node_key(f"n{number}")) for number in range(300))])
         assert etcd.revision == before + 3 + 2 + 3 and not etcd.data()
-        await publication.write(client(etcd), [])
+        await exchange.write(client(etcd), [])
 
     run(scenario())
 
 
 def test_a_cluster_without_passwords_is_refused() -> None:
     with pytest.raises(UnusableCluster) as refusal:
-        run(publication.check(client(FakeEtcd())))
+        run(exchange.check(client(FakeEtcd())))
     assert str(refusal.value) == (
         "The cluster asks nobody for a password, so every node could write for every other one. Switch authentication "
         "on (etcdctl auth enable), or have role calico_etcd make a cluster."
@@ -149,29 +148,29 @@ def test_a_cluster_without_passwords_is_refused() -> None:
     [("3.3.27", "3.3.27"), ("", "of no version"), ("9", "9"), ("3.5.16\nx", "3.5.16\nx"), ("x" * 90, "x" * 40)],
 )
 def test_a_cluster_of_another_release_is_refused(version: str, shown: str) -> None:
-    etcd = cluster()
+    etcd = members()
     etcd.version = version
     with pytest.raises(UnusableCluster) as refusal:
-        run(publication.check(client(etcd)))
+        run(exchange.check(client(etcd)))
     assert str(refusal.value) == f"The cluster runs etcd {shown}, and at least 3.4 is needed. Upgrade it."
 
 
 @pytest.mark.parametrize("version", ["3.4.23", "3.5.16", "3.6.0-rc.2", "10.0.0"])
 def test_a_cluster_of_a_usable_release(version: str) -> None:
-    etcd = cluster()
+    etcd = members()
     etcd.version = version
-    assert run(publication.check(client(etcd))) == version
+    assert run(exchange.check(client(etcd))) == version
 
 
 def test_a_cluster_with_keys_of_something_else_below_our_root_is_refused() -> None:
-    etcd = cluster()
+    etcd = members()
     for key in ("/host-routing", "/host-routing/v1/nodes/node1", "/host-routing0", "/calico/x"):
         etcd.put(key, b"")
-    assert run(publication.check(client(etcd))) == "3.5.16"
+    assert run(exchange.check(client(etcd))) == "3.5.16"
     for key in ("/host-routing/v1", "/host-routing/v10/x", "/host-routing/other", "/host-routing/a\x1b[1m"):
         etcd.put(key, b"")
     with pytest.raises(UnusableCluster) as refusal:
-        run(publication.check(client(etcd)))
+        run(exchange.check(client(etcd)))
     assert str(refusal.value) == (
         "The cluster has keys below /host-routing/ that are not this collection's: /host-routing/a\x1b[1m, "
         "/host-routing/other, /host-routing/v1, /host-routing/v10/x. Use another cluster, or remove them."
@@ -180,7 +179,7 @@ def test_a_cluster_with_keys_of_something_else_below_our_root_is_refused() -> No
 
 def test_a_wrong_password_of_the_operator_is_told_apart_from_an_outage() -> None:
     with pytest.raises(gateway.WrongPassword):
-        run(publication.check(client(cluster(), password="wrong")))
+        run(exchange.check(client(members(), password="wrong")))
 
 
 # --- answers about users and roles ---
@@ -251,14 +250,14 @@ def test_no_password_is_in_a_path_an_argument_or_the_text_of_a_change() -> None:
     """Passwords stand in bodies of requests alone; changes and steps are shown and stored."""
 
     async def scenario() -> list[str]:
-        etcd = cluster()
+        etcd = members()
         found = await look(etcd)
         changes = rights.plan(NODES, found.access, "root", NODES)
-        await publication.change_access(client(etcd), [step for change in changes for step in change.new[:1]], SECRET)
+        await exchange.change_access(client(etcd), [step for change in changes for step in change.new[:1]], SECRET)
         paths = [path for member in etcd.members.values() for path in member.calls]
         return [repr(changes), *(change.line() for change in changes), *paths, repr(client(etcd).__dict__)]
 
     shown = "\n".join(run(scenario()))
     for node in NODES:
         assert rights.password(SECRET, node) not in shown
-    assert "boss" not in shown and asyncio.iscoroutinefunction(publication.refused)
+    assert "boss" not in shown and asyncio.iscoroutinefunction(exchange.refused)

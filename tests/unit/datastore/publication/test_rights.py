@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import auth, keys, rights
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.auth import Permission
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import InvalidKey, KeyRange
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.rights import Access, ForeignUser
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import auth, rights
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.auth import Permission
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.rights import (
+    Access,
+    ForeignUser,
+)
 
 SECRET = b"0123456789abcdef"
 SHOWN = "reads blocks/..endpoints/ heartbeats/, writes endpoints/node1/ heartbeats/node1/"

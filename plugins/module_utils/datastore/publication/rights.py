@@ -19,10 +19,10 @@ import hashlib
 import hmac
 import typing as t
 
-from ..dataplane.change import Action, Change
-from . import keys
+from ...dataplane.change import Action, Change
+from .. import keys
+from ..keys import KeyRange
 from .auth import READ, READWRITE, Permission
-from .keys import KeyRange
 
 #: The user of etcd that may do everything. No node may have this name.
 ROOT_USER = "root"

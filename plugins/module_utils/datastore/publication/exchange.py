@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 import typing as t
 
-from . import auth, gateway, keys, rights
-from .client import AUTHENTICATE, EtcdClient
-from .gateway import Delete, Operation
-from .keys import KeyRange
+from .. import gateway, keys
+from ..client import AUTHENTICATE, EtcdClient
+from ..gateway import Delete, Operation
+from ..keys import KeyRange
+from . import auth, rights
 from .rights import Access, Step
 
 #: The most operations of a transaction (etcd's own --max-txn-ops), and the most bytes of its values, of 1.5 MiB.
@@ -32,7 +33,7 @@ class UnusableCluster(Exception):
     """A cluster that cannot carry a fleet. The text says why, and the remedy."""
 
 
-class Observed(t.NamedTuple):
+class ObservedCluster(t.NamedTuple):
     """What a cluster has: `values` of the keys that a run writes, and keys that nodes write, `heartbeats` with values.
 
     `members` is the number of members that the client knows of; `version` is the release of the one that answered.
@@ -86,7 +87,7 @@ async def _foreign(client: EtcdClient) -> list[str]:
     return found[:_NAMED]
 
 
-async def observe(client: EtcdClient, nodes: t.Collection[str], published: t.Iterable[KeyRange]) -> Observed:
+async def observe(client: EtcdClient, nodes: t.Collection[str], published: t.Iterable[KeyRange]) -> ObservedCluster:
     """Return what the cluster has in the ranges `published`, and of the users and roles of `nodes` and of former ones.
 
     Raise UnusableCluster, EtcdError or Unreachable.
@@ -95,7 +96,7 @@ async def observe(client: EtcdClient, nodes: t.Collection[str], published: t.Ite
     access = await _access(client, nodes)
     values = {entry.key: entry.value for one in published async for entry in _entries(client, one)}
     endpoints = [entry.key async for entry in _entries(client, keys.under(keys.ENDPOINTS), keys_only=True)]
-    return Observed(version, access, values, endpoints, await heartbeats(client))
+    return ObservedCluster(version, access, values, endpoints, await heartbeats(client))
 
 
 async def heartbeats(client: EtcdClient) -> dict[str, bytes]:
@@ -103,9 +104,7 @@ async def heartbeats(client: EtcdClient) -> dict[str, bytes]:
     return {entry.key: entry.value async for entry in _entries(client, keys.under(keys.HEARTBEATS))}
 
 
-async def _entries(
-    client: EtcdClient, wanted: KeyRange, keys_only: bool = False
-) -> t.AsyncIterator[gateway.KeyValue]:
+async def _entries(client: EtcdClient, wanted: KeyRange, keys_only: bool = False) -> t.AsyncIterator[gateway.KeyValue]:
     count = 0
     async for page in client.pages(wanted, keys_only=keys_only):
         count += len(page.entries)

@@ -14,11 +14,11 @@ import dataclasses
 import json
 import typing as t
 
-from ..dataplane.change import Change
-from . import documents, keys
-from .documents import RefusedDocument
-from .gateway import Delete, Operation, Put
-from .keys import KeyRange
+from ...dataplane.change import Change
+from .. import documents, keys
+from ..documents import RefusedDocument
+from ..gateway import Delete, Operation, Put
+from ..keys import KeyRange
 
 #: The prefixes whose keys a run writes, with the kind that people read.
 _KINDS = {keys.BLOCKS: "blocks", keys.NODES: "node", keys.POOLS: "pool"}
