@@ -44,7 +44,11 @@ def _text(data: bytes) -> str:
 
 
 class FakeEtcd:
-    """The store that all members share. `users` maps a name to a password; without any, no password is asked for."""
+    """The store that all members share. `users` maps a name to a password; without any, no password is asked for.
+
+    `roles` maps a role to its permissions, {(key, end): kind}, and `granted` a user to its roles. The user root may do
+    everything. A user that `granted` does not have may, too: tests that are not about rights need not give any.
+    """
 
     def __init__(self, members: t.Sequence[str] = ("m1", "m2", "m3"), cluster: int = 7) -> None:
         self.cluster = cluster
@@ -52,6 +56,9 @@ class FakeEtcd:
         self.compacted = 0
         self.log: list[Event] = []
         self.users: dict[str, str] = {}
+        self.granted: dict[str, set[str]] = {}
+        self.roles: dict[str, dict[tuple[str, str], str]] = {}
+        self.version = "3.5.16"
         self.has_leader = True
         self.members = {name: FakeMember(self, name) for name in members}
 
@@ -75,6 +82,19 @@ class FakeEtcd:
     def wake(self) -> None:
         for member in self.members.values():
             member.wake()
+
+    def may(self, user: str, start: bytes, end: bytes, writes: bool) -> bool:
+        """Return whether a user may read, or with `writes` write, a range; one permission has to cover all of it."""
+        if user in ("", "root") or user not in self.granted:
+            return True
+        for role in self.granted[user]:
+            for (key, range_end), kind in self.roles[role].items():
+                if kind not in ("READWRITE", "WRITE" if writes else "READ"):
+                    continue
+                first, last = base64.b64decode(key), base64.b64decode(range_end)
+                if first <= start and (end or start + b"\0") <= (last or first + b"\0"):
+                    return True
+        return False
 
     def data(self, revision: int | None = None) -> dict[bytes, Event]:
         found: dict[bytes, Event] = {}
@@ -156,6 +176,18 @@ class FakeEtcd:
         return {"header": self.header(member), "succeeded": True}
 
 
+def _touched(path: str, body: Json) -> t.Iterator[tuple[bytes, bytes, bool]]:
+    """Yield the ranges that a call reads or writes."""
+    if path == "/v3/kv/range":
+        yield base64.b64decode(body["key"]), base64.b64decode(body.get("range_end", "")), False
+    for one in body.get("success", ()) if path == "/v3/kv/txn" else ():
+        for kind, request in one.items():
+            key, end = base64.b64decode(request["key"]), base64.b64decode(request.get("range_end", ""))
+            yield key, end, kind != "request_range"
+    for one in body.get("compare", ()) if path == "/v3/kv/txn" else ():
+        yield base64.b64decode(one["key"]), b"", False
+
+
 def _key_value(event: Event, without_value: bool = False) -> Json:
     found = {"key": _text(event.key), "mod_revision": str(event.revision), "version": "1"}
     return found if without_value or not event.value else {**found, "value": _text(event.value)}
@@ -219,6 +251,8 @@ class FakeMember:
 
     def _answer(self, path: str, body: Json, headers: t.Mapping[str, str]) -> Json:
         if path == "/v3/auth/authenticate":
+            if not self.etcd.users:
+                raise Refusal(400, 9, "etcdserver: authentication is not enabled")
             if self.etcd.users.get(body["name"]) != body["password"]:
                 raise Refusal(400, 3, "etcdserver: authentication failed, invalid user ID or password")
             self._given += 1
@@ -226,7 +260,14 @@ class FakeMember:
             self.tokens[token] = body["name"]
             self.given_at[token] = self.etcd.revision
             return {"header": self.etcd.header(self), "token": token}
-        self._check(headers)
+        user = self._check(headers)
+        if path.startswith("/v3/auth/"):
+            if user != "root":
+                raise Refusal(403, 7, "etcdserver: permission denied")
+            return self._auth(path, body)
+        for start, end, writes in _touched(path, body):
+            if not self.etcd.may(user, start, end, writes):
+                raise Refusal(403, 7, "etcdserver: permission denied")
         if path == "/v3/kv/range":
             if not self.etcd.has_leader and not body.get("serializable"):
                 raise Refusal(503, 14, "etcdserver: no leader")
@@ -236,17 +277,77 @@ class FakeMember:
                 raise Refusal(503, 14, "etcdserver: no leader")
             return self.etcd.transaction(self, body)
         if path == "/v3/maintenance/status":
-            return {"header": self.etcd.header(self), "version": "3.5.16", "leader": "101", "dbSize": "20480"}
+            return {"header": self.etcd.header(self), "version": self.etcd.version, "leader": "101", "dbSize": "20480"}
         raise Refusal(404, 5, "Not Found")
 
-    def _check(self, headers: t.Mapping[str, str]) -> None:
+    def _check(self, headers: t.Mapping[str, str]) -> str:
+        """Return the user of a request, "" if none is needed."""
         if not self.etcd.users:
-            return
+            return ""
         token = headers.get("Authorization", "")
         if not token:
             raise Refusal(400, 3, "etcdserver: user name is empty")
         if token not in self.tokens:
             raise Refusal(401, 16, "etcdserver: invalid auth token")
+        return self.tokens[token]
+
+    def _auth(self, path: str, body: Json) -> Json:
+        etcd, what = self.etcd, path.removeprefix("/v3/auth/")
+        name, role = body.get("name", ""), body.get("role", "")
+        answer: Json = {"header": etcd.header(self)}
+        if what == "user/list":
+            return {**answer, "users": sorted(etcd.users)} if etcd.users else answer
+        if what == "role/list":
+            return {**answer, "roles": sorted(etcd.roles)} if etcd.roles else answer
+        if what in ("user/get", "user/delete", "user/changepw", "user/revoke") and name not in etcd.users:
+            raise Refusal(400, 9, "etcdserver: user name not found")
+        if what in ("role/get", "role/delete", "role/revoke") and role not in etcd.roles:
+            raise Refusal(400, 9, "etcdserver: role name not found")
+        if what == "user/get":
+            return {**answer, **({"roles": sorted(found)} if (found := etcd.granted.get(name)) else {})}
+        if what == "role/get":
+            listed = [
+                {**({} if kind == "READ" else {"permType": kind}), "key": key, "range_end": end}
+                for (key, end), kind in sorted(etcd.roles[role].items())
+            ]
+            return {**answer, **({"perm": listed} if listed else {})}
+        if what in ("user/add", "role/add"):
+            if name in (etcd.users if what == "user/add" else etcd.roles):
+                raise Refusal(400, 9, f"etcdserver: {what[:4]} name already exists")
+            if what == "role/add":
+                etcd.roles[name] = {}
+            else:
+                etcd.users[name], etcd.granted[name] = body["password"], set()
+        elif what == "user/changepw":
+            etcd.users[name] = body["password"]
+            self._forget(name)
+        elif what == "user/delete":
+            del etcd.users[name]
+            etcd.granted.pop(name, None)
+            self._forget(name)
+        elif what == "user/grant":
+            if body["user"] not in etcd.users or role not in etcd.roles:
+                raise Refusal(400, 9, "etcdserver: role name not found")
+            etcd.granted.setdefault(body["user"], set()).add(role)
+        elif what == "user/revoke":
+            etcd.granted[name].discard(role)
+        elif what == "role/delete":
+            del etcd.roles[role]
+            for roles in etcd.granted.values():
+                roles.discard(role)
+        elif what == "role/grant":
+            found = body["perm"]
+            etcd.roles[name][found["key"], found["range_end"]] = found["permType"]
+        elif what == "role/revoke":
+            if etcd.roles[role].pop((body["key"], body["range_end"]), None) is None:
+                raise Refusal(400, 9, "etcdserver: permission is not granted to the role")
+        else:
+            raise Refusal(404, 5, "Not Found")
+        return answer
+
+    def _forget(self, user: str) -> None:
+        for member in self.etcd.members.values():
+            member.tokens = {token: name for token, name in member.tokens.items() if name != user}
 
     @contextlib.asynccontextmanager
     async def watch(

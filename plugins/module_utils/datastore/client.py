@@ -29,7 +29,9 @@ CALL_SECONDS = 10.0
 #: The keys of one page of a listing. Larger pages cost the member less and the client more memory.
 PAGE = 500
 #: The most seconds of the random pause before a refused token is replaced.
-_JITTER = 1.0
+JITTER = 1.0
+#: The call that answers a name and a password with a token.
+AUTHENTICATE = "/v3/auth/authenticate"
 #: A watch at a member without a leader ends instead of being silent (etcd's metadata `hasleader`).
 _NEEDS_LEADER = {"Grpc-Metadata-hasleader": "true"}
 
@@ -128,7 +130,7 @@ class Member:
                 if credentials is None:
                     raise Unauthenticated("this client has no user")
                 body = gateway.to_bytes({"name": credentials.user, "password": credentials.password})
-                answer = await self._call("/v3/auth/authenticate", body, "", seconds)
+                answer = await self._call(AUTHENTICATE, body, "", seconds)
                 self._token = gateway.token_of(answer)
             return self._token
 
@@ -148,7 +150,7 @@ class EtcdClient:
         transports: t.Mapping[str, Transport],
         credentials: t.Optional[Credentials] = None,
         seconds: float = CALL_SECONDS,
-        jitter: float = _JITTER,
+        jitter: float = JITTER,
     ) -> None:
         async def pause() -> None:
             await asyncio.sleep(random.uniform(0, jitter))
@@ -183,14 +185,17 @@ class EtcdClient:
                 self.rotate()
         raise Unreachable(reasons)
 
-    async def pages(self, keys: KeyRange, size: int = PAGE) -> t.AsyncIterator[gateway.Page]:
+    async def pages(self, keys: KeyRange, size: int = PAGE, keys_only: bool = False) -> t.AsyncIterator[gateway.Page]:
         """Yield a range in pages, all of them at the revision of the first. Raise EtcdError or Unreachable.
 
-        If the members no longer keep that revision, Compacted is raised in the middle.
+        With `keys_only` the values are b"". If the members no longer keep that revision, Compacted is raised in the
+        middle.
         """
         start, revision = keys.start, 0
         while True:
-            request = gateway.range_request(KeyRange(start, keys.end), limit=size, revision=revision)
+            request = gateway.range_request(
+                KeyRange(start, keys.end), limit=size, revision=revision, keys_only=keys_only
+            )
             page = gateway.page_of(await self.call("/v3/kv/range", request))
             revision = revision or page.header.revision
             yield page._replace(header=page.header._replace(revision=revision))

@@ -16,7 +16,7 @@ import json
 import typing as t
 from urllib.parse import urlsplit
 
-from .client import Credentials, EtcdClient
+from .client import CALL_SECONDS, JITTER, Credentials, EtcdClient
 from .feed import PROGRESS_SECONDS
 from .transport import HttpTransport, MemberAddress, TlsFiles
 
@@ -81,8 +81,8 @@ class DatastoreSettings:
         """Return the content of the file, JSON-ready. It has the password."""
         return {**dataclasses.asdict(self), "endpoints": list(self.endpoints)}
 
-    def client(self) -> EtcdClient:
-        """Return a client of the cluster.
+    def client(self, seconds: float = CALL_SECONDS, jitter: float = JITTER) -> EtcdClient:
+        """Return a client of the cluster. `seconds` and `jitter` are those of EtcdClient.
 
         Raise DatastoreSettingsError if the files of TLS cannot be used.
         """
@@ -97,7 +97,7 @@ class DatastoreSettings:
             endpoint: HttpTransport(address_of(endpoint), tls if endpoint.startswith("https:") else None)
             for endpoint in self.endpoints
         }
-        return EtcdClient(transports, Credentials(self.user, self.password) if self.user else None)
+        return EtcdClient(transports, Credentials(self.user, self.password) if self.user else None, seconds, jitter)
 
 
 def address_of(endpoint: str) -> MemberAddress:
