@@ -124,9 +124,7 @@ class Agent:
         ipam = ipam or LocalIpam(machine.ipam, cooldown=settings.cooldown)
         self.persisted = PersistedState(machine, ipam)
         self.workloads = WorkloadTable(self.persisted)
-        self.policy_log = PolicyLog(
-            PolicyNames(lambda: self.state, lambda: self.workloads, self.persisted.others)
-        )
+        self.policy_log = PolicyLog(PolicyNames(lambda: self.state, lambda: self.workloads, self.persisted.others))
         self.desired_state = DesiredState(self.persisted, self.workloads, self._desired_changed)
         self._may_remove = RemovalPermission(self.persisted, settings.cleanup_grace, clock)
 
@@ -160,9 +158,7 @@ class Agent:
             pace=Pace(settings.resync_interval),
         )
         #: The entrance for other nodes' workloads from the datastore.
-        self.remote_updates = RemoteUpdates(
-            self.persisted.others, lambda: self.reconciler.expect(REGISTRY.guards)
-        )
+        self.remote_updates = RemoteUpdates(self.persisted.others, lambda: self.reconciler.expect(REGISTRY.guards))
         self._flow_cuts = FlowCuts(
             FlowCutter(kernels(), thread("flows"), reports.flows_cut),
             self.persisted,
@@ -179,7 +175,7 @@ class Agent:
             self.persisted,
             self.desired_state,
             thread("copy"),
-            on_others=self._others_changed,
+            others=self.remote_updates,
             status=self.status,
             sessions=self._sessions,
         )
@@ -276,11 +272,6 @@ class Agent:
     def _desired_changed(self) -> None:
         self.policy_log.names.forget()
         self.datastore.workloads_changed()
-
-    def _others_changed(self) -> None:
-        """Bring policy to what is known of other nodes' workloads soon; many changes at once are one pass."""
-        self.policy_log.names.forget()
-        self._policy.retry()
 
     def _sessions(self) -> Sessions:
         established, total = self.instruments.bgp_established.value(), self.instruments.bgp_sessions.value()
@@ -611,9 +602,9 @@ class Agent:
 
         The keys are since, pid, node, plan, phase, complete, in_sync, problems, workloads, inventory_workloads and
         deleting (numbers), drift, last_resync, datastore (NodeDatastore.to_dict) and ipam. `workloads` counts those
-        that the agent attached. `drift` counts changes by other programs: `total` since the start, and of the last 23 to 24 hours `day`, all, and
-        `kinds`, by kind. `ipam` lists the blocks with the fields of Usage; it is [] if the allocations cannot be read.
-        node, plan and phase are "" without a state.
+        that the agent attached. `drift` counts changes by other programs: `total` since the start, and of the last 23
+        to 24 hours `day`, all, and `kinds`, by kind. `ipam` lists the blocks with the fields of Usage; it is [] if the
+        allocations cannot be read. node, plan and phase are "" without a state.
         """
         state = self.state
         return {

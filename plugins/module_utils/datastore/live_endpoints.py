@@ -13,30 +13,41 @@ import typing as t
 
 from ..policy.model import Endpoint
 from ..state.node_state import NodeState
-from ..state.other_endpoints import OtherEndpoints
 from ..state.remote_endpoints import ReaderCheck
 from .keys import EndpointKey
 from .mirror import Mirror
+
+#: A node, and the host end of a workload's interface there.
+Place = tuple[str, str]
+
+
+class Others(t.Protocol):
+    """What takes the workloads of other nodes for policy; see OtherEndpoints."""
+
+    def apply(
+        self, changes: t.Mapping[Place, t.Optional[Endpoint]], live: t.Optional[t.AbstractSet[str]] = None
+    ) -> object:
+        """Take changes, and the nodes that are live from now on, None for those before."""
+
+    def replace_all(self, endpoints: t.Mapping[Place, Endpoint], live: t.AbstractSet[str]) -> object:
+        """Take everything that the datastore has, and the nodes that are live."""
 
 
 class LiveEndpoints:
     """The workloads of other nodes that the datastore has, for `others`, which policy reads.
 
-    `state` returns Ansible's state, None while it is not known. `on_change` is called when `others` has changed.
-    `refused` are the keys that this node does not accept, each with the reason. `basis` is the plan of this node's
-    state when the feed was in sync last, "" for never.
+    `state` returns Ansible's state, None while it is not known. `refused` are the keys that this node does not accept,
+    each with the reason. `basis` is the plan of this node's state when the feed was in sync last, "" for never.
     """
 
     def __init__(
         self,
-        others: OtherEndpoints,
+        others: Others,
         state: t.Callable[[], t.Optional[NodeState]],
-        on_change: t.Callable[[], None],
     ) -> None:
         self.refused: dict[EndpointKey, str] = {}
         self._others = others
         self._state = state
-        self._on_change = on_change
         self._checked_for: t.Optional[NodeState] = None
         self._check = ReaderCheck(None)
         self._synced = False
@@ -50,7 +61,7 @@ class LiveEndpoints:
     def synced(self, mirror: Mirror, synced: bool) -> None:
         """Note that the feed has come into sync or lost it."""
         self._synced = synced
-        self._tell(self._others.apply({}, self._live(mirror)))
+        self._others.apply({}, self._live(mirror))
 
     def state_changed(self, mirror: Mirror) -> None:
         """Check everything anew, because Ansible's state is another one."""
@@ -60,19 +71,21 @@ class LiveEndpoints:
     def changed(self, mirror: Mirror, keys: t.AbstractSet[EndpointKey], nodes: t.AbstractSet[str]) -> None:
         """Take workloads of the mirror that changed, and nodes that published all of theirs, or no longer do."""
         self._renew_check()
-        changes = {key: self._accepted(mirror, key) for key in keys if key.node != self._check.node}
-        self._tell(self._others.apply(changes, self._live(mirror) if nodes else None))
+        changes: dict[Place, t.Optional[Endpoint]] = {
+            key: self._accepted(mirror, key) for key in keys if key.node != self._check.node
+        }
+        self._others.apply(changes, self._live(mirror) if nodes else None)
 
     def _take_all(self, mirror: Mirror) -> None:
         self._renew_check()
         self.refused.clear()
-        found = {}
+        found: dict[Place, Endpoint] = {}
         for key in mirror.endpoints:
             if key.node != self._check.node:
                 endpoint = self._accepted(mirror, key)
                 if endpoint is not None:
                     found[key] = endpoint
-        self._tell(self._others.replace_all(found, self._live(mirror)))
+        self._others.replace_all(found, self._live(mirror))
 
     def _renew_check(self) -> None:
         state = self._state()
@@ -99,7 +112,3 @@ class LiveEndpoints:
         if not plan or plan != self.basis:
             return frozenset()
         return mirror.complete - {self._check.node}
-
-    def _tell(self, changed: bool) -> None:
-        if changed:
-            self._on_change()

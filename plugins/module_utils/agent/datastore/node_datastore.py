@@ -13,7 +13,7 @@ import typing as t
 from ...datastore import snapshot
 from ...datastore.gateway import Put
 from ...datastore.keys import EndpointKey, InvalidKey, endpoint_key
-from ...datastore.live_endpoints import LiveEndpoints
+from ...datastore.live_endpoints import LiveEndpoints, Others
 from ...node.machine import Machine
 from ..desired_state import DesiredState
 from ..persisted_state import PersistedState
@@ -29,9 +29,8 @@ from .publisher import Publisher
 class NodeDatastore:
     """The datastore of a node, `live`, and what connects it with the node's files and its policy.
 
-    `on_others` is called when the workloads of other nodes have changed in `PersistedState.others`. `status` returns
-    the result of the API method `status`, and `sessions` the numbers of BGP sessions, for heartbeats. `thread` writes
-    the copy of the datastore on the disk.
+    `others` takes the workloads of other nodes for policy. `status` returns the result of the API method `status`, and
+    `sessions` the numbers of BGP sessions, for heartbeats. `thread` writes the copy of the datastore on the disk.
     """
 
     def __init__(
@@ -41,7 +40,7 @@ class NodeDatastore:
         desired: DesiredState,
         thread: Worker,
         *,
-        on_others: t.Callable[[], None],
+        others: Others,
         status: t.Callable[[], t.Mapping[str, t.Any]],
         sessions: t.Callable[[], Sessions],
     ) -> None:
@@ -50,7 +49,7 @@ class NodeDatastore:
         self._status = status
         self._sessions = sessions
         self._documents = OwnDocuments()
-        self._endpoints = LiveEndpoints(persisted.others, lambda: persisted.state, on_others)
+        self._endpoints = LiveEndpoints(others, lambda: persisted.state)
         self._publisher = Publisher(self._content)
         self._store = machine.store
         self.live = LiveDatastore(
