@@ -493,6 +493,16 @@ class Agent:
                 self._policy.workloads_changed()
             return await self.resync()
 
+    async def save_datastore(self) -> dict[str, t.Any]:
+        """Write what is known of the datastore to the disk now, and return how fresh it is.
+
+        The result has `synced`, and `known_until` (UTC, "" for never); it is {} in a fleet without a datastore. A
+        failure becomes one of the `problems`.
+        """
+        live = self.datastore.live
+        await live.copy()
+        return {name: value for name, value in live.to_dict().items() if name in ("synced", "known_until")}
+
     async def resync(self) -> PassOutcome:
         """Compare the whole node with its desired state, repair it, and return the outcome, which has what failed.
 

@@ -70,7 +70,7 @@ class LiveDatastore:
         on_synced: t.Callable[[], None] = lambda: None,
         basis: t.Callable[[], str] = lambda: "",
         trouble: t.Callable[[t.Optional[str]], None] = lambda problem: None,
-        connect: t.Callable[[DatastoreSettings], EtcdClient] = DatastoreSettings.client,
+        connect: t.Callable[[DatastoreSettings], EtcdClient] = lambda given: given.client(),
         clock: t.Callable[[], float] = time.time,
     ) -> None:
         self.mirror = Mirror(on_change)

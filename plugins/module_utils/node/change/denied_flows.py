@@ -139,7 +139,9 @@ def of_machine(machine: Machine, state: NodeState) -> Judged:
     """
     if state.policy is None or not state.policy.settings.cut_denied_flows:
         return Judged()
-    return judged(machine.kernel, desired.with_attached(machine, state), desired.others(machine, state))
+    others = desired.others(machine, state)
+    present = desired.with_attached(machine, state)
+    return judged(machine.kernel, present, others.endpoints(), live=others.live)
 
 
 class _Judge:

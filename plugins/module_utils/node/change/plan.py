@@ -234,7 +234,8 @@ def plan_change(
     if connections and planned.changed:
         others = desired.others(machine, target.state)
         # The state of a plan that the agent made lacks the workloads that it attached.
-        cut = lockout_check.cut(machine.kernel, desired.with_attached(machine, node.state), connections, others)
+        present = desired.with_attached(machine, node.state)
+        cut = lockout_check.cut(machine.kernel, present, connections, others.endpoints(), others.live)
         planned = dataclasses.replace(planned, cut=tuple(cut))
     return planned
 
