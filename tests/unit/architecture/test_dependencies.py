@@ -36,7 +36,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     # The command line may import only KNOWN_OF_AGENT from the agent.
     "cli": {
-        "agent", "node", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "state", "resources", "base",
+        "agent", "node", "bgp", "dataplane", "datastore", "bird", "preflight", "ipam", "policy", "state", "resources",
+        "base",
     },
     # Docker's driver, a process of its own, asks the agent. It may import only KNOWN_OF_AGENT and its Peer.
     "docker": {"agent", "resources", "base"},
