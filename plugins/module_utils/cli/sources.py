@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import sys
@@ -15,14 +14,7 @@ import typing as t
 from ..agent import settings
 from ..agent.api.client import AgentClient, NotRunning
 from ..agent.api.protocol import AgentError
-from ..datastore import heartbeats, keys
-from ..datastore import settings as datastore_settings
-from ..datastore.client import Unreachable
-from ..datastore.documents import RefusedDocument
-from ..datastore.gateway import EtcdError
 from ..datastore.heartbeats import Heartbeat
-from ..datastore.publication import exchange
-from ..datastore.settings import DatastoreSettings, DatastoreSettingsError
 from ..node.engine import engine_start
 from ..node.ipam.local_ipam import IpamUnreadable, LocalIpam
 from ..node.machine import Machine
@@ -39,16 +31,6 @@ Data = dict[str, t.Any]
 #: The most seconds to wait for an agent to be in sync, or to report problems.
 PATIENCE = 3.0
 _STEP = 0.1
-#: Seconds for a call of one member of the datastore.
-_DATASTORE_SECONDS = 3.0
-
-
-async def _heartbeats(settings_of_node: DatastoreSettings) -> dict[str, bytes]:
-    client = settings_of_node.client(_DATASTORE_SECONDS)
-    try:
-        return await exchange.heartbeats(client)
-    finally:
-        await client.close()
 
 
 def _to_stderr(text: str) -> None:
@@ -119,23 +101,11 @@ class Sources:
         Warn of a datastore that cannot be read, and of heartbeats that are left out.
         """
         path = self.machine.placed(datastore_files.PATHS["settings"])
-        try:
-            found = datastore_settings.load(path)
-            if found is None:
-                return None
-            values = asyncio.run(_heartbeats(found))
-        except (DatastoreSettingsError, EtcdError, Unreachable) as error:
-            self.warn(f"the heartbeats of the nodes are not shown: {error}")
+        if not os.path.exists(path):
             return None
-        nodes: dict[str, Heartbeat] = {}
-        for key, value in values.items():
-            node = keys.parse_heartbeat_key(key)
-            try:
-                if node is not None:
-                    nodes[node] = heartbeats.decode(node, value)
-            except RefusedDocument as refusal:
-                self.warn(f"{node}: its heartbeat is left out: {refusal}")
-        return nodes
+        from . import datastore_source  # asyncio and TLS take 0.1 s to load, which few commands need
+
+        return datastore_source.heartbeats(path, self.warn)
 
     def ask(self, method: str, **params: t.Any) -> Data:
         """Return the agent's result for `method`.

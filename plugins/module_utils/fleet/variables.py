@@ -661,7 +661,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_etcd_node_secret",
         FLEET,
         "str",
-        "Secret of which the passwords of the nodes' users are made, as at least 32 hex digits, encrypted with "
+        "Secret from which the passwords of the nodes' users derive, as at least 32 hex digits, encrypted with "
         "ansible-vault. With another one, all nodes get new passwords.",
         default_text="that of .calico.etcd/secrets.json",
         secret=True,

@@ -80,13 +80,13 @@ class FleetPublisher:
     ) -> set[str]:
         """Return the nodes whose users need another password than they have.
 
-        The run before noted the fingerprint of each password. A node with a fresh heartbeat shows that its password is
-        right; those of the others are tried.
+        The run before noted the fingerprint of each password. A node with a fresh heartbeat shows that the noted one
+        works; those of the others are tried.
         """
-        users = [node for node in owners if node in seen.access.users]
-        found = {node for node in users if _noted(seen, node) != wanted.nodes[node][_ACCESS]}
-        doubtful = [node for node in users if node not in found and not self._is_fresh(seen, node)]
-        return found | set(await exchange.refused(client, doubtful, self.secret))
+        noted = {node: _noted(seen, node) for node in owners if node in seen.access.users}
+        found = {node for node, one in noted.items() if one is not None and one != wanted.nodes[node][_ACCESS]}
+        sure = {node for node, one in noted.items() if one is not None and self._is_fresh(seen, node)}
+        return found | set(await exchange.refused(client, sorted(noted.keys() - found - sure), self.secret))
 
     def _is_fresh(self, seen: ObservedCluster, node: str) -> bool:
         try:
