@@ -58,8 +58,8 @@ def wrong(heartbeat: Heartbeat, now: float) -> t.Iterator[str]:
         yield "the agent repairs. `calicoctl plan` there says what."
     down = heartbeat.sessions_total - heartbeat.sessions_established
     if down:
-        are = "session is" if down == 1 else "sessions are"
-        yield f"{down} of {heartbeat.sessions_total} BGP {are} not Established."
+        verb = "is" if down == 1 else "are"
+        yield f"{down} of {heartbeat.sessions_total} BGP sessions {verb} not Established."
     if not heartbeat.feed_synced:
         heard = f"since {duration(heartbeat.feed_age)}" if heartbeat.feed_age is not None else "so far"
         yield f"it hears nothing of other nodes {heard}; its policy keeps what it knows of them."
