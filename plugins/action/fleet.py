@@ -20,6 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import controller_variables
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore import access
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import lint_lines, shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import (
     host_check,
@@ -152,6 +153,7 @@ class ActionModule(GuardedAction):
             "fresh": list(compiled.fresh),
             "prepare": self._to_prepare(compiled, answers, results, task_vars, args),
             "steady": not compiled.change and _is_plan_of_all(observed, compiled.fleet.digest),
+            "datastore": compiled.targets.datastore is not None,
             "approval": approval,
             "modes": compiled.modes,
             "warnings": [str(warning) for warning in warnings],
@@ -327,11 +329,11 @@ class ActionModule(GuardedAction):
         """Save the states that the nodes stored as a generation as the run's targets, and return the task's result.
 
         Its keys are changed, `path` of the targets, `plan` ("" unless all nodes have the same one), plans, `change`
-        (whether phases are needed), hold, divert, fresh, prepare, steady, modes, warnings and started. Nodes are not
-        changed. `variable` has each host's node_info result with its `generation`. Blocks of a generation's pools that
-        were granted later, and from which addresses are in use, stay. Raise FleetError if a node that was read does not
-        have the generation, or has there a state that cannot be read or is another node's. Also raise it if a variable
-        of a host cannot be read. Raise OSError if the targets cannot be stored.
+        (whether phases are needed), hold, divert, fresh, prepare, steady, datastore, modes, warnings and started. Nodes
+        are not changed. `variable` has each host's node_info result with its `generation`. Blocks of a generation's
+        pools that were granted later, and from which addresses are in use, stay. Raise FleetError if a node that was
+        read does not have the generation, or has there a state that cannot be read or is another node's. Also raise it
+        if a variable of a host cannot be read. Raise OSError if the targets cannot be stored.
         """
         observed = answers.states
         states: dict[str, NodeState] = {}
@@ -362,6 +364,7 @@ class ActionModule(GuardedAction):
             hold=interrupted.hold,
             divert=interrupted.divert,
             refused=answers.refused,
+            datastore=access.of(inventory_source.hosts(task_vars), task_vars),
         )
         return {
             "changed": False,
@@ -374,6 +377,7 @@ class ActionModule(GuardedAction):
             "fresh": sorted(host for host, state in observed.items() if state is None),
             "prepare": True,
             "steady": False,
+            "datastore": restored.datastore is not None,
             "modes": {
                 name: pool_modes.MODE_OF[mode] for name, mode in pool_modes.modes_of_most(states.values()).items()
             },

@@ -165,6 +165,10 @@ steady:
   description: Whether all hosts have the states of this plan already, by what they say.
   returned: success
   type: bool
+datastore:
+  description: Whether the fleet has a datastore, for M(baremetal.host_routing.datastore).
+  returned: success
+  type: bool
 approval:
   description: Hash of the plan and of what it interrupts, for O(approve).
   returned: success and not O(restore)

@@ -15,12 +15,13 @@ from ..agent import settings
 from ..agent.api.client import AgentClient, NotRunning
 from ..agent.api.protocol import AgentError
 from ..datastore import snapshot
+from ..datastore.heartbeats import Heartbeat
 from ..datastore.keys import EndpointKey
 from ..datastore.mirror import Mirror
 from ..node.engine import engine_start
 from ..node.ipam.local_ipam import IpamUnreadable, LocalIpam
 from ..node.machine import Machine
-from ..node.store import other_endpoints, remote_endpoints
+from ..node.store import datastore_files, other_endpoints, remote_endpoints
 from ..node.store.endpoints import Endpoints
 from ..node.store.store import Store, Stored, StoreError, utc
 from ..policy.model import Endpoint
@@ -118,6 +119,18 @@ class Sources:
             return settings.load(self.machine.placed(settings.PATH)).settings
         except settings.SettingsError as error:
             raise CommandError(str(error)) from error
+
+    def heartbeats(self) -> t.Optional[dict[str, Heartbeat]]:
+        """Return the heartbeats of all nodes in the datastore, by node; None if it has none or cannot be read.
+
+        Warn of a datastore that cannot be read, and of heartbeats that are left out.
+        """
+        path = self.machine.placed(datastore_files.PATHS["settings"])
+        if not os.path.exists(path):
+            return None
+        from . import datastore_source  # asyncio and TLS take 0.1 s to load, which few commands need
+
+        return datastore_source.heartbeats(path, self.warn)
 
     def ask(self, method: str, **params: t.Any) -> Data:
         """Return the agent's result for `method`.

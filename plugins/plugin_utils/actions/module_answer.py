@@ -64,7 +64,7 @@ DOCUMENTED: t.Mapping[str, frozenset[str]] = {
         ),
         "node_confirm": "generation news outcome",
         "node_info": (
-            "bgp blocks complete devices engine_digest generation generations ipam missing_packages "
+            "bgp blocks complete datastore devices engine_digest generation generations ipam missing_packages "
             "passwords_changed preflight routes state workloads"
         ),
         "node_status_info": "agent bgp blocks complete node phase plan problems routes workloads",
