@@ -122,9 +122,7 @@ class Agent:
         ipam = ipam or LocalIpam(machine.ipam, cooldown=settings.cooldown)
         self.persisted = PersistedState(machine, ipam)
         self.workloads = WorkloadTable(self.persisted)
-        self.policy_log = PolicyLog(
-            PolicyNames(lambda: self.state, lambda: self.workloads, self.persisted.others)
-        )
+        self.policy_log = PolicyLog(PolicyNames(lambda: self.state, lambda: self.workloads, self.persisted.others))
         self.desired_state = DesiredState(self.persisted, self.workloads, self.policy_log.names.forget)
         self._may_remove = RemovalPermission(self.persisted, settings.cleanup_grace, clock)
 
@@ -158,9 +156,7 @@ class Agent:
             pace=Pace(settings.resync_interval),
         )
         #: The entrance for other nodes' workloads from the datastore.
-        self.remote_updates = RemoteUpdates(
-            self.persisted.others, lambda: self.reconciler.expect(REGISTRY.guards)
-        )
+        self.remote_updates = RemoteUpdates(self.persisted.others, lambda: self.reconciler.expect(REGISTRY.guards))
         self._flow_cuts = FlowCuts(
             FlowCutter(kernels(), thread("flows"), reports.flows_cut),
             self.persisted,

@@ -39,8 +39,8 @@ def desired(
     `endpoints` are the attached workloads. One without an address is left out, and so is one with the interface or an
     address of another (see `beside_inventory`). `opened` are the CIDRs of spare blocks that the node uses. `interfaces`
     are those of the host (see `interfaces_of`). `others` are endpoints of other nodes that the inventory does not have
-    (see the function `others`). Raise SelectorError if a selector of the policy is not valid, and ValueError if its mark
-    mask has fewer than five bits or the name of a protocol is unknown.
+    (see the function `others`). Raise SelectorError if a selector of the policy is not valid, and ValueError if its
+    mark mask has fewer than five bits or the name of a protocol is unknown.
     """
     return with_policy(with_workloads(state, endpoints, opened), interfaces, others)
 

@@ -53,9 +53,7 @@ class FlowCutter:
             return True
         return done.policy is not state.policy and done.policy != state.policy
 
-    async def cut(
-        self, present: t.Callable[[], t.Optional[NodeState]], others: OtherEndpoints, labels: int = 0
-    ) -> int:
+    async def cut(self, present: t.Callable[[], t.Optional[NodeState]], others: OtherEndpoints, labels: int = 0) -> int:
         """Cut the connections that policy denies, and return the number of those that were not cut already.
 
         Return 0 if no run is due, the policy is not in force, the run fails, or the policy changes during it.
