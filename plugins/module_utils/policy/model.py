@@ -216,7 +216,7 @@ _V = t.TypeVar("_V", PolicyTier, Policy, PolicyProfile, PolicyNetworkSet)
 
 
 def _shared(own: tuple[_V, ...], known: tuple[_V, ...]) -> tuple[_V, ...]:
-    """Return `own` with the objects of `known` where an equal one has the same name; `known` itself if all are equal."""
+    """Return `own` with the objects of `known` that have the same name and are equal; `known` itself if all are."""
     by_name = {one.name: one for one in known}
     found = tuple(by_name[one.name] if by_name.get(one.name) == one else one for one in own)
     return known if found == known else found

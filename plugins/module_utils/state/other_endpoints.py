@@ -92,9 +92,7 @@ class OtherEndpoints:
 
         Return whether anything changed.
         """
-        found: dict[OtherKey, t.Optional[Endpoint]] = dict.fromkeys(
-            filter(is_live, self._endpoints)
-        )
+        found: dict[OtherKey, t.Optional[Endpoint]] = dict.fromkeys(filter(is_live, self._endpoints))
         found.update((live_key(*key), endpoint) for key, endpoint in endpoints.items())
         return self._change(found, self._with_live(live, found))
 

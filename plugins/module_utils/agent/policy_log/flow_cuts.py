@@ -50,8 +50,8 @@ class FlowCuts:
         """Cut the connections that policy denies if policy wants that and is in force, and return when that is done.
 
         Connections that were cut before and that policy allows go on. Do nothing if that was done for the present
-        policy, labels and other nodes' endpoints, or if the desired state was not derived since the start or the last change.
-        A failure of the kernel is logged and becomes the `problem`; the next call retries.
+        policy, labels and other nodes' endpoints, or if the desired state was not derived since the start or the last
+        change. A failure of the kernel is logged and becomes the `problem`; the next call retries.
         """
         remote, labels = self._persisted.remote, self._table.relabellings
         if self._due():

@@ -19,6 +19,9 @@ from ...state.node_state import NodeState
 from ...state.other_endpoints import OtherEndpoints
 from ...state.policy_state import PolicyState
 
+#: The most addresses that are remembered as named. Beyond them, every change starts a new generation.
+_ASKED = 8192
+
 
 class Decider(t.NamedTuple):
     """The policy, profile, tier or host rule that decided about a packet.
@@ -37,8 +40,8 @@ class Decider(t.NamedTuple):
 class PolicyNames:
     """The names of policies and workloads that this node knows.
 
-    `state` returns Ansible's state. `workloads` returns the workloads attached on this node since; `others` has those on
-    other nodes. `forget` has to be called when the state or workloads change.
+    `state` returns Ansible's state. `workloads` returns the workloads attached on this node since, and `others` has
+    those on other nodes. `forget` has to be called when the state or workloads change.
     """
 
     def __init__(
@@ -59,17 +62,23 @@ class PolicyNames:
         self._hosts: dict[str, str] = {}  # names of nodes by their addresses
         self._elsewhere: dict[str, OtherKey] = {}  # keys of `_known` by their addresses
         self._here: t.Optional[dict[str, str]] = None
-        self._forgotten = 0
+        self._asked: set[str] = set()  # addresses that `workload` named in this generation
+        self._generation = 0
 
     @property
     def generation(self) -> int:
-        """A number that grows whenever a name may have changed."""
-        return self._forgotten + self._others.version
+        """A number that grows whenever one of the names that were given may have changed."""
+        self._read()
+        return self._generation
 
     def forget(self) -> None:
         """Forget the addresses of this node's workloads, and start a new generation."""
         self._here = None
-        self._forgotten += 1
+        self._begin()
+
+    def _begin(self) -> None:
+        self._asked.clear()
+        self._generation += 1
 
     def decider(self, reason: Reason) -> Decider:
         """Return the decider that a reason names. A name that this node does not know stays as it was shortened."""
@@ -85,6 +94,7 @@ class PolicyNames:
         else <namespace>/<name>. A node without policy knows only the workloads on it. Without a state, the node is "".
         """
         self._read()
+        self._asked.add(address)
         if self._here is None:
             state = self._state()
             planned = state.workloads if state else ()
@@ -114,17 +124,25 @@ class PolicyNames:
         if policy is not self._policy:
             self._read_policy(state, policy)
         changes = self._others.changes_since(self._version)
-        found = self._endpoints.update(policy.endpoints, frozenset(), changes)
-        for key in found:
+        self._version = changes.version
+        self._follow(self._endpoints.update(policy.endpoints, frozenset(), changes))
+
+    def _follow(self, changes: t.Mapping[OtherKey, t.Optional[Endpoint]]) -> None:
+        """Follow changes of workloads on other nodes, and start a new generation if one of them was named."""
+        touched: set[str] = set()
+        for key in changes:
             known = self._known.pop(key, None)
             for address in known.addresses if known is not None else ():
+                touched.add(address)
                 if self._elsewhere.get(address) == key:
                     del self._elsewhere[address]
-        for key, endpoint in found.items():
+        for key, endpoint in changes.items():
             if endpoint is not None and endpoint.kind == WORKLOAD_ENDPOINT:
                 self._known[key] = endpoint
+                touched.update(endpoint.addresses)
                 self._elsewhere.update((address, key) for address in endpoint.addresses)
-        self._version = changes.version
+        if not touched.isdisjoint(self._asked) or len(self._asked) > _ASKED:
+            self._begin()
 
     def _read_policy(self, state: NodeState, policy: PolicyState) -> None:
         if self._policy is None or self._endpoints.node != state.node:

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The policy compiler of the agent, for the policy in force and for one that Ansible plans.
 
-Once a policy is loaded, another workload, here or on another node, takes milliseconds, and a changed policy about as
-long as what changed in it. Compiling a large policy from nothing takes seconds. It runs in the drivers' thread, while the event loop continues with everything that needs no policy. Only a
-dump (dump.py) compiles on the event loop.
+Once a policy is loaded, another workload takes milliseconds, here or on another node. A changed policy takes about as
+long as what changed in it, and compiling a large policy from nothing takes seconds. It runs in the drivers' thread,
+while the event loop continues with everything that needs no policy. Only a dump (dump.py) compiles on the event loop.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     datastore ── apply(changes, live) ──► OtherEndpoints ──► compiled in the drivers' thread
                         └── soon, once ──► the reconciler looks at sets and rules
 
-A single change waits 10 ms for others. A burst is gathered as long as it goes on, up to a time that grows with its size.
+A single change waits 10 ms for others. A burst is gathered as long as it goes on, for half a second at most.
 """
 
 from __future__ import annotations

@@ -94,10 +94,10 @@ def judged(
     """Return which connections to cut (`ending`) and which to let go on again (`returning`), by the policy of `state`.
 
     Read only. `state` has all workloads. Both are empty if there is no policy, or if policy does not cut denied flows.
-    `others` are other nodes' endpoints that the inventory does not have; `connections` are those to judge, by default
-    those that `kernel.connections` yields. What the inventory says of workloads of `live` nodes does not count. One to a multicast address counts as allowed. One that another connection
-    brought about is judged as that one, and counts as allowed if that one is not among them, or was itself brought
-    about. Raise KernelError.
+    `others` are other nodes' endpoints that the inventory does not have; what it says of workloads of `live` nodes does
+    not count. `connections` are those to judge, by default those that `kernel.connections` yields. One to a multicast
+    address counts as allowed. One that another connection brought about is judged as that one, and counts as allowed if
+    that one is not among them, or was itself brought about. Raise KernelError.
     """
     policy = state.policy
     if policy is None or not policy.settings.cut_denied_flows:
@@ -145,9 +145,7 @@ def of_machine(machine: Machine, state: NodeState) -> Judged:
 
 
 class _Judge:
-    def __init__(
-        self, kernel: Kernel, state: NodeState, others: t.Iterable[Endpoint], live: t.Collection[str]
-    ) -> None:
+    def __init__(self, kernel: Kernel, state: NodeState, others: t.Iterable[Endpoint], live: t.Collection[str]) -> None:
         if state.policy is None:
             raise ValueError("without policy nothing is denied")
         policy_set = state.policy.policy_set

@@ -92,7 +92,7 @@ class OtherChanges(t.NamedTuple):
 
 
 class EndpointsElsewhere:
-    """The endpoints that count on `node`, but for its own workloads. It tells what changes, and does not hold the result.
+    """The endpoints that count on `node`, but for its own workloads. `update` returns those that change.
 
     The time of `update` grows with what changed. It is not safe for several threads.
     """
