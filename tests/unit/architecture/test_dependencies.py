@@ -42,7 +42,7 @@ ALLOWED: dict[str, set[str]] = {
     "docker": {"agent", "resources", "base"},
     "datastore": {"dataplane", "state", "policy", "base"},
     # The modules, which the controller sends as an archive or the installed engine runs.
-    "modules": {"cli", "agent", "node", "bgp", "dataplane", "bird", "preflight", "state", "base"},
+    "modules": {"cli", "agent", "node", "bgp", "dataplane", "bird", "datastore", "preflight", "state", "base"},
 }  # fmt: skip
 # The modules of the agent that the room `cli` may import. Of the other rooms only `modules` may import the agent,
 # and `docker` a few more of it.
