@@ -35,6 +35,7 @@ class ActionModule(GuardedAction):
                 "ca_days": {"type": "int", "default": 3650},
                 "days": {"type": "int", "default": 365},
                 "renew": {"type": "bool", "default": False},
+                "show": {"type": "bool", "default": True},
                 "succession": {"type": "str", "default": "", "choices": ["", "begin", "finish"]},
             }
         )
@@ -58,9 +59,10 @@ class ActionModule(GuardedAction):
         except FleetError as error:
             result.update(failed=True, msg=str(error))
             return result
-        shown_lines.show([f"{folder.path}/{line}" for line in issue.lines])
-        for notice in issue.notices:
-            shown_lines.warn(notice)
+        if args["show"]:
+            shown_lines.show([f"{folder.path}/{line}" for line in issue.lines])
+            for notice in issue.notices:
+                shown_lines.warn(notice)
         result.update(
             changed=bool(issue.files),
             folder=folder.path,

@@ -34,7 +34,7 @@ class ActionModule(GuardedAction):
                 "seen": {"type": "str", "required": True},
                 "upgrade": {"type": "bool", "default": False},
                 "clear_alarms": {"type": "bool", "default": False},
-                "restart": {"type": "bool", "default": False},
+                "only": {"type": "str", "default": "", "choices": ["", membership.RESTART, membership.DEFRAGMENT]},
                 "changed": {"type": "list", "elements": "str", "default": []},
                 "show": {"type": "bool", "default": True},
                 "operators": {"type": "list", "elements": "str", "default": []},
@@ -42,7 +42,7 @@ class ActionModule(GuardedAction):
         )
         try:
             hosts = [_seen(host, task_vars, args["seen"]) for host in cluster_members.of(task_vars)]
-            wishes = Wishes(args["upgrade"], args["clear_alarms"], args["restart"], frozenset(args["changed"]))
+            wishes = Wishes(args["upgrade"], args["clear_alarms"], args["only"], frozenset(args["changed"]))
             plan = membership.plan(hosts, wishes)
             operators = allowed_clients.networks("calico_etcd_operator_addresses", args["operators"])
             operators = operators or allowed_clients.answered(seen.controller for seen in hosts)

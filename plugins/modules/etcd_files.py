@@ -45,6 +45,11 @@ options:
       - Whether all certificates are made anew.
     type: bool
     default: false
+  show:
+    description:
+      - Whether the files that are written are named.
+    type: bool
+    default: true
   succession:
     description:
       - V(begin) makes the authorities' successors, which are trusted and do not sign. V(finish) lets them sign.

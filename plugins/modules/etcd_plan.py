@@ -35,11 +35,12 @@ options:
       - Whether alarms are ended.
     type: bool
     default: false
-  restart:
+  only:
     description:
-      - Whether all members are restarted, one by one.
-    type: bool
-    default: false
+      - What is done to all members one by one, and nothing else.
+    type: str
+    choices: ["", restart, defragment]
+    default: ""
   changed:
     description:
       - Hosts whose files a run in check mode would change.

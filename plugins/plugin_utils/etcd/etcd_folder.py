@@ -106,8 +106,9 @@ class EtcdFolder:
 
     def _make(self, folder: str) -> None:
         """Make the folder with its .gitignore, and `folder` in it. Raise OSError."""
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        os.makedirs(self.path, mode=0o700, exist_ok=True)
         os.chmod(self.path, 0o700)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         ignored = self.where(".gitignore")
         if not os.path.exists(ignored):
             with open(ignored, "w", encoding="utf-8") as stream:

@@ -53,11 +53,14 @@ class ClusterPlan:
 
 @dataclasses.dataclass(frozen=True)
 class Wishes:
-    """What a run is asked for. `changed` names hosts whose files a run in check mode would change."""
+    """What a run is asked for. `changed` names hosts whose files a run in check mode would change.
+
+    `only` is RESTART or DEFRAGMENT for a run that does this to all members and nothing else.
+    """
 
     upgrade: bool = False
     clear_alarms: bool = False
-    restart: bool = False
+    only: str = ""
     changed: frozenset[str] = frozenset()
 
 
@@ -71,7 +74,8 @@ def plan(hosts: t.Sequence[SeenHost], wishes: Wishes = Wishes()) -> ClusterPlan:
     for seen in answering:
         if seen.auth == "refused":
             raise PlanRefused(f"The cluster refuses the password of the user root. {_SECRETS_REMEDY} {_UNCHANGED}")
-    return _Change(hosts, answering, futures, wishes).planned()
+    change = _Change(hosts, answering, futures, wishes)
+    return change.of_all(wishes.only) if wishes.only else change.planned()
 
 
 def minor(version: str) -> tuple[int, int]:
@@ -176,6 +180,18 @@ class _Change:
         self._mixed()
         return ClusterPlan(tuple(self._steps), tuple(self._notices))
 
+    def of_all(self, kind: str) -> ClusterPlan:
+        """Return a step of this kind for each member. Raise PlanRefused if a member does not answer."""
+        silent = [seen for seen in self._hosts if not seen.answers]
+        if silent:
+            reasons = "; ".join(f"{seen.name}: {seen.reason}" for seen in silent)
+            raise PlanRefused(
+                f"Members do not answer ({reasons}), and with one more that is stopped the cluster may have no quorum. Run "
+                f"playbooks/etcd.yml first. {_UNCHANGED}"
+            )
+        text = {RESTART: "restart", DEFRAGMENT: "defragment its database"}[kind]
+        return ClusterPlan(tuple(Step(kind, seen.name, text) for seen in self._leader_last(self._hosts)))
+
     def _alarms(self) -> None:
         names = {one.identity: one.name for one in self._members}
         alarms = sorted({alarm for seen in self._answering for alarm in seen.alarms})
@@ -242,8 +258,6 @@ class _Change:
                 why = f"etcd {seen.version} becomes {future}"
             elif seen.stale or seen.name in self._wishes.changed:
                 why = "its files changed"
-            elif self._wishes.restart:
-                why = "asked for"
             if why:
                 self._steps.append(Step(RESTART, seen.name, f"restart: {why}"))
 
