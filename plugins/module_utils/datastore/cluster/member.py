@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import ssl
 import typing as t
 
 from .. import gateway
 from ..client import Credentials, Member
 from ..gateway import AuthenticationOff, EtcdError, Json, WrongPassword
 from ..settings import address_of
-from ..transport import HttpTransport, RefusedStream, TransportError, tls_context
+from ..transport import HttpTransport, RefusedStream, Transport, TransportError, tls_context
 from . import messages
 from .messages import ClusterAlarm, ClusterMember
 
@@ -22,7 +21,6 @@ from .messages import ClusterAlarm, ClusterMember
 TRUSTED, CLIENT = "/etc/calico-etcd/ca.pem", "/etc/calico-etcd/client.pem"
 #: Seconds for a call, as etcd itself gives up after 7; and for a question to another member.
 _CALL_SECONDS, _QUESTION_SECONDS = 10.0, 2.0
-_PAUSE = 0.2  # seconds between two attempts
 
 #: How a cluster takes the operator's user: it is as given, no user is needed, the password is another, or not known.
 AUTH_ON, AUTH_OFF, AUTH_REFUSED, AUTH_UNKNOWN = "on", "off", "refused", "unknown"
@@ -58,12 +56,17 @@ class MemberView:
 
 
 class MemberCalls:
-    """Calls of the member at `url`, with the operator's user if the cluster asks for one."""
+    """Calls of the member at `url`, with the operator's user if the cluster asks for one.
 
-    def __init__(self, url: str, credentials: t.Optional[Credentials], tls: t.Optional[ssl.SSLContext]) -> None:
-        self._tls = tls
+    `transport_to` returns the way to the member of a URL, and raises ValueError for a text that is none.
+    """
+
+    def __init__(
+        self, url: str, credentials: t.Optional[Credentials], transport_to: t.Callable[[str], Transport]
+    ) -> None:
+        self._transport_to = transport_to
         self._credentials = credentials
-        self._transport = HttpTransport(address_of(url), tls)
+        self._transport = transport_to(url)
         self._plain = Member(url, self._transport, None, _no_pause)
         self._member = Member(url, self._transport, credentials, _no_pause)
         self.url = url
@@ -119,7 +122,7 @@ class MemberCalls:
         for url in member.client_urls:
             calls = None
             try:
-                calls = MemberCalls(url, None, self._tls)
+                calls = MemberCalls(url, None, self._transport_to)
                 if (await calls.status(_QUESTION_SECONDS)).header.member == member.identity:
                     return True
             except (EtcdError, TransportError, ValueError):
@@ -197,7 +200,7 @@ def with_member(
             raise ClusterError(
                 f"{TRUSTED} and {CLIENT} cannot be used: {error.strerror or error}. playbooks/etcd.yml writes them."
             ) from error
-        calls = MemberCalls(url, credentials, tls)
+        calls = MemberCalls(url, credentials, lambda found: HttpTransport(address_of(found), tls))
         try:
             return await work(calls)
         finally:
