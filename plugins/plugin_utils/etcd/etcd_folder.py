@@ -108,7 +108,10 @@ class EtcdFolder:
         """Make the folder with its .gitignore, and `folder` in it. Raise OSError."""
         os.makedirs(self.path, mode=0o700, exist_ok=True)
         os.chmod(self.path, 0o700)
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        below = self.path
+        for part in os.path.relpath(folder, self.path).split(os.sep):
+            below = os.path.join(below, part)
+            os.makedirs(below, mode=0o700, exist_ok=True)  # the mode is that of the last folder alone
         ignored = self.where(".gitignore")
         if not os.path.exists(ignored):
             with open(ignored, "w", encoding="utf-8") as stream:
