@@ -245,8 +245,8 @@ VARIABLES: tuple[Variable, ...] = (
         "Ports of the hosts that no policy closes: protocol, port, and optionally net to open a port for one network "
         "only. The port by which Ansible reaches a host is added unless the list has it. If the list has it with net, "
         "it is open to that network alone. With an empty list, no port is exempt.",
-        default_text="SSH (tcp 22), BGP (tcp, the ports of all sessions), BFD (udp 3784, 3785; 4784 where any session "
-        "has it), DHCP (udp 68)",
+        default_text="SSH (tcp 22), BGP (tcp, the ports of all sessions), etcd (tcp 2379, 2380), BFD (udp 3784, 3785; "
+        "4784 where any session has it), DHCP (udp 68)",
         example="[{protocol: tcp, port: 22}, {protocol: tcp, port: 179, net: 10.10.0.0/16}]",
     ),
     Variable(
@@ -254,7 +254,7 @@ VARIABLES: tuple[Variable, ...] = (
         FLEET,
         "list",
         "Ports on other hosts that no policy keeps the fleet's hosts from reaching.",
-        default_text="BGP and BFD as above, DNS (udp and tcp 53), DHCP (udp 67), NTP (udp 123)",
+        default_text="BGP, etcd and BFD as above, DNS (udp and tcp 53), DHCP (udp 67), NTP (udp 123)",
         example="[{protocol: udp, port: 53}, {protocol: tcp, port: 179}]",
     ),
     Variable(

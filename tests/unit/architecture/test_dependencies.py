@@ -44,7 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     # Docker's driver, a process of its own, asks the agent. It may import only KNOWN_OF_AGENT and its Peer.
     "docker": {"agent", "resources", "base"},
     # The modules, which the controller sends as an archive or the installed engine runs.
-    "modules": {"cli", "agent", "node", "bgp", "dataplane", "bird", "preflight", "state", "base"},
+    "modules": {"cli", "agent", "node", "bgp", "dataplane", "bird", "datastore", "preflight", "state", "base"},
 }  # fmt: skip
 # The modules of the agent that the room `cli` may import. Of the other rooms only `modules` may import the agent,
 # and `docker` a few more of it.
