@@ -57,7 +57,7 @@ def parts(mirror: Mirror, written: float) -> t.Iterator[bytes]:
         "cluster": str(mirror.position.cluster),
         "revision": mirror.position.revision,
         "changed": mirror.position.changed,
-        "keys": mirror.count,
+        "keys": mirror.kept,
         "written": written,
     }
     waiting = [_line(header)]
