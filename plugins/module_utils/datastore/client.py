@@ -176,7 +176,13 @@ class EtcdClient:
         try:
             return await self._answer(path, body)
         except AnswerTooLarge as error:
-            raise Unreachable({self.member.name: str(error)}) from None
+            raise self._too_large(error) from None
+
+    def _too_large(self, error: AnswerTooLarge) -> Unreachable:
+        """Ask another member from now on, and return the error that says why."""
+        name = self.member.name
+        self.rotate()
+        return Unreachable({name: str(error)})
 
     async def _answer(self, path: str, body: bytes) -> Json:
         """Return what `call` does. Raise AnswerTooLarge, too, which is no reason to ask another member."""
@@ -205,7 +211,7 @@ class EtcdClient:
                 page = gateway.page_of(await self._answer("/v3/kv/range", request))
             except AnswerTooLarge as error:
                 if limit == 1:
-                    raise Unreachable({self.member.name: str(error)}) from None
+                    raise self._too_large(error) from None
                 limit = max(1, limit // 4)
                 continue
             revision = revision or page.header.revision

@@ -31,6 +31,7 @@ from .keys import EndpointKey
 #: The most keys that one node may have, and the most bytes of all its documents. What is beyond them is left out.
 KEYS_OF_NODE = 16_384
 BYTES_OF_NODE = 16 << 20
+_KEY_LIMIT = 512  # characters; the longest key of a workload has 296
 _CHECKSUM_BITS = 32
 _SIZE_BITS = 17  # a document has at most 64 KiB
 _SIZE_MASK = (1 << _SIZE_BITS) - 1
@@ -92,7 +93,7 @@ class _Content:
             owner = keys.owner_of(key)
             if owner is not None:
                 of_node = self._of(owner)
-                if of_node.keys >= KEYS_OF_NODE:
+                if of_node.keys >= KEYS_OF_NODE or len(key) > _KEY_LIMIT:
                     of_node.excess += created
                     return
                 of_node.keys += 1
@@ -321,7 +322,9 @@ class Mirror:
         found = list(self._content.refused.items())
         for node, of_node in self._content.nodes.items():
             if of_node.excess:
-                reason = f"a node has at most {KEYS_OF_NODE} keys; {of_node.excess} more are left out."
+                reason = (
+                    f"a node has at most {KEYS_OF_NODE} keys, none of them overlong; {of_node.excess} are left out."
+                )
                 found.append((keys.endpoints_of(node), reason))
             for interface in of_node.published:
                 key = EndpointKey(node, interface)

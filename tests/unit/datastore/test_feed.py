@@ -188,6 +188,7 @@ def test_pages_are_smaller_where_values_are_large() -> None:
         with pytest.raises(Unreachable) as lost:
             [page async for page in node.client.pages(keys.WATCHED)]
         assert str(lost.value).endswith(": the answer has more than 20000 bytes)")
+        assert node.client.member.name not in lost.value.reasons
 
     run(scenario())
 
