@@ -99,7 +99,8 @@ class EtcdCluster:
     """A cluster of `size` members; the programs are in the folder `folder_of_programs`.
 
     `apart` False has all members on the loopback of this thread's namespace. `progress` is the interval of progress
-    messages in seconds, and `quota` the most bytes of the database, 0 for etcd's default.
+    messages in seconds, and `quota` the most bytes of the database, 0 for etcd's default. `options` are more options of
+    etcd, without `--`.
     """
 
     def __init__(
@@ -111,7 +112,9 @@ class EtcdCluster:
         apart: bool = True,
         progress: float = 2.0,
         quota: int = 0,
+        options: t.Optional[t.Mapping[str, t.Any]] = None,
     ) -> None:
+        self.options = dict(options or {})
         self.programs, self.folder, self.progress, self.quota = folder_of_programs, folder, progress, quota
         folder.mkdir(parents=True, exist_ok=True)
         self.authority = Authority(folder)
@@ -219,6 +222,7 @@ class EtcdCluster:
                 "bcrypt-cost": 4,
                 "experimental-watch-progress-notify-interval": f"{self.progress:g}s",
                 "quota-backend-bytes": self.quota,
+                **self.options,
                 **files,
                 **{f"peer-{name}": file for name, file in files.items()},
             }

@@ -31,6 +31,7 @@ class Event:
     revision: int
     key: bytes
     value: bytes | None
+    version: int = 1
 
 
 class Refusal(Exception):
@@ -75,7 +76,9 @@ class FakeEtcd:
         real = [(key, value) for key, value in changes if value is not None or key in now]
         if real:
             self.revision += 1
-            self.log += [Event(self.revision, key, value) for key, value in real]
+            for key, value in real:
+                version = now[key].version + 1 if key in now else 1
+                self.log.append(Event(self.revision, key, value, version))
             self.wake()
         return self.revision
 
@@ -189,7 +192,8 @@ def _touched(path: str, body: Json) -> t.Iterator[tuple[bytes, bytes, bool]]:
 
 
 def _key_value(event: Event, without_value: bool = False) -> Json:
-    found = {"key": _text(event.key), "mod_revision": str(event.revision), "version": "1"}
+    found = {"key": _text(event.key), "mod_revision": str(event.revision)}
+    found["version"] = str(event.version)
     return found if without_value or not event.value else {**found, "value": _text(event.value)}
 
 

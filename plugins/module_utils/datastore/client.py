@@ -22,7 +22,7 @@ import typing as t
 from . import gateway
 from .gateway import Json, Unauthenticated, Unavailable
 from .keys import KeyRange
-from .transport import Lines, RefusedStream, Transport, TransportError
+from .transport import ANSWER_LIMIT, AnswerTooLarge, Lines, RefusedStream, Transport, TransportError
 
 #: Seconds for a call. etcd itself gives up after 7 (5 and twice its time of an election).
 CALL_SECONDS = 10.0
@@ -175,11 +175,26 @@ class EtcdClient:
         Each member is asked once. A call that changes something may have been done by a member whose answer was lost,
         so it has to be one that may be repeated.
         """
+        try:
+            return await self._answer(path, body)
+        except AnswerTooLarge as error:
+            raise self._too_large(error) from None
+
+    def _too_large(self, error: AnswerTooLarge) -> Unreachable:
+        """Ask another member from now on, and return the error that says why."""
+        name = self.member.name
+        self.rotate()
+        return Unreachable({name: str(error)})
+
+    async def _answer(self, path: str, body: bytes) -> Json:
+        """Return what `call` does. Raise AnswerTooLarge, too, which is no reason to ask another member."""
         reasons: dict[str, str] = {}
         for dummy in range(len(self._members)):
             member = self.member
             try:
                 return await member.call(path, body, self._seconds)
+            except AnswerTooLarge:
+                raise
             except (TransportError, Unavailable) as error:
                 reasons[member.name] = str(error)
                 self.rotate()
@@ -188,20 +203,28 @@ class EtcdClient:
     async def pages(self, keys: KeyRange, size: int = PAGE, keys_only: bool = False) -> t.AsyncIterator[gateway.Page]:
         """Yield a range in pages, all of them at the revision of the first. Raise EtcdError or Unreachable.
 
-        With `keys_only` the values are b"". If the members no longer keep that revision, Compacted is raised in the
-        middle.
+        A page has at most `size` keys, and fewer where values are large. With `keys_only` the values are b"". If the
+        members no longer keep that revision, Compacted is raised in the middle.
         """
-        start, revision = keys.start, 0
+        start, revision, limit = keys.start, 0, size
         while True:
             request = gateway.range_request(
-                KeyRange(start, keys.end), limit=size, revision=revision, keys_only=keys_only
+                KeyRange(start, keys.end), limit=limit, revision=revision, keys_only=keys_only
             )
-            page = gateway.page_of(await self.call("/v3/kv/range", request))
+            try:
+                page = gateway.page_of(await self._answer("/v3/kv/range", request))
+            except AnswerTooLarge as error:
+                if limit == 1:
+                    raise self._too_large(error) from None
+                limit = max(1, limit // 4)
+                continue
             revision = revision or page.header.revision
             yield page._replace(header=page.header._replace(revision=revision))
             if not page.more or not page.entries:
                 return
             start = f"{page.entries[-1].key}\x00"
+            if sum(len(entry.value) for entry in page.entries) < ANSWER_LIMIT // 8:
+                limit = min(size, limit * 2)
 
     async def get(self, key: str) -> t.Optional[gateway.KeyValue]:
         """Return a key, None if it does not exist. Raise EtcdError or Unreachable."""
@@ -211,17 +234,17 @@ class EtcdClient:
     async def history(self, keys: KeyRange, known: t.Sequence[str], revision: int) -> gateway.History:
         """Return how many keys a range had at a revision, and the keys `known` as they were then.
 
-        Raise EtcdError, such as Compacted, or Unreachable.
+        Raise EtcdError, such as Compacted, AnswerTooLarge or Unreachable.
         """
         request = gateway.history_request(keys, known, revision)
-        return gateway.history_of(await self.call("/v3/kv/txn", request))
+        return gateway.history_of(await self._answer("/v3/kv/txn", request))
 
     async def newest(self, keys: KeyRange, most: int) -> gateway.Page:
-        """Return the keys of a range that were changed last, the newest first, at most `most` of them.
+        """Return the keys of a range that were changed last, the newest first, at most `most` of them, without values.
 
         Raise EtcdError or Unreachable.
         """
-        request = gateway.range_request(keys, limit=most, newest_first=True)
+        request = gateway.range_request(keys, limit=most, keys_only=True, newest_first=True)
         return gateway.page_of(await self.call("/v3/kv/range", request))
 
     async def write(

@@ -28,7 +28,7 @@ from . import gateway
 from .client import EtcdClient, Member, Unreachable
 from .gateway import Compacted, EtcdError, FutureRevision, Header, KeyChange, KeyValue, Unauthenticated, WatchAnswer
 from .keys import KeyRange
-from .transport import Lines, TransportError
+from .transport import AnswerTooLarge, Lines, TransportError
 
 #: Seconds between two messages of progress at members that this collection installs.
 PROGRESS_SECONDS = 2.0
@@ -72,7 +72,7 @@ class Sink(t.Protocol):
         """How far the content goes, None if there is none that a watch can continue."""
 
     def newest(self, most: int) -> list[KnownKey]:
-        """Return the keys that were changed last, the newest first, at most `most` of them."""
+        """Return the keys that were changed last, the newest first, at most `most` of them, without refused values."""
 
     @property
     def count(self) -> int:
@@ -201,23 +201,34 @@ class Feed:
         position = self._sink.position
         if position is None:
             return (await self._listed()).revision + 1
-        known = self._sink.newest(_COMPARED)
+        revision = position.changed
         try:
-            found = await self._client.history(self._keys, [one.key for one in known], position.changed)
-            self._same_store(found.header, position.cluster, position.revision)
-            if found.total != self._sink.count or _known(found.entries) != known:
-                raise _AnotherStore(_OTHER_HISTORY)
-            revision = position.changed
+            await self._compared(position, revision)
         except (Compacted, FutureRevision) as error:
-            page = await self._client.newest(self._keys, _COMPARED)
+            page = await self._client.newest(self._keys, 1)
             self._same_store(page.header, position.cluster, position.revision)
             if isinstance(error, FutureRevision):
                 raise _AnotherStore(_OTHER_HISTORY) from None
-            if page.total != self._sink.count or _known(page.entries) != known:
+            if any(entry.mod_revision > revision for entry in page.entries) or page.total != self._sink.count:
                 raise _AnotherStore("the datastore no longer has the changes that this node has missed") from None
             revision = page.header.revision
+            await self._compared(position, revision)
         self._set(resumptions=self.status.resumptions + 1)
         return revision + 1
+
+    async def _compared(self, position: Position, revision: int) -> None:
+        """Compare the store at `revision` with the sink.
+
+        Raise _AnotherStore if they differ, EtcdError or Unreachable.
+        """
+        known = self._sink.newest(_COMPARED)
+        try:
+            found = await self._client.history(self._keys, [one.key for one in known], revision)
+        except AnswerTooLarge:
+            raise _AnotherStore(_OTHER_HISTORY) from None
+        self._same_store(found.header, position.cluster, position.revision)
+        if found.total != self._sink.count or _known(found.entries) != known:
+            raise _AnotherStore(_OTHER_HISTORY)
 
     # --- changes ---
 

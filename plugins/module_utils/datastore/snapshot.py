@@ -64,7 +64,7 @@ def parts(mirror: Mirror, written: float, plan: str = "") -> t.Iterator[bytes]:
         "cluster": str(mirror.position.cluster),
         "revision": mirror.position.revision,
         "changed": mirror.position.changed,
-        "keys": mirror.count,
+        "keys": mirror.kept,
         "written": written,
         "plan": plan,
     }

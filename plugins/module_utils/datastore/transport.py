@@ -15,8 +15,8 @@ import os
 import ssl
 import typing as t
 
-#: The most bytes of an answer. A page of 500 workloads of the largest kind has 4 MB.
-ANSWER_LIMIT = 64 << 20
+#: The most bytes of an answer. A page of 500 workloads with 24 labels each has 1 MB, one key of etcd's default limit 2.
+ANSWER_LIMIT = 16 << 20
 #: The most bytes of a line of a watch. etcd takes requests of 1.5 MB, and cuts larger messages of a watch into parts.
 LINE_LIMIT = 16 << 20
 _HEADER_LINES = 100
@@ -30,6 +30,10 @@ Headers = t.Mapping[str, str]
 
 class TransportError(Exception):
     """A member that cannot be reached, breaks off, is too slow, or does not speak HTTP. The text says which."""
+
+
+class AnswerTooLarge(TransportError):
+    """An answer of more than ANSWER_LIMIT bytes. The question was too large, and the member need not be left for it."""
 
 
 class Lines(t.Protocol):
@@ -174,7 +178,7 @@ class _Connection:
         async for part in self.parts(header):
             size += len(part)
             if size > ANSWER_LIMIT:
-                raise TransportError(f"the answer has more than {ANSWER_LIMIT} bytes")
+                raise AnswerTooLarge(f"the answer has more than {ANSWER_LIMIT} bytes")
             parts.append(part)
         return b"".join(parts)
 
@@ -367,8 +371,10 @@ async def within(seconds: float, work: t.Coroutine[t.Any, t.Any, _T]) -> _T:
 
 def _reason(error: OSError) -> str:
     """Return why the network failed; asyncio's own texts do not say it."""
-    if error.errno:
-        return os.strerror(error.errno) if error.errno > 0 else error.strerror  # less than 0: of a name's resolution
+    if error.errno and error.errno > 0:
+        return os.strerror(error.errno)
+    if error.strerror:  # of a name that cannot be resolved
+        return error.strerror
     return "the connection broke" if isinstance(error, ConnectionError) else str(error) or type(error).__name__
 
 

@@ -20,11 +20,12 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.d
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.feed import Feed
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.mirror import Mirror
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import AnswerTooLarge
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fakes.etcd import FakeEtcd
+from tests.fakes.etcd import FakeEtcd, FakeMember
 from tests.unit.agent.virtual_time import run
 
 NODES = ("node1", "node2", "node10")
@@ -150,6 +151,44 @@ def test_a_listing_has_many_pages() -> None:
         assert len(node.mirror.endpoints) == 1201
         member = next(member for member in etcd.members.values() if member.calls)
         assert member.calls.count("/v3/kv/range") == 3
+
+    run(scenario())
+
+
+class SmallAnswers(FakeMember):
+    """A way to a member that takes no answer of more than 20,000 bytes."""
+
+    async def call(self, path: str, body: bytes, headers: t.Mapping[str, str], seconds: float) -> tuple[int, bytes]:
+        """Ask the member; raise AnswerTooLarge."""
+        status, answer = await super().call(path, body, headers, seconds)
+        if len(answer) > 20_000:
+            raise AnswerTooLarge("the answer has more than 20000 bytes")
+        return status, answer
+
+
+def test_pages_are_smaller_where_values_are_large() -> None:
+    """A node that writes large documents keeps no other from a listing; no member is left because of it."""
+
+    async def scenario() -> None:
+        etcd = FakeEtcd([])
+        etcd.members = {name: SmallAnswers(etcd, name) for name in ("m1", "m2", "m3")}
+        grant(etcd)
+        for number in range(40):
+            etcd.put(keys.endpoint_key("node1", f"x{number}"), b"x" * (12_000 if number > 30 else 10))
+            publish(etcd, "node2", number)
+        node = Node(etcd)
+        await node.synced()
+        assert node.mirror.endpoints == fresh(etcd) != {} and node.mirror.count == 83
+        assert sum(1 for member in etcd.members.values() if member.calls) == 1
+        etcd.break_connections()
+        await asyncio.sleep(0.01)
+        await node.synced()
+        assert node.feed.status.listings == 1
+        etcd.put(keys.endpoint_key("node1", "huge"), b"x" * 30_000)
+        with pytest.raises(Unreachable) as lost:
+            [page async for page in node.client.pages(keys.WATCHED)]
+        assert str(lost.value).endswith(": the answer has more than 20000 bytes)")
+        assert node.client.member.name not in lost.value.reasons
 
     run(scenario())
 
