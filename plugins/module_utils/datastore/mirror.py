@@ -59,7 +59,7 @@ class _OfNode:
         """Return a copy that later changes do not alter."""
         copied = _OfNode()
         copied.blocks, copied.complete, copied.published = self.blocks, self.complete, dict(self.published)
-        copied.keys, copied.excess = self.keys, self.excess
+        copied.keys, copied.excess, copied.size = self.keys, self.excess, self.size
         return copied
 
     @property

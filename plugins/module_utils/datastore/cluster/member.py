@@ -13,7 +13,7 @@ from .. import gateway
 from ..client import Credentials, Member
 from ..gateway import AuthenticationOff, EtcdError, Json, WrongPassword
 from ..settings import address_of
-from ..transport import HttpTransport, RefusedStream, Transport, TransportError, tls_context
+from ..transport import HttpTransport, RefusedStream, TlsFiles, Transport, TransportError
 from . import messages
 from .messages import ClusterAlarm, ClusterMember
 
@@ -195,7 +195,7 @@ def with_member(
 
     async def run() -> _T:
         try:
-            tls = tls_context(TRUSTED, CLIENT) if url.startswith("https:") else None
+            tls = TlsFiles(TRUSTED, CLIENT) if url.startswith("https:") else None
         except OSError as error:
             raise ClusterError(
                 f"{TRUSTED} and {CLIENT} cannot be used: {error.strerror or error}. playbooks/etcd.yml writes them."
