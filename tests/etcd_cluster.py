@@ -153,18 +153,18 @@ class EtcdCluster:
         for namespace in filter(None, (*(member.namespace for member in self.members), self._hub)):
             subprocess.run(["umount", "--lazy", namespace], check=False, capture_output=True)
 
-    def join(self, namespace: str, number: int) -> None:
-        """Give another namespace, by its path, a device eth0 in the members' network, with the address 10.119.0.NUMBER.
+    def join(self, namespace: str, number: int, device: str = "eth0") -> None:
+        """Give another namespace, by its path, a device in the members' network, with the address 10.119.0.NUMBER.
 
         Members have the numbers from 1 on, and this thread 254 while it is `inside`.
         """
-        self._in_hub("link", "add", f"p{number}", "type", "veth", "peer", "name", "eth0", "netns", namespace)
+        self._in_hub("link", "add", f"p{number}", "type", "veth", "peer", "name", device, "netns", namespace)
         self._in_hub("link", "set", f"p{number}", "master", "br0", "up")
         there = _inside(namespace)
         for words in (
             ("link", "set", "lo", "up"),
-            ("address", "add", f"{_NETWORK}.{number}/24", "dev", "eth0"),
-            ("link", "set", "eth0", "up"),
+            ("address", "add", f"{_NETWORK}.{number}/24", "dev", device),
+            ("link", "set", device, "up"),
         ):
             subprocess.run([*there, "ip", *words], check=True, timeout=30)
 

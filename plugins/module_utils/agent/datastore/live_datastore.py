@@ -90,6 +90,7 @@ class LiveDatastore:
         self._unusable = ""  # why the files that it names cannot be
         self.feed_status = FeedStatus()
         self.listings = self.resumptions = 0
+        self._began = 0.0  # when it was connected first
         #: The first line of the copy on the disk, None without one.
         self.copied: t.Optional[SnapshotHeader] = None
         self._copy_problem = ""
@@ -135,8 +136,7 @@ class LiveDatastore:
             await asyncio.sleep(_LOOK_SECONDS)
             return
         self._unusable = ""
-        if not self.feed_status.since:
-            self.feed_status = FeedStatus(since=self._clock())
+        self._began = self._began or self._clock()
         feed = Feed(
             reading,
             keys.WATCHED,
@@ -185,6 +185,7 @@ class LiveDatastore:
         if changed:
             self._altered.set()
             self._on_synced()
+            self._trouble(self.problem() or None)
 
     # ---- the copy on the disk
 
@@ -258,7 +259,7 @@ class LiveDatastore:
         if self._unusable:
             return self._unusable
         status, now = self.feed_status, self._clock()
-        if not status.synced and now - status.since > _PATIENCE:
+        if not status.synced and now - (status.since or self._began) > _PATIENCE:
             known = f"as it was at {utc(self.known_until)}" if self.known_until else "not known yet"
             return (
                 f"The datastore is not followed: {status.problem or 'no member has answered yet'}. What other nodes"
