@@ -102,7 +102,7 @@ def test_the_rights_that_a_run_gives(etcd: OneEtcd) -> None:
 
 
 def test_what_changed_in_the_cluster_is_corrected(etcd: OneEtcd) -> None:
-    """By hand: a role, a password, a pool, a node of nobody; then another secret, and a node that leaves."""
+    """A run corrects what was changed by hand; then the fleet gets another secret, and a node leaves."""
     etcd.demand_passwords()
     publish(etcd, fleet())
 
