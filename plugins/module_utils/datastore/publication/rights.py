@@ -182,12 +182,12 @@ def _removals(nodes: t.Collection[str], access: Access, operator: str) -> t.Iter
 
 
 def _is_ours(name: str, access: Access) -> bool:
-    """Return whether a run made the role `name`: it may write the workloads of a node of this name, and is no other."""
+    """Return whether a run made the role `name`: it has a right that only a node of this name has."""
     try:
-        mark = permissions(name)
+        own = permissions(name) - _OF_ALL
     except keys.InvalidKey:
         return False
-    return bool(mark & access.roles.get(name, frozenset()) - _OF_ALL) and not _is_foreign(name, access)
+    return bool(own & access.roles.get(name, frozenset()))
 
 
 #: The permissions that all nodes have.
@@ -195,9 +195,13 @@ _OF_ALL = permissions("n") & permissions("m")
 
 
 def _is_foreign(name: str, access: Access) -> bool:
-    """Return whether a role or user of a node's name has rights outside of the fleet's keys, or other roles only."""
-    inside = keys.EVERYTHING
-    if any(not _lies_in(one.keys, inside) for one in access.roles.get(name, frozenset())):
+    """Return whether a role or user of a node's name belongs to something else.
+
+    A role does that no run made, and that has rights outside of the fleet's keys; so does a user with other roles only.
+    """
+    if _is_ours(name, access):
+        return False
+    if any(not _lies_in(one.keys, keys.EVERYTHING) for one in access.roles.get(name, frozenset())):
         return True
     roles = access.users.get(name, ())
     return bool(roles) and name not in roles

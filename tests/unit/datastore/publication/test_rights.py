@@ -104,6 +104,14 @@ def test_a_role_that_was_changed_by_hand_is_corrected() -> None:
     )
 
 
+def test_a_role_of_ours_that_reaches_foreign_keys_is_corrected_and_removed() -> None:
+    outside = Permission(KeyRange("\0", "\0"), auth.READ)
+    access = Access({"node1": ("node1",)}, {"node1": rights.permissions("node1") | {outside}})
+    (change,) = rights.plan(["node1"], access, "root")
+    assert change.new == (rights.Revoke("node1", outside.keys),)
+    assert [change.line().split("  ")[0] for change in rights.plan([], access, "root")] == ["- user", "- role"]
+
+
 def test_a_user_with_another_role_beside_its_own_loses_it() -> None:
     access = given("node1")._replace(users={"node1": ("node1", "root")})
     (change,) = rights.plan(["node1"], access, "root")
