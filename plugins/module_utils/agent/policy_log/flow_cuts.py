@@ -54,7 +54,7 @@ class FlowCuts:
         change. A failure of the kernel is logged and becomes the `problem`; the next call retries.
         """
         remote, labels = self._persisted.remote, self._table.relabellings
-        if self._due():
+        if self._due() and self._in_force(remote) is not None:
             self._cut_at = self._clock()
             await self._cutter.cut(functools.partial(self._in_force, remote), self._persisted.others, labels)
 
