@@ -9,7 +9,11 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import cluster_members, seen_hosts, status_table
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import (
+    cluster_members,
+    seen_hosts,
+    status_table,
+)
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.seen_hosts import SeenHost, UnreadableAnswer
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
 
