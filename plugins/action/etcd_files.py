@@ -78,8 +78,10 @@ def _own_authority(certificate: str, key: str, inventory: str) -> t.Optional[tup
     if not certificate and not key:
         return None
     if not certificate or not key:
-        name, other = ("calico_etcd_ca_cert", "calico_etcd_ca_key") if key else ("calico_etcd_ca_key", "calico_etcd_ca_cert")
-        raise FleetError(name, None, f"is not set, but {other} is.", "Set both, or neither for an authority of our own.")
+        names = ("calico_etcd_ca_cert", "calico_etcd_ca_key")
+        name, other = names if key else names[::-1]
+        remedy = "Set both, or neither for an authority of our own."
+        raise FleetError(name, None, f"is not set, but {other} is.", remedy)
     return _path(certificate, inventory), _path(key, inventory)
 
 

@@ -70,10 +70,14 @@ def _seen(host: cluster_members.EtcdHost, task_vars: t.Mapping[str, t.Any], name
     """Return what a host answered. Raise PlanRefused if it did not, or the answer cannot be read."""
     if host.name not in task_vars.get("ansible_play_hosts", ()):
         raise PlanRefused(
-            f"{host.name} is in group calico_etcd and not in this run, or it failed. Run the playbook for the whole group, "
-            "without --limit. A host that is dead and does not come back is taken out of the group. Nothing was changed."
+            f"{host.name} is in group calico_etcd and not in this run, or it failed. Run the playbook for the whole "
+            f"group, "
+            "without --limit. A host that is dead and does not come back is taken out of the group. Nothing was "
+            "changed."
         )
     try:
         return seen_hosts.read(host, task_vars["hostvars"][host.name].get(name))
     except UnreadableAnswer as error:
-        raise PlanRefused(f"The answer of {host.name} cannot be used: {error}. Look at the host. Nothing was changed.") from None
+        raise PlanRefused(
+            f"The answer of {host.name} cannot be used: {error}. Look at the host. Nothing was changed."
+        ) from None

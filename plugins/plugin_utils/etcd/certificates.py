@@ -15,7 +15,7 @@ import ipaddress
 import typing as t
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -93,10 +93,8 @@ def loaded(certificate: bytes, key: bytes) -> CertifiedKey:
         raise CertificateError("has no certificate in PEM.") from None
     try:
         own = serialization.load_pem_private_key(key, None)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         raise CertificateError("has no key in PEM, or one that a passphrase protects.") from None
-    except Exception:  # cryptography's UnsupportedAlgorithm
-        raise CertificateError("has a key of an unknown kind.") from None
     if _public(own.public_key()) != _public(first.public_key()):
         raise CertificateError("has a key that belongs to another certificate.")
     return CertifiedKey(first, own)

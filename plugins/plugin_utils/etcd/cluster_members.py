@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from ..sources import inventory_source
 
 GROUP = "calico_etcd"
-#: How many members a cluster may have. An even number tolerates no more failures than one member less.
+#: The numbers of members that a cluster may have. An even number tolerates no more failures than one member less.
 COUNTS = (1, 3, 5)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 

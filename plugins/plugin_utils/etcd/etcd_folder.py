@@ -64,7 +64,8 @@ class EtcdFolder:
                 "etcd's file",
                 path,
                 f"may be read by others: its mode is {stat.S_IMODE(mode):04o}.",
-                f"If nobody else knows it, run chmod 600 {path}. Otherwise remove it, and the next run makes another one.",
+                f"If nobody else knows it, run chmod 600 {path}. Otherwise remove it, and the next run makes another "
+                f"one.",
             )
         return content
 

@@ -129,7 +129,8 @@ def _authority(
     elif following is None:
         if wanted.succession == "begin" or certificates.is_due(current.certificate, now):
             following = certificates.made_authority(f"{name} of the etcd cluster", wanted.authority_days, now)
-            issue.write(successor, following.certificate_pem + following.key_pem, "its successor, which does not sign yet")
+            content = following.certificate_pem + following.key_pem
+            issue.write(successor, content, "its successor, which does not sign yet")
             issue.notices.append(_begun(successor))
     elif following.certificate in stored and (
         wanted.succession == "finish" or certificates.is_due(current.certificate, now, _FINISH_PART)
@@ -153,7 +154,7 @@ def _begun(name: str) -> str:
 
 
 def _own_authority(folder: EtcdFolder, issue: Issue, wanted: Wanted, now: datetime.datetime) -> _Trust:
-    """Return the user's authority. If members and nodes do not trust it yet, but another one, it signs in a later run."""
+    """Return the user's authority. If members and nodes trust another one so far, it signs in a later run."""
     certificate_file, key_file = wanted.own_authority or ("", "")
     content = _given("calico_etcd_ca_cert", certificate_file)
     try:
@@ -173,7 +174,8 @@ def _own_authority(folder: EtcdFolder, issue: Issue, wanted: Wanted, now: dateti
     _trust(issue, TRUSTED, stored, trusted)
     if not is_known:
         issue.notices.append(
-            "calico_etcd_ca_cert is another authority than before. It is trusted from this run on, and signs in a later "
+            "calico_etcd_ca_cert is another authority than before. It is trusted from this run on, and signs in a "
+            "later "
             "one. Run playbooks/site.yml, so that all nodes trust it, then playbooks/etcd.yml once more."
         )
     return _Trust(signer if is_known else None, trusted)
@@ -197,10 +199,15 @@ def _member(
     """Plan the file `name` with a member's certificate and key, if it has to be renewed."""
     have = _loaded(folder, name)
     why = _why(have, wanted, trust, now)
-    if not why and have is not None and certificates.names_of(have.certificate) != {
-        *certificates.host_names(host),
-        *addresses,
-    }:
+    if (
+        not why
+        and have is not None
+        and certificates.names_of(have.certificate)
+        != {
+            *certificates.host_names(host),
+            *addresses,
+        }
+    ):
         why = "renewed for another address"
     if why and trust.signer is not None:
         made = certificates.made_member(trust.signer, host, sorted(addresses), wanted.days, now)
@@ -242,7 +249,10 @@ def _loaded(folder: EtcdFolder, name: str, authority: bool = False) -> t.Optiona
         return certificates.loaded_authority(content, content)
     except CertificateError as error:
         raise FleetError(
-            "etcd's file", folder.where(name), str(error), "Restore it from a backup; see docs/etcd.md for a lost authority."
+            "etcd's file",
+            folder.where(name),
+            str(error),
+            "Restore it from a backup; see docs/etcd.md for a lost authority.",
         ) from None
 
 

@@ -109,14 +109,16 @@ def _created(hosts: t.Sequence[SeenHost], futures: t.Mapping[str, str]) -> Clust
     if with_data:
         reasons = "; ".join(f"{seen.name}: {seen.reason}" for seen in with_data)
         raise PlanRefused(
-            f"No member of the cluster answers ({reasons}). Start them with `systemctl start calico-etcd`, or restore the "
+            f"No member of the cluster answers ({reasons}). Start them with `systemctl start calico-etcd`, or restore "
+            f"the "
             f"cluster from a snapshot with playbooks/etcd_restore.yml. {_UNCHANGED}"
         )
     versions = {minor(version) for version in futures.values()}
     if len(versions) > 1:
         listed = ", ".join(f"{name} {version}" for name, version in futures.items())
         raise PlanRefused(
-            f"A cluster begins with members of one version, and these hosts have different ones: {listed}. Choose hosts of "
+            f"A cluster begins with members of one version, and these hosts have different ones: {listed}. Choose "
+            f"hosts of "
             f"one release of Debian. {_UNCHANGED}"
         )
     first, *others = hosts
@@ -142,7 +144,8 @@ def _check_one_cluster(answering: t.Sequence[SeenHost]) -> None:
     for seen in answering[1:]:
         if not {one.identity for one in seen.members} & {one.identity for one in first.members}:
             raise PlanRefused(
-                f"{first.name} and {seen.name} are members of two clusters. Stop calico-etcd on the one whose keys are not "
+                f"{first.name} and {seen.name} are members of two clusters. Stop calico-etcd on the one whose keys are "
+                f"not "
                 f"needed, and remove /var/lib/calico-etcd/member there. {_UNCHANGED}"
             )
 
@@ -186,7 +189,8 @@ class _Change:
         if silent:
             reasons = "; ".join(f"{seen.name}: {seen.reason}" for seen in silent)
             raise PlanRefused(
-                f"Members do not answer ({reasons}), and with one more that is stopped the cluster may have no quorum. Run "
+                f"Members do not answer ({reasons}), and with one more that is stopped the cluster may have no quorum. "
+                f"Run "
                 f"playbooks/etcd.yml first. {_UNCHANGED}"
             )
         text = {RESTART: "restart", DEFRAGMENT: "defragment its database"}[kind]
@@ -200,7 +204,8 @@ class _Change:
         listed = ", ".join(f"{alarm.kind} of {names.get(alarm.member) or alarm.member}" for alarm in alarms)
         if not self._wishes.clear_alarms:
             self._notices.append(
-                f"The cluster has alarms: {listed}. With NOSPACE it takes no writes. Anybody whom the members let in can "
+                f"The cluster has alarms: {listed}. With NOSPACE it takes no writes. Anybody whom the members let in "
+                f"can "
                 "raise one. Add -e clear_alarms=true: it defragments the members and ends the alarms."
             )
             return
@@ -215,9 +220,7 @@ class _Change:
         for seen in self._answering:
             if self._is_learner(seen):
                 via = self._any(seen.name)
-                self._steps.append(
-                    Step(PROMOTE, seen.name, "give it a vote", via, peer_url=seen.host.peer_url)
-                )
+                self._steps.append(Step(PROMOTE, seen.name, "give it a vote", via, peer_url=seen.host.peer_url))
 
     def _replace(self) -> None:
         """Remove the member of a host that has lost its data, and add the host anew."""
@@ -266,7 +269,8 @@ class _Change:
         if len(versions) > 1:
             shown = " and ".join(map(shown_minor, versions))
             self._notices.append(
-                f"The cluster has members of etcd {shown}. That is meant for the time of an upgrade alone: bring all to one "
+                f"The cluster has members of etcd {shown}. That is meant for the time of an upgrade alone: bring all "
+                f"to one "
                 "version."
             )
 
@@ -276,7 +280,8 @@ class _Change:
         if own < self._version:
             raise PlanRefused(
                 f"{seen.name} has etcd {shown_minor(own)}, and no such member can join a cluster of "
-                f"{shown_minor(self._version)}. Use a host whose Debian has etcd {shown_minor(self._version)}. {_UNCHANGED}"
+                f"{shown_minor(self._version)}. Use a host whose Debian has etcd {shown_minor(self._version)}. "
+                f"{_UNCHANGED}"
             )
         self._check_step(seen.name, self._version, own)
 
@@ -285,7 +290,8 @@ class _Change:
         own = minor(self._futures[seen.name])
         if own < running:
             raise PlanRefused(
-                f"{seen.name} has etcd {shown_minor(own)} installed, and its member runs with {shown_minor(running)}. A "
+                f"{seen.name} has etcd {shown_minor(own)} installed, and its member runs with {shown_minor(running)}. "
+                f"A "
                 f"member does not go back: install {shown_minor(running)} again. {_UNCHANGED}"
             )
         self._check_step(seen.name, self._version, own)
@@ -327,10 +333,11 @@ class _Change:
         found = next((name for name in self._via if name != but), "")
         if not found:
             raise PlanRefused(
-                f"No other member than {but} answers and has a vote. Start them with `systemctl start calico-etcd`. {_UNCHANGED}"
+                f"No other member than {but} answers and has a vote. Start them with `systemctl start calico-etcd`. "
+                f"{_UNCHANGED}"
             )
         return found
 
     def _leader_last(self, hosts: t.Iterable[SeenHost]) -> list[SeenHost]:
-        """Return hosts with the leader's at the end: clients wait for the election of another one then, and only once."""
+        """Return hosts with the leader's at the end, so that clients wait for one election alone."""
         return sorted(hosts, key=lambda seen: seen.identity == seen.leader)

@@ -31,11 +31,12 @@ def text(
 
 
 def problems(hosts: t.Sequence[SeenHost], days: t.Mapping[str, int]) -> list[str]:
-    """Return sentences about what is wrong, [] for nothing. `days` are those that certificates are valid for, by file."""
+    """Return sentences about what is wrong, [] for nothing. `days` are what certificates have left, by file."""
     found = [f"{seen.name}: {seen.reason}." for seen in hosts if not seen.answers]
     answering = [seen for seen in hosts if seen.answers]
     if not answering:
-        return [*found, "No member answers: start them with `systemctl start calico-etcd`, or run playbooks/etcd_restore.yml."]
+        remedy = "start them with `systemctl start calico-etcd`, or run playbooks/etcd_restore.yml."
+        return [*found, f"No member answers: {remedy}"]
     if any(seen.auth == "off" for seen in answering):
         found.append("Authentication is off: run playbooks/etcd.yml, which switches it on.")
     if any(seen.auth == "refused" for seen in answering):
@@ -68,7 +69,8 @@ def warnings(hosts: t.Sequence[SeenHost]) -> list[str]:
         found.append(f"members have etcd {listed}: bring all to one version.")
     waiting = [seen.name for seen in hosts if seen.answers and seen.stale]
     if waiting:
-        found.append(f"{', '.join(waiting)}: files changed since the start. playbooks/etcd.yml restarts them one by one.")
+        listed = ", ".join(waiting)
+        found.append(f"{listed}: files changed since the start. playbooks/etcd.yml restarts them one by one.")
     upgraded = [seen.name for seen in hosts if seen.answers and seen.installed and seen.installed != seen.version]
     if upgraded:
         found.append(f"{', '.join(upgraded)}: another etcd is installed than runs. playbooks/etcd.yml restarts them.")

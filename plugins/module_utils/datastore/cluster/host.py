@@ -39,8 +39,9 @@ class EtcdOnHost:
 def look() -> EtcdOnHost:
     """Return what this host has of etcd. Raise OSError if a program cannot be started, and TimeoutExpired."""
     running = _output(["systemctl", "is-active", UNIT]).strip() in ("active", "activating", "reloading")
+    installed = _output(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", PACKAGE])
     return EtcdOnHost(
-        installed=upstream(_output(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", PACKAGE]), "installed "),
+        installed=upstream(installed, "installed "),
         candidate=upstream(_output(["apt-cache", "policy", PACKAGE]), "Candidate: "),
         data=os.path.isdir(os.path.join(DATA, "member")),
         running=running,
@@ -83,7 +84,8 @@ def controller_address(environment: t.Mapping[str, str], parent: int) -> str:
                 parent = int(stream.read(4096).rpartition(b")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             break
-        found = next((entry[15:].decode("ascii", "replace") for entry in entries if entry[:15] == b"SSH_CONNECTION="), "")
+        values = [entry.partition(b"=")[2] for entry in entries if entry.startswith(b"SSH_CONNECTION=")]
+        found = values[0].decode("ascii", "replace") if values else ""
     return found.split(" ")[0]
 
 

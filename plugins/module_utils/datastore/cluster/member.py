@@ -133,7 +133,7 @@ class MemberCalls:
         return False
 
     async def snapshot(self, write: t.Callable[[bytes], object]) -> None:
-        """Hand the parts of a snapshot to `write`, in order. Raise EtcdError or TransportError.
+        """Pass the parts of a snapshot to `write`, in order. Raise EtcdError or TransportError.
 
         The end of the stream is no proof that it is whole: its last 32 bytes are the SHA-256 of those before.
         """
@@ -185,9 +185,7 @@ async def view(calls: MemberCalls) -> MemberView:
     return dataclasses.replace(found, auth=auth, members=members, alarms=alarms)
 
 
-def with_member(
-    url: str, credentials: t.Optional[Credentials], work: t.Callable[[MemberCalls], t.Awaitable[_T]]
-) -> _T:
+def with_member(url: str, credentials: t.Optional[Credentials], work: t.Callable[[MemberCalls], t.Awaitable[_T]]) -> _T:
     """Return the result of `work` with calls of the member at `url`, by the files of TLS on this host.
 
     Raise ClusterError if the files cannot be used, and what `work` raises.

@@ -80,8 +80,8 @@ def disarm_request(alarm: ClusterAlarm) -> bytes:
 def snapshot_part_of(body: Json) -> bytes:
     """Return the bytes in one message of a snapshot. Raise EtcdError for a message that says why it ends."""
     if "error" in body:
-        failed = body["error"]
-        raise gateway.EtcdError(gateway.text_of(failed if isinstance(failed, dict) else {}, "message") or "it broke off")
+        failed = body["error"] if isinstance(body["error"], dict) else {}
+        raise gateway.EtcdError(gateway.text_of(failed, "message") or "it broke off")
     result = body.get("result")
     blob = result.get("blob", "") if isinstance(result, dict) else None
     if not isinstance(blob, str):

@@ -43,7 +43,8 @@ async def wait(calls: MemberCalls, seconds: float, votes: bool) -> None:
             if asyncio.get_running_loop().time() > end:
                 raise ClusterError(
                     f"The member at {calls.url} is not healthy after {seconds:g} s: {error}. Look at "
-                    "`journalctl -u calico-etcd` on the host. The other members were not touched; run the playbook again."
+                    "`journalctl -u calico-etcd` on the host. The other members were not touched; run the playbook "
+                    "again."
                 ) from None
         await asyncio.sleep(_PAUSE)
 
@@ -59,7 +60,9 @@ async def secure(calls: MemberCalls, credentials: Credentials, check: bool) -> b
     if auth == AUTH_REFUSED:
         raise ClusterError(f"The cluster refuses the password of the user {credentials.user}. {_SECRETS_REMEDY}")
     if auth != AUTH_OFF:
-        raise ClusterError(f"The member at {calls.url} does not say whether authentication is on. Run the playbook again.")
+        raise ClusterError(
+            f"The member at {calls.url} does not say whether authentication is on. Run the playbook again."
+        )
     if check:
         return True
     user = {"name": credentials.user}

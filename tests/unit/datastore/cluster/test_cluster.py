@@ -36,7 +36,10 @@ Json = dict[str, t.Any]
 
 
 class Gateway:
-    """A member's gateway: `members`, `users` (name: password) and `alarms`, which calls change. `down` answers nothing."""
+    """A member's gateway: `members`, `users` (name: password) and `alarms`, which calls change.
+
+    One that is `down` answers nothing.
+    """
 
     def __init__(self) -> None:
         self.members: list[Json] = [
@@ -73,7 +76,8 @@ class Gateway:
             if not self.auth:
                 return "authentication is not enabled"
             good = self.users.get(body["name"]) == body["password"]
-            return {"token": f"token of {body['name']}"} if good else "authentication failed, invalid user ID or password"
+            refusal = "authentication failed, invalid user ID or password"
+            return {"token": f"token of {body['name']}"} if good else refusal
         if self.auth and headers.get("Authorization") != "token of root":
             return "invalid auth token"
         if path == "/v3/cluster/member/list":
@@ -120,7 +124,9 @@ class Gateway:
         return {}
 
     @contextlib.asynccontextmanager
-    async def watch(self, path: str, body: bytes, headers: t.Mapping[str, str], seconds: float) -> t.AsyncIterator[t.Any]:
+    async def watch(
+        self, path: str, body: bytes, headers: t.Mapping[str, str], seconds: float
+    ) -> t.AsyncIterator[t.Any]:
         assert path == "/v3/maintenance/snapshot"
         yield self
 
@@ -139,9 +145,9 @@ def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
     return Gateway()
 
 
-def done(gateway: Gateway, work: t.Callable[[MemberCalls], t.Awaitable[t.Any]], user: Credentials | None = ROOT) -> t.Any:
+def done(gateway: Gateway, work: t.Callable[[MemberCalls], t.Awaitable[t.Any]]) -> t.Any:
     async def run() -> t.Any:
-        return await work(MemberCalls(URL, user, lambda url: gateway))
+        return await work(MemberCalls(URL, ROOT, lambda url: gateway))
 
     return asyncio.run(run())
 
@@ -170,7 +176,8 @@ def test_a_run_that_was_interrupted_sets_its_own_password(gateway: Gateway) -> N
 def test_another_password_is_an_error_with_its_remedy(gateway: Gateway) -> None:
     gateway.auth, gateway.users = True, {"root": "another"}
     assert failure(gateway, lambda calls: operations.secure(calls, ROOT, check=False)) == (
-        "The cluster refuses the password of the user root. Restore .calico.etcd/secrets.json beside the inventory, or set "
+        "The cluster refuses the password of the user root. Restore .calico.etcd/secrets.json beside the inventory, or "
+        "set "
         "calico_etcd_username and calico_etcd_password."
     )
 
@@ -194,7 +201,8 @@ def test_a_member_is_added_promoted_and_removed(gateway: Gateway) -> None:
 def test_a_cluster_that_refuses_for_too_long_is_an_error(gateway: Gateway) -> None:
     gateway.unhealthy = 10_000
     remedy = (
-        "etcdserver: unhealthy cluster. See that all members are healthy (playbooks/etcd_status.yml), then run the playbook "
+        "etcdserver: unhealthy cluster. See that all members are healthy (playbooks/etcd_status.yml), then run the "
+        "playbook "
         "again, which continues here."
     )
     assert failure(gateway, lambda calls: operations.add(calls, PEER, 0.01, check=False)) == (
@@ -223,7 +231,8 @@ def test_health_is_a_leader_and_a_read_by_consensus(gateway: Gateway) -> None:
     assert gateway.asked == ["/v3/maintenance/status"]
     gateway.leader = "0"
     assert failure(gateway, lambda calls: operations.wait(calls, 0.01, votes=False)) == (
-        f"The member at {URL} is not healthy after 0.01 s: it has no leader. Look at `journalctl -u calico-etcd` on the host. "
+        f"The member at {URL} is not healthy after 0.01 s: it has no leader. Look at `journalctl -u calico-etcd` on "
+        f"the host. "
         "The other members were not touched; run the playbook again."
     )
 

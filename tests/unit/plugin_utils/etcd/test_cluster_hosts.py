@@ -22,7 +22,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.seen_h
 HOST = EtcdHost("etcd1", "10.0.0.1")
 ANSWER: dict[str, t.Any] = {
     "host": {
-        "installed": "3.4.23", "candidate": "3.4.23", "data": True, "running": True, "stale": False, "controller": "192.0.2.5",
+        "installed": "3.4.23", "candidate": "3.4.23", "data": True, "running": True, "stale": False,
+        "controller": "192.0.2.5",
     },
     "member": {
         "reason": "", "id": "8e9e05c52164694d", "version": "3.4.23", "leader": "8e9e05c52164694d", "revision": 12,
@@ -60,17 +61,20 @@ def test_addresses_are_those_of_nodes_unless_members_have_their_own() -> None:
     [
         (
             variables(),
-            "group calico_etcd has no hosts. Put 1, 3 or 5 hosts into it: an even number tolerates no more failures than one "
+            "group calico_etcd has no hosts. Put 1, 3 or 5 hosts into it: an even number tolerates no more failures "
+            "than one "
             "host less.",
         ),
         (
             variables(a={}, b={}),
-            "group calico_etcd has 2 hosts (a, b). Put 1, 3 or 5 hosts into it: an even number tolerates no more failures than "
+            "group calico_etcd has 2 hosts (a, b). Put 1, 3 or 5 hosts into it: an even number tolerates no more "
+            "failures than "
             "one host less.",
         ),
         (
             variables(a={}),
-            "calico_etcd_address of a is not set, and the host has no calico_node_address. Set it to the address at which the "
+            "calico_etcd_address of a is not set, and the host has no calico_node_address. Set it to the address at "
+            "which the "
             "member of etcd listens, such as 10.10.1.11.",
         ),
         (
@@ -79,13 +83,16 @@ def test_addresses_are_those_of_nodes_unless_members_have_their_own() -> None:
         ),
         (
             variables(
-                a={"calico_etcd_address": "10.0.0.1"}, b={"calico_etcd_address": "10.0.0.1"}, c={"calico_etcd_address": "10.0.0.3"}
+                a={"calico_etcd_address": "10.0.0.1"},
+                b={"calico_etcd_address": "10.0.0.1"},
+                c={"calico_etcd_address": "10.0.0.3"},
             ),
             "calico_etcd_address of b 10.0.0.1 is the address of a, too. Give each member an address of its own.",
         ),
         (
             variables(**{"../a": {"calico_etcd_address": "10.0.0.1"}}),
-            "group calico_etcd ../a is no name for a member of etcd. Use letters, digits, dots, hyphens and underscores.",
+            "group calico_etcd ../a is no name for a member of etcd. Use letters, digits, dots, hyphens and "
+            "underscores.",
         ),
     ],
 )
@@ -116,7 +123,8 @@ def test_clients_are_tokens_of_nftables() -> None:
     with pytest.raises(FleetError) as caught:
         allowed_clients.networks("calico_etcd_operator_addresses", ["10.0.0.1 }; flush ruleset"])
     assert str(caught.value) == (
-        "calico_etcd_operator_addresses 10.0.0.1 }; flush ruleset is neither an address nor a CIDR. Write it like 192.0.2.5 or "
+        "calico_etcd_operator_addresses 10.0.0.1 }; flush ruleset is neither an address nor a CIDR. Write it like "
+        "192.0.2.5 or "
         "192.0.2.0/24."
     )
 

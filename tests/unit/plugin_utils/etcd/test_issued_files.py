@@ -199,7 +199,8 @@ def test_another_authority_of_the_user_signs_in_the_next_run(folder: EtcdFolder,
     first = run(folder, own_authority=other)
     assert list(first.files) == ["ca.pem"]
     assert first.notices == [
-        "calico_etcd_ca_cert is another authority than before. It is trusted from this run on, and signs in a later one. Run "
+        "calico_etcd_ca_cert is another authority than before. It is trusted from this run on, and signs in a later "
+        "one. Run "
         "playbooks/site.yml, so that all nodes trust it, then playbooks/etcd.yml once more."
     ]
     assert [name for name in run(folder, own_authority=other).files if "peer" not in name] == [
@@ -217,22 +218,26 @@ def test_what_cannot_sign_is_refused(folder: EtcdFolder, tmp_path: pathlib.Path)
     one, other = user_authority(tmp_path, "one"), user_authority(tmp_path, "other")
     remedy = "Name the files of an authority that may sign certificates."
     assert refused(folder, own_authority=(one[0], other[1])) == (
-        f"calico_etcd_ca_cert {one[0]} with calico_etcd_ca_key {other[1]} has a key that belongs to another certificate. {remedy}"
+        f"calico_etcd_ca_cert {one[0]} with calico_etcd_ca_key {other[1]} has a key that belongs to another "
+        f"certificate. {remedy}"
     )
     assert refused(folder, own_authority=(one[1], one[1])) == (
         f"calico_etcd_ca_cert {one[1]} with calico_etcd_ca_key {one[1]} has no certificate in PEM. {remedy}"
     )
     assert refused(folder, own_authority=(one[0], one[0])) == (
-        f"calico_etcd_ca_cert {one[0]} with calico_etcd_ca_key {one[0]} has no key in PEM, or one that a passphrase protects. "
+        f"calico_etcd_ca_cert {one[0]} with calico_etcd_ca_key {one[0]} has no key in PEM, or one that a passphrase "
+        f"protects. "
         f"{remedy}"
     )
     run(folder)
     leaf = (folder.where("client.pem"), folder.where("client.key"))
     assert refused(folder, own_authority=leaf) == (
-        f"calico_etcd_ca_cert {leaf[0]} with calico_etcd_ca_key {leaf[1]} is no certificate of an authority (CA:TRUE). {remedy}"
+        f"calico_etcd_ca_cert {leaf[0]} with calico_etcd_ca_key {leaf[1]} is no certificate of an authority (CA:TRUE). "
+        f"{remedy}"
     )
     assert refused(folder, own_authority=("/nowhere.pem", one[1])) == (
-        "calico_etcd_ca_cert /nowhere.pem cannot be read: No such file or directory. Name a file on the controller that you can "
+        "calico_etcd_ca_cert /nowhere.pem cannot be read: No such file or directory. Name a file on the controller "
+        "that you can "
         "read."
     )
 
@@ -243,7 +248,8 @@ def test_a_damaged_authority_is_not_replaced(folder: EtcdFolder) -> None:
     folder.write("authority.pem", b"rubbish")
     path = folder.where("authority.pem")
     assert refused(folder) == (
-        f"etcd's file {path} has no certificate in PEM. Restore it from a backup; see docs/etcd.md for a lost authority."
+        f"etcd's file {path} has no certificate in PEM. Restore it from a backup; see docs/etcd.md for a lost "
+        f"authority."
     )
 
 
@@ -252,7 +258,8 @@ def test_a_file_that_others_may_read_is_refused(folder: EtcdFolder) -> None:
     path = folder.where("secrets.json")
     os.chmod(path, 0o644)
     assert refused(folder) == (
-        f"etcd's file {path} may be read by others: its mode is 0644. If nobody else knows it, run chmod 600 {path}. Otherwise "
+        f"etcd's file {path} may be read by others: its mode is 0644. If nobody else knows it, run chmod 600 {path}. "
+        f"Otherwise "
         "remove it, and the next run makes another one."
     )
 
@@ -261,14 +268,15 @@ def test_a_huge_file_is_refused(folder: EtcdFolder) -> None:
     folder.write("secrets.json", b"x" * ((1 << 20) + 1))
     path = folder.where("secrets.json")
     assert refused(folder) == (
-        f"etcd's file {path} has more than 1048576 bytes. See that it is a file that you can read, or restore it from a backup."
+        f"etcd's file {path} has more than 1048576 bytes. See that it is a file that you can read, or restore it from "
+        f"a backup."
     )
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"[]", b"{}", b'{"username": "root"}', b'{"username": 1, "password": "x"}', b'{"username": "root", "password": ""}',
-     b"[" * 100_000],
+    [b"", b"[]", b"{}", b'{"username": "root"}', b'{"username": 1, "password": "x"}',
+     b'{"username": "root", "password": ""}', b"[" * 100_000],
 )  # fmt: skip
 def test_rubbish_instead_of_secrets_is_refused(folder: EtcdFolder, content: bytes) -> None:
     folder.write("secrets.json", content)
@@ -276,7 +284,8 @@ def test_rubbish_instead_of_secrets_is_refused(folder: EtcdFolder, content: byte
     with pytest.raises(FleetError) as caught:
         etcd_folder.credentials(folder, {}, str)
     assert str(caught.value) == (
-        f"etcd's file {path} has no username and password. Restore it from a backup. Without the password the users of the "
+        f"etcd's file {path} has no username and password. Restore it from a backup. Without the password the users of "
+        f"the "
         "cluster cannot be changed."
     )
 
@@ -308,7 +317,8 @@ def test_an_inventory_without_a_folder_is_refused() -> None:
     with pytest.raises(FleetError) as caught:
         etcd_folder.folder_of({})
     assert str(caught.value) == (
-        "the inventory has no folder to keep .calico.etcd in, with the keys of the etcd cluster. Use an inventory that is a file "
+        "the inventory has no folder to keep .calico.etcd in, with the keys of the etcd cluster. Use an inventory that "
+        "is a file "
         "or a folder."
     )
 

@@ -18,14 +18,13 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.seen_h
 )
 
 A, B, C, D = (EtcdHost(name, f"10.0.0.{number}") for number, name in enumerate("abcd", 1))
+NOTHING = Wishes()
 IDENTITIES = {host.name: f"{number:x}" for number, host in enumerate((A, B, C, D), 1)}
 
 
 def listed(*hosts: EtcdHost, learner: str = "", silent: str = "") -> tuple[ListedMember, ...]:
     return tuple(
-        ListedMember(
-            IDENTITIES[host.name], host.name, (host.peer_url,), host.name in learner, host.name not in silent
-        )
+        ListedMember(IDENTITIES[host.name], host.name, (host.peer_url,), host.name in learner, host.name not in silent)
         for host in hosts
     )
 
@@ -43,11 +42,11 @@ def bare(host: EtcdHost, candidate: str = "3.4.23", **more: t.Any) -> SeenHost:
     return SeenHost(host, candidate=candidate, **more)
 
 
-def steps(hosts: t.Sequence[SeenHost], wishes: Wishes = Wishes()) -> list[tuple[str, str, str]]:
+def steps(hosts: t.Sequence[SeenHost], wishes: Wishes = NOTHING) -> list[tuple[str, str, str]]:
     return [(step.kind, step.host, step.via) for step in plan(hosts, wishes).steps]
 
 
-def refusal(hosts: t.Sequence[SeenHost], wishes: Wishes = Wishes()) -> str:
+def refusal(hosts: t.Sequence[SeenHost], wishes: Wishes = NOTHING) -> str:
     with pytest.raises(PlanRefused) as caught:
         plan(hosts, wishes)
     return str(caught.value)
@@ -75,7 +74,8 @@ def test_a_cluster_as_wanted_needs_no_step() -> None:
 
 def test_a_new_cluster_has_one_version() -> None:
     assert refusal([bare(A), bare(B, "3.5.16"), bare(C)]) == (
-        "A cluster begins with members of one version, and these hosts have different ones: a 3.4.23, b 3.5.16, c 3.4.23. "
+        "A cluster begins with members of one version, and these hosts have different ones: a 3.4.23, b 3.5.16, c "
+        "3.4.23. "
         "Choose hosts of one release of Debian. Nothing was changed."
     )
 
@@ -91,8 +91,10 @@ def test_no_package_and_an_old_one_are_refused() -> None:
 def test_a_cluster_that_does_not_answer_is_not_made_anew() -> None:
     hosts = [bare(A, data=True), bare(B, data=True, reason="the cluster has no leader"), bare(C)]
     assert refusal(hosts) == (
-        "No member of the cluster answers (a: calico-etcd.service does not run; b: the cluster has no leader). Start them with "
-        "`systemctl start calico-etcd`, or restore the cluster from a snapshot with playbooks/etcd_restore.yml. Nothing was "
+        "No member of the cluster answers (a: calico-etcd.service does not run; b: the cluster has no leader). Start "
+        "them with "
+        "`systemctl start calico-etcd`, or restore the cluster from a snapshot with playbooks/etcd_restore.yml. "
+        "Nothing was "
         "changed."
     )
 
@@ -144,7 +146,8 @@ def test_a_learner_that_runs_gets_its_vote() -> None:
 def test_data_of_a_member_that_was_removed_is_left_to_people() -> None:
     members = listed(A, B)
     assert refusal([member(A, members), member(B, members), bare(C, installed="3.4.23", data=True)]) == (
-        "c has data of a member that the cluster does not have. Stop calico-etcd there, remove /var/lib/calico-etcd/member, "
+        "c has data of a member that the cluster does not have. Stop calico-etcd there, remove "
+        "/var/lib/calico-etcd/member, "
         "and run the playbook again. Nothing was changed."
     )
 
@@ -153,7 +156,8 @@ def test_an_older_member_joins_no_newer_cluster() -> None:
     members = listed(A, B, C, silent="c")
     hosts = [member(A, members, "3.5.16"), member(B, members, "3.5.16"), bare(C)]
     assert refusal(hosts) == (
-        "c has etcd 3.4, and no such member can join a cluster of 3.5. Use a host whose Debian has etcd 3.5. Nothing was "
+        "c has etcd 3.4, and no such member can join a cluster of 3.5. Use a host whose Debian has etcd 3.5. Nothing "
+        "was "
         "changed."
     )
 
@@ -163,14 +167,16 @@ def test_a_newer_member_joins_for_an_upgrade() -> None:
     found = plan([member(A, members), member(B, members), bare(C, "3.5.16")])
     assert [step.kind for step in found.steps] == ["remove", "add"]
     assert found.notices == (
-        "The cluster has members of etcd 3.4 and 3.5. That is meant for the time of an upgrade alone: bring all to one version.",
+        "The cluster has members of etcd 3.4 and 3.5. That is meant for the time of an upgrade alone: bring all to one "
+        "version.",
     )
 
 
 def test_a_cluster_skips_no_release() -> None:
     members = listed(A, B, C, silent="c")
     assert refusal([member(A, members), member(B, members), bare(C, "3.6.1")]) == (
-        "c would have etcd 3.6, and the cluster has 3.4. A cluster is upgraded by one minor release at a time. Nothing was "
+        "c would have etcd 3.6, and the cluster has 3.4. A cluster is upgraded by one minor release at a time. Nothing "
+        "was "
         "changed."
     )
 
@@ -191,7 +197,8 @@ def test_an_upgrade_restarts_the_leader_last() -> None:
 def test_a_member_does_not_go_back() -> None:
     members = listed(A)
     assert refusal([member(A, members, "3.5.16", installed="3.4.23")]) == (
-        "a has etcd 3.4 installed, and its member runs with 3.5. A member does not go back: install 3.5 again. Nothing was "
+        "a has etcd 3.4 installed, and its member runs with 3.5. A member does not go back: install 3.5 again. Nothing "
+        "was "
         "changed."
     )
 
@@ -199,7 +206,8 @@ def test_a_member_does_not_go_back() -> None:
 def test_another_password_is_refused() -> None:
     members = listed(A)
     assert refusal([member(A, members, auth="refused")]) == (
-        "The cluster refuses the password of the user root. Restore .calico.etcd/secrets.json beside the inventory, or set "
+        "The cluster refuses the password of the user root. Restore .calico.etcd/secrets.json beside the inventory, or "
+        "set "
         "calico_etcd_username and calico_etcd_password. Nothing was changed."
     )
 
@@ -223,7 +231,8 @@ def test_alarms_are_named_and_ended_on_demand() -> None:
     found = plan(hosts)
     assert found.steps == ()
     assert found.notices == (
-        "The cluster has alarms: NOSPACE of b. With NOSPACE it takes no writes. Anybody whom the members let in can raise one. "
+        "The cluster has alarms: NOSPACE of b. With NOSPACE it takes no writes. Anybody whom the members let in can "
+        "raise one. "
         "Add -e clear_alarms=true: it defragments the members and ends the alarms.",
     )
     assert steps(hosts, Wishes(clear_alarms=True)) == [
@@ -238,7 +247,8 @@ def test_one_thing_for_all_members_needs_all_members() -> None:
     hosts = [member(host, members) for host in (A, B, C)]
     assert [step.host for step in plan(hosts, Wishes(only=membership.DEFRAGMENT)).steps] == ["b", "c", "a"]
     assert refusal([*hosts[:2], bare(C, installed="3.4.23", data=True)], Wishes(only=membership.RESTART)) == (
-        "Members do not answer (c: calico-etcd.service does not run), and with one more that is stopped the cluster may have "
+        "Members do not answer (c: calico-etcd.service does not run), and with one more that is stopped the cluster "
+        "may have "
         "no quorum. Run playbooks/etcd.yml first. Nothing was changed."
     )
 
@@ -252,5 +262,6 @@ def test_files_that_a_check_would_change_restart_the_member() -> None:
 def test_the_only_member_cannot_be_replaced_by_itself() -> None:
     members = (*listed(A, learner="a"), ListedMember("9", "gone", ("https://10.0.0.9:2380",), False, False))
     assert refusal([member(A, members)]) == (
-        "No other member than a answers and has a vote. Start them with `systemctl start calico-etcd`. Nothing was changed."
+        "No other member than a answers and has a vote. Start them with `systemctl start calico-etcd`. Nothing was "
+        "changed."
     )
