@@ -9,6 +9,8 @@ typed, bounded reader, and one that is refused is left out with its reason.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import typing as t
 
@@ -22,6 +24,8 @@ from .keys import EndpointKey
 _DOCUMENT_LIMIT = 64 << 10
 #: The most bytes of a node's blocks.
 _BLOCKS_LIMIT = 1 << 20
+#: The most bytes of a document whose labels are kept for others.
+_SHARED_LIMIT = 1 << 10
 _PLANNED, _BLOCKS = "planned", "blocks"
 #: The fields of an Endpoint that its key and its place have.
 _IN_KEY = ("kind", "node", "interface")
@@ -61,9 +65,37 @@ def decode_endpoint(key: EndpointKey, value: bytes, blocks: t.Optional[OwnBlocks
         raise RefusedDocument("its node and its interface stand in its key alone.")
     entry = {**body, "kind": WORKLOAD_ENDPOINT, "node": key.node, "interface": key.interface}
     try:
-        return PublishedEndpoint(read_endpoint(key.node, entry, blocks), planned)
+        endpoint = read_endpoint(key.node, entry, blocks)
     except RefusedEndpoint as refusal:
         raise RefusedDocument(str(refusal)) from None
+    return PublishedEndpoint(_sharing(endpoint, len(value)), planned)
+
+
+def _sharing(endpoint: Endpoint, size: int) -> Endpoint:
+    """Return the endpoint with the labels and profiles of an earlier one that are equal: many workloads have the same.
+
+    `size` is that of its document in bytes. Labels of large ones are not kept for others, so that no node can fill the
+    memory.
+    """
+    if size > _SHARED_LIMIT:
+        return endpoint
+    labels, profiles = _shared(endpoint.labels), _shared(endpoint.profiles)
+    if labels is endpoint.labels and profiles is endpoint.profiles:
+        return endpoint
+    return dataclasses.replace(endpoint, labels=labels, profiles=profiles)
+
+
+_Shared = t.TypeVar("_Shared", bound=t.Hashable)
+
+
+def _shared(value: _Shared) -> _Shared:
+    return t.cast(_Shared, _first_equal(value))
+
+
+@functools.lru_cache(maxsize=1024)
+def _first_equal(value: t.Hashable) -> t.Hashable:
+    """Return the first of equal values."""
+    return value
 
 
 def encode_blocks(cidrs: t.Iterable[str]) -> bytes:

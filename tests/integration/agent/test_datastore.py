@@ -69,7 +69,6 @@ def nodes(
         found[1].add("db", labels={"app": "db"})
         for node in found:
             _synced(node)
-            print("start", node.memory())
         yield found[0], found[1]
 
 
@@ -210,13 +209,12 @@ def test_ten_thousand_workloads_elsewhere(cluster: EtcdCluster, nodes: tuple[Dae
     (two.folder / "lib" / "datastore.jsonl").unlink()  # so that it lists them all
     two.start()
     two.until(lambda: two.call("status")["datastore"]["workloads"] >= 10_000, "all of them are listed")
-    print("listed", two.memory(), two.memory("VmRSS")); time.sleep(3); print("listed", two.memory(), two.memory("VmRSS"))
+    time.sleep(3)
     with cluster.inside():
         asyncio.run(_write(cluster, elsewhere(0, 5_000, "web")))
     two.add("burst")
     assert two.delete("burst")
     two.until(lambda: len(webs(two)) == 5_000, "all changes are in the kernel")
-    print("burst", two.memory(), two.memory("VmRSS"))
     assert two.memory() <= 60 << 10, f"{two.memory()} KiB"
     gone: list[Operation] = [Delete(one.key) for one in elsewhere(0, 10_000) if isinstance(one, Put)]
     with cluster.inside():

@@ -97,7 +97,7 @@ class PolicyIndex:
             self._remove_local(key)
         elif self._local.get(key) != endpoint:
             self._local[key] = endpoint
-            self._applying.update_item(key, dict(endpoint.labels), endpoint.profiles)
+            self._applying.update_item(key, endpoint.labels, endpoint.profiles)
             self._unsettled.add(key)
 
     def remove_endpoint(self, *key: str) -> None:

@@ -37,7 +37,7 @@ class SetsInUse:
             return
         self._withdraw(key)
         self._owners[key] = owner
-        self._index.update_item(key, dict(owner.labels), owner.profiles)
+        self._index.update_item(key, owner.labels, owner.profiles)
         for set_key in self._sets_of(key):
             self._members.add(set_key, contribution(owner, set_key))
 
