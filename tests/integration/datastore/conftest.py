@@ -13,7 +13,7 @@ import pytest
 from tests.etcd_cluster import RELEASES, EtcdCluster, programs
 from tests.long_form import LONG
 
-#: The most bytes of the database: it is filled in a second.
+#: The most bytes of the database, which is filled in a second, unless a module has a QUOTA of its own.
 QUOTA = 32 << 20
 #: Seconds between messages of progress: a member that is silent for five times as long is left.
 PROGRESS = 2.0 if LONG else 1.0
@@ -29,8 +29,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[EtcdCluster]:
     """A cluster whose network this thread is in."""
-    folder = tmp_path_factory.mktemp("etcd")
-    with EtcdCluster(programs(request.param), folder, quota=QUOTA, progress=PROGRESS) as cluster, cluster.inside():
+    folder, quota = tmp_path_factory.mktemp("etcd"), getattr(request.module, "QUOTA", QUOTA)
+    with EtcdCluster(programs(request.param), folder, quota=quota, progress=PROGRESS) as cluster, cluster.inside():
         cluster.begin()
         yield cluster
 
