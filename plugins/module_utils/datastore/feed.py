@@ -18,6 +18,7 @@ last change that it has read.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import random
 import time
@@ -41,6 +42,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 4.0  # seconds between two attempts, before 
 _LISTING_JITTER = 2.0
 _HELLO_SECONDS = 10.0  # until the first message of a watch
 _OTHER_HISTORY = "the datastore has another history than what this node has read"
+#: Keys that a sink takes in one step: it is about four milliseconds long.
+_STEP = 100
 #: Keys that are compared with the store before a watch continues.
 _COMPARED = 8
 
@@ -81,8 +84,8 @@ class Sink(t.Protocol):
     def list_part(self, entries: t.Sequence[KeyValue], first: bool) -> None:
         """Take a part of a new listing, which counts only after `list_end`. `first` drops one that was begun before."""
 
-    def list_end(self, position: Position) -> None:
-        """Replace the content by the new listing."""
+    def list_end(self, position: Position) -> t.Generator[None, None, None]:
+        """Replace the content by the new listing, in steps of a few milliseconds; yield between two of them."""
 
     def change(self, changes: t.Sequence[KeyChange], position: Position) -> None:
         """Apply changes and take the new position. Some of them may have been applied before."""
@@ -187,12 +190,15 @@ class Feed:
         async for page in self._client.pages(self._keys):
             revision = page.header.revision
             position = Position(page.header.cluster, revision, revision)
-            self._sink.list_part(page.entries, first)
-            first = False
-            await asyncio.sleep(0)
+            for at in range(0, max(1, len(page.entries)), _STEP):
+                self._sink.list_part(page.entries[at : at + _STEP], first)
+                first = False
+                await asyncio.sleep(0)
         if position is None:
             raise gateway.InvalidAnswer("the listing has no page")
-        self._sink.list_end(position)
+        with contextlib.closing(self._sink.list_end(position)) as steps:
+            for dummy in steps:
+                await asyncio.sleep(0)
         self._set(listings=self.status.listings + 1)
         return position
 
@@ -279,17 +285,20 @@ class Feed:
             self.status = dataclasses.replace(self.status, heard=self._clock())
             if answer.canceled:
                 raise gateway.cancellation_of(answer)
-            self._apply(answer, header)
+            await self._apply(answer, header)
 
-    def _apply(self, answer: WatchAnswer, begun: Header) -> None:
-        """Apply a message of a watch whose first message had the header `begun`."""
+    async def _apply(self, answer: WatchAnswer, begun: Header) -> None:
+        """Apply a message of a watch whose first message had the header `begun`, in steps of a few milliseconds."""
         position = self._sink.position
         if answer.changes:
             # A member that catches up puts its newest revision into the header, which is beyond these changes.
-            revision = answer.changes[-1].mod_revision
-            if answer.fragment:
-                revision -= 1  # The rest of this revision follows.
-            self._sink.change(answer.changes, Position(begun.cluster, revision, revision))
+            for first in range(0, len(answer.changes), _STEP):
+                changes = answer.changes[first : first + _STEP]
+                revision = changes[-1].mod_revision
+                if answer.fragment or first + _STEP < len(answer.changes):
+                    revision -= 1  # The rest of this revision follows.
+                self._sink.change(changes, Position(begun.cluster, revision, revision))
+                await asyncio.sleep(0)
             if revision >= begun.revision:
                 self._synced()  # A member sends no progress to a watch that has changes all the time.
         elif answer.header.revision and position is not None:

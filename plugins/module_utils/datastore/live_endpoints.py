@@ -63,18 +63,20 @@ class LiveEndpoints:
         self._synced = synced
         self._others.apply({}, self._live(mirror))
 
-    def state_changed(self, mirror: Mirror) -> None:
-        """Check everything anew, because Ansible's state is another one."""
-        if self._state() is not self._checked_for:
-            self._take_all(mirror)
+    def checked_anew(self, mirror: Mirror) -> t.AbstractSet[EndpointKey]:
+        """Return the workloads that `changed` has to take again, because Ansible's state may be another one."""
+        if self._state() is self._checked_for:
+            return frozenset()
+        self._others.apply({}, self._live(mirror))
+        return mirror.endpoints.keys() | self.refused.keys()
 
-    def changed(self, mirror: Mirror, keys: t.AbstractSet[EndpointKey], nodes: t.AbstractSet[str]) -> None:
-        """Take workloads of the mirror that changed, and nodes that published all of theirs, or no longer do."""
+    def changed(self, mirror: Mirror, keys: t.AbstractSet[EndpointKey], live: bool) -> None:
+        """Take workloads of the mirror that changed; `live`: nodes have published all of theirs, or no longer do."""
         self._renew_check()
         changes: dict[Place, t.Optional[Endpoint]] = {
             key: self._accepted(mirror, key) for key in keys if key.node != self._check.node
         }
-        self._others.apply(changes, self._live(mirror) if nodes else None)
+        self._others.apply(changes, self._live(mirror) if live else None)
 
     def _take_all(self, mirror: Mirror) -> None:
         self._renew_check()

@@ -36,6 +36,8 @@ _CHECKSUM_BITS = 32
 _SIZE_BITS = 17  # a document has at most 64 KiB
 _SIZE_MASK = (1 << _SIZE_BITS) - 1
 _REVISION_SHIFT = _CHECKSUM_BITS + _SIZE_BITS
+#: Workloads that are compared in one step after a listing: it takes about two milliseconds.
+_STEP = 200
 _NO_BLOCKS = "no run has published blocks of its node."
 _OUTSIDE = "one of its addresses lies in none of its node's blocks."
 
@@ -278,8 +280,11 @@ class Mirror:
             for dummy in self._listing.put(entry.key, entry.value, entry.mod_revision):
                 pass
 
-    def list_end(self, position: Position) -> None:
-        """Replace the content by the new listing."""
+    def list_end(self, position: Position) -> t.Generator[None, None, None]:
+        """Replace the content by the new listing, in steps of a few milliseconds; yield between two of them.
+
+        If the iterator is closed before its end, the rest is one step.
+        """
         self._listing.keep_good(self._content)
         self._content, self._listing = self._listing, _Content()
         self.position = position
@@ -288,7 +293,15 @@ class Mirror:
             for node, of_node in self._content.nodes.items()
             for interface in of_node.published
         }
-        self._take(found | self.endpoints.keys(), self._content.nodes.keys() | self._complete)
+        left = list(found | self.endpoints.keys())
+        try:
+            while len(left) > _STEP:
+                step = set(left[-_STEP:])
+                del left[-_STEP:]
+                self._take(step, frozenset())
+                yield
+        finally:
+            self._take(set(left), self._content.nodes.keys() | self._complete)
 
     def change(self, changes: t.Sequence[KeyChange], position: Position) -> None:
         """Apply changes and take the new position. Some of them may have been applied before."""
@@ -388,7 +401,8 @@ class Mirror:
     def forget(self) -> None:
         """Forget everything, the position included, because the fleet has left this datastore."""
         self._listing = _Content()
-        self.list_end(Position(0, 0, 0))
+        for dummy in self.list_end(Position(0, 0, 0)):
+            pass
         self._content, self.position = _Content(), None
 
     def entries(self) -> t.Iterator[tuple[KnownKey, bytes]]:

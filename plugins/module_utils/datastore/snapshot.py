@@ -128,7 +128,8 @@ def read(path: str, mirror: Mirror) -> t.Iterator[t.Optional[SnapshotHeader]]:
     except UnicodeDecodeError:
         raise SnapshotUnusable("it is not text") from None
     mirror.restore_part(entries, first)
-    mirror.list_end(header.position)
+    for dummy in mirror.list_end(header.position):
+        yield None
     yield header
 
 

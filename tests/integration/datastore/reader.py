@@ -113,7 +113,7 @@ async def listed(operator: EtcdClient) -> Mirror:
     async for page in operator.pages(keys.WATCHED):
         fresh.list_part(page.entries, first)
         first, revision = False, page.header.revision
-    fresh.list_end(Position(1, revision, revision))
+    list(fresh.list_end(Position(1, revision, revision)))
     return fresh
 
 

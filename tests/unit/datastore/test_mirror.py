@@ -101,7 +101,7 @@ def filled() -> Mirror:
     mirror = Mirror()
     mirror.list_part([KeyValue(BLOCKS, documents.encode_blocks(["10.244.1.0/26"]), 5)], True)
     mirror.list_part([KeyValue(AT, documents.encode_endpoint(workload("node2", 1)), 7)], False)
-    mirror.list_end(Position(1, 9, 9))
+    list(mirror.list_end(Position(1, 9, 9)))
     return mirror
 
 
@@ -127,7 +127,7 @@ def test_rubbish_leaves_the_last_good_value_in_force() -> None:
     assert [key for key, _why in mirror.refused()] == sorted([AT, BLOCKS, keys.BLOCKS + "a/b"])
     # A listing of the same keys does not forget it either, and the cure is taken.
     mirror.list_part([KeyValue(AT, b"rubbish", 10), KeyValue(BLOCKS, b"{}", 10)], True)
-    mirror.list_end(Position(1, 11, 11))
+    list(mirror.list_end(Position(1, 11, 11)))
     assert mirror.endpoints == before and mirror.count == 2
     mirror.change([put(AT, documents.encode_endpoint(workload("node2", 1, "db")), 12)], Position(1, 12, 12))
     assert dict(mirror.endpoints[KEY].endpoint.labels)["app"] == "db"
@@ -186,7 +186,7 @@ def test_the_bytes_of_a_nodes_documents_are_bounded(monkeypatch: pytest.MonkeyPa
     mirror.change([put(AT, b"rubbish", 31), put(AT, b"more rubbish", 32)], Position(1, 32, 32))
     assert len(mirror.endpoints) == 3
     mirror.list_part([KeyValue(BLOCKS, documents.encode_blocks(["10.244.1.0/26"]), 5), KeyValue(AT, b"?", 33)], True)
-    mirror.list_end(Position(1, 33, 33))
+    list(mirror.list_end(Position(1, 33, 33)))
     assert set(mirror.endpoints) == {KEY}
     for number in range(2, 5):
         write(number, 40 + number)

@@ -319,8 +319,8 @@ class _Tee:
     def list_part(self, entries: t.Sequence[KeyValue], first: bool) -> None:
         self._mirror.list_part(entries, first)
 
-    def list_end(self, position: Position) -> None:
-        self._mirror.list_end(position)
+    def list_end(self, position: Position) -> t.Generator[None, None, None]:
+        yield from self._mirror.list_end(position)
         self._altered.set()
         self._publisher.recheck()
 
