@@ -60,6 +60,8 @@ class NodePolicyTables:
         self._programs: list[_Program] = []  # the most recently used last
         #: The version of the collection that the last call took from it; -1 before the first call.
         self.version = -1
+        #: The number of policies that were new to a call, so that much was made for them.
+        self.loaded = 0
 
     def with_policy(
         self, state: NodeState, interfaces: Interfaces = NO_INTERFACES, others: OtherEndpoints = NO_OTHERS
@@ -143,10 +145,11 @@ class NodePolicyTables:
         if known is not None:
             known.policy = policy
             self._programs.remove(known)
-        elif self._programs and self._programs[-1].settings == settings:
-            known = self._programs[-1].copy(policy)
         else:
-            known = _Program(policy, settings)
+            self.loaded += 1
+            last = self._programs[-1] if self._programs else None
+            same = last is not None and last.settings == settings
+            known = last.copy(policy) if last is not None and same else _Program(policy, settings)
         self._programs = [*self._programs, known][-_KEPT:]
         return known
 

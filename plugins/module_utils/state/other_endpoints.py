@@ -176,8 +176,8 @@ class OtherEndpoints:
         endpoint without an address is left out. The whole collection is gone through.
         """
         with self._lock:
-            known, precedence = sorted(self._endpoints.items()), self._precedence
-        known = [(key, one) for key, one in known if key[1] != node]
+            everything, precedence = list(self._endpoints.items()), self._precedence
+        known = sorted((key, one) for key, one in everything if key[1] != node)
         owners: dict[str, tuple[bool, str, str]] = {}
         for key, one in known:
             rank = precedence.rank(key)

@@ -89,11 +89,10 @@ class PolicyCompilers:
             known = {workload.interface for workload in state.workloads}
             more = tuple(workload for workload in coming if workload.interface not in known)
             everybody = dataclasses.replace(state, workloads=(*state.workloads, *more)) if more else state
-            new = self._compiler is None
             if self._compiler is None:
                 gc.unfreeze()  # so that the objects of a compiler that was dropped can be collected
                 self._compiler = NodePolicyTables()
-            compiler = self._compiler
+            compiler, loaded = self._compiler, self._compiler.loaded
             try:
                 guarded = compiler.with_policy(everybody, interfaces, others)
             except BaseException as error:
@@ -103,8 +102,10 @@ class PolicyCompilers:
                     self._remember(_Made(state, given, version, ValueError(str(error))))
                     raise PolicyNotCompiled(error) from error
                 raise
-            if new:
-                gc.freeze()  # A compiler may hold 100,000s of objects: collections would visit them in vain.
+            if compiler.loaded != loaded:
+                # A policy may have 100,000s of objects: collections would visit them in vain. None refers to itself, so
+                # those of a policy that is dropped are freed without a collection.
+                gc.freeze()
             whole = dataclasses.replace(guarded, workloads=state.workloads) if more else guarded
             self._remember(_Made(state, given, compiler.version, whole))
             return whole

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import weakref
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import policy_compilers
@@ -162,3 +164,28 @@ def test_a_protocol_that_only_another_release_knows_is_named_with_its_policy(kin
         " does not know. Valid are numbers and icmp, tcp, udp, icmpv6, sctp, udplite. Another release may have stored"
         " it. Sets and rules stay as they are. Run playbooks/site.yml, which writes the policy anew."
     )
+
+
+def test_a_policy_that_is_dropped_is_freed_without_a_collection():
+    """What is compiled is out of the garbage collector's sight, so nothing of a policy may refer to itself."""
+    own = VethEndpoint("own", "cali1", "10.244.1.2", 1400, "default-pool", netns="own")
+    guards, others = PolicyCompilers(), OtherEndpoints()
+    web = Endpoint("WorkloadEndpoint", "default/web", "node2", "cali1", ("10.244.2.2",), (("app", "web"),))
+    others.apply({("node2", "cali1"): web})
+
+    def compiled(number):
+        rule = PolicyRule("Allow", source=Entity(selector=f"app == 'web{number}'"))
+        policy = PolicyState(policy_set(policies=[Policy(f"p{number}", ingress=(rule,))]))
+        whole(guards, with_state(policy=policy, workloads=(own,)), others=others)
+        return [weakref.ref(one) for one in (policy, policy.policy_set, rule)]
+
+    gc.disable()
+    try:
+        first = compiled(0)
+        assert all(one() for one in first)
+        for number in range(1, 5):
+            compiled(number)
+        assert not any(one() for one in first)
+    finally:
+        gc.enable()
+        gc.unfreeze()
