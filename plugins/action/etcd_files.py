@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import
     etcd_folder,
     issued_files,
 )
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.issued_files import Wanted
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.issued_files import WantedFiles
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
 
 
@@ -43,14 +43,7 @@ class ActionModule(GuardedAction):
             folder = etcd_folder.folder_of(task_vars)
             members = cluster_members.of(task_vars)
             own = _own_authority(args["ca_cert"], args["ca_key"], str(task_vars.get("inventory_dir") or ""))
-            if not (1 <= args["days"] <= 3650 and 30 <= args["ca_days"] <= 36500):
-                raise FleetError(
-                    "calico_etcd_certificate_days",
-                    args["days"],
-                    f"or calico_etcd_ca_days {args['ca_days']} is out of range.",
-                    "Choose 1 to 3650 days for certificates, and 30 to 36500 for the authority.",
-                )
-            wanted = Wanted(members, args["days"], args["ca_days"], own, args["renew"], args["succession"])
+            wanted = WantedFiles(members, args["days"], args["ca_days"], own, args["renew"], args["succession"])
             now = datetime.datetime.now(datetime.timezone.utc)
             issue = issued_files.planned(folder, wanted, now)
             if not self._task.check_mode:

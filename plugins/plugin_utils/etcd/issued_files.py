@@ -31,7 +31,7 @@ _FINISH_PART = 6
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
+class WantedFiles:
     """What the files are for. `own_authority` has the paths of the user's certificate and key, None for ours.
 
     `renew` makes all certificates anew. `succession` is "begin" or "finish", "" by the time that is left.
@@ -43,11 +43,10 @@ class Wanted:
     own_authority: t.Optional[tuple[str, str]] = None
     renew: bool = False
     succession: str = ""
-    vault_password: bool = False
 
 
 @dataclasses.dataclass
-class Issue:
+class IssuedFiles:
     """The files to write, in order, None for one to remove. `lines` says why, `notices` what is left to do."""
 
     files: dict[str, t.Optional[bytes]] = dataclasses.field(default_factory=dict)
@@ -68,12 +67,12 @@ class _Trust:
     trusted: list[t.Any]
 
 
-def planned(folder: EtcdFolder, wanted: Wanted, now: datetime.datetime) -> Issue:
+def planned(folder: EtcdFolder, wanted: WantedFiles, now: datetime.datetime) -> IssuedFiles:
     """Return what has to be written. Nothing is written.
 
     Raise FleetError if a file cannot be read, or the user's authority cannot sign.
     """
-    issue = Issue()
+    issue = IssuedFiles()
     if folder.read(SECRETS) is None:
         issue.write(SECRETS, etcd_folder.new_secrets(), "new, with a random password of the user root")
     if wanted.own_authority:
@@ -89,7 +88,7 @@ def planned(folder: EtcdFolder, wanted: Wanted, now: datetime.datetime) -> Issue
     return issue
 
 
-def apply(folder: EtcdFolder, issue: Issue) -> None:
+def apply(folder: EtcdFolder, issue: IssuedFiles) -> None:
     """Write and remove the files. Raise FleetError if that fails; the files before it are written then."""
     for name, content in issue.files.items():
         if content is None:
@@ -115,7 +114,7 @@ def days_left(folder: EtcdFolder, members: t.Sequence[EtcdHost], now: datetime.d
 
 
 def _authority(
-    folder: EtcdFolder, issue: Issue, wanted: Wanted, name: str, trusted_file: str, now: datetime.datetime
+    folder: EtcdFolder, issue: IssuedFiles, wanted: WantedFiles, name: str, trusted_file: str, now: datetime.datetime
 ) -> _Trust:
     """Return our authority `name`, and plan its files: the first, a successor, or the succession."""
     successor = f"{name}-next.pem"
@@ -153,7 +152,7 @@ def _begun(name: str) -> str:
     )
 
 
-def _own_authority(folder: EtcdFolder, issue: Issue, wanted: Wanted, now: datetime.datetime) -> _Trust:
+def _own_authority(folder: EtcdFolder, issue: IssuedFiles, wanted: WantedFiles, now: datetime.datetime) -> _Trust:
     """Return the user's authority. If members and nodes trust another one so far, it signs in a later run."""
     certificate_file, key_file = wanted.own_authority or ("", "")
     content = _given("calico_etcd_ca_cert", certificate_file)
@@ -181,15 +180,15 @@ def _own_authority(folder: EtcdFolder, issue: Issue, wanted: Wanted, now: dateti
     return _Trust(signer if is_known else None, trusted)
 
 
-def _trust(issue: Issue, name: str, stored: t.Sequence[t.Any], trusted: t.Sequence[t.Any]) -> None:
+def _trust(issue: IssuedFiles, name: str, stored: t.Sequence[t.Any], trusted: t.Sequence[t.Any]) -> None:
     if list(stored) != list(trusted):
         issue.write(name, certificates.bundle_pem(trusted), f"{len(trusted)} trusted")
 
 
 def _member(
     folder: EtcdFolder,
-    issue: Issue,
-    wanted: Wanted,
+    issue: IssuedFiles,
+    wanted: WantedFiles,
     name: str,
     trust: _Trust,
     host: str,
@@ -214,7 +213,7 @@ def _member(
         issue.write(name, made.certificate_pem + made.key_pem, why)
 
 
-def _client(folder: EtcdFolder, issue: Issue, wanted: Wanted, trust: _Trust, now: datetime.datetime) -> None:
+def _client(folder: EtcdFolder, issue: IssuedFiles, wanted: WantedFiles, trust: _Trust, now: datetime.datetime) -> None:
     certificate, key = folder.read(CLIENT_CERTIFICATE), folder.read(CLIENT_KEY)
     have = _pair(certificate, key)
     why = _why(have, wanted, trust, now)
@@ -224,7 +223,7 @@ def _client(folder: EtcdFolder, issue: Issue, wanted: Wanted, trust: _Trust, now
         issue.write(CLIENT_CERTIFICATE, made.certificate_pem, why)
 
 
-def _why(have: t.Optional[CertifiedKey], wanted: Wanted, trust: _Trust, now: datetime.datetime) -> str:
+def _why(have: t.Optional[CertifiedKey], wanted: WantedFiles, trust: _Trust, now: datetime.datetime) -> str:
     """Return why a certificate has to be made, "" if it need not."""
     if have is None:
         return "new"

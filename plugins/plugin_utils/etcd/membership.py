@@ -24,6 +24,8 @@ _SECRETS_REMEDY = (
     "Restore .calico.etcd/secrets.json beside the inventory, or set calico_etcd_username and calico_etcd_password."
 )
 _UNCHANGED = "Nothing was changed."
+#: How the reasons of datastore/transport.py begin if a member cannot be asked because of a certificate.
+_CERTIFICATE_REASONS = ("its certificate is refused", "TLS failed")
 
 
 class PlanRefused(Exception):
@@ -106,6 +108,9 @@ def _future(seen: SeenHost, wishes: Wishes) -> str:
 def _created(hosts: t.Sequence[SeenHost], futures: t.Mapping[str, str]) -> ClusterPlan:
     """Return the steps to a new cluster. Raise PlanRefused if a host has data, or the versions differ."""
     with_data = [seen for seen in hosts if seen.data]
+    if with_data and all(seen.running for seen in with_data) and any(map(_is_of_certificates, with_data)):
+        # Their certificates have ended, and this run brings new ones.
+        return ClusterPlan(tuple(Step(RESTART, seen.name, f"restart: {seen.reason}") for seen in with_data))
     if with_data:
         reasons = "; ".join(f"{seen.name}: {seen.reason}" for seen in with_data)
         raise PlanRefused(
@@ -129,6 +134,10 @@ def _created(hosts: t.Sequence[SeenHost], futures: t.Mapping[str, str]) -> Clust
         listed.append((seen.name, seen.host.peer_url))
         steps.append(_added(seen.host, futures[seen.name], first.name, listed))
     return ClusterPlan(tuple(steps))
+
+
+def _is_of_certificates(seen: SeenHost) -> bool:
+    return seen.reason.startswith(_CERTIFICATE_REASONS)
 
 
 def _added(host: EtcdHost, version: str, via: str, listed: t.Sequence[tuple[str, str]]) -> Step:

@@ -17,7 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import certificates, etcd_folder, issued_files
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.cluster_members import EtcdHost
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.etcd_folder import EtcdFolder
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.issued_files import Issue, Wanted
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.issued_files import IssuedFiles, WantedFiles
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
@@ -37,8 +37,8 @@ def folder(tmp_path: pathlib.Path) -> EtcdFolder:
     return EtcdFolder(str(tmp_path / ".calico.etcd"))
 
 
-def run(folder: EtcdFolder, now: datetime.datetime = NOW, **wanted: object) -> Issue:
-    issue = issued_files.planned(folder, Wanted(HOSTS, **wanted), now)  # type: ignore[arg-type]
+def run(folder: EtcdFolder, now: datetime.datetime = NOW, **wanted: object) -> IssuedFiles:
+    issue = issued_files.planned(folder, WantedFiles(HOSTS, **wanted), now)  # type: ignore[arg-type]
     issued_files.apply(folder, issue)
     return issue
 
@@ -118,7 +118,7 @@ def test_certificates_are_renewed_when_a_third_is_left(folder: EtcdFolder) -> No
 def test_certificates_are_renewed_on_demand_and_for_another_address(folder: EtcdFolder) -> None:
     run(folder)
     assert list(run(folder, renew=True).files) == LEAVES
-    moved = issued_files.planned(folder, Wanted([EtcdHost("etcd1", "10.0.0.9"), HOSTS[1]]), NOW)
+    moved = issued_files.planned(folder, WantedFiles([EtcdHost("etcd1", "10.0.0.9"), HOSTS[1]]), NOW)
     assert moved.lines == [
         "members/etcd1/server.pem: renewed for another address",
         "members/etcd1/peer.pem: renewed for another address",
@@ -210,7 +210,7 @@ def test_another_authority_of_the_user_signs_in_the_next_run(folder: EtcdFolder,
 
 def refused(folder: EtcdFolder, **wanted: object) -> str:
     with pytest.raises(FleetError) as caught:
-        issued_files.planned(folder, Wanted(HOSTS, **wanted), NOW)  # type: ignore[arg-type]
+        issued_files.planned(folder, WantedFiles(HOSTS, **wanted), NOW)  # type: ignore[arg-type]
     return str(caught.value)
 
 

@@ -99,6 +99,14 @@ def test_a_cluster_that_does_not_answer_is_not_made_anew() -> None:
     )
 
 
+def test_members_whose_certificates_have_ended_get_new_ones() -> None:
+    reason = "its certificate is refused: certificate has expired"
+    hosts = [bare(host, installed="3.4.23", data=True, running=True, reason=reason) for host in (A, B, C)]
+    found = plan(hosts).steps
+    assert [(step.kind, step.host) for step in found] == [("restart", "a"), ("restart", "b"), ("restart", "c")]
+    assert found[0].text == f"restart: {reason}"
+
+
 def test_a_host_without_data_is_replaced() -> None:
     """The dead identity goes before the new one comes, so that the cluster never counts both."""
     members = listed(A, B, C, silent="c")
