@@ -15,8 +15,9 @@ ratios:
                when nobody watches; the client's is that of all watchers
   memory       of the members, for each watcher
 
-Goals: the last watcher has a change within 0.5 s at p99, and ten times the watchers cost each delivery no more than
-1.5 times the processor. The exit status is 1 if one is missed.
+Goals: the last watcher has a change within 0.5 s at p99. Ten times the watchers take at most 15 times as long for the
+last one, in the median, and cost each delivery at most 1.5 times the processor. The exit status is 1 if one is missed.
+The times want a machine with little else to do, and a folder for temporary files that is not on a slow disk.
 
     bench/datastore.py [--watchers 1000] [--changes 5] [--seconds 20] [--release trixie] [--processes 2] [--json]
 """
@@ -49,6 +50,7 @@ from tests.etcd_cluster import RELEASES, EtcdCluster, programs  # noqa: E402
 from tests.integration.datastore.reader import blocks, put  # noqa: E402
 
 LAST_SECONDS = 0.5
+LAST_RATIO = 15.0
 DELIVERY_RATIO = 1.5
 CONNECTING = 20  # watchers of a process that connect at the same time
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -262,11 +264,19 @@ def main() -> int:
                 for watchers in (max(1, options.watchers // 10), options.watchers)
             )
     ratio = many.delivery / few.delivery if few.delivery else 0.0
-    goals = {"last": many.p99 <= LAST_SECONDS, "delivery": ratio <= DELIVERY_RATIO}
+    slower = many.median / few.median
+    goals = {"last": many.p99 <= LAST_SECONDS, "growth": slower <= LAST_RATIO, "delivery": ratio <= DELIVERY_RATIO}
     if options.json:
         print(
             json.dumps(
-                {"alone": base, "few": few.to_dict(), "many": many.to_dict(), "delivery_ratio": ratio, "goals": goals}
+                {
+                    "alone": base,
+                    "few": few.to_dict(),
+                    "many": many.to_dict(),
+                    "growth": slower,
+                    "delivery_ratio": ratio,
+                    "goals": goals,
+                }
             )
         )
         return 0 if all(goals.values()) else 1
@@ -274,8 +284,9 @@ def main() -> int:
     for one in (few, many):
         show(one)
     verdict = {what: "met" if ok else "MISSED" for what, ok in goals.items()}
-    print(f"  last       {many.p99 / many.put:6.1f} times a put at p99, {many.p99 / few.p99:.1f} times that of a tenth")
-    print(f"             {many.p99:6.3f} s at p99               goal <= {LAST_SECONDS:g} s: {verdict['last']}")
+    puts = many.p99 / many.put
+    print(f"  last       {many.p99:6.3f} s at p99, {puts:.1f} puts   goal <= {LAST_SECONDS:g} s: {verdict['last']}")
+    print(f"  growth     {slower:6.2f} times as long as a tenth   goal <= {LAST_RATIO:g}: {verdict['growth']}")
     print(f"  delivery   {ratio:6.2f} of the cost with a tenth   goal <= {DELIVERY_RATIO:g}: {verdict['delivery']}")
     return 0 if all(goals.values()) else 1
 
