@@ -173,7 +173,7 @@ class EtcdCluster:
 
     @contextlib.contextmanager
     def inside(self) -> t.Iterator[None]:
-        """Have this thread, and the processes that it starts, in the members' network."""
+        """Take this thread, and the processes that it starts, into the members' network."""
         if not self._hub:
             yield
             return
@@ -391,7 +391,7 @@ class EtcdCluster:
         return done.stdout
 
     def restore(self, snapshot: pathlib.Path, *options: str) -> None:
-        """Have all members begin anew with a snapshot of `etcdctl snapshot save`, under the same cluster id."""
+        """Start all members anew with a snapshot of `etcdctl snapshot save`, under the same cluster id."""
         self.kill()
         self._data += 1
         tool = self.programs / ("etcdutl" if (self.programs / "etcdutl").exists() else "etcdctl")

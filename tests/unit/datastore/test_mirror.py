@@ -138,7 +138,7 @@ def junk(name: object, revision: int, created: bool = True) -> KeyChange:
 
 
 def test_the_keys_of_a_node_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is beyond the limit is counted, so that the mirror knows how many keys the store has, and not kept."""
+    """Keys beyond the limit are counted, so that the mirror knows how many the store has, and not kept."""
     monkeypatch.setattr(mirror_module, "KEYS_OF_NODE", 10)
     mirror = filled()
     mirror.change([junk(number, 10) for number in range(30)], Position(1, 10, 10))

@@ -127,7 +127,7 @@ def test_a_renewed_certificate_counts_for_the_next_connection(tmp_path: pathlib.
 
 
 def test_a_connection_that_the_member_has_closed_is_noticed() -> None:
-    """It is told once, and no call is made on it."""
+    """It is reported once, and no call is made on it."""
 
     async def scenario() -> None:
         writers: list[asyncio.StreamWriter] = []
@@ -240,7 +240,7 @@ def test_what_fails_in_the_network_is_named(error: Exception, words: str) -> Non
 
 
 def test_the_last_line_of_a_watch_may_lack_its_end() -> None:
-    """The members of 3.4 end a watch with an error without a newline; it is read before the end is told."""
+    """The members of 3.4 end a watch with an error without a newline; it is read before the end is reported."""
 
     async def scenario() -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

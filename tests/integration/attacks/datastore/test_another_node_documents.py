@@ -67,7 +67,7 @@ Attack = t.Callable[[EtcdClient, Reader, EtcdClient], t.Awaitable[None]]
 
 @pytest.fixture(scope="module", autouse=True)
 def content(cluster: EtcdCluster) -> None:
-    """Three nodes with blocks, of which node10 has workloads."""
+    """Three nodes with blocks; node10 has workloads."""
 
     async def fill() -> None:
         operator = cluster.operator()
