@@ -267,6 +267,13 @@ SUITES: tuple[Suite, ...] = (
         limit=1800,
     ),
     scenario(
+        "live",
+        "lab-live",
+        "scenarios-live",
+        "a fleet gets an etcd cluster, policy follows, members and hosts go and come back, and it leaves the cluster",
+        limit=1800,
+    ),
+    scenario(
         "runtimes",
         "lab-runtimes",
         "scenarios-runtimes",
