@@ -80,7 +80,10 @@ class ActionModule(GuardedAction):
             "reachable": True,
             "version": done.version,
             "plan": datastore_lines.plan(done.changes),
-            "warnings": datastore_lines.left_behind(done.left_behind),
+            "warnings": [
+                *datastore_lines.left_behind(done.left_behind),
+                *datastore_lines.superusers(done.superusers if datastore.own else ()),
+            ],
         }
         if done.changes:
             answer["diff"] = {"prepared": datastore_lines.prepared(done)}

@@ -7,9 +7,8 @@ import dataclasses
 import time
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import heartbeats, keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import heartbeats
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.documents import RefusedDocument
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import exchange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
@@ -39,7 +38,11 @@ class ActionModule(GuardedAction):
             if datastore is not None:
                 version, found = cluster_calls.ask(datastore, access.operator(task_vars), _read)
                 answer.update(reachable=True, version=version)
-                answer["nodes"], answer["refused"] = _decoded(found)
+                nodes, answer["refused"] = heartbeats.decode_all(found)
+                now = time.time()
+                answer["nodes"] = {
+                    node: {**dataclasses.asdict(one), "age": one.age(now)} for node, one in nodes.items()
+                }
         except FleetError as error:
             return {**result, "failed": True, "msg": str(error), "variable": error.variable, "origin": error.origin}
         except (DatastoreAway, DatastoreRefused) as error:
@@ -49,21 +52,3 @@ class ActionModule(GuardedAction):
 
 async def _read(client: EtcdClient) -> tuple[str, dict[str, bytes]]:
     return await exchange.check(client), await exchange.heartbeats(client)
-
-
-def _decoded(found: t.Mapping[str, bytes]) -> tuple[dict[str, t.Any], dict[str, str]]:
-    """Return the fields of heartbeats by node, with their age in seconds, and why others are left out, by node."""
-    now = time.time()
-    nodes: dict[str, t.Any] = {}
-    refused: dict[str, str] = {}
-    for key, value in sorted(found.items()):
-        node = keys.parse_heartbeat_key(key)
-        if node is None:
-            continue
-        try:
-            heartbeat = heartbeats.decode(node, value)
-        except RefusedDocument as refusal:
-            refused[node] = str(refusal)
-        else:
-            nodes[node] = {**dataclasses.asdict(heartbeat), "age": heartbeat.age(now)}
-    return nodes, refused

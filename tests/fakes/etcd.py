@@ -60,6 +60,7 @@ class FakeEtcd:
         self.granted: dict[str, set[str]] = {}
         self.roles: dict[str, dict[tuple[str, str], str]] = {}
         self.version = "3.5.16"
+        self.most_operations = 128
         self.has_leader = True
         self.members = {name: FakeMember(self, name) for name in members}
 
@@ -88,7 +89,7 @@ class FakeEtcd:
 
     def may(self, user: str, start: bytes, end: bytes, writes: bool) -> bool:
         """Return whether a user may read, or with `writes` write, a range; one permission has to cover all of it."""
-        if user in ("", "root") or user not in self.granted:
+        if user in ("", "root") or user not in self.granted or "root" in self.granted[user]:
             return True
         for role in self.granted[user]:
             for (key, range_end), kind in self.roles[role].items():
@@ -266,7 +267,7 @@ class FakeMember:
             return {"header": self.etcd.header(self), "token": token}
         user = self._check(headers)
         if path.startswith("/v3/auth/"):
-            if user != "root":
+            if user != "root" and "root" not in self.etcd.granted.get(user, ()):
                 raise Refusal(403, 7, "etcdserver: permission denied")
             return self._auth(path, body)
         for start, end, writes in _touched(path, body):
@@ -279,6 +280,8 @@ class FakeMember:
         if path == "/v3/kv/txn":
             if not self.etcd.has_leader:
                 raise Refusal(503, 14, "etcdserver: no leader")
+            if len(body["success"]) > self.etcd.most_operations:
+                raise Refusal(400, 3, "etcdserver: too many operations in txn request")
             return self.etcd.transaction(self, body)
         if path == "/v3/maintenance/status":
             return {"header": self.etcd.header(self), "version": self.etcd.version, "leader": "101", "dbSize": "20480"}

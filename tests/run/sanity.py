@@ -38,14 +38,12 @@ STARTED = (
     "plugins/module_utils/agent/daemon.py",
     "plugins/module_utils/docker/daemon.py",
     "plugins/module_utils/datastore/feed.py",
-    "plugins/module_utils/datastore/heartbeats.py",
-    "plugins/module_utils/datastore/publication/content.py",
-    "plugins/module_utils/datastore/publication/exchange.py",
     "plugins/module_utils/datastore/snapshot.py",
     "plugins/module_utils/datastore/settings.py",
     "plugins/module_utils/bgp/filter_verdict.py",
     "plugins/module_utils/node/command.py",
     "plugins/module_utils/cli/command.py",
+    "plugins/module_utils/cli/datastore_source.py",
     "plugins/module_utils/cli/commands/*.py",
 )
 

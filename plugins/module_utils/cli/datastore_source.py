@@ -9,9 +9,8 @@ import asyncio
 import typing as t
 
 from ..datastore import heartbeats as documents
-from ..datastore import keys, settings
+from ..datastore import settings
 from ..datastore.client import EtcdClient, Unreachable
-from ..datastore.documents import RefusedDocument
 from ..datastore.gateway import EtcdError
 from ..datastore.heartbeats import Heartbeat
 from ..datastore.publication import exchange
@@ -34,15 +33,9 @@ def heartbeats(path: str, warn: t.Callable[[str], None]) -> t.Optional[dict[str,
     except (DatastoreSettingsError, EtcdError, Unreachable) as error:
         warn(f"the heartbeats of the nodes are not shown: {error}")
         return None
-    nodes: dict[str, Heartbeat] = {}
-    for key, value in sorted(values.items()):
-        node = keys.parse_heartbeat_key(key)
-        if node is None:
-            continue
-        try:
-            nodes[node] = documents.decode(node, value)
-        except RefusedDocument as refusal:
-            warn(f"{node}: its heartbeat is left out: {refusal}")
+    nodes, refused = documents.decode_all(values)
+    for node, why in refused.items():
+        warn(f"{node}: its heartbeat is left out: {why}")
     return nodes
 
 

@@ -19,7 +19,7 @@ import typing as t
 
 from ..state.answers.left_out import shown
 from ..state.phase import Phase
-from . import documents
+from . import documents, keys
 from .documents import RefusedDocument
 
 #: Seconds between two heartbeats of a node.
@@ -88,6 +88,24 @@ def decode(node: str, value: bytes) -> Heartbeat:
     if found["sessions_established"] > found["sessions_total"]:
         raise RefusedDocument("more of its BGP sessions are established than there are.")
     return Heartbeat(node=node, **found)
+
+
+def decode_all(values: t.Mapping[str, bytes]) -> tuple[dict[str, Heartbeat], dict[str, str]]:
+    """Return the heartbeats in the values of keys, and why others are left out, both by node.
+
+    Keys that are no heartbeat's are skipped.
+    """
+    found: dict[str, Heartbeat] = {}
+    refused: dict[str, str] = {}
+    for key, value in sorted(values.items()):
+        node = keys.parse_heartbeat_key(key)
+        if node is None:
+            continue
+        try:
+            found[node] = decode(node, value)
+        except RefusedDocument as refusal:
+            refused[node] = str(refusal)
+    return found, refused
 
 
 _FieldReader = t.Callable[[str, t.Any], t.Any]

@@ -56,7 +56,8 @@ class FleetDatastore:
     """The datastore of a fleet, as far as it is no secret.
 
     `ca`, `certificate` and `key` are paths on the controller; the latter two are "" if members demand no certificate.
-    `progress` is the members' interval of progress messages in seconds, None if it is not known.
+    `progress` is the members' interval of progress messages in seconds, None if it is not known. `own` is True for a
+    cluster that role calico_etcd makes for the fleet alone.
     """
 
     endpoints: tuple[str, ...]
@@ -64,6 +65,7 @@ class FleetDatastore:
     certificate: str
     key: str
     progress: t.Optional[float]
+    own: bool = False
 
     def settings(self, credentials: Credentials) -> DatastoreSettings:
         """Return the settings by which the controller itself reaches the cluster."""
@@ -99,7 +101,7 @@ def of(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> t.Optional[
         certificate = key = ""
     progress = given.progress if given.progress is not None else (PROGRESS_SECONDS if own else 0)
     return FleetDatastore(
-        members, _path(given.ca, _CA, task_vars), certificate, key, float(progress) if progress else None
+        members, _path(given.ca, _CA, task_vars), certificate, key, float(progress) if progress else None, own
     )
 
 

@@ -37,11 +37,16 @@ _FRESH_SECONDS = 60.0
 
 @dataclasses.dataclass(frozen=True)
 class Publication:
-    """What a run found and did. `left_behind` counts keys of names that the inventory does not have."""
+    """What a run found and did.
+
+    `left_behind` counts keys of names that the inventory does not have. `superusers` are users that may do everything,
+    besides root, the user of the run, and nodes, whose rights the run corrects.
+    """
 
     version: str
     changes: tuple[Change, ...]
     left_behind: t.Mapping[str, int]
+    superusers: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +65,7 @@ class FleetPublisher:
         """
         owners = [node.name for node in fleet.nodes.values() if node.workload_node]
         wanted = published(fleet, self.secret)
-        seen = await exchange.observe(client, [*owners, *filter(None, [leaving])], content.PUBLISHED)
+        seen = await exchange.observe(client, content.PUBLISHED)
         renewed = await self._renewed(client, owners, wanted, seen)
         access = rights.plan(owners, seen.access, self.operator, renewed)
         keys_changed = content.plan(wanted.values(), seen.values)
@@ -73,7 +78,9 @@ class FleetPublisher:
             await exchange.change_access(client, _steps(last), self.secret)
         known = {node.name for node in fleet.nodes.values()} | {leaving}
         changes = sorted((*access, *keys_changed, *taken), key=lambda change: "-~+".index(change.action))
-        return Publication(seen.version, tuple(changes), content.left_behind(known, seen.of_nodes))
+        others = [name for name in rights.superusers(seen.access, self.operator) if name not in known]
+        left_behind = content.left_behind(known, seen.of_nodes)
+        return Publication(seen.version, tuple(changes), left_behind, tuple(others))
 
     async def _renewed(
         self, client: EtcdClient, owners: t.Iterable[str], wanted: Published, seen: ObservedCluster

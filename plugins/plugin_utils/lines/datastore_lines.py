@@ -28,6 +28,17 @@ def prepared(done: Publication) -> str:
     return "\n".join([heading, *(f"  {line}" for line in plan(done.changes))]) + "\n"
 
 
+def superusers(names: t.Sequence[str]) -> list[str]:
+    """Return one warning about users that may do everything in a cluster of the fleet's own, [] for none."""
+    if not names:
+        return []
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return [
+        f"The datastore has users with the role root that no run made: {', '.join(map(shown, names[:_NAMED]))}{more}. "
+        "If you did not make them, look into who did, and remove them (etcdctl user delete)."
+    ]
+
+
 def left_behind(counts: t.Mapping[str, int]) -> list[str]:
     """Return one warning about keys that nodes wrote which the inventory does not have, [] for none."""
     if not counts:

@@ -18,8 +18,9 @@ from ..keys import KeyRange
 from . import auth, rights
 from .rights import Access, Step
 
-#: The most operations of a transaction (etcd's own --max-txn-ops), and the most bytes of its values, of 1.5 MiB.
+#: The most operations of a transaction (etcd's default of --max-txn-ops), and the most bytes of its values, of 1.5 MiB.
 MOST_OPERATIONS = 128
+_TOO_MANY = "too many operations"  # in etcd's own words; its code says nothing else than a bad request
 _MOST_BYTES = 1 << 20
 #: The oldest release of etcd whose JSON gateway has all calls under /v3/.
 OLDEST = (3, 4)
@@ -36,7 +37,7 @@ class UnusableCluster(Exception):
 class ObservedCluster(t.NamedTuple):
     """What a cluster has: `values` of the keys that a run writes, and keys that nodes write, `heartbeats` with values.
 
-    `members` is the number of members that the client knows of; `version` is the release of the one that answered.
+    `version` is the release of the member that answered.
     """
 
     version: str
@@ -87,13 +88,13 @@ async def _foreign(client: EtcdClient) -> list[str]:
     return found[:_NAMED]
 
 
-async def observe(client: EtcdClient, nodes: t.Collection[str], published: t.Iterable[KeyRange]) -> ObservedCluster:
-    """Return what the cluster has in the ranges `published`, and of the users and roles of `nodes` and of former ones.
+async def observe(client: EtcdClient, published: t.Iterable[KeyRange]) -> ObservedCluster:
+    """Return what the cluster has in the ranges `published`, what nodes wrote, and the users and roles.
 
     Raise UnusableCluster, EtcdError or Unreachable.
     """
     version = await check(client)
-    access = await _access(client, nodes)
+    access = await _access(client)
     values = {entry.key: entry.value for one in published async for entry in _entries(client, one)}
     endpoints = [entry.key async for entry in _entries(client, keys.under(keys.ENDPOINTS), keys_only=True)]
     return ObservedCluster(version, access, values, endpoints, await heartbeats(client))
@@ -114,16 +115,15 @@ async def _entries(client: EtcdClient, wanted: KeyRange, keys_only: bool = False
             yield entry
 
 
-async def _access(client: EtcdClient, nodes: t.Collection[str]) -> Access:
-    """Return all roles, and the users that are called like a node or a role. Raise EtcdError or Unreachable."""
+async def _access(client: EtcdClient) -> Access:
+    """Return all users and roles but root. Raise EtcdError or Unreachable."""
     roles = auth.names_of(await client.call(auth.ROLE_LIST, b"{}"), "roles")
     users = auth.names_of(await client.call(auth.USER_LIST, b"{}"), "users")
-    known = {*nodes, *roles} - {rights.ROOT_USER}
     return Access(
         {
             name: auth.names_of(await client.call(auth.USER_GET, auth.named_user(name)), "roles")
             for name in users
-            if name in known
+            if name != rights.ROOT_USER
         },
         {
             name: auth.permissions_of(await client.call(auth.ROLE_GET, auth.named_role(name)))
@@ -154,12 +154,24 @@ async def write(client: EtcdClient, operations: t.Iterable[Operation]) -> None:
     for operation in operations:
         weight = len(operation.key) + (0 if isinstance(operation, Delete) else len(operation.value))
         if part and (len(part) == MOST_OPERATIONS or size + weight > _MOST_BYTES):
-            await client.write(part)
+            await _write(client, part)
             part, size = [], 0
         part.append(operation)
         size += weight
     if part:
+        await _write(client, part)
+
+
+async def _write(client: EtcdClient, part: t.Sequence[Operation]) -> None:
+    """Make operations in one transaction, or in halves where members take fewer. Raise EtcdError or Unreachable."""
+    try:
         await client.write(part)
+    except gateway.EtcdError as error:
+        if _TOO_MANY not in error.message or len(part) == 1:
+            raise
+        half = len(part) // 2
+        await _write(client, part[:half])
+        await _write(client, part[half:])
 
 
 async def change_access(client: EtcdClient, steps: t.Iterable[Step], secret: bytes) -> None:

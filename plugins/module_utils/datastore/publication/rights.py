@@ -140,6 +140,13 @@ def plan(
     return (*_removals(nodes, access, operator), *found)
 
 
+def superusers(access: Access, operator: str) -> list[str]:
+    """Return the sorted names of users that may do everything, besides root and the user of the run."""
+    return sorted(
+        name for name, roles in access.users.items() if ROOT_USER in roles and name not in (ROOT_USER, operator)
+    )
+
+
 def _of_node(node: str, access: Access, operator: str, renewed: bool) -> t.Iterator[Change]:
     wanted = permissions(node)
     have = access.roles.get(node)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gateway, keys
@@ -50,13 +49,13 @@ def client(etcd: FakeEtcd, user: str = "root", password: str = "boss") -> EtcdCl
     return EtcdClient(etcd.members, Credentials(user, password), seconds=2.0, jitter=0.0)
 
 
-async def look(etcd: FakeEtcd, nodes: t.Collection[str] = NODES) -> ObservedCluster:
-    return await exchange.observe(client(etcd), nodes, content.PUBLISHED)
+async def look(etcd: FakeEtcd) -> ObservedCluster:
+    return await exchange.observe(client(etcd), content.PUBLISHED)
 
 
 async def publish(etcd: FakeEtcd, fleet: Published = FLEET) -> int:
     """Bring the cluster to the fleet and return the number of changes."""
-    found = await look(etcd, fleet.nodes)
+    found = await look(etcd)
     access = rights.plan(fleet.nodes, found.access, "root")
     changes = content.plan(fleet.values(), found.values)
     await exchange.write(client(etcd), content.operations(changes))
@@ -130,6 +129,21 @@ def test_a_transaction_has_at_most_what_etcd_takes() -> None:
         await exchange.write(client(etcd), [*large, *(Delete(keys.node_key(f"n{number}")) for number in range(300))])
         assert etcd.revision == before + 3 + 2 + 3 and not etcd.data()
         await exchange.write(client(etcd), [])
+
+    run(scenario())
+
+
+def test_members_that_take_one_operation_get_them_one_by_one() -> None:
+    """Members with --max-txn-ops=1 refuse what is more; another refusal is none of those."""
+
+    async def scenario() -> None:
+        etcd = members()
+        etcd.most_operations = 1
+        assert await publish(etcd) == 2 * 2 + 5 and await publish(etcd) == 0
+        assert list(etcd.data()) == [key.encode() for key in sorted(FLEET.values())]
+        with pytest.raises(gateway.PermissionDenied):
+            node = client(etcd, "node1", rights.password(SECRET, "node1"))
+            await exchange.write(node, [Put(keys.node_key("node1"), b"x")])
 
     run(scenario())
 

@@ -79,6 +79,7 @@ def test_a_fleet_with_the_group_has_its_members(inventory: Inventory) -> None:
         ("https://10.10.1.21:2379", "https://10.10.1.12:2379", "https://[fd00::21]:2379"),
         *(str(inventory.etcd / name) for name in ("ca.pem", "client.pem", "client.key")),
         2.0,
+        True,
     )
     assert found.settings(Credentials("root", "pw-0815")).password == "pw-0815"
 

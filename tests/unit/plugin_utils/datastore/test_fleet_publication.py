@@ -168,6 +168,24 @@ def test_rubbish_that_a_node_wrote_changes_nothing_but_the_question() -> None:
     assert line.startswith("~ node     node1  4 bytes that are no document  ->  access=")
 
 
+def test_users_that_may_do_everything_are_named() -> None:
+    """A node that got the role loses it; a user that nobody of the fleet made is a person's to judge."""
+    cluster = Cluster()
+    cluster.publish(fleet())
+    for name in ("evil\x1b[1m", "admin"):
+        cluster.etcd.users[name], cluster.etcd.granted[name] = "x", {"root"}
+    cluster.etcd.granted["node1"] = {"node1", "root"}
+    done = cluster.publish(fleet())
+    assert [change.line() for change in done.changes] == ["~ user     node1  roles node1, root  ->  role node1"]
+    assert done.superusers == ("admin", "evil\x1b[1m")
+    assert datastore_lines.superusers(done.superusers) == [
+        "The datastore has users with the role root that no run made: admin, 'evil\\x1b[1m'. If you did not make them, "
+        "look into who did, and remove them (etcdctl user delete)."
+    ]
+    assert datastore_lines.superusers(()) == []
+    assert datastore_lines.superusers([f"u{number}" for number in range(10)])[0].count(" and 2 more.") == 1
+
+
 def test_blocks_come_before_the_user_and_the_user_goes_before_the_keys() -> None:
     """No node publishes what counts for nothing, and none writes a key after its keys were taken away."""
     cluster = Cluster()
