@@ -15,9 +15,9 @@ Both end with the rendered tables and sets, which are compared. `large sets` is 
 workloads, and two thirds of them. In `another policy` one of 500 policies changes, and all are parsed anew: compiled
 from nothing, and by the compiler that has those before.
 
-`burst` is 5,000 changes in an event loop that takes them in slices while the drivers' thread compiles: the time until the
-sets are known, and the longest time for which the loop did not come round. As root it runs with a real-time priority, so
-that other programs do not count; a loop with nothing to do is measured beside it.
+`burst` is 5,000 changes in an event loop that takes them in slices while the drivers' thread compiles: the time until
+the sets are known, and the longest time for which the loop did not come round. As root it runs with a real-time
+priority, so that other programs do not count; a loop with nothing to do is measured beside it.
 """
 
 from __future__ import annotations
