@@ -42,7 +42,7 @@ class PersistedState:
         self.state: t.Optional[NodeState] = None
         self.complete = False
         self.records = Endpoints(machine.workloads)
-        #: What is known of other nodes' workloads beside the state: the reports in `remote`, and the datastore's.
+        #: The workloads of other nodes beside those of the state: those in `remote`, and those that the datastore has.
         self.others = OtherEndpoints(lock=threading.Lock())
         self._accepted = RemoteEndpoints()
         self._remote = remote_endpoints.Known()  # other nodes' workloads as on the disk, accepted or not

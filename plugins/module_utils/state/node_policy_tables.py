@@ -158,7 +158,7 @@ class _Program:
     """The chains and sets of one policy, rendered.
 
     `policy_set` is that of the policy, with the objects of the program from which this one was copied where they are
-    equal: whoever compares them later sees at once that they are. `revision` is that of the index from which the chains
+    equal: a later comparison sees at once that they are. `revision` is that of the index from which the chains
     and sets were compiled, -1 before the first time.
     """
 

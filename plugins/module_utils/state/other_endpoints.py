@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a process knows of other nodes' workloads beside its NodeState, as a collection that counts its versions. Pure.
+"""A collection, with versions, of other nodes' workloads beside those of a NodeState. Pure.
 
 There are two sources: the datastore, key by key, and reports of nodes, all of a node at once. A node is live while the
 datastore has all of its workloads. What a report or the inventory says of a live node does not count. For the other
@@ -151,7 +151,7 @@ class OtherEndpoints:
 
     @property
     def live(self) -> frozenset[str]:
-        """The nodes of which the datastore has all workloads."""
+        """The nodes whose workloads are all in the datastore."""
         return self._precedence.live
 
     def changes_since(self, version: int) -> OtherChanges:

@@ -19,7 +19,7 @@ from ..reconcile.reconcile import Reconciler
 from ..workloads.table import WorkloadTable
 from .flow_cutter import FlowCutter
 
-_PAUSE = 10.0  # seconds between two cuts because of other nodes' workloads, of which many may come and go
+_PAUSE = 10.0  # seconds between two cuts because of other nodes' workloads; many of these may come and go
 
 
 class FlowCuts:

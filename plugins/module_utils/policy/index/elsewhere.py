@@ -26,7 +26,7 @@ OtherKey = tuple[str, ...]
 
 _LIVE = 3  # the length of the keys of the datastore
 
-#: The origin of endpoints of which one address has at most one: whether it is the datastore, and the node.
+#: The origin of an endpoint: whether it is the datastore, and the node. An address belongs to one origin alone.
 _Origin = tuple[bool, str]
 
 

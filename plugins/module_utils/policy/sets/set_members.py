@@ -13,7 +13,7 @@ import typing as t
 from ...base.addresses import family_of
 from ..model import Endpoint, NamedPortKey, PolicyNetworkSet, SetKey
 
-#: How many times as many members a set has as came or went, if these are put in place one by one.
+#: The least number of members for each one that came or went, if these are put in place one by one.
 _FEW = 20
 
 #: A CIDR, or a single address without a prefix length; in the set of a named port, an (address, port) pair.

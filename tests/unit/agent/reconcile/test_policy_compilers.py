@@ -167,7 +167,7 @@ def test_a_protocol_that_only_another_release_knows_is_named_with_its_policy(kin
 
 
 def test_a_policy_that_is_dropped_is_freed_without_a_collection():
-    """What is compiled is out of the garbage collector's sight, so nothing of a policy may refer to itself."""
+    """The garbage collector does not visit what was compiled, so nothing of a policy may refer to itself."""
     own = VethEndpoint("own", "cali1", "10.244.1.2", 1400, "default-pool", netns="own")
     guards, others = PolicyCompilers(), OtherEndpoints()
     web = Endpoint("WorkloadEndpoint", "default/web", "node2", "cali1", ("10.244.2.2",), (("app", "web"),))
