@@ -52,8 +52,13 @@ async def wait(calls: MemberCalls, seconds: float, votes: bool) -> None:
 async def secure(calls: MemberCalls, credentials: Credentials, check: bool) -> bool:
     """Switch authentication on, with the operator as the user root; return whether it was off.
 
-    Raise ClusterError if the cluster has another password.
+    Raise ClusterError for another user than root, which etcd demands, and if the cluster has another password.
     """
+    if credentials.user != "root":
+        raise ClusterError(
+            f"calico_etcd_username is {credentials.user}, and etcd switches authentication on with the user root alone. "
+            "Remove the variable for a cluster of the role calico_etcd."
+        )
     auth = await calls.auth()
     if auth == AUTH_ON:
         return False

@@ -182,6 +182,15 @@ def test_another_password_is_an_error_with_its_remedy(gateway: Gateway) -> None:
     )
 
 
+def test_another_user_than_root_is_refused(gateway: Gateway) -> None:
+    other = Credentials("operator", "secret")
+    assert failure(gateway, lambda calls: operations.secure(calls, other, check=False)) == (
+        "calico_etcd_username is operator, and etcd switches authentication on with the user root alone. Remove the variable "
+        "for a cluster of the role calico_etcd."
+    )
+    assert gateway.asked == []
+
+
 def test_a_member_is_added_promoted_and_removed(gateway: Gateway) -> None:
     """Each change is made once. The cluster refuses some attempts first, as it does while members connect."""
     gateway.unhealthy = 2

@@ -68,7 +68,7 @@ def test_half_an_authority_is_refused(inventory: pathlib.Path, given: str) -> No
 
 
 def test_a_plan_has_steps_and_clients(inventory: pathlib.Path) -> None:
-    """The addresses of clients are those of nodes, members and the controller, or of the operators that are named."""
+    """Clients are nodes, members and the controller, or the operators that are named instead."""
     off = changed("member.auth", "off")
     printed, result = run(inventory, "etcd_plan", {"seen": "seen"}, off)
     assert printed == "etcd1            switch authentication on"
@@ -87,8 +87,8 @@ def test_a_host_that_does_not_answer_stops_the_plan(inventory: pathlib.Path) -> 
     (inventory / "host_vars").mkdir()
     (inventory / "host_vars" / "etcd3.yml").write_text("calico_etcd_address: 10.0.0.3\n")
     assert run(inventory, "etcd_plan", {"seen": "seen"}, ANSWER)[1]["msg"] == (
-        "node2 is in group calico_etcd and not in this run, or it failed. Run the playbook for the whole group, without "
-        "--limit. A host that is dead and does not come back is taken out of the group. Nothing was changed."
+        "node2 is in group calico_etcd and not in this run, or it failed. Run the playbook for the whole group, "
+        "without --limit. A host that is dead and does not come back is taken out of the group. Nothing was changed."
     )
 
 
