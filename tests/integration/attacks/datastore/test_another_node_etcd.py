@@ -193,12 +193,12 @@ def test_a_watch_from_a_key_on(cluster: EtcdCluster) -> None:
     """Watch from the first key on that a node may read, without an end.
 
     Gain: All keys that sort behind, such as nodes, pools, and heartbeats of others.
-    Precedent: GHSA-xg4h-6gfc-h4m8 (CWE-863), which etcd 3.5.34 fixes.
+    Precedent: GHSA-xg4h-6gfc-h4m8 (CWE-863), which etcd 3.5.33 and 3.6.14 fix.
     Result: Not prevented by etcd of Debian 12 and 13. These keys have no secrets: keep none behind `/host-routing/`.
     """
 
     async def attack(fleet: Fleet) -> None:
-        if await is_fixed(fleet, {"3.4": 46, "3.5": 34}):
+        if await is_fixed(fleet, {"3.4": 10_000, "3.5": 33, "3.6": 14}):
             with pytest.raises(gateway.PermissionDenied):
                 await first_changes(fleet, keys.KeyRange(keys.BLOCKS, END))
         else:
@@ -211,7 +211,7 @@ def test_a_transaction_inside_a_transaction(cluster: EtcdCluster) -> None:
     """Write and delete keys of others by a transaction inside a transaction, whose rights etcd does not check.
 
     Gain: Everything in etcd: workloads of other nodes, blocks, and what others keep there.
-    Precedent: CVE-2026-33343 (CWE-863), which etcd 3.4.42 and 3.5.28 fix.
+    Precedent: CVE-2026-33343 (CWE-863), which etcd 3.4.42, 3.5.28 and 3.6.9 fix.
     Result: Not prevented by etcd of Debian 12 and 13, unless members have `--max-txn-ops=1`. What is no valid document
     is left out and named.
     """
@@ -223,7 +223,7 @@ def test_a_transaction_inside_a_transaction(cluster: EtcdCluster) -> None:
         forged = inside({"request_put": written(put(2, "node10").key)})
         gone = inside({"request_delete_range": ranged(put(3, "node10").key)})
         before = dict(fleet.reader.mirror.endpoints)
-        if await is_fixed(fleet, {"3.4": 42, "3.5": 28}):
+        if await is_fixed(fleet, {"3.4": 42, "3.5": 28, "3.6": 9}):
             for body in (forged, gone):
                 with pytest.raises(gateway.PermissionDenied):
                     await fleet.ask("/v3/kv/txn", body)
@@ -390,7 +390,7 @@ def test_alarms(cluster: EtcdCluster) -> None:
     """Raise the alarms NOSPACE and CORRUPT, which stop all writes; etcd asks for no right.
 
     Gain: No node's changes reach any other, until a person finds out why.
-    Precedent: CVE-2026-33413 (CWE-862), which etcd 3.4.42 and 3.5.28 fix.
+    Precedent: CVE-2026-33413 (CWE-862), which etcd 3.4.42, 3.5.28 and 3.6.9 fix.
     Result: Not prevented by etcd of Debian 12 and 13. Writers name the reason, reading goes on, and the cure is to
     disarm.
     """
