@@ -32,16 +32,13 @@ from .conftest import LAB, Fleet, Run, inventory_of, new_lab, set_variables
 HOSTS = ("node1", "node3", "node4", "node5")
 MEMBERS = ("node1", "node3", "node5")
 FLEET = ("node1", "node3", "node4")
-#: What lets `app == 'web'` in to the workload db-1 of node3, and everybody elsewhere.
+#: What lets `app == 'web'` alone in to the workload `guarded`, which comes to node3 between runs.
 POLICIES = [
     {
         "kind": "GlobalNetworkPolicy",
-        "name": "db",
-        "selector": "app == 'db'",
-        "ingress": [
-            {"action": "Allow", "source": {"selector": "app == 'web'"}},
-            {"action": "Allow", "source": {"nets": [f"{NODES[name].address}/32" for name in HOSTS]}},
-        ],
+        "name": "guarded",
+        "selector": "app == 'guarded'",
+        "ingress": [{"action": "Allow", "source": {"selector": "app == 'web'"}}],
     }
 ]
 OUTAGE = 300 if LONG else 30  # seconds without any member
@@ -75,6 +72,7 @@ def fleet(lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     set_variables(folder, calico_policies=POLICIES)
     fleet = ControllerFleet(lab, str(folder))
     fleet.site().check()
+    attach(lab, "node3", "guarded", "guarded")
     return fleet
 
 
@@ -105,14 +103,14 @@ def webs(lab: BaseLab, node: str = "node3") -> set[str]:
     for words in map(str.split, saved.splitlines()):
         if words[0] == "add" and words[1].startswith("cali40s"):
             found.setdefault(words[1], set()).add(words[2])
-    web = next(one for one in workloads(lab) if one.name == "web-1").address
+    web = next(one for one in workloads(lab, FLEET) if one.name == "web-1").address
     return next((members for members in found.values() if web in members), set())
 
 
-def attach(lab: BaseLab, node: str, name: str) -> str:
-    """Attach a workload with the label `app=web` and return its address."""
+def attach(lab: BaseLab, node: str, name: str, app: str = "web") -> str:
+    """Attach a workload with a label `app` and return its address."""
     lab.exec(node, f"ip netns add {name} 2>/dev/null; true")
-    said = lab.exec(node, f"calicoctl workload add {name} --netns {name} --label app=web -o json").stdout
+    said = lab.exec(node, f"calicoctl workload add {name} --netns {name} --label app={app} -o json").stdout
     return str(json.loads(said)["addresses"][0])
 
 
@@ -136,7 +134,7 @@ def test_a_fleet_gets_a_datastore_and_loses_nothing(
     address = attach(lab, "node4", "early")
     assert address not in webs(lab)
     with_cluster(fleet, True)
-    with Streams(lab, mesh_of_streams(lab, workloads(lab), PPS)) as streams:
+    with Streams(lab, mesh_of_streams(lab, workloads(lab, FLEET), PPS)) as streams:
         fleet.play("etcd.yml").check()
         planned = fleet.site("--check", "--diff").check()
         assert "datastore" in planned.output and "+ user     node4  role node4" in planned.output, planned.output
@@ -156,16 +154,16 @@ def test_a_fleet_gets_a_datastore_and_loses_nothing(
 def test_a_policy_follows_workloads_within_moments(
     lab: BaseLab, fleet: Fleet, record_property: Callable[[str, object], None]
 ) -> None:
-    """A workload on node4 reaches db-1 on node3 as soon as it is attached, and not before it has the label."""
-    db = next(one for one in workloads(lab) if one.name == "db-1")
+    """A workload on node4 reaches the guarded one on node3 as long as it has the label."""
     times = []
+    guarded = json.loads(lab.exec("node3", "calicoctl workload get guarded -o json").stdout)["addresses"][0]
     for number in range(FOLLOWED):
         address = attach(lab, "node4", f"web{number}")
         times.append(until("the workload is in the set of node3", lambda a=address: a in webs(lab)))
-    lab.exec("node4", ["ip", "netns", "exec", "web0", "ping", "-c1", "-W5", db.address])
+    lab.exec("node4", ["ip", "netns", "exec", "web0", "ping", "-c1", "-W5", guarded])
     lab.exec("node4", "calicoctl workload label default/web0 app=other --overwrite")
     until("the label takes it out of the set", lambda: len(webs(lab)) == FOLLOWED)
-    refused = lab.exec("node4", ["ip", "netns", "exec", "web0", "ping", "-c1", "-W2", db.address], check=False)
+    refused = lab.exec("node4", ["ip", "netns", "exec", "web0", "ping", "-c1", "-W2", guarded], check=False)
     assert refused.returncode != 0, refused.stdout
     for number in range(FOLLOWED):
         lab.exec("node4", f"calicoctl workload delete web{number}; ip netns delete web{number}")
@@ -186,7 +184,7 @@ def test_everything_goes_on_without_etcd(
     known = attach(lab, "node4", "known")
     until("the workload is known", lambda: known in webs(lab))
     before = webs(lab)
-    quiet = [one for one in mesh_of_streams(lab, workloads(lab), PPS) if "node4" not in (one.src, one.dst)]
+    quiet = [one for one in mesh_of_streams(lab, workloads(lab, FLEET), PPS) if "node4" not in (one.src, one.dst)]
     with Streams(lab, quiet) as streams:
         members(lab, "stop")
         began = time.monotonic()
@@ -230,7 +228,7 @@ def test_a_fleet_leaves_its_datastore_and_loses_nothing(
     lab: BaseLab, fleet: Fleet, record_property: Callable[[str, object], None]
 ) -> None:
     with_cluster(fleet, False)
-    with Streams(lab, mesh_of_streams(lab, workloads(lab), PPS)) as streams:
+    with Streams(lab, mesh_of_streams(lab, workloads(lab, FLEET), PPS)) as streams:
         run = fleet.site().check()
         report = streams.stop()
     record_property("loss", report.summary())
