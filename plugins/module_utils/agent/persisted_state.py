@@ -18,6 +18,7 @@ from ..node import drain
 from ..node.ipam.local_ipam import IpamNotWritten, IpamUnreadable, LocalIpam
 from ..node.machine import Machine
 from ..node.store import remote_endpoints
+from ..node.store.atomic_file import FileError
 from ..node.store.endpoints import Endpoints
 from ..node.store.store import Store, StoreError
 from ..state.attachment import AttachedWorkload
@@ -136,6 +137,18 @@ class PersistedState:
         except remote_endpoints.RemoteUnreadable as error:
             self._remote_unreadable = str(error)
         return self._believed()
+
+    def keep_reports(self, remote: RemoteEndpoints) -> None:
+        """Use these reports of other nodes' workloads, as far as this node accepts them, and write them to the disk.
+
+        A failure of the disk becomes a problem, until the file is read again.
+        """
+        self._remote, self._remote_unreadable = remote_endpoints.Known(remote), ""
+        try:
+            remote_endpoints.save(self.machine.store, self._remote)
+        except FileError as error:
+            self._remote_unreadable = str(error)
+        self.remote = self._believed()
 
     def _believed(self) -> RemoteEndpoints:
         """Return the other nodes' workloads that this node accepts: the object `remote` if they are the same.

@@ -350,6 +350,11 @@ class Mirror:
         of_node = self._content.nodes.get(node)
         return of_node is not None and of_node.complete
 
+    def blocks(self, node: str) -> tuple[str, ...]:
+        """Return the CIDRs of a node's blocks, () if no run has published them."""
+        of_node = self._content.nodes.get(node)
+        return of_node.blocks.cidrs if of_node is not None and of_node.blocks is not None else ()
+
     @property
     def nodes(self) -> frozenset[str]:
         """The nodes that have a key."""

@@ -53,9 +53,10 @@ class LiveDatastore:
 
     `path` is the file of settings, `copy` the path of the copy on the disk, for which `basis` returns the plan, and
     `thread` writes it. `on_change` gets the keys of workloads of the mirror that changed, and the nodes whose
-    `is_complete` did. `on_synced` is called after the feed has come into sync or lost it. `trouble` gets a problem in
-    words, or None. `connect` makes a client, and raises DatastoreSettingsError. `listings` and `resumptions` count how
-    often the datastore was followed anew.
+    `is_complete` did. `on_synced` is called after the feed has come into sync or lost it, and `on_leave` before what
+    was read is dropped, because the fleet has left the datastore. `trouble` gets a problem in words, or None. `connect`
+    makes a client, and raises DatastoreSettingsError. `listings` and `resumptions` count how often the datastore was
+    followed anew.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class LiveDatastore:
         *,
         on_change: t.Callable[[t.AbstractSet[EndpointKey], t.AbstractSet[str]], None],
         on_synced: t.Callable[[], None] = lambda: None,
+        on_leave: t.Callable[[], None] = lambda: None,
         basis: t.Callable[[], str] = lambda: "",
         trouble: t.Callable[[t.Optional[str]], None] = lambda problem: None,
         connect: t.Callable[[DatastoreSettings], EtcdClient] = lambda given: given.client(),
@@ -81,6 +83,7 @@ class LiveDatastore:
         self._heartbeats = heartbeats
         self._thread = thread
         self._on_synced = on_synced
+        self._on_leave = on_leave
         self._basis = basis
         self._trouble = trouble
         self._connect = connect
@@ -98,10 +101,12 @@ class LiveDatastore:
     # ---- start, and what runs until the end
 
     async def start(self) -> None:
-        """Read the settings, and the copy on the disk if there are settings. Raise nothing."""
+        """Read the settings and the copy on the disk. Raise nothing.
+
+        A copy without settings is of a fleet that left the datastore while no agent ran: `run` takes leave of it.
+        """
         self._load()
-        if self.settings is not None or self._refused:
-            await self._restore()
+        await self._restore()
 
     async def run(self) -> None:
         """Publish and read until cancelled. Never return."""
@@ -164,6 +169,7 @@ class LiveDatastore:
         """Drop what was read: the fleet has left the datastore."""
         if self.mirror.position is None:
             return
+        self._on_leave()
         self.mirror.forget()
         self.copied = None
         with contextlib.suppress(OSError):
@@ -194,9 +200,8 @@ class LiveDatastore:
             for header in snapshot.read(self._copy, self.mirror):
                 self.copied = header
                 await asyncio.sleep(0)
-        except snapshot.SnapshotUnusable as error:
-            # The feed lists the datastore, and another copy is written.
-            _log.info("There is no copy of the datastore: %s", error)
+        except snapshot.SnapshotUnusable:
+            pass  # The feed lists the datastore, and another copy is written.
 
     async def _copies(self) -> None:
         """Write the mirror to the disk after its changes. Never return."""

@@ -17,6 +17,9 @@ from ...datastore.gateway import Put
 from ...datastore.keys import EndpointKey, InvalidKey, endpoint_key
 from ...datastore.live_endpoints import LiveEndpoints, Others
 from ...node.machine import Machine
+from ...node.store.store import utc
+from ...policy.model import Endpoint
+from ...state.remote_endpoints import Collected, RemoteEndpoints
 from ..desired_state import DesiredState
 from ..persisted_state import PersistedState
 from ..reconcile.driver_thread import Worker
@@ -66,6 +69,7 @@ class NodeDatastore:
             thread,
             on_change=self._changed,
             on_synced=self._synced,
+            on_leave=self._keep_as_reports,
             basis=lambda: self._endpoints.basis,
             trouble=persisted.trouble_with("datastore"),
         )
@@ -106,6 +110,19 @@ class NodeDatastore:
 
     def _synced(self) -> None:
         self._endpoints.synced(self.live.mirror, self.live.synced)
+
+    def _keep_as_reports(self) -> None:
+        """Keep what came to other nodes between runs, as if playbooks/sync_workloads.yml had just collected it.
+
+        The fleet leaves the datastore: until the next sync, policy goes on with what is known.
+        """
+        mirror, when = self.live.mirror, utc(self.live.known_until)
+        found: dict[str, list[Endpoint]] = {}
+        for key, published in sorted(mirror.endpoints.items()):
+            if not published.planned:
+                found.setdefault(key.node, []).append(published.endpoint)
+        reports = {node: Collected(when, tuple(known), mirror.blocks(node)) for node, known in found.items()}
+        self._persisted.keep_reports(RemoteEndpoints(reports))
 
     def _content(self) -> t.Optional[OwnContent]:
         """Return what this node has to publish, None while its files cannot be read."""

@@ -245,3 +245,36 @@ def test_nothing_is_taken_away_while_records_cannot_be_read(tmp_path: pathlib.Pa
         assert before <= etcd.data().keys()
 
     run(scenario())
+
+
+@pytest.mark.parametrize("while_down", [False, True], ids=["the agent runs", "the agent is down"])
+def test_a_fleet_that_leaves_its_datastore_goes_on_with_what_it_knows(
+    tmp_path: pathlib.Path, etcd: FakeEtcd, while_down: bool
+) -> None:
+    """Without the file of settings, what came to other nodes between runs is as if sync_workloads.yml had told it."""
+
+    async def scenario() -> None:
+        one, two = node(tmp_path, 1), node(tmp_path, 2)
+        async with running(one, two):
+            await two.add("db", labels={"app": "db"})
+            address = await one.add("web", labels={"app": "web"})
+            await asyncio.sleep(1)
+            assert web_set(two) == {address}
+            if while_down:
+                await two.kill()
+            pathlib.Path(two.machine.datastore).unlink()
+            if while_down:
+                await two.start()
+            await asyncio.sleep(20)
+            assert web_set(two) == {address} and two.agent.status()["datastore"] == {}
+            await two.restart()
+            assert web_set(two) == {address} and two.differences() == []
+            assert two.agent.persisted.remote.nodes["node1"].blocks == ("10.244.1.0/29",)
+            two.machine.datastore = one.machine.datastore
+            await two.restart()
+            await asyncio.sleep(6)
+            await one.agent.delete("default/web")
+            await asyncio.sleep(1)
+            assert web_set(two) == set()  # the datastore counts again, and not what was told before
+
+    run(scenario())
