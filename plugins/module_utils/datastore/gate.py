@@ -234,9 +234,13 @@ def passed(path: str, body: bytes) -> bytes:
 
 
 class Gate:
-    """A server for agents before the member at `member`; `tls` is the gate's own way to it."""
+    """A server for agents before the member at `member`; `tls` is the gate's own way to it.
 
-    def __init__(self, member: MemberAddress, tls: t.Optional[TlsFiles]) -> None:
+    `connections` is the most of one address at the same time.
+    """
+
+    def __init__(self, member: MemberAddress, tls: t.Optional[TlsFiles], connections: int = CONNECTIONS) -> None:
+        self._connections = connections
         self._member = member
         self._tls = tls
         self._open: dict[str, int] = {}
@@ -249,7 +253,7 @@ class Gate:
         peer = str((writer.get_extra_info("peername") or ("",))[0])
         self._open[peer] = self._open.get(peer, 0) + 1
         try:
-            if self._open[peer] <= CONNECTIONS:
+            if self._open[peer] <= self._connections:
                 await self._requests(reader, writer)
         except (TransportError, OSError, EOFError, ValueError, asyncio.LimitOverrunError):
             pass  # The agent, or the member, has gone; the agent asks again.
