@@ -23,7 +23,7 @@ import typing as t
 
 from . import gateway
 from .gateway import Json
-from .transport import Connection, MemberAddress, TlsFiles, TransportError, within
+from .transport import MemberAddress, MemberConnection, TlsFiles, TransportError, within
 
 #: The most bytes of a request: a transaction of workloads of the largest kind.
 REQUEST_LIMIT = 1 << 20
@@ -37,7 +37,7 @@ _OPERATIONS = 128
 _REFUSED = 7  # gRPC's code for a right that is missing
 
 
-class RefusedRequest(Exception):
+class RequestNotPassed(Exception):
     """A request that is not passed. The text says why."""
 
 
@@ -46,7 +46,7 @@ class _Fields:
 
     def __init__(self, body: t.Any) -> None:
         if not isinstance(body, dict):
-            raise RefusedRequest("a part of the request is no object")
+            raise RequestNotPassed("a part of the request is no object")
         self._body = dict(body)
         self.taken: Json = {}
 
@@ -67,7 +67,7 @@ class _Fields:
 
         def check(value: t.Any) -> str:
             if value not in values:
-                raise RefusedRequest(f"{name} is none of {', '.join(values)}")
+                raise RequestNotPassed(f"{name} is none of {', '.join(values)}")
             return str(value)
 
         self._take(name, check)
@@ -77,7 +77,7 @@ class _Fields:
 
         def check(value: t.Any) -> list[Json]:
             if not isinstance(value, list) or len(value) > _OPERATIONS:
-                raise RefusedRequest(f"{name} is no list of at most {_OPERATIONS}")
+                raise RequestNotPassed(f"{name} is no list of at most {_OPERATIONS}")
             return [read(one) for one in value]
 
         self._take(name, check)
@@ -95,9 +95,9 @@ class _Fields:
             self.taken[name] = check(self._body.pop(name))
 
     def end(self) -> Json:
-        """Return what was taken. Raise RefusedRequest if anything is left."""
+        """Return what was taken. Raise RequestNotPassed if anything is left."""
         if self._body:
-            raise RefusedRequest(f"{ascii(min(self._body))[:40]} is not passed")
+            raise RequestNotPassed(f"{ascii(min(self._body))[:40]} is not passed")
         return self.taken
 
 
@@ -105,7 +105,7 @@ def _base64(value: t.Any) -> str:
     try:
         return base64.b64encode(base64.b64decode(value, validate=True)).decode()
     except (TypeError, ValueError, binascii.Error):
-        raise RefusedRequest("a key or a value is not base64") from None
+        raise RequestNotPassed("a key or a value is not base64") from None
 
 
 def _number(value: t.Any) -> str:
@@ -113,18 +113,18 @@ def _number(value: t.Any) -> str:
         return value
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63:
         return str(value)
-    raise RefusedRequest("a number is none")
+    raise RequestNotPassed("a number is none")
 
 
 def _flag(value: t.Any) -> bool:
     if not isinstance(value, bool):
-        raise RefusedRequest("a field is neither true nor false")
+        raise RequestNotPassed("a field is neither true nor false")
     return value
 
 
 def _text(value: t.Any) -> str:
     if not isinstance(value, str) or len(value) > 512:
-        raise RefusedRequest("a field is no short text")
+        raise RequestNotPassed("a field is no short text")
     return value
 
 
@@ -144,10 +144,10 @@ def _keys(fields: _Fields) -> None:
     """Take a key and the end of a range. An end of one zero byte means all keys, which etcd does not check."""
     fields.key("key")
     if "key" not in fields.taken:
-        raise RefusedRequest("the request has no key")
+        raise RequestNotPassed("the request has no key")
     fields.key("range_end")
     if fields.taken.get("range_end") == base64.b64encode(b"\x00").decode():
-        raise RefusedRequest("a range without an end is not passed")
+        raise RequestNotPassed("a range without an end is not passed")
 
 
 def _compare(body: t.Any) -> Json:
@@ -177,7 +177,7 @@ def _operation(body: t.Any) -> Json:
     fields.part("request_put", put)
     fields.part("request_delete_range", delete)
     if len(fields.taken) != 1:
-        raise RefusedRequest("an operation is not one of those that are passed")
+        raise RequestNotPassed("an operation is not one of those that are passed")
     return fields.end()
 
 
@@ -207,7 +207,7 @@ def _watch(body: t.Any) -> Json:
     fields = _Fields(body)
     fields.part("create_request", create)
     if not fields.taken:
-        raise RefusedRequest("a watch begins with create_request")
+        raise RequestNotPassed("a watch begins with create_request")
     return fields.end()
 
 
@@ -222,14 +222,14 @@ _READERS: t.Mapping[str, t.Callable[[t.Any], Json]] = {
 
 
 def passed(path: str, body: bytes) -> bytes:
-    """Return a request as it is passed on. Raise RefusedRequest for one that agents do not make."""
+    """Return a request as it is passed on. Raise RequestNotPassed for one that agents do not make."""
     read = _READERS.get(path)
     if read is None:
-        raise RefusedRequest("this call is not passed")
+        raise RequestNotPassed("this call is not passed")
     try:
         parsed = json.loads(body)
     except (ValueError, RecursionError):
-        raise RefusedRequest("the request is not JSON") from None
+        raise RequestNotPassed("the request is not JSON") from None
     return gateway.to_bytes(read(parsed))
 
 
@@ -265,7 +265,7 @@ class Gate:
                 writer.transport.abort()
 
     async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        upstream: t.Optional[Connection] = None
+        upstream: t.Optional[MemberConnection] = None
         try:
             while True:
                 head = await within(_IDLE_SECONDS, reader.readuntil(b"\r\n\r\n"))
@@ -273,11 +273,11 @@ class Gate:
                 body = await within(_REQUEST_SECONDS, reader.readexactly(length))
                 try:
                     request = passed(path, body)
-                except RefusedRequest as refusal:
+                except RequestNotPassed as refusal:
                     await _answer(writer, 403, gateway.to_bytes({"code": _REFUSED, "message": f"the gate: {refusal}"}))
                     continue
                 if upstream is None or not upstream.usable:
-                    upstream = await within(_ANSWER_SECONDS, Connection.to(self._member, self._tls))
+                    upstream = await within(_ANSWER_SECONDS, MemberConnection.to(self._member, self._tls))
                 status, header = await within(_ANSWER_SECONDS, upstream.ask(self._member, path, request, headers))
                 if path == WATCH and status == 200:
                     await self._stream(reader, writer, upstream, header)
@@ -291,7 +291,7 @@ class Gate:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        upstream: Connection,
+        upstream: MemberConnection,
         header: t.Mapping[str, str],
     ) -> None:
         """Pass a watch on until either side ends it."""

@@ -120,7 +120,7 @@ class TlsFiles:
         return [(one.st_ino, one.st_size, one.st_mtime_ns) for one in found]
 
 
-class Connection:
+class MemberConnection:
     """One connection to a member: a request at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -130,7 +130,7 @@ class Connection:
         self.idle_since = 0.0
 
     @classmethod
-    async def to(cls, address: MemberAddress, tls: t.Optional[TlsFiles]) -> Connection:
+    async def to(cls, address: MemberAddress, tls: t.Optional[TlsFiles]) -> MemberConnection:
         """Return a new connection to a member. Raise OSError, also as ssl.SSLError."""
         reader, writer = await asyncio.open_connection(
             address.host,
@@ -237,7 +237,7 @@ class Connection:
 class _StreamLines:
     """The lines of a body that does not end."""
 
-    def __init__(self, connection: Connection, header: t.Mapping[str, str]) -> None:
+    def __init__(self, connection: MemberConnection, header: t.Mapping[str, str]) -> None:
         self._parts = connection.parts(header)
         self._waiting: list[bytes] = []
         self._begun = bytearray()
@@ -271,14 +271,14 @@ class HttpTransport:
     def __init__(self, address: MemberAddress, tls: t.Optional[TlsFiles]) -> None:
         self.address = address
         self._tls = tls
-        self._idle: list[Connection] = []
+        self._idle: list[MemberConnection] = []
 
     async def call(self, path: str, body: bytes, headers: Headers, seconds: float) -> tuple[int, bytes]:
         """Return the HTTP status and the body of the answer; see Transport."""
         return await within(seconds, self._call(path, body, headers))
 
     async def _call(self, path: str, body: bytes, headers: Headers) -> tuple[int, bytes]:
-        connection = self._kept() or await Connection.to(self.address, self._tls)
+        connection = self._kept() or await MemberConnection.to(self.address, self._tls)
         try:
             status, header = await connection.ask(self.address, path, body, headers)
             answer = await connection.body(header)
@@ -292,7 +292,7 @@ class HttpTransport:
             connection.close()
         return status, answer
 
-    def _kept(self) -> t.Optional[Connection]:
+    def _kept(self) -> t.Optional[MemberConnection]:
         """Return a connection of an earlier call that can be used again, None without one."""
         now = asyncio.get_running_loop().time()
         while self._idle:
@@ -308,11 +308,11 @@ class HttpTransport:
 
         The connection is closed at the end.
         """
-        connection: t.Optional[Connection] = None
+        connection: t.Optional[MemberConnection] = None
 
-        async def begin() -> tuple[Connection, dict[str, str]]:
+        async def begin() -> tuple[MemberConnection, dict[str, str]]:
             nonlocal connection
-            connection = await Connection.to(self.address, self._tls)
+            connection = await MemberConnection.to(self.address, self._tls)
             status, header = await connection.ask(self.address, path, body, headers)
             if status != 200:
                 raise RefusedStream(status, await connection.body(header))

@@ -15,7 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.c
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate import (
     CONNECTIONS,
     Gate,
-    RefusedRequest,
+    RequestNotPassed,
     passed,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import (
@@ -80,14 +80,14 @@ def test_what_agents_ask_is_passed_as_it_is(path: str, body: bytes) -> None:
     ],
 )
 def test_what_is_refused(path: str, body: t.Any, words: str) -> None:
-    with pytest.raises(RefusedRequest) as refused:
+    with pytest.raises(RequestNotPassed) as refused:
         passed(path, json.dumps(body).encode())
     assert str(refused.value) == words
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[" * 50_000, b"\xff"])
 def test_what_is_no_json(body: bytes) -> None:
-    with pytest.raises(RefusedRequest, match="the request is not JSON"):
+    with pytest.raises(RequestNotPassed, match="the request is not JSON"):
         passed(RANGE, body)
 
 
@@ -95,7 +95,7 @@ def test_what_is_no_json(body: bytes) -> None:
 def test_any_document_is_passed_in_the_gates_own_words_or_refused(path: str, document: object) -> None:
     try:
         body = passed(path, json.dumps(document).encode())
-    except RefusedRequest:
+    except RequestNotPassed:
         return
     assert passed(path, body) == body
 
