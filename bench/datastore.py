@@ -19,7 +19,7 @@ Goals: the last watcher has a change within 0.5 s at p99. Ten times the watchers
 last one, in the median, and cost each delivery at most 1.5 times the processor. The exit status is 1 if one is missed.
 The times want a machine with little else to do, and a folder for temporary files that is not on a slow disk.
 
-    bench/datastore.py [--watchers 1000] [--changes 5] [--seconds 20] [--release trixie] [--processes 2] [--json]
+    bench/datastore.py [--watchers 1000] [--changes 5] [--seconds 20] [--release trixie] [--gate] [--json]
 """
 
 from __future__ import annotations
@@ -42,13 +42,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gateway, keys  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate import Gate  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import (  # noqa: E402
     DatastoreSettings,
+    address_of,
 )
 
-from tests.etcd_cluster import RELEASES, EtcdCluster, programs  # noqa: E402
+from tests.etcd_cluster import RELEASES, EtcdCluster, Member, programs  # noqa: E402
+from tests.integration.datastore.gates import server_tls  # noqa: E402
 from tests.integration.datastore.reader import blocks, put  # noqa: E402
 
+GATE_PORT = 2381
 LAST_SECONDS = 0.5
 LAST_RATIO = 15.0
 DELIVERY_RATIO = 1.5
@@ -157,14 +161,26 @@ def alone(cluster: EtcdCluster, rate: float, seconds: float) -> float:
     return (sum(cpu(member.pid) for member in cluster.members) - spent) / int(rate * seconds)
 
 
-def measure(cluster: EtcdCluster, watchers: int, base: float, rate: float, seconds: float, processes: int) -> Measured:
+def keep_gate(cluster: EtcdCluster, member: Member) -> None:
+    """Serve agents before a member, at the port GATE_PORT of its address. Never return."""
+
+    async def run() -> None:
+        context, tls = server_tls(cluster, member)
+        await Gate(address_of(member.url), tls, connections=10_000).listen(member.host, GATE_PORT, context)
+        await asyncio.sleep(86_400)
+
+    asyncio.run(run())
+
+
+def measure(
+    cluster: EtcdCluster, urls: t.Sequence[str], watchers: int, base: float, rate: float, seconds: float, processes: int
+) -> Measured:
     """Measure with so many watchers, where a change alone costs the members `base` seconds of a processor.
 
     Raise AssertionError if one of the watchers does not get every change.
     """
     context = multiprocessing.get_context("forkserver")
     ready, stop, answers = context.Semaphore(0), context.Event(), context.Queue()
-    urls = cluster.urls
     settings = [cluster.settings("node1", [urls[number % len(urls)]]) for number in range(watchers)]
     pids = [member.pid for member in cluster.members]
     before = sum(map(memory, pids))
@@ -241,6 +257,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--release", choices=sorted(RELEASES), default="trixie")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--gate", action="store_true", help="with a gate before each member")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args()
     if os.geteuid() != 0:
@@ -259,10 +276,28 @@ def main() -> int:
             cluster.begin()
             asyncio.run(fill(cluster))
             base = alone(cluster, options.changes, options.seconds)
+            urls, guards = list(cluster.urls), []
+            if options.gate:
+                context = multiprocessing.get_context("fork")
+                guards = [context.Process(target=keep_gate, args=(cluster, member)) for member in cluster.members]
+                for guard in guards:
+                    guard.start()
+                urls = [f"https://{member.host}:{GATE_PORT}" for member in cluster.members]
+                time.sleep(1)
+            pids = [guard.pid for guard in guards if guard.pid is not None]
+            spent = sum(map(cpu, pids))
             few, many = (
-                measure(cluster, watchers, base, options.changes, options.seconds, options.processes)
+                measure(cluster, urls, watchers, base, options.changes, options.seconds, options.processes)
                 for watchers in (max(1, options.watchers // 10), options.watchers)
             )
+            spent = sum(map(cpu, pids)) - spent
+            memory_of_gates = sum(map(memory, pids))
+            for guard in guards:
+                guard.kill()
+    if options.gate:
+        deliveries = few.watchers * few.changes + many.watchers * many.changes
+        per_watcher = memory_of_gates / many.watchers / 1024
+        print(f"gates: {spent / deliveries * 1e6:.0f} us for each delivery, connecting included; {per_watcher:.0f} KiB")
     ratio = many.delivery / few.delivery if few.delivery else 0.0
     slower = many.median / few.median
     goals = {"last": many.p99 <= LAST_SECONDS, "growth": slower <= LAST_RATIO, "delivery": ratio <= DELIVERY_RATIO}

@@ -120,8 +120,8 @@ class TlsFiles:
         return [(one.st_ino, one.st_size, one.st_mtime_ns) for one in found]
 
 
-class _Connection:
-    """One connection: a request at a time."""
+class MemberConnection:
+    """One connection to a member: a request at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -129,12 +129,25 @@ class _Connection:
         self.keeps = True  # whether another request may follow
         self.idle_since = 0.0
 
+    @classmethod
+    async def to(cls, address: MemberAddress, tls: t.Optional[TlsFiles]) -> MemberConnection:
+        """Return a new connection to a member. Raise OSError, also as ssl.SSLError."""
+        reader, writer = await asyncio.open_connection(
+            address.host,
+            address.port,
+            ssl=tls.context() if tls is not None else None,
+            server_hostname=address.host if tls is not None else None,
+            limit=_BUFFER,
+        )
+        return cls(reader, writer)
+
     @property
     def usable(self) -> bool:
         """Whether the member has neither closed the connection nor sent anything that was not asked for."""
         return self.keeps and not self._reader.at_eof() and not self._writer.is_closing()
 
     def close(self) -> None:
+        """Close the connection at once."""
         with contextlib.suppress(Exception):
             self._writer.transport.abort()
 
@@ -224,7 +237,7 @@ class _Connection:
 class _StreamLines:
     """The lines of a body that does not end."""
 
-    def __init__(self, connection: _Connection, header: t.Mapping[str, str]) -> None:
+    def __init__(self, connection: MemberConnection, header: t.Mapping[str, str]) -> None:
         self._parts = connection.parts(header)
         self._waiting: list[bytes] = []
         self._begun = bytearray()
@@ -258,14 +271,14 @@ class HttpTransport:
     def __init__(self, address: MemberAddress, tls: t.Optional[TlsFiles]) -> None:
         self.address = address
         self._tls = tls
-        self._idle: list[_Connection] = []
+        self._idle: list[MemberConnection] = []
 
     async def call(self, path: str, body: bytes, headers: Headers, seconds: float) -> tuple[int, bytes]:
         """Return the HTTP status and the body of the answer; see Transport."""
         return await within(seconds, self._call(path, body, headers))
 
     async def _call(self, path: str, body: bytes, headers: Headers) -> tuple[int, bytes]:
-        connection = self._kept() or await self._connected()
+        connection = self._kept() or await MemberConnection.to(self.address, self._tls)
         try:
             status, header = await connection.ask(self.address, path, body, headers)
             answer = await connection.body(header)
@@ -279,7 +292,7 @@ class HttpTransport:
             connection.close()
         return status, answer
 
-    def _kept(self) -> t.Optional[_Connection]:
+    def _kept(self) -> t.Optional[MemberConnection]:
         """Return a connection of an earlier call that can be used again, None without one."""
         now = asyncio.get_running_loop().time()
         while self._idle:
@@ -289,27 +302,17 @@ class HttpTransport:
             connection.close()
         return None
 
-    async def _connected(self) -> _Connection:
-        reader, writer = await asyncio.open_connection(
-            self.address.host,
-            self.address.port,
-            ssl=self._tls.context() if self._tls is not None else None,
-            server_hostname=self.address.host if self._tls is not None else None,
-            limit=_BUFFER,
-        )
-        return _Connection(reader, writer)
-
     @contextlib.asynccontextmanager
     async def watch(self, path: str, body: bytes, headers: Headers, seconds: float) -> t.AsyncIterator[Lines]:
         """Yield the lines of the answer; see Transport. Entering it raises RefusedStream for a status other than 200.
 
         The connection is closed at the end.
         """
-        connection: t.Optional[_Connection] = None
+        connection: t.Optional[MemberConnection] = None
 
-        async def begin() -> tuple[_Connection, dict[str, str]]:
+        async def begin() -> tuple[MemberConnection, dict[str, str]]:
             nonlocal connection
-            connection = await self._connected()
+            connection = await MemberConnection.to(self.address, self._tls)
             status, header = await connection.ask(self.address, path, body, headers)
             if status != 200:
                 raise RefusedStream(status, await connection.body(header))
