@@ -13,6 +13,7 @@
     operator = cluster.operator()                       # an EtcdClient of root
     await cluster.add_node("node1")                     # a user with the rights of a node
     cluster.settings("node1").client()                  # an EtcdClient of that node
+    EtcdCluster(..., gates=True)                        # nodes reach the gates alone, as with role calico_etcd
     cluster.join("/path/of/a/namespace", 101)           # another namespace gets 10.119.0.101
 
 Clocks, files and processes are this machine's.
@@ -29,6 +30,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import typing as t
 
@@ -41,10 +43,12 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.c
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import EtcdError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import (
+    GATE_PORT,
     DatastoreSettings,
     address_of,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import HttpTransport, TlsFiles
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import gate_sources
 
 from tests.conftest import ROOT
 from tests.etcd_certificates import DAY, Authority
@@ -75,12 +79,14 @@ def programs(release: str) -> pathlib.Path:
 
 
 class Member:
-    """A member: where it listens, its namespace ("" for this thread's own), its files and its process."""
+    """A member: where it listens, its namespace ("" for this thread's own), its files and its processes."""
 
     def __init__(self, number: int, host: str, folder: pathlib.Path, apart: bool) -> None:
         self.number, self.name, self.host, self.folder = number, f"m{number}", host, folder
         self.namespace = str(folder / "netns") if apart else ""
         self.process: t.Optional[subprocess.Popen[bytes]] = None
+        self.gate_process: t.Optional[subprocess.Popen[bytes]] = None
+        self.gate = f"https://{host}:{GATE_PORT}"
         self.url = f"https://{host}:{CLIENT_PORT}"
         self.peer = f"https://{host}:{PEER_PORT}"
         folder.mkdir(parents=True)
@@ -100,7 +106,7 @@ class EtcdCluster:
 
     `apart` False has all members on the loopback of this thread's namespace. `progress` is the interval of progress
     messages in seconds, and `quota` the most bytes of the database, 0 for etcd's default. `options` are more options of
-    etcd, without `--`.
+    etcd, without `--`. With `gates` each member has the gate that role calico_etcd brings, and nodes use that.
     """
 
     def __init__(
@@ -112,9 +118,10 @@ class EtcdCluster:
         apart: bool = True,
         progress: float = 2.0,
         quota: int = 0,
+        gates: bool = False,
         options: t.Optional[t.Mapping[str, t.Any]] = None,
     ) -> None:
-        self.options = dict(options or {})
+        self.options, self.gates = dict(options or {}), gates
         self.programs, self.folder, self.progress, self.quota = folder_of_programs, folder, progress, quota
         folder.mkdir(parents=True, exist_ok=True)
         self.authority = Authority(folder)
@@ -142,14 +149,19 @@ class EtcdCluster:
                 _make_namespace(member.namespace)
                 self.join(member.namespace, member.number)
         self.authority.issue("root")
+        for name, source in gate_sources.sources().items():
+            target = self._gate_program / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
         return self
 
     def __exit__(self, *dummy: object) -> None:
         """Kill the members, and remove the namespaces."""
         for member in self.members:
-            if member.process is not None and member.process.poll() is None:
-                member.process.kill()
-                member.process.wait(30)
+            for process in (member.process, member.gate_process):
+                if process is not None and process.poll() is None:
+                    process.kill()
+                    process.wait(30)
         for namespace in filter(None, (*(member.namespace for member in self.members), self._hub)):
             subprocess.run(["umount", "--lazy", namespace], check=False, capture_output=True)
 
@@ -229,15 +241,38 @@ class EtcdCluster:
             command = [self.programs / "etcd", *(f"--{name}={value}" for name, value in options.items())]
             with (member.folder / "log").open("ab") as log:
                 member.process = subprocess.Popen([*_inside(member.namespace), *command], stdout=log, stderr=log)
+            if self.gates:
+                self._start_gate(member)
+
+    @property
+    def _gate_program(self) -> pathlib.Path:
+        return self.folder / "gate"
+
+    def _start_gate(self, member: Member) -> None:
+        """Start the gate before a member. It listens at once, whatever the member does."""
+        files = {"certificate": member.name, "client": "root"}
+        for name in files.values():
+            parts = [(self.authority.folder / f"{name}.{ending}").read_bytes() for ending in ("pem", "key")]
+            (member.folder / f"{name}.pem").write_bytes(b"".join(parts))
+        command = [
+            *(sys.executable, "-I", "-B", self._gate_program, "--listen", member.gate, "--member", member.url),
+            *("--ca", self.authority.file),
+            *(word for option, name in files.items() for word in (f"--{option}", member.folder / f"{name}.pem")),
+        ]
+        with (member.folder / "gate.log").open("ab") as log:
+            member.gate_process = subprocess.Popen([*_inside(member.namespace), *command], stdout=log, stderr=log)
 
     def kill(self, *numbers: int) -> None:
-        """Kill members with SIGKILL, all of them without a number, and wait for their end."""
+        """Kill members and their gates with SIGKILL, all of them without a number, and wait for their end."""
         members = [self._of(number) for number in numbers or self.numbers]
         for member in members:
             os.kill(member.pid, signal.SIGKILL)
         for member in members:
             assert member.process is not None
             member.process.wait(30)
+            if member.gate_process is not None:
+                member.gate_process.kill()
+                member.gate_process.wait(30)
 
     def stop(self, number: int) -> None:
         """Stop a member with SIGSTOP."""
@@ -352,11 +387,12 @@ class EtcdCluster:
     def settings(self, user: str, urls: t.Sequence[str] = ()) -> DatastoreSettings:
         """Return the settings of a node, or of root, by the name of its user, "" for a client without a user.
 
-        `urls` are those of links or of some members; without them, of all members.
+        `urls` are those of links or of some members; without them, of all members, or of all gates for a node.
         """
         name = user or "root"
+        through_gates = self.gates and user not in ("", "root")
         return DatastoreSettings(
-            endpoints=tuple(urls) or self.urls,
+            endpoints=tuple(urls) or (tuple(member.gate for member in self.members) if through_gates else self.urls),
             ca=str(self.authority.file),
             certificate=str(self.authority.folder / f"{name}.pem"),
             key=str(self.authority.folder / f"{name}.key"),

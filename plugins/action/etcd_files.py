@@ -12,6 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.gua
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import (
     cluster_members,
     etcd_folder,
+    gate_sources,
     issued_files,
 )
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.issued_files import WantedFiles
@@ -62,6 +63,7 @@ class ActionModule(GuardedAction):
             members={host.name: _member(folder, host) for host in members},
             files=list(issue.files),
             days_left=days,
+            gate=gate_sources.listed(),
         )
         return result
 
@@ -86,6 +88,7 @@ def _member(folder: etcd_folder.EtcdFolder, host: cluster_members.EtcdHost) -> d
     return {
         "address": host.address,
         "client_url": host.client_url,
+        "gate_url": host.gate_url,
         "peer_url": host.peer_url,
         "files": folder.where(f"members/{host.name}"),
     }

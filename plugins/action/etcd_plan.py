@@ -59,7 +59,8 @@ class ActionModule(GuardedAction):
             changed=bool(plan.steps) and self._task.check_mode,
             steps=[dataclasses.asdict(step) for step in plan.steps],
             notices=list(plan.notices),
-            clients=allowed_clients.by_version([*nodes, *members, *operators]),
+            clients=allowed_clients.by_version([*members, *operators]),
+            gate_clients=allowed_clients.by_version([*nodes, *members, *operators]),
             members=allowed_clients.by_version(members),
             via=next((seen.name for seen in hosts if seen.answers), ""),
         )

@@ -79,6 +79,10 @@ files:
   returned: success
   type: list
   elements: str
+gate:
+  description: The digest of the gate's program, and its files by their paths on the controller and in the program's folder.
+  returned: success
+  type: dict
 days_left:
   description: Days for which each certificate is valid, by its file.
   returned: success

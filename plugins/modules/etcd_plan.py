@@ -80,7 +80,11 @@ notices:
   type: list
   elements: str
 clients:
-  description: The addresses and CIDRs of clients, by IP version.
+  description: The addresses and CIDRs of members and operators, which reach the members themselves, by IP version.
+  returned: success
+  type: dict
+gate_clients:
+  description: The addresses and CIDRs of nodes, members and operators, which reach the gates, by IP version.
   returned: success
   type: dict
 members:

@@ -247,7 +247,10 @@ class Gate:
 
     async def listen(self, host: str, port: int, tls: t.Optional[ssl.SSLContext]) -> asyncio.AbstractServer:
         """Return a server that serves agents at an address. Raise OSError."""
-        return await asyncio.start_server(self._serve, host, port, ssl=tls, limit=_HEADER_LIMIT)
+        handshake = _REQUEST_SECONDS if tls else None
+        return await asyncio.start_server(
+            self._serve, host, port, ssl=tls, ssl_handshake_timeout=handshake, limit=_HEADER_LIMIT
+        )
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = str((writer.get_extra_info("peername") or ("",))[0])

@@ -23,6 +23,8 @@ from .transport import HttpTransport, MemberAddress, TlsFiles
 PATH = "/etc/calico/datastore.json"
 #: The port at which etcd takes its clients.
 CLIENT_PORT = 2379
+#: The port of the gate before a member; 2377, the next free one below, would be that of a manager of Docker's swarm.
+GATE_PORT = 2378
 _REMEDY = "Run playbooks/site.yml, which writes the file."
 #: The most members of a cluster that are named.
 _MOST_ENDPOINTS = 16

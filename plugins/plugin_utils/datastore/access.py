@@ -57,7 +57,7 @@ class FleetDatastore:
 
     `ca`, `certificate` and `key` are paths on the controller; the latter two are "" if members demand no certificate.
     `progress` is the members' interval of progress messages in seconds, None if it is not known. `own` is True for a
-    cluster that role calico_etcd makes for the fleet alone.
+    cluster that role calico_etcd makes for the fleet alone. Nodes use `gates`, and `endpoints` without any.
     """
 
     endpoints: tuple[str, ...]
@@ -66,6 +66,7 @@ class FleetDatastore:
     key: str
     progress: t.Optional[float]
     own: bool = False
+    gates: tuple[str, ...] = ()
 
     def settings(self, credentials: Credentials) -> DatastoreSettings:
         """Return the settings by which the controller itself reaches the cluster."""
@@ -92,26 +93,26 @@ def of(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> t.Optional[
         return None if found is None else variables.check(name, found)
 
     given = datastore_inventory.read(get)
-    members = given.endpoints if given.endpoints is not None else _of_group(task_vars)
+    own = given.endpoints is None
+    members = _of_group(task_vars, settings.CLIENT_PORT) if given.endpoints is None else given.endpoints
     if not members:
         return None
-    own = given.endpoints is None
     certificate, key = _path(given.cert, _CERT, task_vars), _path(given.key, _KEY, task_vars)
     if given.cert is None and not own and not os.path.exists(certificate):
         certificate = key = ""
     progress = given.progress if given.progress is not None else (PROGRESS_SECONDS if own else 0)
-    return FleetDatastore(
-        members, _path(given.ca, _CA, task_vars), certificate, key, float(progress) if progress else None, own
-    )
+    gates = _of_group(task_vars, settings.GATE_PORT) if own else ()
+    ca = _path(given.ca, _CA, task_vars)
+    return FleetDatastore(members, ca, certificate, key, float(progress) if progress else None, own, gates)
 
 
-def _of_group(task_vars: t.Mapping[str, t.Any]) -> tuple[str, ...]:
-    """Return the URLs of the members that role calico_etcd makes of the hosts of its group."""
+def _of_group(task_vars: t.Mapping[str, t.Any], port: int) -> tuple[str, ...]:
+    """Return the URLs with a port of the members that role calico_etcd makes of the hosts of its group."""
     names = [str(name) for name in task_vars.get("groups", {}).get(GROUP, ())]
     found = []
     for name in names:
         address = _address(name, task_vars["hostvars"][name])
-        found.append(f"https://{f'[{address}]' if ':' in address else address}:{settings.CLIENT_PORT}")
+        found.append(f"https://{f'[{address}]' if ':' in address else address}:{port}")
     return tuple(found)
 
 
@@ -253,7 +254,7 @@ def node_files(datastore: FleetDatastore, secret: bytes, node: str) -> dict[str,
         found["certificate"] = _pem(CERT, datastore.certificate, "CERTIFICATE")
         found["key"] = _pem(KEY, datastore.key, "PRIVATE KEY", private=True)
     wanted = DatastoreSettings(
-        endpoints=datastore.endpoints,
+        endpoints=datastore.gates or datastore.endpoints,
         ca=paths["ca"],
         certificate=paths["certificate"] if datastore.certificate else "",
         key=paths["key"] if datastore.certificate else "",

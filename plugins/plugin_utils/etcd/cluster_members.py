@@ -9,6 +9,7 @@ import ipaddress
 import re
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import settings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, shown
 
 from ..sources import inventory_source
@@ -29,6 +30,11 @@ class EtcdHost(t.NamedTuple):
     def client_url(self) -> str:
         """The URL for clients."""
         return f"https://{bracketed(self.address)}:2379"
+
+    @property
+    def gate_url(self) -> str:
+        """The URL for nodes: of the gate before the member."""
+        return f"https://{bracketed(self.address)}:{settings.GATE_PORT}"
 
     @property
     def peer_url(self) -> str:

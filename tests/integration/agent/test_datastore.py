@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Agents as processes with three members of etcd, with TLS and users: policy in the kernel follows other nodes.
+"""Agents as processes with three members of etcd, their gates, TLS and users: policy in the kernel follows other nodes.
 
 tests/integration/datastore tries the faults of members against the agent's feed, and tests/unit/agent/datastore whole
 agents against a cluster in memory.
@@ -35,8 +35,8 @@ OUTAGE = 300.0 if LONG else 15.0  # seconds without any member
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[EtcdCluster]:
-    """Three running members with the blocks and users of node1 and node2."""
-    with EtcdCluster(programs("trixie"), tmp_path_factory.mktemp("etcd")) as found:
+    """Three running members behind gates, with the blocks and users of node1 and node2."""
+    with EtcdCluster(programs("trixie"), tmp_path_factory.mktemp("etcd"), gates=True) as found:
         with found.inside():
             found.begin()
             asyncio.run(_with_nodes(found))

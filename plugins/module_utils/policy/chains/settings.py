@@ -18,11 +18,12 @@ DROP, REJECT, ACCEPT, RETURN = "Drop", "Reject", "Accept", "Return"
 
 IPIP, VXLAN = "ipip", "vxlan"
 
-#: The default of the destination ports at which no policy can make the host unreachable: SSH, BGP, etcd's clients and
-#: members, BFD and DHCP.
+#: The default of the destination ports at which no policy can make the host unreachable: SSH, BGP, the gates, clients and
+#: members of etcd, BFD and DHCP.
 FAILSAFE_INBOUND = (
     Failsafe("tcp", 22),
     Failsafe("tcp", 179),
+    Failsafe("tcp", 2378),
     Failsafe("tcp", 2379),
     Failsafe("tcp", 2380),
     Failsafe("udp", 3784),
@@ -32,6 +33,7 @@ FAILSAFE_INBOUND = (
 #: The default of the destination ports that the host can always reach: BGP, etcd, BFD, DNS, DHCP and NTP.
 FAILSAFE_OUTBOUND = (
     Failsafe("tcp", 179),
+    Failsafe("tcp", 2378),
     Failsafe("tcp", 2379),
     Failsafe("tcp", 2380),
     Failsafe("udp", 3784),

@@ -80,6 +80,7 @@ def test_a_fleet_with_the_group_has_its_members(inventory: Inventory) -> None:
         *(str(inventory.etcd / name) for name in ("ca.pem", "client.pem", "client.key")),
         2.0,
         True,
+        ("https://10.10.1.21:2378", "https://10.10.1.12:2378", "https://[fd00::21]:2378"),
     )
     assert found.settings(Credentials("root", "pw-0815")).password == "pw-0815"
 
@@ -191,7 +192,7 @@ def test_the_files_of_a_node(inventory: Inventory) -> None:
     files = inventory.files()
     assert (files["ca"], files["certificate"], files["key"]) == (CERTIFICATE, CERTIFICATE, KEY)
     wanted = DatastoreSettings(
-        ("https://10.10.1.21:2379",),
+        ("https://10.10.1.21:2378",),
         "/etc/calico/etcd/ca.pem",
         "/etc/calico/etcd/client.pem",
         "/etc/calico/etcd/client.key",
