@@ -23,6 +23,8 @@ from tests.lab.machines import downloads
 from .conftest import LAB, ROOT, Fleet, inventory_of, new_lab
 
 MEMBERS = {"node1": "10.10.1.11", "node3": "10.10.2.11", "node5": "10.10.1.13"}
+#: The address of a node that is no member: node3 has it, too.
+NODE = "10.10.2.50"
 PACKAGES = ["etcd-server", "etcd-client"]
 
 
@@ -44,6 +46,7 @@ def fleet(lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     hosts["all"]["children"]["calico_etcd"] = {
         "hosts": {name: {"calico_etcd_address": address} for name, address in MEMBERS.items()}
     }
+    hosts["all"]["children"]["calico_nodes"]["hosts"]["node9"] = {"calico_node_address": f"{NODE}/24"}
     path.write_text(yaml.safe_dump(hosts), "utf-8")
     return Fleet(lab, str(folder))
 
@@ -118,6 +121,9 @@ def test_the_cluster_is_made_and_a_second_run_changes_nothing(lab: BaseLab, clus
     for node in MEMBERS:
         assert lab.exec(node, "systemctl is-enabled etcd", check=False).stdout == "masked\n"
         assert lab.exec(node, "systemctl is-active etcd calico-etcd", check=False).stdout == "inactive\nactive\n"
+        assert lab.exec(node, "systemctl is-active calico-etcd-gate").stdout == "active\n"
+        gate = lab.exec(node, "ps -o user:20= $(systemctl show -P MainPID calico-etcd-gate)").stdout
+        assert gate.strip() == "calico-etcd-gate"
         assert lab.exec(node, "stat -c '%a %U' /var/lib/calico-etcd /etc/calico-etcd/server.pem").stdout == (
             "700 calico-etcd\n600 calico-etcd\n"
         )
@@ -131,7 +137,7 @@ def test_the_cluster_is_made_and_a_second_run_changes_nothing(lab: BaseLab, clus
 def test_only_known_addresses_with_a_certificate_get_in(lab: BaseLab, cluster: Fleet) -> None:
     """The firewall closes the ports to other addresses, and TLS to clients without a certificate."""
     reach = "timeout 3 bash -c 'exec 3<>/dev/tcp/{}/{}' 2>&1; echo $?"
-    for port in (2379, 2380):
+    for port in (2378, 2379, 2380):
         assert lab.exec("node3", reach.format(MEMBERS["node1"], port)).stdout == "0\n"
         outside = lab.outside_exec(["bash", "-c", reach.format(MEMBERS["node1"], port)], check=False).stdout
         assert outside.splitlines()[-1] == "124"
@@ -142,6 +148,44 @@ def test_only_known_addresses_with_a_certificate_get_in(lab: BaseLab, cluster: F
         check=False,
     )
     assert said.returncode != 0 and "SSLV3_ALERT_BAD_CERTIFICATE" in said.stderr
+
+
+def test_a_node_reaches_the_gate_alone(lab: BaseLab, cluster: Fleet) -> None:
+    """etcd is closed to a node that is no member. The gate passes its calls, but no nested transaction."""
+    script = (
+        "import http.client, json, ssl, sys\n"
+        "port, certificate, path, body, token = json.load(sys.stdin)\n"
+        "tls = ssl.create_default_context(cafile='/etc/calico-etcd/ca.pem')\n"
+        "if certificate: tls.load_cert_chain('/etc/calico-etcd/client.pem')\n"
+        f"asked = http.client.HTTPSConnection({MEMBERS['node1']!r}, port, timeout=3, source_address=({NODE!r}, 0),\n"
+        "    context=tls)\n"
+        "try:\n"
+        "    asked.request('POST', path, json.dumps(body), {'Authorization': token} if token else {})\n"
+        "    answer = asked.getresponse()\n"
+        "    print(json.dumps([answer.status, json.load(answer)]))\n"
+        "except OSError as error: print(json.dumps([0, str(error)]))\n"
+    )
+
+    def said(port: int, path: str, body: dict, token: str = "", certificate: bool = True) -> list:
+        asked = json.dumps([port, certificate, path, body, token])
+        return json.loads(lab.exec("node3", ["python3", "-c", script], input=asked).stdout)
+
+    lab.exec("node3", f"ip address add {NODE}/32 dev lo")
+    lab.exec("node3", "ip route get " + MEMBERS["node1"])
+    try:
+        login = {"name": "root", "password": password(cluster)}
+        assert said(2379, "/v3/auth/authenticate", login) == [0, "timed out"]
+        assert "CERTIFICATE" in str(said(2378, "/v3/auth/authenticate", login, certificate=False)[1])
+        status, answer = said(2378, "/v3/auth/authenticate", login)
+        assert status == 200, answer
+        written = {"request_put": {"key": "L2E=", "value": "MQ=="}}
+        assert said(2378, "/v3/kv/txn", {"success": [written]}, answer["token"])[0] == 200
+        nested = {"success": [{"request_txn": {"success": [written]}}]}
+        assert said(2378, "/v3/kv/txn", nested, answer["token"]) == [
+            403, {"code": 7, "message": "the gate: an operation is not one of those that are passed"},
+        ]  # fmt: skip
+    finally:
+        lab.exec("node3", f"ip address delete {NODE}/32 dev lo")
 
 
 @pytest.mark.soak
