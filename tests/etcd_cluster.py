@@ -390,9 +390,8 @@ class EtcdCluster:
         `urls` are those of links or of some members; without them, of all members, or of all gates for a node.
         """
         name = user or "root"
-        through_gates = self.gates and user not in ("", "root")
         return DatastoreSettings(
-            endpoints=tuple(urls) or (tuple(member.gate for member in self.members) if through_gates else self.urls),
+            endpoints=tuple(urls) or (self.urls if name == "root" else self.node_urls),
             ca=str(self.authority.file),
             certificate=str(self.authority.folder / f"{name}.pem"),
             key=str(self.authority.folder / f"{name}.key"),
@@ -405,6 +404,11 @@ class EtcdCluster:
     def urls(self) -> tuple[str, ...]:
         """The URLs of the members for their clients."""
         return tuple(member.url for member in self.members)
+
+    @property
+    def node_urls(self) -> tuple[str, ...]:
+        """The URLs for nodes: of the gates, if there are any, else of the members."""
+        return tuple(member.gate for member in self.members) if self.gates else self.urls
 
     def operator(self, seconds: float = CALL_SECONDS) -> EtcdClient:
         """Return a client of root whose calls end after `seconds` at each member."""

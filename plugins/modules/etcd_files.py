@@ -80,7 +80,7 @@ files:
   type: list
   elements: str
 gate:
-  description: The digest of the gate's program, and its files by their paths on the controller and in the program's folder.
+  description: The digest of the gate's program, and its files, by their paths here and in the program's folder.
   returned: success
   type: dict
 days_left:

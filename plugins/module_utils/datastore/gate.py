@@ -34,7 +34,7 @@ _REQUEST_SECONDS = 10.0  # from the first byte of a request to its last
 _IDLE_SECONDS = 120.0
 _ANSWER_SECONDS = 15.0
 _OPERATIONS = 128
-_REFUSED = 7  # gRPC's code for a right that is missing
+_REFUSED, _UNAVAILABLE = 7, 14  # gRPC's codes for a right that is missing, and for a server that cannot be asked
 
 
 class RequestNotPassed(Exception):
@@ -279,9 +279,15 @@ class Gate:
                 except RequestNotPassed as refusal:
                     await _answer(writer, 403, gateway.to_bytes({"code": _REFUSED, "message": f"the gate: {refusal}"}))
                     continue
-                if upstream is None or not upstream.usable:
-                    upstream = await within(_ANSWER_SECONDS, MemberConnection.to(self._member, self._tls))
-                status, header = await within(_ANSWER_SECONDS, upstream.ask(self._member, path, request, headers))
+                try:
+                    if upstream is None or not upstream.usable:
+                        upstream = await within(_ANSWER_SECONDS, MemberConnection.to(self._member, self._tls))
+                    status, header = await within(_ANSWER_SECONDS, upstream.ask(self._member, path, request, headers))
+                except TransportError as error:
+                    # The connection ends, by which the agent knows that the member may not know its token any more.
+                    why = {"code": _UNAVAILABLE, "message": f"the gate cannot ask its member: {error}"}
+                    await _answer(writer, 503, gateway.to_bytes(why))
+                    return
                 if path == WATCH and status == 200:
                     await self._stream(reader, writer, upstream, header)
                     return

@@ -33,10 +33,10 @@ def main(arguments: t.Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         upstream = TlsFiles(options.ca, options.client)
-        own = _server_context(options.ca, options.certificate)
+        own = server_context(options.ca, options.certificate)
         asyncio.run(_run(Gate(options.member, upstream), options.listen, own))
     except OSError as error:  # ssl.SSLError is one
-        print(f"The gate cannot serve at {options.listen}: {error.strerror or error}.", file=sys.stderr)
+        sys.stderr.write(f"The gate cannot serve at {options.listen}: {error.strerror or error}.\n")
         return 1
     return 0
 
@@ -48,14 +48,35 @@ def _address(url: str) -> MemberAddress:
     return MemberAddress(parts.hostname, parts.port)
 
 
-def _server_context(ca: str, certificate: str) -> ssl.SSLContext:
+def server_context(ca: str, certificate: str) -> ssl.SSLContext:
     """Return the TLS for agents, which need a certificate of `ca`. Raise OSError for files that cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.sslobject_class = _WithAlerts
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(cafile=ca)
     context.load_cert_chain(certificate, password="")
     return context
+
+
+class _WithAlerts(ssl.SSLObject):
+    """The server's side of a connection, which tells a client why its certificate is refused.
+
+    asyncio drops what TLS wants to send if a handshake fails. So the failure counts with the client's next bytes.
+    """
+
+    _failure: t.Optional[ssl.SSLError] = None
+
+    def do_handshake(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            self._failure = error
+            raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "the alert is sent first") from error
 
 
 async def _run(gate: Gate, address: MemberAddress, tls: ssl.SSLContext) -> None:

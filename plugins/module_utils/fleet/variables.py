@@ -245,8 +245,8 @@ VARIABLES: tuple[Variable, ...] = (
         "Ports of the hosts that no policy closes: protocol, port, and optionally net to open a port for one network "
         "only. The port by which Ansible reaches a host is added unless the list has it. If the list has it with net, "
         "it is open to that network alone. With an empty list, no port is exempt.",
-        default_text="SSH (tcp 22), BGP (tcp, the ports of all sessions), etcd (tcp 2378 to 2380), BFD (udp 3784, 3785; "
-        "4784 where any session has it), DHCP (udp 68)",
+        default_text="SSH (tcp 22), BGP (tcp, the ports of all sessions), etcd (tcp 2378 to 2380), BFD (udp 3784, "
+        "3785; 4784 where any session has it), DHCP (udp 68)",
         example="[{protocol: tcp, port: 22}, {protocol: tcp, port: 179, net: 10.10.0.0/16}]",
     ),
     Variable(
@@ -610,8 +610,8 @@ VARIABLES: tuple[Variable, ...] = (
         "list",
         "The members of the etcd cluster that carries workloads between nodes, as https URLs; see docs/datastore.md. "
         "With an empty list the fleet has no datastore, also if group calico_etcd has hosts.",
-        default_text="each host of group calico_etcd: port 2379 for the run, port 2378, the gate, for nodes; without the "
-        "group there is no datastore",
+        default_text="each host of group calico_etcd: port 2379 for the run, port 2378, the gate, for nodes; without "
+        "the group there is no datastore",
         example="[https://10.10.1.11:2379, https://10.10.1.12:2379, https://10.10.2.13:2379]",
         of_texts=True,
     ),

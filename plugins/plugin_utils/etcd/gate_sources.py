@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The sources of the gate's program, which role calico_etcd brings to members: they need not be nodes of a fleet.
 
-    /usr/local/lib/calico-etcd/<digest>/__main__.py     `python3 -I -B /usr/local/lib/calico-etcd/<digest>` runs this
-    /usr/local/lib/calico-etcd/<digest>/datastore/      the modules of room datastore that it imports
+A member runs `python3 -I -B /usr/local/lib/calico-etcd/<digest>`. That folder has __main__.py, and a folder datastore
+with the modules of the room that it imports.
 """
 
 from __future__ import annotations

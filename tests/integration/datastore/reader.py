@@ -187,7 +187,7 @@ class Links:
     """A way to each member through this process: it may be slow, hung (all is taken, nothing comes), or refused."""
 
     def __init__(self, cluster: EtcdCluster) -> None:
-        self._targets = [urlsplit(url) for url in cluster.urls]
+        self._targets = [urlsplit(url) for url in cluster.node_urls]
         self._servers: list[asyncio.Server] = []
         self._open: set[asyncio.StreamWriter] = set()
         self.urls: list[str] = []

@@ -36,7 +36,7 @@ def content(cluster: EtcdCluster) -> None:
 
 def watched(cluster: EtcdCluster, reader: Reader) -> int:
     """Return the number of the member that a node watches."""
-    return cluster.urls.index(reader.status.member) + 1
+    return cluster.node_urls.index(reader.status.member) + 1
 
 
 def silent(cluster: EtcdCluster) -> str:
@@ -110,14 +110,14 @@ def test_stopped_and_hung(cluster: EtcdCluster) -> None:
     async def scenario(churn: Churn) -> None:
         async with Links(cluster) as links, reading(cluster.settings("node1", links.urls)) as hung:
             link = hung.status.member
-            same = cluster.urls[links.urls.index(link)]
+            same = cluster.node_urls[links.urls.index(link)]
             async with reading(cluster.settings("node1"), same) as stopped:
                 links.hung.add(link)
                 cluster.stop(watched(cluster, stopped))
                 await asyncio.gather(*(reader.lost(silent(cluster)) for reader in (hung, stopped)))
                 await asyncio.gather(hung.synced(), stopped.synced())
                 assert stopped.status.member != same and hung.status.member != link
-                cluster.cont(cluster.urls.index(same) + 1)
+                cluster.cont(cluster.node_urls.index(same) + 1)
                 links.hung.clear()
                 await asyncio.gather(hung.equals(churn.operator), stopped.equals(churn.operator))
                 assert hung.status.listings == stopped.status.listings == 1

@@ -18,8 +18,8 @@ DROP, REJECT, ACCEPT, RETURN = "Drop", "Reject", "Accept", "Return"
 
 IPIP, VXLAN = "ipip", "vxlan"
 
-#: The default of the destination ports at which no policy can make the host unreachable: SSH, BGP, the gates, clients and
-#: members of etcd, BFD and DHCP.
+#: The default of the destination ports at which no policy can make the host unreachable: SSH, BGP, etcd's gates,
+#: clients and members, BFD and DHCP.
 FAILSAFE_INBOUND = (
     Failsafe("tcp", 22),
     Failsafe("tcp", 179),
