@@ -100,6 +100,25 @@ def test_any_document_is_passed_in_the_gates_own_words_or_refused(path: str, doc
     assert passed(path, body) == body
 
 
+def test_a_member_that_cannot_be_asked_is_named() -> None:
+    """The agent learns why, and by the end of the connection that its token may be gone."""
+
+    async def scenario() -> None:
+        gate = Gate(MemberAddress("127.0.0.1", 1), None)
+        serving = await gate.listen("127.0.0.1", 0, None)
+        transport = HttpTransport(MemberAddress(*serving.sockets[0].getsockname()[:2]), None)
+        status, body = await transport.call(RANGE, b'{"key":"AA=="}', {}, 5)
+        found = gateway.error_of(status, body)
+        assert isinstance(found, gateway.Unavailable)
+        assert found.message == "the gate cannot ask its member: Connection refused"
+        await asyncio.sleep(0.1)
+        assert transport.broke()
+        await transport.close()
+        serving.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_request_that_is_no_agents_ends_the_connection() -> None:
     """A proper request is answered. What is no POST, has no length, or comes on too many connections, is not."""
 
