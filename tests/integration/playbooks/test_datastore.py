@@ -172,7 +172,7 @@ def test_a_run_publishes_the_fleet_and_gives_nodes_their_files(fleet: Fleet) -> 
         assert fleet.inside(host, "stat", "-c", "%a %U", *FILES).split() == ["600", "root"] * len(FILES)
         found = DatastoreSettings.from_dict(json.loads(fleet.inside(host, "cat", "/etc/calico/datastore.json")))
         assert (found.user, found.password, found.progress_seconds) == (host, fleet.password(host), 2.0)
-        assert found.endpoints == (f"https://{ADDRESS}:2379",)
+        assert found.endpoints == (f"https://{ADDRESS}:2378",)
         stored = fleet.inside(host, "sh", "-c", "cat /var/lib/calico/*.json /var/lib/calico/generations/*")
         assert not any(secret in stored for secret in fleet.secrets())
 
