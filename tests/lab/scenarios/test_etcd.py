@@ -193,7 +193,7 @@ def test_a_member_that_was_rebuilt_is_replaced(lab: BaseLab, cluster: Fleet) -> 
         lab.exec("node5", "systemctl kill -s KILL calico-etcd")
         lab.exec("node5", "systemctl disable --now calico-etcd calico-etcd-firewall")
         lab.exec("node5", "apt-get purge -y -qq etcd-server; rm -rf /var/lib/calico-etcd /etc/calico-etcd")
-        lab.exec("node5", "rm -f /etc/systemd/system/calico-etcd* && systemctl daemon-reload")
+        lab.exec("node5", "rm -rf /etc/systemd/system/calico-etcd* && systemctl daemon-reload")
         down = cluster.play("etcd_status.yml").check()
         assert "! node5: calico-etcd.service does not run." in down.output
         run = cluster.play("etcd.yml").check()
