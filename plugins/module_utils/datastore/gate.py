@@ -9,6 +9,9 @@ The etcd of Debian 12 and 13 does not confine its users: a transaction inside a 
 (CVE-2026-33343), an alarm needs no right and switches all checks off (CVE-2026-33413, etcd's pull request 22386), and
 leases, compaction and leadership are open to everybody. So a request is read, and written anew from the fields that
 agents use; a path or a field that is not known is refused. etcd then checks the token's rights.
+
+Anybody can fill the database with keys of its own, and while its space is exceeded etcd checks no rights of deletions.
+So the gate also remembers whose the tokens are, and passes a write below the user's own two prefixes alone.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ import json
 import ssl
 import typing as t
 
-from . import gateway
+from . import gateway, keys
 from .gateway import Json
 from .transport import MemberAddress, MemberConnection, TlsFiles, TransportError, within
 
@@ -34,7 +37,10 @@ _REQUEST_SECONDS = 10.0  # from the first byte of a request to its last
 _IDLE_SECONDS = 120.0
 _ANSWER_SECONDS = 15.0
 _OPERATIONS = 128
-_REFUSED, _UNAVAILABLE = 7, 14  # gRPC's codes for a right that is missing, and for a server that cannot be asked
+#: gRPC's codes for a right that is missing, a server that cannot be asked, and a token that is not known.
+_REFUSED, _UNAVAILABLE, _UNAUTHENTICATED = 7, 14, 16
+#: The most tokens of a user that are remembered: a node's agent has one, and each command another.
+_TOKENS = 16
 
 
 class RequestNotPassed(Exception):
@@ -211,11 +217,11 @@ def _watch(body: t.Any) -> Json:
     return fields.end()
 
 
-WATCH = "/v3/watch"
+WATCH, _TRANSACTION, _AUTHENTICATE = "/v3/watch", "/v3/kv/txn", "/v3/auth/authenticate"
 _READERS: t.Mapping[str, t.Callable[[t.Any], Json]] = {
     "/v3/kv/range": _range,
-    "/v3/kv/txn": _transaction,
-    "/v3/auth/authenticate": _authenticate,
+    _TRANSACTION: _transaction,
+    _AUTHENTICATE: _authenticate,
     "/v3/maintenance/status": lambda body: _Fields(body).end(),
     WATCH: _watch,
 }
@@ -233,6 +239,51 @@ def passed(path: str, body: bytes) -> bytes:
     return gateway.to_bytes(read(parsed))
 
 
+def writes(request: bytes) -> list[Json]:
+    """Return the puts and deletions of a transaction that `passed` returned."""
+    operations = json.loads(request).get("success", ())
+    return [one for operation in operations for name, one in operation.items() if name != "request_range"]
+
+
+def check_writes(found: t.Iterable[Json], user: str) -> None:
+    """Raise RequestNotPassed if one of the writes is not below the two prefixes of the node that is the user."""
+    try:
+        own = [keys.under(prefix) for prefix in (keys.endpoints_of(user), keys.heartbeats_of(user))]
+    except keys.InvalidKey:
+        own = []
+    for one in found:
+        start, end = (base64.b64decode(one.get(name, "")) for name in ("key", "range_end"))
+        if not any(
+            prefix.start.encode() <= start < prefix.end.encode() and end <= prefix.end.encode() for prefix in own
+        ):
+            raise RequestNotPassed("a write beside the user's own keys is not passed")
+
+
+class _Tokens:
+    """The users of the tokens that went through the gate."""
+
+    def __init__(self) -> None:
+        self._users: dict[str, str] = {}
+        self._of: dict[str, list[str]] = {}
+
+    def note(self, request: bytes, answer: bytes) -> None:
+        """Remember the token in the answer to an authentication, and forget the user's oldest one."""
+        try:
+            token = gateway.token_of(gateway.decode(answer))
+        except gateway.EtcdError:
+            return
+        user = str(json.loads(request).get("name", ""))
+        mine = self._of.setdefault(user, [])
+        mine.append(token)
+        self._users[token] = user
+        if len(mine) > _TOKENS:
+            self._users.pop(mine.pop(0), None)
+
+    def user(self, token: str) -> t.Optional[str]:
+        """Return the user of a token, None if it is not known."""
+        return self._users.get(token)
+
+
 class Gate:
     """A server for agents before the member at `member`; `tls` is the gate's own way to it.
 
@@ -244,6 +295,7 @@ class Gate:
         self._member = member
         self._tls = tls
         self._open: dict[str, int] = {}
+        self._tokens = _Tokens()
 
     async def listen(self, host: str, port: int, tls: t.Optional[ssl.SSLContext]) -> asyncio.AbstractServer:
         """Return a server that serves agents at an address. Raise OSError."""
@@ -276,6 +328,13 @@ class Gate:
                 body = await within(_REQUEST_SECONDS, reader.readexactly(length))
                 try:
                     request = passed(path, body)
+                    wanted = writes(request) if path == _TRANSACTION else []
+                    user = self._tokens.user(headers.get("Authorization", ""))
+                    if wanted and user is None:
+                        why = {"code": _UNAUTHENTICATED, "message": "the gate does not know this token"}
+                        await _answer(writer, 401, gateway.to_bytes(why))
+                        continue
+                    check_writes(wanted, user or "")
                 except RequestNotPassed as refusal:
                     await _answer(writer, 403, gateway.to_bytes({"code": _REFUSED, "message": f"the gate: {refusal}"}))
                     continue
@@ -285,13 +344,16 @@ class Gate:
                     status, header = await within(_ANSWER_SECONDS, upstream.ask(self._member, path, request, headers))
                 except TransportError as error:
                     # The connection ends, by which the agent knows that the member may not know its token any more.
-                    why = {"code": _UNAVAILABLE, "message": f"the gate cannot ask its member: {error}"}
-                    await _answer(writer, 503, gateway.to_bytes(why))
+                    silent = {"code": _UNAVAILABLE, "message": f"the gate cannot ask its member: {error}"}
+                    await _answer(writer, 503, gateway.to_bytes(silent))
                     return
                 if path == WATCH and status == 200:
                     await self._stream(reader, writer, upstream, header)
                     return
-                await _answer(writer, status, await within(_ANSWER_SECONDS, upstream.body(header)))
+                answer = await within(_ANSWER_SECONDS, upstream.body(header))
+                if path == _AUTHENTICATE and status == 200:
+                    self._tokens.note(request, answer)
+                await _answer(writer, status, answer)
         finally:
             if upstream is not None:
                 upstream.close()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import typing as t
 
@@ -16,7 +17,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.g
     CONNECTIONS,
     Gate,
     RequestNotPassed,
+    check_writes,
     passed,
+    writes,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import (
     HttpTransport,
@@ -98,6 +101,83 @@ def test_any_document_is_passed_in_the_gates_own_words_or_refused(path: str, doc
     except RequestNotPassed:
         return
     assert passed(path, body) == body
+
+
+OWN = [keys.endpoint_key("node1", "cali1"), keys.complete_key("node1"), keys.heartbeat_key("node1")]
+FOREIGN = [
+    *(keys.endpoint_key("node10", "cali1"), keys.heartbeat_key("node2"), keys.blocks_key("node1")),
+    *(keys.node_key("node1"), "/host-routing/v1/endpoints/node1", "/host-routing/v1/endpoints/node10", "", "/a"),
+]
+
+
+def _writing(*operations: gateway.Operation) -> list[gateway.Json]:
+    return writes(passed(TXN, gateway.transaction_request(operations)))
+
+
+def test_a_node_writes_its_own_keys() -> None:
+    check_writes(_writing(*(gateway.Put(key, b"1") for key in OWN), *map(gateway.Delete, OWN)), "node1")
+    check_writes(writes(passed(TXN, gateway.history_request(keys.WATCHED, FOREIGN[:2], 7))), "node1")
+
+
+@pytest.mark.parametrize("key", FOREIGN)
+@pytest.mark.parametrize("user", ["node1", "root", "", "node1/../node2", "*"])
+def test_a_node_writes_no_key_of_others(key: str, user: str) -> None:
+    """Not even one that etcd would let it delete."""
+    for operation in (gateway.Put(key, b"1"), gateway.Delete(key)):
+        with pytest.raises(RequestNotPassed) as refused:
+            check_writes(_writing(gateway.Delete(OWN[0]), operation), user)
+        assert str(refused.value) == "a write beside the user's own keys is not passed"
+
+
+@pytest.mark.parametrize("end", ["/host-routing/v1/endpoints/node10/", "/host-routing/v1/endpoints/node2/", "/z"])
+def test_a_deletion_ends_where_the_nodes_keys_end(end: str) -> None:
+    span = {"key": gateway.encoded(OWN[0]), "range_end": gateway.encoded(end)}
+    found = writes(passed(TXN, gateway.to_bytes({"success": [{"request_delete_range": span}]})))
+    with pytest.raises(RequestNotPassed):
+        check_writes(found, "node1")
+    span["range_end"] = gateway.encoded(keys.under(keys.endpoints_of("node1")).end)
+    check_writes(writes(passed(TXN, gateway.to_bytes({"success": [{"request_delete_range": span}]}))), "node1")
+
+
+def test_a_write_needs_a_token_that_the_gate_has_seen() -> None:
+    """A client that writes with another token gets a new one by itself."""
+
+    async def scenario() -> None:
+        asked: list[str] = []
+
+        async def member(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(asyncio.IncompleteReadError):
+                while True:
+                    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                    await reader.readexactly(int(head.split("Content-Length: ")[1].split("\r\n")[0]))
+                    asked.append(head.split(" ")[1])
+                    body = b'{"token":"t%d","succeeded":true,"header":{"revision":"1"}}' % len(asked)
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+            writer.close()
+
+        server = await asyncio.start_server(member, "127.0.0.1", 0)
+        gate = Gate(MemberAddress(*server.sockets[0].getsockname()[:2]), None)
+        serving = await gate.listen("127.0.0.1", 0, None)
+        transport = HttpTransport(MemberAddress(*serving.sockets[0].getsockname()[:2]), None)
+        body = gateway.transaction_request([gateway.Delete(OWN[0])])
+        for headers in ({}, {"Authorization": "t0"}):
+            status, answer = await transport.call(TXN, body, headers, 5)
+            found = gateway.error_of(status, answer)
+            assert isinstance(found, gateway.Unauthenticated)
+            assert found.message == "the gate does not know this token"
+        assert asked == []
+        login = gateway.to_bytes({"name": "node1", "password": "secret"})
+        for dummy in range(17):
+            assert (await transport.call("/v3/auth/authenticate", login, {}, 5))[0] == 200
+        for token, status in (("t1", 401), ("t2", 200), ("t17", 200)):
+            assert (await transport.call(TXN, body, {"Authorization": token}, 5))[0] == status
+        foreign = gateway.transaction_request([gateway.Delete(FOREIGN[0])])
+        assert (await transport.call(TXN, foreign, {"Authorization": "t17"}, 5))[0] == 403
+        await transport.close()
+        serving.close()
+        server.close()
+
+    asyncio.run(scenario())
 
 
 def test_a_member_that_cannot_be_asked_is_named() -> None:
