@@ -11,7 +11,11 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gateway, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Json, PermissionDenied
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import (
+    Json,
+    PermissionDenied,
+    Unauthenticated,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey
 
 from tests.etcd_cluster import EtcdCluster
@@ -86,5 +90,34 @@ def test_calls_that_etcd_does_not_check(cluster: EtcdCluster) -> None:
         assert foreign.value.message == "the gate: a write beside the user's own keys is not passed"
         assert (await operator.status()).header.revision == before
         assert cluster.ctl("alarm", "list") == ""
+
+    through_gates(cluster, attack)
+
+
+def test_deletions_while_the_space_is_exceeded(cluster: EtcdCluster) -> None:
+    """Fill the database with keys of its own, and then delete those of others, whose rights etcd does not check.
+
+    Gain: Workloads, blocks and nodes of others are gone for all readers.
+    Precedent: CWE-863; https://github.com/etcd-io/etcd/pull/22386, not fixed in 3.5.33. 3.6 has it not.
+    Result: The gate passes a node's writes below its own prefixes alone, and none without a token that it has seen.
+    """
+
+    async def attack(attacker: EtcdClient, operator: EtcdClient) -> None:
+        foreign = put(5, "node10")
+        await operator.write([foreign])
+        member = (await operator.call("/v3/cluster/member/list", b"{}"))["members"][0]["ID"]
+        alarm = {"memberID": member, "alarm": "NOSPACE"}
+        await operator.call("/v3/maintenance/alarm", gateway.to_bytes({"action": "ACTIVATE", **alarm}))
+        try:
+            for key in (foreign.key, keys.blocks_key("node10")):
+                with pytest.raises(PermissionDenied) as refused:
+                    await attacker.write([gateway.Delete(key)])
+                assert refused.value.message == "the gate: a write beside the user's own keys is not passed"
+            anonymous = EtcdClient({"gate": attacker.member._transport})
+            with pytest.raises(Unauthenticated):
+                await anonymous.write([gateway.Delete(foreign.key)])
+            assert await operator.get(foreign.key) is not None
+        finally:
+            await operator.call("/v3/maintenance/alarm", gateway.to_bytes({"action": "DEACTIVATE", **alarm}))
 
     through_gates(cluster, attack)
