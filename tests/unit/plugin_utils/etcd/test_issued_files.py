@@ -160,6 +160,17 @@ def test_nothing_is_finished_that_was_not_begun(folder: EtcdFolder) -> None:
     assert run(folder, succession="finish").files == {}
 
 
+def test_a_successor_that_is_not_trusted_yet_does_not_sign(folder: EtcdFolder) -> None:
+    """The file of trusted authorities was restored without it: the run only trusts it again."""
+    run(folder)
+    old = folder.read("ca.pem") or b""
+    run(folder, succession="begin")
+    folder.write("ca.pem", old)
+    again = run(folder, succession="finish")
+    assert "authority.pem" not in again.files and "peer-authority.pem" in again.files
+    assert len(certificates.bundle(folder.read("ca.pem") or b"")) == 2
+
+
 def test_authorities_are_succeeded_by_time(folder: EtcdFolder) -> None:
     """A successor is made when a third is left, signs when a sixth is left, and the old one goes when it has ended."""
     run(folder, authority_days=900, days=10)
