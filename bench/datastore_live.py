@@ -13,8 +13,8 @@ users, all in network namespaces of this machine.
   ADD        ADD and DELETE of one workload, on a node with a datastore and on one without, in turn: with members that
              answer (they and the other node take processor time of the same machine), with all of them ended, and with
              all of them stopped, so that they accept connections and say nothing
-  burst      10,000 workloads elsewhere are known, and 5,000 of them change at once: from the last write until all are in
-             the set of the node's kernel; ADD and DELETE on that node meanwhile, as a multiple of before; and the
+  burst      10,000 workloads elsewhere are known, and 5,000 of them change at once: from the last write until all are
+             in the set of the node's kernel; ADD and DELETE on that node meanwhile, as a multiple of before; and the
              longest time that the agent kept a caller waiting, before and meanwhile
 """
 
