@@ -15,7 +15,6 @@ from ..state import before_network as network_to_come
 from ..state.attachment import AttachedWorkload, with_workloads
 from ..state.node_policy_tables import NO_INTERFACES, needs_interfaces, with_policy
 from ..state.node_state import NodeState
-from ..state.other_endpoints import OtherEndpoints
 from .ipam.local_ipam import IpamUnreadable, LocalIpam
 from .store import remote_endpoints
 from .store.endpoints import Endpoints
@@ -33,7 +32,7 @@ def desired(
     endpoints: t.Iterable[AttachedWorkload],
     opened: t.Collection[str],
     interfaces: Interfaces = NO_INTERFACES,
-    others: t.Union[OtherEndpoints, t.Iterable[Endpoint]] = (),
+    others: t.Iterable[Endpoint] = (),
 ) -> NodeState:
     """Return `state` with the node's own workloads and opened blocks, and with its policy compiled for all workloads.
 
