@@ -253,6 +253,14 @@ def test_what_cannot_sign_is_refused(folder: EtcdFolder, tmp_path: pathlib.Path)
     )
 
 
+def test_a_controller_without_the_library_is_refused(folder: EtcdFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificates, "HAS_LIBRARY", False)
+    assert refused(folder) == (
+        "the controller's Python has no package cryptography, which signs certificates. Install it where "
+        "ansible-core is: pip install cryptography."
+    )
+
+
 def test_a_damaged_authority_is_not_replaced(folder: EtcdFolder) -> None:
     """A new authority would cut off all clients."""
     run(folder)
