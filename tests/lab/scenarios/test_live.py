@@ -72,7 +72,8 @@ def fleet(lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     inventory_of(FLEET, folder)
     set_variables(folder, calico_policies=POLICIES)
     fleet = ControllerFleet(lab, str(folder))
-    fleet.site().check()
+    run = fleet.site().check()
+    assert "6/6 paths answer" in run.output, run.output
     attach(lab, "node3", "guarded", "guarded")
     return fleet
 
@@ -139,7 +140,7 @@ def test_a_fleet_gets_a_datastore_and_loses_nothing(
         fleet.play("etcd.yml").check()
         planned = fleet.site("--check", "--diff").check()
         assert re.search(r"^  \+ user +node4 +role node4$", planned.output, re.MULTILINE), planned.output
-        run = fleet.site().check()
+        run = fleet.site("--diff").check()
         assert re.search(r"^  \+ blocks +node4 +blocks=10\.244\.", run.output, re.MULTILINE), run.output
         until("node3 follows the datastore", lambda: synced(lab, "node3"))
         until("the workload on node4 is known to node3", lambda: address in webs(lab))
