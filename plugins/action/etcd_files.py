@@ -36,10 +36,15 @@ class ActionModule(GuardedAction):
                 "days": {"type": "int", "default": 365},
                 "renew": {"type": "bool", "default": False},
                 "show": {"type": "bool", "default": True},
+                "target": {"type": "str", "default": ""},
                 "succession": {"type": "str", "default": "", "choices": ["", "begin", "finish"]},
             }
         )
         try:
+            if args["target"]:
+                etcd_folder.make_empty(args["target"])
+                result.update(changed=True)
+                return result
             folder = etcd_folder.folder_of(task_vars)
             members = cluster_members.of(task_vars)
             own = _own_authority(args["ca_cert"], args["ca_key"], str(task_vars.get("inventory_dir") or ""))

@@ -332,6 +332,22 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: pathlib.Path) -> 
     )
 
 
+def test_a_snapshots_file_is_its_owners_alone(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "snapshots" / "etcd.db"
+    etcd_folder.make_empty(str(path))
+    assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
+    path.chmod(0o644)
+    etcd_folder.make_empty(str(path))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(FleetError) as caught:
+        etcd_folder.make_empty(str(tmp_path / "link"))
+    assert str(caught.value) == (
+        f"the snapshot's file {tmp_path}/link cannot be written: Too many levels of symbolic links. Name another one: "
+        "-e to=PATH."
+    )
+
+
 def test_an_inventory_without_a_folder_is_refused() -> None:
     with pytest.raises(FleetError) as caught:
         etcd_folder.folder_of({})
