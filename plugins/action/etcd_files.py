@@ -16,6 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import
 )
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.issued_files import WantedFiles
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import given_inventory
 
 
 class ActionModule(GuardedAction):
@@ -41,6 +42,7 @@ class ActionModule(GuardedAction):
             }
         )
         try:
+            given_inventory.check_parsed(task_vars)
             if args["target"]:
                 etcd_folder.make_empty(args["target"])
                 result.update(changed=True)

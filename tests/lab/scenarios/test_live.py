@@ -126,7 +126,8 @@ def synced(lab: BaseLab, node: str) -> bool:
 
 def members(lab: BaseLab, command: str) -> None:
     for member in MEMBERS:
-        lab.exec(member, f"systemctl {command} calico-etcd")
+        # A member is not ready before another one is: do not wait for the first.
+        lab.exec(member, f"systemctl --no-block {command} calico-etcd")
 
 
 def test_a_fleet_gets_a_datastore_and_loses_nothing(
@@ -236,7 +237,7 @@ def test_a_fleet_leaves_its_datastore_and_loses_nothing(
     record_property("loss", report.summary())
     assert report.lost_by_us == 0, report.summary()
     assert all(entry["failed"] == 0 for entry in run.recap().values())
-    left = "ls /etc/calico/datastore.json /etc/calico/etcd /var/lib/calico/datastore.jsonl 2>/dev/null; true"
+    left = "ls /etc/calico/datastore.json /etc/calico/etcd/* /var/lib/calico/datastore.jsonl 2>/dev/null; true"
     for node in FLEET:
         until(f"{node} has no file of it", lambda n=node: lab.exec(n, left).stdout == "")
         assert status(lab, node)["datastore"] == {}
