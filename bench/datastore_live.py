@@ -13,6 +13,9 @@ users, all in network namespaces of this machine.
   ADD        ADD and DELETE of one workload, on a node with a datastore and on one without, in turn: with members that
              answer (they and the other node take processor time of the same machine), with all of them ended, and with
              all of them stopped, so that they accept connections and say nothing
+  burst      10,000 workloads elsewhere are known, and 5,000 of them change at once: from the last write until all are
+             in the set of the node's kernel; ADD and DELETE on that node meanwhile, as a multiple of before; and the
+             longest time that the agent kept a caller waiting, before and meanwhile
 """
 
 from __future__ import annotations
@@ -32,17 +35,30 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Put  # noqa: E402
 
 from tests.etcd_cluster import EtcdCluster, programs  # noqa: E402
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine  # noqa: E402
-from tests.integration.agent.test_datastore import _state as state_of  # noqa: E402
-from tests.integration.agent.test_datastore import webs  # noqa: E402
+from tests.integration.agent.test_datastore import (  # noqa: E402
+    elsewhere,
+    elsewhere_blocks,
+    state_of,
+    webs,
+    written,
+)
 from tests.integration.host_under_test import HOST  # noqa: E402
 
 #: The greatest values: milliseconds, and ADD with a datastore in that state as a multiple of ADD without one.
-GOALS = {"follow_median_ms": 150.0, "follow_p99_ms": 500.0, "add_ended": 1.1, "add_stopped": 1.1}
+GOALS = {
+    "follow_median_ms": 150.0,
+    "follow_p99_ms": 500.0,
+    "add_ended": 1.1,
+    "add_stopped": 1.1,
+    "burst_seconds": 2.0,
+    "burst_add": 2.0,
+}
 
 
 class Watcher(threading.Thread):
@@ -118,6 +134,64 @@ async def grant(cluster: EtcdCluster) -> None:
     await operator.close()
 
 
+class Asker(threading.Thread):
+    """Asks the agent for its version all the time, and keeps the seconds of the slowest answer."""
+
+    def __init__(self, node: Daemon) -> None:
+        super().__init__(daemon=True)
+        self.slowest = 0.0
+        self.ended = False
+        self._node = node
+
+    def run(self) -> None:
+        with AgentClient(self._node.socket, 30.0) as client:
+            while not self.ended:
+                began = time.perf_counter()
+                client.call("version")
+                self.slowest = max(self.slowest, time.perf_counter() - began)
+                time.sleep(0.002)
+
+
+def burst(cluster: EtcdCluster, node: Daemon) -> dict[str, float]:
+    """Return how the node copes with 5,000 changes at once beside 10,000 workloads elsewhere."""
+
+    def run(operations: t.Sequence[t.Any]) -> None:
+        with cluster.inside():
+            asyncio.run(written(cluster, operations))
+
+    run([*elsewhere_blocks(), *elsewhere(0, 10_000)])
+    node.until(lambda: node.call("status")["datastore"]["workloads"] >= 10_000, "all are known")
+    time.sleep(2)
+    before, quiet = [], Asker(node)
+    quiet.start()
+    for number in range(40):
+        before.append(added(node, f"q{number}"))
+    quiet.ended = True
+    quiet.join()
+    writer = threading.Thread(target=run, args=(elsewhere(0, 5_000, "web"),))
+    meanwhile, busy = [], Asker(node)
+    busy.start()
+    writer.start()
+    written_at = 0.0
+    count, done_at = 0, 0.0
+    while not done_at:
+        meanwhile.append(added(node, f"b{count}"))
+        count += 1
+        if not written_at and not writer.is_alive():
+            written_at = time.perf_counter()
+        if written_at and len(webs(node)) >= 5_000:
+            done_at = time.perf_counter()
+    busy.ended = True
+    busy.join()
+    return {
+        "burst_seconds": done_at - written_at,
+        "burst_add": statistics.median(meanwhile) / statistics.median(before),
+        "burst_adds": float(len(meanwhile)),
+        "slowest_ms_quiet": 1e3 * quiet.slowest,
+        "slowest_ms_burst": 1e3 * busy.slowest,
+    }
+
+
 def added(node: Daemon, name: str) -> float:
     """Return the seconds of ADD and DELETE of a workload in a namespace that is there."""
     node.netns(name)
@@ -161,6 +235,8 @@ def main() -> int:
         with cluster.inside():
             found["write_ms"] = asyncio.run(write(cluster, options.count))
         found.update(compared(cluster, one, alone, options.rounds))
+        two.until(lambda: two.call("status")["datastore"]["synced"], "the datastore is followed")
+        found.update(burst(cluster, two))
     if options.output == "json":
         print(json.dumps(found, indent=2))
     else:

@@ -17,6 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import
 )
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.issued_files import WantedFiles
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import given_inventory
 
 
 class ActionModule(GuardedAction):
@@ -37,10 +38,16 @@ class ActionModule(GuardedAction):
                 "days": {"type": "int", "default": 365},
                 "renew": {"type": "bool", "default": False},
                 "show": {"type": "bool", "default": True},
+                "target": {"type": "str", "default": ""},
                 "succession": {"type": "str", "default": "", "choices": ["", "begin", "finish"]},
             }
         )
         try:
+            given_inventory.check_parsed(task_vars)
+            if args["target"]:
+                etcd_folder.make_empty(args["target"])
+                result.update(changed=True)
+                return result
             folder = etcd_folder.folder_of(task_vars)
             members = cluster_members.of(task_vars)
             own = _own_authority(args["ca_cert"], args["ca_key"], str(task_vars.get("inventory_dir") or ""))

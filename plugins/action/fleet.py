@@ -20,7 +20,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import controller_variables
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore import access
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import lint_lines, shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import (
     host_check,
@@ -364,7 +363,6 @@ class ActionModule(GuardedAction):
             hold=interrupted.hold,
             divert=interrupted.divert,
             refused=answers.refused,
-            datastore=access.of(inventory_source.hosts(task_vars), task_vars),
         )
         return {
             "changed": False,
@@ -377,7 +375,7 @@ class ActionModule(GuardedAction):
             "fresh": sorted(host for host, state in observed.items() if state is None),
             "prepare": True,
             "steady": False,
-            "datastore": restored.datastore is not None,
+            "datastore": False,
             "modes": {
                 name: pool_modes.MODE_OF[mode] for name, mode in pool_modes.modes_of_most(states.values()).items()
             },

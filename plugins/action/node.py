@@ -129,11 +129,15 @@ class ActionModule(StateAction):
     def _datastore(fleet: str, task_vars: dict[str, t.Any]) -> str:
         """Return the packed files by which the node reaches the datastore, those of no files if it needs none.
 
-        `fleet` is the folder of the targets. A node without workloads needs none. Raise FleetError if a file or a
+        `fleet` is the folder of the targets. A node without workloads needs none. A run that restores stored states
+        leaves a node's files as they are: the result is "". Raise FleetError if a file or a
         secret cannot be used, OSError if the targets cannot be read.
         """
         host = task_vars["inventory_hostname"]
-        found = targets.load(fleet).datastore
+        run = targets.load(fleet)
+        if run.fleet is None:
+            return ""
+        found = run.datastore
         if found is None or host not in task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()):
             return datastore_files.pack({})
         return datastore_files.pack(access.node_files(found, access.node_secret(task_vars), str(host)))

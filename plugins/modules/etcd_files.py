@@ -50,6 +50,11 @@ options:
       - Whether the files that are written are named.
     type: bool
     default: true
+  target:
+    description:
+      - File on the controller that is made empty, for its owner alone. Nothing else is done then.
+    type: str
+    default: ""
   succession:
     description:
       - V(begin) makes the authorities' successors, which are trusted and do not sign. V(finish) lets them sign.

@@ -166,7 +166,9 @@ steady:
   returned: success
   type: bool
 datastore:
-  description: Whether the fleet has a datastore, for M(baremetal.host_routing.datastore).
+  description:
+    - Whether the fleet has a datastore, for M(baremetal.host_routing.datastore). V(false) with O(restore), which leaves
+      the datastore as it is.
   returned: success
   type: bool
 approval:

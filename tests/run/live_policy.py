@@ -66,7 +66,7 @@ def show(lab: BaseLab) -> bool:
     print(f"  {GUARDED} guards {guarded}, and lets app == 'shop' in alone. No playbook runs from here on.")
     print(f"  {CLIENT}: till ({client}, app=shop) attached; in the sets of {GUARDED} after {1000 * took:.0f} ms")
     print(f"  {CLIENT}: till reaches it: {_word(gets_in)}; stranger ({stranger}, app=other): {_word(not stays_out)}")
-    lab.exec(CLIENT, "calicoctl workload label default/till app=other --overwrite")
+    lab.exec(CLIENT, "calicoctl workload label default/till app=other")
     began = time.monotonic()
     _until(lambda: client not in lab.exec(GUARDED, "ipset save").stdout, f"{GUARDED} forgets {client}")
     print(f"  {CLIENT}: till loses its label; out of the sets after {1000 * (time.monotonic() - began):.0f} ms")

@@ -186,14 +186,19 @@ class _Program:
 
 
 def with_policy(
-    state: NodeState, interfaces: Interfaces = NO_INTERFACES, others: t.Iterable[Endpoint] = ()
+    state: NodeState,
+    interfaces: Interfaces = NO_INTERFACES,
+    others: t.Union[OtherEndpoints, t.Iterable[Endpoint]] = (),
 ) -> NodeState:
     """Return `state` with its policy compiled; see NodePolicyTables.with_policy. Nothing is kept for the next call.
+
+    `others` are a collection, or endpoints as one returns them.
 
     Raise SelectorError if the selector of a policy, or one in a rule in use, is not valid, and ValueError if the mark
     mask has fewer than five bits or a rule in use has an unknown name of a protocol.
     """
-    return NodePolicyTables().with_policy(state, interfaces, OtherEndpoints.from_endpoints(others))
+    known = others if isinstance(others, OtherEndpoints) else OtherEndpoints.from_endpoints(others)
+    return NodePolicyTables().with_policy(state, interfaces, known)
 
 
 def needs_interfaces(state: NodeState) -> bool:

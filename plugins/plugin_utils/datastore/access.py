@@ -40,8 +40,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ..sources import inventory_source
+from ..sources.given_inventory import CLUSTER_GROUP
 
-GROUP = "calico_etcd"
 #: The folder in the inventory's own, and its files.
 FOLDER = ".calico.etcd"
 _CA, _CERT, _KEY, _SECRETS = "ca.pem", "client.pem", "client.key", "secrets.json"
@@ -108,7 +108,7 @@ def of(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> t.Optional[
 
 def _of_group(task_vars: t.Mapping[str, t.Any], port: int) -> tuple[str, ...]:
     """Return the URLs with a port of the members that role calico_etcd makes of the hosts of its group."""
-    names = [str(name) for name in task_vars.get("groups", {}).get(GROUP, ())]
+    names = [str(name) for name in task_vars.get("groups", {}).get(CLUSTER_GROUP, ())]
     found = []
     for name in names:
         address = _address(name, task_vars["hostvars"][name])

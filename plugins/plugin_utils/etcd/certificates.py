@@ -14,16 +14,19 @@ import datetime
 import ipaddress
 import typing as t
 
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
-#: What the key of an authority may be.
-_SigningKey = t.Union[ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey]
+try:
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+except ImportError:
+    HAS_LIBRARY = False
+else:
+    HAS_LIBRARY = True
 
-_USAGES = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
 #: A clock of a member may be behind that of the controller by as much.
 _BACKDATED = datetime.timedelta(hours=1)
 _ORGANIZATION = "baremetal.host_routing"
@@ -56,6 +59,17 @@ class CertifiedKey:
         )
 
 
+def check_library() -> None:
+    """Raise FleetError if the controller lacks cryptography, which comes with ansible-core."""
+    if not HAS_LIBRARY:
+        raise FleetError(
+            "the controller's Python",
+            None,
+            "has no package cryptography, which signs certificates.",
+            "Install it where ansible-core is: pip install cryptography.",
+        )
+
+
 def made_authority(name: str, days: int, now: datetime.datetime) -> CertifiedKey:
     """Return a new authority with the common name `name` that is valid for `days` from `now` on."""
     key = ec.generate_private_key(ec.SECP256R1())
@@ -77,7 +91,8 @@ def made_member(
     """
     names: list[x509.GeneralName] = [x509.DNSName(host) for host in host_names(name)]
     names += [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
-    return _signed(authority, _USAGES, names, days, now)
+    usages = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+    return _signed(authority, usages, names, days, now)
 
 
 def made_client(authority: CertifiedKey, days: int, now: datetime.datetime) -> CertifiedKey:
@@ -203,7 +218,7 @@ def _signed(
 def _builder(
     subject: x509.Name,
     issuer: x509.Name,
-    key: _SigningKey,
+    key: t.Any,
     days: int,
     now: datetime.datetime,
     latest: t.Optional[datetime.datetime] = None,

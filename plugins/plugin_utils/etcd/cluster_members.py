@@ -13,8 +13,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, shown
 
 from ..sources import inventory_source
+from ..sources.given_inventory import CLUSTER_GROUP
 
-GROUP = "calico_etcd"
 #: The numbers of members that a cluster may have. An even number tolerates no more failures than one member less.
 COUNTS = (1, 3, 5)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -52,10 +52,10 @@ def of(task_vars: t.Mapping[str, t.Any]) -> list[EtcdHost]:
 
     Raise FleetError for a number of hosts that COUNTS does not have, a host without an address, and two with the same.
     """
-    names = [str(name) for name in task_vars.get("groups", {}).get(GROUP, ())]
+    names = [str(name) for name in task_vars.get("groups", {}).get(CLUSTER_GROUP, ())]
     if len(names) not in COUNTS:
         raise FleetError(
-            f"group {GROUP}",
+            f"group {CLUSTER_GROUP}",
             None,
             f"has {len(names)} hosts ({', '.join(names[:8])})." if names else "has no hosts.",
             "Put 1, 3 or 5 hosts into it: an even number tolerates no more failures than one host less.",
@@ -64,7 +64,7 @@ def of(task_vars: t.Mapping[str, t.Any]) -> list[EtcdHost]:
     for name in names:
         if not _NAME.fullmatch(name):
             raise FleetError(
-                f"group {GROUP}",
+                f"group {CLUSTER_GROUP}",
                 name,
                 "is no name for a member of etcd.",
                 "Use letters, digits, dots, hyphens and underscores.",

@@ -11,6 +11,7 @@ from ansible.utils.vars import merge_hash
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ..actions.guarded_action import GuardedAction
+from ..sources import given_inventory
 from . import etcd_folder
 
 
@@ -21,6 +22,7 @@ class EtcdAction(GuardedAction):
         """Call the module with the operator's user, and return its answer."""
         args = {key: value for key, value in self._task.args.items() if key not in ("username", "password")}
         try:
+            given_inventory.check_parsed(task_vars)
             found = etcd_folder.credentials(etcd_folder.folder_of(task_vars), task_vars, self._templar.template)
         except FleetError as error:
             result.update(failed=True, msg=str(error))

@@ -132,6 +132,24 @@ def folder_of(task_vars: t.Mapping[str, t.Any]) -> EtcdFolder:
     return EtcdFolder(os.path.join(str(folder), NAME))
 
 
+def make_empty(path: str) -> None:
+    """Make an empty file, and its folder, that its owner alone may read. What fills it keeps the mode.
+
+    Raise FleetError if that fails.
+    """
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        try:
+            os.fchmod(handle, 0o600)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise FleetError(
+            "the snapshot's file", path, f"cannot be written: {error.strerror}.", "Name another one: -e to=PATH."
+        ) from error
+
+
 def new_secrets() -> bytes:
     """Return the content of secrets.json for a new cluster: the user root, and what nodes' passwords derive from."""
     made = {"username": "root", "password": secrets.token_urlsafe(32), "node_secret": secrets.token_hex(32)}

@@ -70,8 +70,9 @@ class _Trust:
 def planned(folder: EtcdFolder, wanted: WantedFiles, now: datetime.datetime) -> IssuedFiles:
     """Return what has to be written. Nothing is written.
 
-    Raise FleetError if a file cannot be read, or the user's authority cannot sign.
+    Raise FleetError if a file cannot be read, the user's authority cannot sign, or the controller lacks cryptography.
     """
+    certificates.check_library()
     issue = IssuedFiles()
     if folder.read(SECRETS) is None:
         issue.write(SECRETS, etcd_folder.new_secrets(), "new, with a random password of the user root")

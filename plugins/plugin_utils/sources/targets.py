@@ -36,8 +36,8 @@ class Targets:
     pool name, such as IPIP). It is "" if this run does not know that for the whole fleet. With `hold`, backup routes
     keep traffic flowing during the phases; with `divert`, all traffic uses them before sessions change. `refused` has
     the error of each node that cannot be changed; the others can. `sessions_of` has the states whose BGP sessions the
-    nodes shall have instead of the fleet's (a return to earlier modes). `datastore` is None without one; it has no
-    secret.
+    nodes shall have instead of the fleet's (a return to earlier modes). `datastore` is None without one, and
+    with stored states; it has no secret.
     """
 
     fleet: t.Optional[Fleet] = None

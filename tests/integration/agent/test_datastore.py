@@ -61,7 +61,7 @@ def nodes(
         found = []
         for number in (1, 2):
             folder = tmp_path_factory.mktemp(f"node{number}")
-            node = stack.enter_context(daemon_under_test(engine, folder, _state(number)))
+            node = stack.enter_context(daemon_under_test(engine, folder, state_of(number)))
             cluster.join(str(folder / "netns" / HOST), 100 + number, "etcd0")
             node.follow(cluster.settings(f"node{number}"))
             node.start()
@@ -72,7 +72,7 @@ def nodes(
         yield found[0], found[1]
 
 
-def _state(number: int) -> NodeState:
+def state_of(number: int) -> NodeState:
     found = state(number)
     blocks = tuple(dataclasses.replace(block, cidr=f"10.244.{number}.0/24") for block in found.ipam.blocks)
     routes = tuple(dataclasses.replace(route, destination=f"10.244.{number}.0/24") for route in found.routes)
@@ -188,7 +188,16 @@ def elsewhere(first: int, last: int, app: str = "other") -> list[Operation]:
     return found
 
 
-async def _write(cluster: EtcdCluster, operations: t.Sequence[Operation]) -> None:
+def elsewhere_blocks() -> list[Operation]:
+    """Return the puts of the blocks of the nodes in `elsewhere`."""
+    return [
+        Put(keys.blocks_key(f"elsewhere{number}"), documents.encode_blocks([f"10.245.{number}.0/24"]))
+        for number in range(ELSEWHERE)
+    ]
+
+
+async def written(cluster: EtcdCluster, operations: t.Sequence[Operation]) -> None:
+    """Write operations as the operator, 120 in a transaction."""
     operator = cluster.operator()
     for first in range(0, len(operations), 120):
         await operator.write(operations[first : first + 120])
@@ -198,12 +207,8 @@ async def _write(cluster: EtcdCluster, operations: t.Sequence[Operation]) -> Non
 def test_ten_thousand_workloads_elsewhere(cluster: EtcdCluster, nodes: tuple[Daemon, Daemon]) -> None:
     """An agent that lists 10,000 takes at most 60 MiB; of 5,000 changes at once none is missed, and adds go on."""
     two = nodes[1]
-    blocks = [
-        Put(keys.blocks_key(f"elsewhere{number}"), documents.encode_blocks([f"10.245.{number}.0/24"]))
-        for number in range(ELSEWHERE)
-    ]
     with cluster.inside():
-        asyncio.run(_write(cluster, [*blocks, *elsewhere(0, 10_000)]))
+        asyncio.run(written(cluster, [*elsewhere_blocks(), *elsewhere(0, 10_000)]))
     two.until(lambda: two.call("status")["datastore"]["workloads"] >= 10_000, "all of them are known")
     assert two.stop() == 0
     (two.folder / "lib" / "datastore.jsonl").unlink()  # so that it lists them all
@@ -211,12 +216,12 @@ def test_ten_thousand_workloads_elsewhere(cluster: EtcdCluster, nodes: tuple[Dae
     two.until(lambda: two.call("status")["datastore"]["workloads"] >= 10_000, "all of them are listed")
     time.sleep(3)
     with cluster.inside():
-        asyncio.run(_write(cluster, elsewhere(0, 5_000, "web")))
+        asyncio.run(written(cluster, elsewhere(0, 5_000, "web")))
     two.add("burst")
     assert two.delete("burst")
     two.until(lambda: len(webs(two)) == 5_000, "all changes are in the kernel")
     assert two.memory() <= 60 << 10, f"{two.memory()} KiB"
     gone: list[Operation] = [Delete(one.key) for one in elsewhere(0, 10_000) if isinstance(one, Put)]
     with cluster.inside():
-        asyncio.run(_write(cluster, gone))
+        asyncio.run(written(cluster, gone))
     two.until(lambda: webs(two) == set(), "they are gone")

@@ -181,6 +181,12 @@ def test_the_next_run_has_nothing_to_do(fleet: Fleet) -> None:
     assert changed(fleet.run("site")) == dict.fromkeys(HOSTS, 0)
 
 
+def test_a_return_to_stored_states_leaves_the_files(fleet: Fleet) -> None:
+    stored = json.loads(fleet.inside("host1", "cat", "/var/lib/calico/generations/1.json"))
+    printed = fleet.run("rollback", "-e", f"plan={stored['plan']}")
+    assert changed(printed) == dict.fromkeys(HOSTS, 0) and fleet.files("host1") == FILES == fleet.files("host2")
+
+
 def test_the_status_is_that_of_the_heartbeats(fleet: Fleet) -> None:
     """Each node writes its own; one of them is rubbish with control characters. No node is asked."""
     good = Heartbeat("host1", time.time(), "0.2.0", "", "converge", True, 0, "", 0, 1, 1, 4, 77, 7, True, 0.1)

@@ -72,7 +72,8 @@ def fleet(lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     inventory_of(FLEET, folder)
     set_variables(folder, calico_policies=POLICIES)
     fleet = ControllerFleet(lab, str(folder))
-    fleet.site().check()
+    run = fleet.site().check()
+    assert "6/6 paths answer" in run.output, run.output
     attach(lab, "node3", "guarded", "guarded")
     return fleet
 
@@ -125,7 +126,8 @@ def synced(lab: BaseLab, node: str) -> bool:
 
 def members(lab: BaseLab, command: str) -> None:
     for member in MEMBERS:
-        lab.exec(member, f"systemctl {command} calico-etcd")
+        # A member is not ready before another one is: do not wait for the first.
+        lab.exec(member, f"systemctl --no-block {command} calico-etcd")
 
 
 def test_a_fleet_gets_a_datastore_and_loses_nothing(
@@ -139,7 +141,7 @@ def test_a_fleet_gets_a_datastore_and_loses_nothing(
         fleet.play("etcd.yml").check()
         planned = fleet.site("--check", "--diff").check()
         assert re.search(r"^  \+ user +node4 +role node4$", planned.output, re.MULTILINE), planned.output
-        run = fleet.site().check()
+        run = fleet.site("--diff").check()
         assert re.search(r"^  \+ blocks +node4 +blocks=10\.244\.", run.output, re.MULTILINE), run.output
         until("node3 follows the datastore", lambda: synced(lab, "node3"))
         until("the workload on node4 is known to node3", lambda: address in webs(lab))
@@ -162,7 +164,7 @@ def test_a_policy_follows_workloads_within_moments(
         address = attach(lab, "node4", f"web{number}")
         times.append(until("the workload is in the set of node3", lambda a=address: a in webs(lab)))
     lab.exec("node4", ["ip", "netns", "exec", "web0", "ping", "-c1", "-W5", guarded])
-    lab.exec("node4", "calicoctl workload label default/web0 app=other --overwrite")
+    lab.exec("node4", "calicoctl workload label default/web0 app=other")
     until("the label takes it out of the set", lambda: len(webs(lab)) == FOLLOWED)
     refused = lab.exec("node4", ["ip", "netns", "exec", "web0", "ping", "-c1", "-W2", guarded], check=False)
     assert refused.returncode != 0, refused.stdout
@@ -235,7 +237,7 @@ def test_a_fleet_leaves_its_datastore_and_loses_nothing(
     record_property("loss", report.summary())
     assert report.lost_by_us == 0, report.summary()
     assert all(entry["failed"] == 0 for entry in run.recap().values())
-    left = "ls /etc/calico/datastore.json /etc/calico/etcd /var/lib/calico/datastore.jsonl 2>/dev/null; true"
+    left = "ls /etc/calico/datastore.json /etc/calico/etcd/* /var/lib/calico/datastore.jsonl 2>/dev/null; true"
     for node in FLEET:
         until(f"{node} has no file of it", lambda n=node: lab.exec(n, left).stdout == "")
         assert status(lab, node)["datastore"] == {}

@@ -31,6 +31,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     NodePolicyTables,
     all_endpoints,
     chain_settings,
+    with_policy,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, VethEndpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.other_endpoints import OtherEndpoints
@@ -267,6 +268,24 @@ def test_a_node_that_gives_one_address_to_all_of_its_workloads_costs_no_more_tha
         following = others.changes_since(changes.version)
         assert list(elsewhere.update((), frozenset(), following)) == [live_key("node2", "more")]
         changes = following
+
+
+def test_an_address_that_an_endpoint_has_twice_is_one() -> None:
+    """It can be withdrawn while another node has it as well."""
+    others, kept, state = OtherEndpoints(), NodePolicyTables(), state_with()
+    twice = workload("a", "node3", "10.65.9.1", "10.65.9.1", role="db")
+    others.apply(live(workload("b", "node2", "10.65.9.1"), twice))
+    assert members(state, others, kept) == set()
+    others.apply({("node3", "cali1"): None})
+    assert members(state, others, kept) == {"10.65.9.1"}
+
+
+def test_a_process_that_compiles_once_takes_a_collection_too() -> None:
+    others, state = OtherEndpoints(), state_with(endpoints=(workload("planned", "node2", "10.65.2.1"),))
+    others.apply(live(workload("a", "node2", "10.65.9.1")), {"node2"})
+    whole = with_policy(state, others=others)
+    assert whole == NodePolicyTables().with_policy(state, others=others)
+    assert any("10.65.9.1" in one.members and "10.65.2.1" not in one.members for one in whole.ipsets)
 
 
 def test_a_change_that_changes_nothing_has_no_version() -> None:

@@ -116,10 +116,10 @@ class NodeDatastore:
 
         The fleet leaves the datastore: until the next sync, policy goes on with what is known.
         """
-        mirror, when = self.live.mirror, utc(self.live.known_until)
+        mirror, when, state = self.live.mirror, utc(self.live.known_until), self._persisted.state
         found: dict[str, list[Endpoint]] = {}
         for key, published in sorted(mirror.endpoints.items()):
-            if not published.planned:
+            if not published.planned and (state is None or key.node != state.node):
                 found.setdefault(key.node, []).append(published.endpoint)
         reports = {node: Collected(when, tuple(known), mirror.blocks(node)) for node, known in found.items()}
         self._persisted.keep_reports(RemoteEndpoints(reports))

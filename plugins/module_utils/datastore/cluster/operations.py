@@ -56,8 +56,8 @@ async def secure(calls: MemberCalls, credentials: Credentials, check: bool) -> b
     """
     if credentials.user != "root":
         raise ClusterError(
-            f"calico_etcd_username is {credentials.user}, and etcd switches authentication on with the user root alone. "
-            "Remove the variable for a cluster of the role calico_etcd."
+            f"calico_etcd_username is {credentials.user}, and etcd switches authentication on with the user root "
+            "alone. Remove the variable for a cluster of the role calico_etcd."
         )
     auth = await calls.auth()
     if auth == AUTH_ON:

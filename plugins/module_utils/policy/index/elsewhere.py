@@ -174,8 +174,9 @@ class EndpointsElsewhere:
             self._others[key] = endpoint
             if known == endpoint:
                 return
-        before = known.addresses if known is not None else ()
-        after = endpoint.addresses if endpoint is not None else ()
+        # Each address once, whatever the endpoint says.
+        before = dict.fromkeys(known.addresses if known is not None else ())
+        after = dict.fromkeys(endpoint.addresses if endpoint is not None else ())
         for address in before:
             if address not in after:
                 self._withdraw(address, key, affected)
@@ -192,7 +193,7 @@ class EndpointsElsewhere:
 
     def _claim(self, address: str, key: OtherKey, affected: dict[OtherKey, None]) -> None:
         held = self._claims.get(address)
-        if held is None or held == key:
+        if held is None:
             self._claims[address] = key
             return
         if isinstance(held, tuple):
@@ -204,14 +205,13 @@ class EndpointsElsewhere:
         self._pass_on(held, before, affected)
 
     def _withdraw(self, address: str, key: OtherKey, affected: dict[OtherKey, None]) -> None:
-        held = self._claims.get(address)
-        if held is None or isinstance(held, tuple):
-            if held == key:
-                del self._claims[address]
+        held = self._claims[address]
+        if isinstance(held, tuple):
+            del self._claims[address]
             return
         before = self._precedence.first(held)
         keys = held[_origin(key)]
-        keys.pop(key, None)
+        del keys[key]
         if not keys:
             del held[_origin(key)]
         if not held:

@@ -267,6 +267,7 @@ def test_a_fleet_that_leaves_its_datastore_goes_on_with_what_it_knows(
                 await two.start()
             await asyncio.sleep(20)
             assert web_set(two) == {address} and two.agent.status()["datastore"] == {}
+            assert two.agent.problems == [] and list(two.agent.persisted.remote.nodes) == ["node1"]
             await two.restart()
             assert web_set(two) == {address} and two.differences() == []
             assert two.agent.persisted.remote.nodes["node1"].blocks == ("10.244.1.0/29",)

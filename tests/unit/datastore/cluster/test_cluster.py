@@ -185,8 +185,8 @@ def test_another_password_is_an_error_with_its_remedy(gateway: Gateway) -> None:
 def test_another_user_than_root_is_refused(gateway: Gateway) -> None:
     other = Credentials("operator", "secret")
     assert failure(gateway, lambda calls: operations.secure(calls, other, check=False)) == (
-        "calico_etcd_username is operator, and etcd switches authentication on with the user root alone. Remove the variable "
-        "for a cluster of the role calico_etcd."
+        "calico_etcd_username is operator, and etcd switches authentication on with the user root alone. Remove the "
+        "variable for a cluster of the role calico_etcd."
     )
     assert gateway.asked == []
 

@@ -120,6 +120,9 @@ class Hostile:
     def watch(self, *dummy: t.Any) -> t.Any:
         raise TransportError("no watch")
 
+    def broke(self) -> bool:
+        return False
+
     async def close(self) -> None:
         pass
 

@@ -160,6 +160,17 @@ def test_nothing_is_finished_that_was_not_begun(folder: EtcdFolder) -> None:
     assert run(folder, succession="finish").files == {}
 
 
+def test_a_successor_that_is_not_trusted_yet_does_not_sign(folder: EtcdFolder) -> None:
+    """The file of trusted authorities was restored without it: the run only trusts it again."""
+    run(folder)
+    old = folder.read("ca.pem") or b""
+    run(folder, succession="begin")
+    folder.write("ca.pem", old)
+    again = run(folder, succession="finish")
+    assert "authority.pem" not in again.files and "peer-authority.pem" in again.files
+    assert len(certificates.bundle(folder.read("ca.pem") or b"")) == 2
+
+
 def test_authorities_are_succeeded_by_time(folder: EtcdFolder) -> None:
     """A successor is made when a third is left, signs when a sixth is left, and the old one goes when it has ended."""
     run(folder, authority_days=900, days=10)
@@ -242,6 +253,14 @@ def test_what_cannot_sign_is_refused(folder: EtcdFolder, tmp_path: pathlib.Path)
     )
 
 
+def test_a_controller_without_the_library_is_refused(folder: EtcdFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificates, "HAS_LIBRARY", False)
+    assert refused(folder) == (
+        "the controller's Python has no package cryptography, which signs certificates. Install it where "
+        "ansible-core is: pip install cryptography."
+    )
+
+
 def test_a_damaged_authority_is_not_replaced(folder: EtcdFolder) -> None:
     """A new authority would cut off all clients."""
     run(folder)
@@ -310,6 +329,22 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: pathlib.Path) -> 
     assert str(caught.value) == (
         f"etcd's file {folder.path}/secrets.json cannot be written: File exists. No host was touched. Make the folder "
         f"{folder.path} writable."
+    )
+
+
+def test_a_snapshots_file_is_its_owners_alone(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "snapshots" / "etcd.db"
+    etcd_folder.make_empty(str(path))
+    assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
+    path.chmod(0o644)
+    etcd_folder.make_empty(str(path))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(FleetError) as caught:
+        etcd_folder.make_empty(str(tmp_path / "link"))
+    assert str(caught.value) == (
+        f"the snapshot's file {tmp_path}/link cannot be written: Too many levels of symbolic links. Name another one: "
+        "-e to=PATH."
     )
 
 

@@ -105,6 +105,8 @@ def test_members_whose_certificates_have_ended_get_new_ones() -> None:
     found = plan(hosts).steps
     assert [(step.kind, step.host) for step in found] == [("restart", "a"), ("restart", "b"), ("restart", "c")]
     assert found[0].text == f"restart: {reason}"
+    stopped = [hosts[0], hosts[1], bare(C, installed="3.4.23", data=True)]
+    assert f"(a: {reason}; b: {reason}; c: calico-etcd.service does not run)" in refusal(stopped)
 
 
 def test_a_host_without_data_is_replaced() -> None:
