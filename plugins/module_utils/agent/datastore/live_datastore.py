@@ -40,8 +40,10 @@ _log = logging.getLogger("calico.datastore")
 #: Seconds between two looks at the file of settings.
 _LOOK_SECONDS = 5.0
 _PAUSE = 0.2  # seconds between the end of a connection and the next
-#: Seconds from a change to the copy on the disk, and the least from one copy to the next.
-_COPY_SOON, _COPY_SECONDS = 1.0, 30.0
+#: Seconds from a change to the copy on the disk.
+_COPY_SOON = 1.0
+#: The part of its time for which an agent writes copies at most: one of 10,000 workloads is written twice a minute.
+_COPY_SHARE = 0.01
 #: Seconds without a synced feed until that is a problem of the node.
 _PATIENCE = 10.0
 #: The most refused keys that the status names.
@@ -205,12 +207,14 @@ class LiveDatastore:
 
     async def _copies(self) -> None:
         """Write the mirror to the disk after its changes. Never return."""
+        loop = asyncio.get_running_loop()
         while True:
             await self._altered.wait()
             await asyncio.sleep(_COPY_SOON)
             self._altered.clear()
+            began = loop.time()
             await self.copy()
-            await asyncio.sleep(_COPY_SECONDS)
+            await asyncio.sleep((loop.time() - began) / _COPY_SHARE)
 
     async def copy(self) -> None:
         """Write the mirror to the disk if it has changed since the last time. A failure is noted."""

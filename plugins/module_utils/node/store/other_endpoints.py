@@ -4,7 +4,7 @@
 """What a node's disk has of other nodes' workloads, for a process that follows no datastore.
 
 `remote-endpoints.json` has what playbooks/sync_workloads.yml collected. `datastore.jsonl` has what the agent has read
-of the datastore; it is at most half a minute old while the agent runs.
+of the datastore; while the agent runs it is seconds old, with very many workloads half a minute.
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ class Node:
         self.trouble: str | None = None
         self.refusal = ""
         self.writes = 0
+        self.seconds = 0.0  # that a write of the copy takes
         self.publisher = Publisher(lambda: OwnContent("node1", {keys.complete_key("node1"): b"{}"}), self.now)
         self.live = LiveDatastore(
             str(self.path),
@@ -77,6 +78,7 @@ class Node:
 
     async def thread(self, work: t.Callable[[], t.Any]) -> t.Any:
         self.writes += 1
+        await asyncio.sleep(self.seconds)
         return await inline(work)
 
     @property
@@ -189,9 +191,12 @@ def test_an_agent_that_starts_while_etcd_is_away_knows_what_it_knew(tmp_path: pa
 
 
 def test_the_copy_is_written_soon_after_a_change_and_not_for_each(tmp_path: pathlib.Path) -> None:
+    """One that takes 0.3 seconds is written once in half a minute."""
+
     async def scenario() -> None:
         node = Node(etcd_with(), tmp_path)
         node.configure()
+        node.seconds = 0.3
         async with running(node):
             await asyncio.sleep(40)
             before = node.writes
