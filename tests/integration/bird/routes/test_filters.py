@@ -335,8 +335,8 @@ def test_what_a_rule_accepts_is_written_beside_what_the_host_has(fleet: Fleet, n
     fleet["node1"].start()
     session = stranger.neighbor("node1", one.address, AS_NUMBER, 65001)
     fleet["node2"].config.write_text(stranger.configuration(router, said, session, direct=True))
-    fleet["node2"].start()
     before = one.space.routes()
+    fleet["node2"].start()
     wait_for("what is accepted", lambda: len(one.space.routes("proto", "bird")) == 4)
     assert one.space.routes("proto", "bird") == [
         "10.244.4.0/26 via 10.10.1.12 dev eth0",
