@@ -4,8 +4,8 @@
 """Runs test suites: all of them, those named (`run_suites.py unit lint`), or a part (`run_suites.py --part lab`).
 
 Suites of one lane run one after the other, the two lanes beside each other. Each suite has a log in .build/logs/ and
-its JUnit files in .build/junit/. At the end stand a table, the failures, the skips, the names of the failed tests
-and `N passed, N failed`; the exit status is 0 only if nothing failed, nothing hung and nothing was skipped without a
+its JUnit files in .build/junit/. The output ends with a table, the failures, the skips, the names of the failed tests
+and `N passed, N failed`. The exit status is 0 only if nothing failed, nothing hung and nothing was skipped without a
 reason given in suites.py.
 """
 
@@ -286,7 +286,7 @@ def summary(results: list[Result], wanted: list[Suite], seconds: float) -> bool:
         for name, count, why in skipped:
             print(f"  {name}: {count}, {why}")
     passed = sum(result.passed for result in results)
-    if failures:  # once more by name: a reader of the last lines alone sees what to run again
+    if failures:  # Where only the end of a long output is kept, the names are still in it.
         print("\nRun again:")
         for name, text in failures:
             print(f"  {name}: {text.splitlines()[0][:300]}")

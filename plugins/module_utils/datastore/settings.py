@@ -1,12 +1,12 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's way to the datastore: /etc/calico/datastore.json, which a run writes and only root may read.
+"""The settings with which a node connects to the datastore, from the file /etc/calico/datastore.json.
+
+A run of site.yml writes the file, and only root may read it. A fleet without a datastore has no such file.
 
     {"endpoints": ["https://192.0.2.1:2379"], "ca": "/etc/calico/etcd/ca.pem", "certificate": "…", "key": "…",
      "user": "node1", "password": "…", "progress_seconds": 2.0}
-
-Without the file the fleet has no datastore.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from .feed import PROGRESS_SECONDS
 from .transport import HttpTransport, MemberAddress, TlsFiles
 
 PATH = "/etc/calico/datastore.json"
-#: The port at which etcd takes its clients.
+#: The TCP port on which etcd accepts clients.
 CLIENT_PORT = 2379
 #: The port of the gate before a member; 2377, the next free one below, would be that of a manager of Docker's swarm.
 GATE_PORT = 2378
 _REMEDY = "Run playbooks/site.yml, which writes the file."
-#: The most members of a cluster that are named.
+#: The most endpoints that the file may have.
 _MOST_ENDPOINTS = 16
 _SIZE_LIMIT = 64 << 10  # bytes
 _TEXTS = ("ca", "certificate", "key", "user", "password")
 
 
 class DatastoreSettingsError(Exception):
-    """A file of settings that cannot be used. Its text says what is wrong, and the remedy."""
+    """The error for settings that cannot be used. Its text says what is wrong and names the remedy."""
 
 
 @dataclasses.dataclass(frozen=True)
 class DatastoreSettings:
-    """The members of the cluster, the files of TLS, and the user.
+    """The endpoints of an etcd cluster, the TLS files, and the user.
 
-    `endpoints` are URLs such as https://192.0.2.1:2379. `ca`, `certificate` and `key` are paths, "" for none: without
-    `ca` a URL of http is meant. `user` is "" where the cluster asks nobody for a password. `progress_seconds` is the
-    interval of the members' progress messages, None if it is not known.
+    `endpoints` are URLs such as https://192.0.2.1:2379. `ca`, `certificate` and `key` are paths, "" for none. URLs with
+    https need a `ca`. `user` is "" for a cluster without authentication. `progress_seconds` is the interval between two
+    progress messages of a member, None if the interval is not known.
     """
 
     endpoints: tuple[str, ...]
@@ -80,13 +80,14 @@ class DatastoreSettings:
         )
 
     def to_dict(self) -> dict[str, t.Any]:
-        """Return the content of the file, JSON-ready. It has the password."""
+        """Return the content of the file, JSON-ready. It contains the password in clear text."""
         return {**dataclasses.asdict(self), "endpoints": list(self.endpoints)}
 
     def client(self, seconds: float = CALL_SECONDS, jitter: float = JITTER) -> EtcdClient:
         """Return a client of the cluster. `seconds` and `jitter` are those of EtcdClient.
 
-        Raise DatastoreSettingsError if the files of TLS cannot be used.
+        Raise DatastoreSettingsError if the TLS files cannot be used, or if an endpoint has https and there is no CA:
+        the client cannot check such a member, and does not send it the password.
         """
         try:
             tls = TlsFiles(self.ca, self.certificate, self.key) if self.ca else None
@@ -95,22 +96,24 @@ class DatastoreSettings:
             raise DatastoreSettingsError(
                 f"The files of TLS for the datastore ({files}) cannot be used: {error.strerror or error}. {_REMEDY}"
             ) from error
-        transports = {
-            endpoint: HttpTransport(address_of(endpoint), tls if endpoint.startswith("https:") else None)
-            for endpoint in self.endpoints
-        }
+        transports = {}
+        for endpoint in self.endpoints:
+            secure = urlsplit(endpoint).scheme == "https"  # in lower case, however the URL is written
+            if secure and tls is None:
+                raise DatastoreSettingsError(f"The endpoint {endpoint} needs a CA, and ca is empty. {_REMEDY}")
+            transports[endpoint] = HttpTransport(address_of(endpoint), tls if secure else None)
         return EtcdClient(transports, Credentials(self.user, self.password) if self.user else None, seconds, jitter)
 
 
 def address_of(endpoint: str) -> MemberAddress:
-    """Return where the member of a URL listens. Raise ValueError for anything but http(s)://HOST[:PORT]."""
+    """Return the host and the port of a member's URL. Raise ValueError for anything but http(s)://HOST[:PORT]."""
+    if "@" in endpoint:  # looked at first: errors of urlsplit may quote the URL, and with it a password
+        raise ValueError("a URL contains a user name; write it to user, and the password to password")
     parts = urlsplit(endpoint)
-    if "@" in endpoint:
-        raise ValueError("a URL has a user; users stand in user and password")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{endpoint!r} is not a URL of the form https://HOST:PORT")
     if parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise ValueError(f"{endpoint!r} has a path; only https://HOST:PORT is meant")
+        raise ValueError(f"{endpoint!r} has a path; write https://HOST:PORT alone")
     return MemberAddress(parts.hostname, parts.port or CLIENT_PORT)
 
 

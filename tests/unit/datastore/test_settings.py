@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The file of a node's way to the datastore."""
+"""Tests of the file with a node's settings of the datastore."""
 
 from __future__ import annotations
 
@@ -66,11 +66,15 @@ def test_the_interval_of_progress_is_the_one_of_our_own_members() -> None:
         ),
         (
             {**WHOLE, "endpoints": ["https://root:secret@192.0.2.1"]},
-            "endpoints: a URL has a user; users stand in user and password.",
+            "endpoints: a URL contains a user name; write it to user, and the password to password.",
+        ),
+        (
+            {**WHOLE, "endpoints": ["https://root:secret\u2100@192.0.2.1"]},  # urlsplit would quote this one
+            "endpoints: a URL contains a user name; write it to user, and the password to password.",
         ),
         (
             {**WHOLE, "endpoints": ["https://192.0.2.1/v3"]},
-            "endpoints: 'https://192.0.2.1/v3' has a path; only https://HOST:PORT is meant.",
+            "endpoints: 'https://192.0.2.1/v3' has a path; write https://HOST:PORT alone.",
         ),
         ({**WHOLE, "endpoints": ["https://192.0.2.1:99999"]}, "endpoints: Port out of range 0-65535."),
         ({**WHOLE, "password": 1}, "password must be a text."),
@@ -88,6 +92,23 @@ def test_what_is_wrong_in_the_file_is_named(tmp_path: pathlib.Path, content: t.A
     with pytest.raises(DatastoreSettingsError) as refused:
         settings.load(path)
     assert str(refused.value) == f"{path}: {wrong} {REMEDY}"
+
+
+@pytest.mark.parametrize("endpoint", ["https://192.0.2.1:2379", "HTTPS://192.0.2.1:2379"])
+def test_no_password_is_sent_to_a_member_that_cannot_be_checked(endpoint: str) -> None:
+    """A URL with https and no CA is refused; a plain connection would show the password to anybody on the way."""
+    without = DatastoreSettings((endpoint,), user="node1", password="very secret")
+    with pytest.raises(DatastoreSettingsError) as refused:
+        without.client()
+    assert str(refused.value) == f"The endpoint {endpoint} needs a CA, and ca is empty. {REMEDY}"
+
+
+def test_https_is_spoken_however_the_url_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, t.Any] = {}
+    monkeypatch.setattr(settings, "TlsFiles", lambda *files: "TLS")
+    monkeypatch.setattr(settings, "HttpTransport", lambda address, tls: given.update({str(address): tls}))
+    DatastoreSettings(("HTTPS://192.0.2.1", "http://192.0.2.2"), ca="ca.pem").client()
+    assert given == {"192.0.2.1:2379": "TLS", "192.0.2.2:2379": None}
 
 
 def test_files_of_tls_that_cannot_be_used_are_named(tmp_path: pathlib.Path) -> None:
