@@ -26,6 +26,7 @@ from generate_variables import cell, written  # noqa: E402
 #: The attacker of the tests in files whose names begin with the key.
 ATTACKERS = {
     "test_another_node": "Another node",
+    "test_etcd_member": "A member of the etcd cluster",
     "test_workload": "A workload",
     "test_neighbour": "A neighbour on the underlay",
     "test_reader": "A member of the group calico",

@@ -12,6 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answe
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore import access
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import sync_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import (
     own_blocks,
@@ -25,8 +26,8 @@ class ActionModule(GuardedAction):
     """The action endpoint_sync, which determines on the controller which workloads of others each node lacks.
 
     It writes what each node is to receive into a private folder. The result has the folder's `path`, the hosts that
-    `answered`, and sentences about what was `left_out`. The task fails if the lockfile is missing or cannot be
-    read, or if calico_lockfile or a template of the inventory is invalid.
+    `answered`, whether the fleet has a `datastore`, and sentences about what was `left_out`. The task fails if the
+    lockfile is missing or cannot be read, or if calico_lockfile or a template of the inventory is invalid.
     """
 
     _requires_connection = False
@@ -38,6 +39,7 @@ class ActionModule(GuardedAction):
         nodes = {*task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()), *hosts}
         try:
             blocks = own_blocks.of_lockfile(task_vars)
+            datastore = access.of(inventory_source.hosts(task_vars), task_vars)
         except FleetError as error:
             result.update(failed=True, msg=str(error))
             return result
@@ -52,6 +54,7 @@ class ActionModule(GuardedAction):
             changed=False,
             path=sync_parts.save(parts),
             answered=sorted(tellers),
+            datastore=datastore is not None,
             left_out=sentences,
             warnings=sentences,
         )

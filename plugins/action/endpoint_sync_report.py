@@ -25,13 +25,14 @@ class ActionModule(GuardedAction):
             {
                 "asked": {"type": "str", "required": True},
                 "taken": {"type": "str", "required": True},
+                "datastore": {"type": "bool", "default": False},
                 "strict": {"type": "bool", "default": False},
             }
         )
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
         asked = run_results.of_hosts(task_vars, args["asked"], hosts)
         taken = run_results.of_hosts(task_vars, args["taken"], hosts, readers.EXCHANGED)
-        lines = sync_lines.lines(hosts, asked, taken, self._task.check_mode)
+        lines = sync_lines.lines(hosts, asked, taken, self._task.check_mode, args["datastore"])
         shown_lines.show(lines)
         problems = sync_lines.problems(hosts, asked, taken)
         if problems and args["strict"]:

@@ -152,6 +152,7 @@ class ActionModule(GuardedAction):
             "fresh": list(compiled.fresh),
             "prepare": self._to_prepare(compiled, answers, results, task_vars, args),
             "steady": not compiled.change and _is_plan_of_all(observed, compiled.fleet.digest),
+            "datastore": compiled.targets.datastore is not None,
             "approval": approval,
             "modes": compiled.modes,
             "warnings": [str(warning) for warning in warnings],
@@ -327,11 +328,11 @@ class ActionModule(GuardedAction):
         """Save the states that the nodes stored as a generation as the run's targets, and return the task's result.
 
         Its keys are changed, `path` of the targets, `plan` ("" unless all nodes have the same one), plans, `change`
-        (whether phases are needed), hold, divert, fresh, prepare, steady, modes, warnings and started. Nodes are not
-        changed. `variable` has each host's node_info result with its `generation`. Blocks of a generation's pools that
-        were granted later, and from which addresses are in use, stay. Raise FleetError if a node that was read does not
-        have the generation, or has there a state that cannot be read or is another node's. Also raise it if a variable
-        of a host cannot be read. Raise OSError if the targets cannot be stored.
+        (whether phases are needed), hold, divert, fresh, prepare, steady, datastore, modes, warnings and started. Nodes
+        are not changed. `variable` has each host's node_info result with its `generation`. Blocks of a generation's
+        pools that were granted later, and from which addresses are in use, stay. Raise FleetError if a node that was
+        read does not have the generation, or has there a state that cannot be read or is another node's. Also raise it
+        if a variable of a host cannot be read. Raise OSError if the targets cannot be stored.
         """
         observed = answers.states
         states: dict[str, NodeState] = {}
@@ -374,6 +375,7 @@ class ActionModule(GuardedAction):
             "fresh": sorted(host for host, state in observed.items() if state is None),
             "prepare": True,
             "steady": False,
+            "datastore": False,
             "modes": {
                 name: pool_modes.MODE_OF[mode] for name, mode in pool_modes.modes_of_most(states.values()).items()
             },

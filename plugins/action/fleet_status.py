@@ -3,18 +3,27 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import dataclasses
 import json
+import time
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines, status_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import (
+    heartbeat_lines,
+    shown_lines,
+    status_lines,
+)
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import given_inventory
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import given_inventory, inventory_source
 
 
 class ActionModule(GuardedAction):
     """The action fleet_status, which prints the status of all nodes as one table or as JSON.
+
+    It is that of heartbeats if the datastore was read, and that of the nodes' own answers otherwise.
 
     The result has `lines`, `good`, `problems`, `warnings_found` and `nodes`. With `strict` the task fails if there is a
     problem, without these keys; warnings change nothing. It also fails if Ansible could not read a part of the
@@ -30,21 +39,70 @@ class ActionModule(GuardedAction):
         dummy, args = self.validate_argument_spec(
             {
                 "status": {"type": "str", "required": True},
+                "datastore": {"type": "str"},
+                "source": {"type": "str", "choices": ["auto", "etcd", "nodes"], "default": "auto"},
                 "output": {"type": "str", "choices": ["text", "json"], "default": "text"},
                 "strict": {"type": "bool", "default": False},
             }
         )
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
+        known = task_vars.get(args["datastore"] or "") or {}
+        unread = str(known.get("reason") or known.get("msg") or "")
+        if args["source"] == "etcd" and not known.get("reachable"):
+            why = (unread or "the inventory names none (calico_etcd_endpoints, group calico_etcd)").rstrip(".")
+            result.update(failed=True, msg=f"The datastore cannot be read: {why}. -e source=nodes asks the nodes.")
+            return result
+        if known.get("reachable"):
+            return self._by_heartbeats(result, task_vars, hosts, known, args)
         found = run_results.of_hosts(task_vars, args["status"], hosts, readers.status)
         problems, warned = status_lines.problems(hosts, found), status_lines.warnings(hosts, found)
+        if unread:
+            warned = [f"the datastore was not read, so the nodes were asked: {unread}", *warned]
         nodes = {host: status_lines.known(found.get(host)) for host in hosts}
         if args["output"] == "json":
             answer = {"good": not problems, "problems": problems, "warnings": warned, "nodes": nodes}
             lines = json.dumps(answer, indent=2).splitlines()
         else:
-            lines = status_lines.text(hosts, found)
+            lines = status_lines.text(hosts, found, warned)
+        return self._shown(result, lines, problems, warned, nodes, strict=args["strict"])
+
+    def _by_heartbeats(
+        self,
+        result: dict[str, t.Any],
+        task_vars: t.Mapping[str, t.Any],
+        hosts: t.Sequence[str],
+        known: t.Mapping[str, t.Any],
+        args: t.Mapping[str, t.Any],
+    ) -> dict[str, t.Any]:
+        """Print the status by the heartbeats in `known`, an answer of datastore_info, and return the task's result."""
+        names = {field.name for field in dataclasses.fields(Heartbeat)}
+        found = {
+            node: Heartbeat(**{name: value for name, value in fields.items() if name in names})
+            for node, fields in known["nodes"].items()
+        }
+        agents = set(task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()))
+        now = time.time()
+        problems = heartbeat_lines.problems(hosts, agents, found, known["refused"], now)
+        nodes = {host: known["nodes"].get(host) for host in hosts}
+        if args["output"] == "json":
+            answer = {"good": not problems, "problems": problems, "warnings": [], "source": "etcd", "nodes": nodes}
+            lines = json.dumps(answer, indent=2).splitlines()
+        else:
+            lines = heartbeat_lines.text(hosts, agents, found, known["refused"], now)
+        return self._shown(result, lines, problems, [], nodes, strict=args["strict"])
+
+    @staticmethod
+    def _shown(
+        result: dict[str, t.Any],
+        lines: list[str],
+        problems: list[str],
+        warned: list[str],
+        nodes: t.Mapping[str, t.Any],
+        *,
+        strict: bool,
+    ) -> dict[str, t.Any]:
         shown_lines.show(lines)
-        if problems and args["strict"]:
+        if problems and strict:
             # The failure does not repeat the lines that are printed above it.
             count = "1 thing is" if len(problems) == 1 else f"{len(problems)} things are"
             result.update(failed=True, msg=f"{count} not well with the fleet, see above.")

@@ -18,13 +18,19 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base import
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_encodable import NotEncodable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import datastore_files
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import engine_call, new_connection
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import bgp_secrets, targets
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore import access
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import (
+    bgp_secrets,
+    inventory_source,
+    targets,
+)
 
 _COLLECTION = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _ROLE = os.path.join(_COLLECTION, "roles", "calico_node")
@@ -86,6 +92,12 @@ class ActionModule(StateAction):
         except FleetError as error:
             result.update(failed=True, msg=str(error))
             return result
+        if args.get("files") and self._task.args.get("fleet"):
+            try:
+                args["datastore"] = self._datastore(str(self._task.args["fleet"]), task_vars)
+            except FleetError as error:
+                result.update(failed=True, msg=str(error))
+                return result
         if args.get("units"):
             args["units"] = [self._unit(entry, args["state"]) for entry in args["units"]]
         if args.get("files"):
@@ -112,6 +124,23 @@ class ActionModule(StateAction):
         if change and seconds and not self._task.check_mode:
             self._confirm(result, str(change), seconds, args, task_vars)
         return result
+
+    @staticmethod
+    def _datastore(fleet: str, task_vars: dict[str, t.Any]) -> str:
+        """Return the packed files by which the node reaches the datastore, those of no files if it needs none.
+
+        `fleet` is the folder of the targets. A node without workloads needs none. A run that restores stored states
+        leaves a node's files as they are: the result is "". Raise FleetError if a file or a
+        secret cannot be used, OSError if the targets cannot be read.
+        """
+        host = task_vars["inventory_hostname"]
+        run = targets.load(fleet)
+        if run.fleet is None:
+            return ""
+        found = run.datastore
+        if found is None or host not in task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()):
+            return datastore_files.pack({})
+        return datastore_files.pack(access.node_files(found, access.node_secret(task_vars), str(host)))
 
     def _to_settle(self, state: NodeState, sample: int, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         """Return the arguments by which the module node finds out whether the fleet is as it shall be.

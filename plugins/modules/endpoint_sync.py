@@ -60,6 +60,10 @@ answered:
   returned: success
   type: list
   elements: str
+datastore:
+  description: Whether the fleet has a datastore, by which nodes learn of each other's workloads without this exchange.
+  returned: success
+  type: bool
 left_out:
   description: Workloads that nodes reported and that are not passed on, with the reasons, in words.
   returned: success

@@ -29,6 +29,11 @@ options:
       - Name of the variable in which M(baremetal.host_routing.remote_endpoints) was registered.
     type: str
     required: true
+  datastore:
+    description:
+      - Whether the fleet has a datastore, so that the other nodes were not told.
+    type: bool
+    default: false
   strict:
     description:
       - Whether the task fails when a node could not be read or updated.

@@ -165,6 +165,12 @@ steady:
   description: Whether all hosts have the states of this plan already, by what they say.
   returned: success
   type: bool
+datastore:
+  description:
+    - Whether the fleet has a datastore, for M(baremetal.host_routing.datastore). V(false) with O(restore), which leaves
+      the datastore as it is.
+  returned: success
+  type: bool
 approval:
   description: Hash of the plan and of what it interrupts, for O(approve).
   returned: success and not O(restore)

@@ -25,6 +25,17 @@ options:
       - Name of the variable in which M(baremetal.host_routing.node_status_info) was registered.
     type: str
     required: true
+  datastore:
+    description:
+      - Name of the variable in which M(baremetal.host_routing.datastore_info) was registered. If it read the datastore,
+        the status is that of the heartbeats, and O(status) is not used.
+    type: str
+  source:
+    description:
+      - With V(etcd) the task fails if the datastore was not read.
+    type: str
+    choices: [auto, etcd, nodes]
+    default: auto
   output:
     description:
       - How to print the status.
@@ -38,6 +49,7 @@ options:
     default: false
 seealso:
   - module: baremetal.host_routing.node_status_info
+  - module: baremetal.host_routing.datastore_info
 """
 
 EXAMPLES = r"""
@@ -73,7 +85,9 @@ warnings_found:
   type: list
   elements: str
 nodes:
-  description: The status that each host registered, by host; V(null) for a host that could not be read.
+  description:
+    - The status that each host registered, by host; V(null) for a host that could not be read.
+    - With the datastore, the heartbeat of each host.
   returned: success
   type: dict
 """

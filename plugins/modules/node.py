@@ -69,6 +69,13 @@ options:
       - They are written only to a separate file beside bird.cfg, which only root and the group of BIRD can read.
         Passwords that the node already has can be left out.
     type: str
+  datastore:
+    description:
+      - Files by which the node reaches the datastore, packed; V(none) removes them. Filled in by the action where
+        O(files) is set.
+      - They are written with mode 0600 to /etc/calico/etcd/ and /etc/calico/datastore.json. No state or generation
+        holds them.
+    type: str
   files:
     description:
       - Files that belong to the node. Files of an earlier call that are not in this list are removed.

@@ -109,6 +109,10 @@ passwords_changed:
   type: list
   elements: str
   sample: [tor-a:password]
+datastore:
+  description: Whether the node has /etc/calico/datastore.json, by which it reaches the fleet's datastore.
+  returned: when V(state) is gathered
+  type: bool
 complete:
   description: Whether all of the stored state was applied. V(false) after a run that was cut short.
   returned: when V(state) is gathered

@@ -4,7 +4,8 @@
 """An etcd cluster in memory, with the answers of etcd 3.5's JSON gateway: revisions, watches, compaction, users.
 
 It has the traps of the real one: a watch from a revision of the future is silent, one after a restore skips what it
-missed, a token is known to one member, and a stopped member says nothing at all.
+missed, a token is known to one member, one of a longer log is not refused but waited for, and a stopped member says
+nothing at all.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import (
     TransportError,
+    within,
 )
 
 Json = dict[str, t.Any]
@@ -29,6 +31,7 @@ class Event:
     revision: int
     key: bytes
     value: bytes | None
+    version: int = 1
 
 
 class Refusal(Exception):
@@ -42,7 +45,11 @@ def _text(data: bytes) -> str:
 
 
 class FakeEtcd:
-    """The store that all members share. `users` maps a name to a password; without any, no password is asked for."""
+    """The store that all members share. `users` maps a name to a password; without any, no password is asked for.
+
+    `roles` maps a role to its permissions, {(key, end): kind}, and `granted` a user to its roles. The user root may do
+    everything. A user that `granted` does not have may, too: tests that are not about rights need not give any.
+    """
 
     def __init__(self, members: t.Sequence[str] = ("m1", "m2", "m3"), cluster: int = 7) -> None:
         self.cluster = cluster
@@ -50,6 +57,10 @@ class FakeEtcd:
         self.compacted = 0
         self.log: list[Event] = []
         self.users: dict[str, str] = {}
+        self.granted: dict[str, set[str]] = {}
+        self.roles: dict[str, dict[tuple[str, str], str]] = {}
+        self.version = "3.5.16"
+        self.most_operations = 128
         self.has_leader = True
         self.members = {name: FakeMember(self, name) for name in members}
 
@@ -66,13 +77,28 @@ class FakeEtcd:
         real = [(key, value) for key, value in changes if value is not None or key in now]
         if real:
             self.revision += 1
-            self.log += [Event(self.revision, key, value) for key, value in real]
+            for key, value in real:
+                version = now[key].version + 1 if key in now else 1
+                self.log.append(Event(self.revision, key, value, version))
             self.wake()
         return self.revision
 
     def wake(self) -> None:
         for member in self.members.values():
             member.wake()
+
+    def may(self, user: str, start: bytes, end: bytes, writes: bool) -> bool:
+        """Return whether a user may read, or with `writes` write, a range; one permission has to cover all of it."""
+        if user in ("", "root") or user not in self.granted or "root" in self.granted[user]:
+            return True
+        for role in self.granted[user]:
+            for (key, range_end), kind in self.roles[role].items():
+                if kind not in ("READWRITE", "WRITE" if writes else "READ"):
+                    continue
+                first, last = base64.b64decode(key), base64.b64decode(range_end)
+                if first <= start and (end or start + b"\0") <= (last or first + b"\0"):
+                    return True
+        return False
 
     def data(self, revision: int | None = None) -> dict[bytes, Event]:
         found: dict[bytes, Event] = {}
@@ -154,8 +180,21 @@ class FakeEtcd:
         return {"header": self.header(member), "succeeded": True}
 
 
+def _touched(path: str, body: Json) -> t.Iterator[tuple[bytes, bytes, bool]]:
+    """Yield the ranges that a call reads or writes."""
+    if path == "/v3/kv/range":
+        yield base64.b64decode(body["key"]), base64.b64decode(body.get("range_end", "")), False
+    for one in body.get("success", ()) if path == "/v3/kv/txn" else ():
+        for kind, request in one.items():
+            key, end = base64.b64decode(request["key"]), base64.b64decode(request.get("range_end", ""))
+            yield key, end, kind != "request_range"
+    for one in body.get("compare", ()) if path == "/v3/kv/txn" else ():
+        yield base64.b64decode(one["key"]), b"", False
+
+
 def _key_value(event: Event, without_value: bool = False) -> Json:
-    found = {"key": _text(event.key), "mod_revision": str(event.revision), "version": "1"}
+    found = {"key": _text(event.key), "mod_revision": str(event.revision)}
+    found["version"] = str(event.version)
     return found if without_value or not event.value else {**found, "value": _text(event.value)}
 
 
@@ -169,8 +208,10 @@ class FakeMember:
         self.up = True
         self.stopped = False
         self.tokens: dict[str, str] = {}
+        self.given_at: dict[str, int] = {}
         self.calls: list[str] = []
         self.lines: set[FakeLines] = set()
+        self.has_broken = False
         self._given = 0
 
     def wake(self) -> None:
@@ -178,6 +219,7 @@ class FakeMember:
             one.woken.set()
 
     def break_connections(self) -> None:
+        self.has_broken = True
         for one in self.lines:
             one.broken = True
             one.woken.set()
@@ -192,6 +234,7 @@ class FakeMember:
     async def call(self, path: str, body: bytes, headers: t.Mapping[str, str], seconds: float) -> tuple[int, bytes]:
         self.calls.append(path)
         await self._answers(seconds)
+        await self._known(headers, seconds)
         try:
             return 200, json.dumps(self._answer(path, json.loads(body), headers)).encode()
         except Refusal as refusal:
@@ -205,15 +248,31 @@ class FakeMember:
         if not self.up:
             raise TransportError("connection refused")
 
+    async def _known(self, headers: t.Mapping[str, str], seconds: float) -> None:
+        """Wait as etcd does with the token of a longer log."""
+        if self.given_at.get(headers.get("Authorization", ""), 0) > self.etcd.revision:
+            await asyncio.sleep(seconds)
+            raise TransportError(f"no answer within {seconds:g} s")
+
     def _answer(self, path: str, body: Json, headers: t.Mapping[str, str]) -> Json:
         if path == "/v3/auth/authenticate":
+            if not self.etcd.users:
+                raise Refusal(400, 9, "etcdserver: authentication is not enabled")
             if self.etcd.users.get(body["name"]) != body["password"]:
                 raise Refusal(400, 3, "etcdserver: authentication failed, invalid user ID or password")
             self._given += 1
             token = f"token{self._given}.{self.name}"
             self.tokens[token] = body["name"]
+            self.given_at[token] = self.etcd.revision
             return {"header": self.etcd.header(self), "token": token}
-        self._check(headers)
+        user = self._check(headers)
+        if path.startswith("/v3/auth/"):
+            if user != "root" and "root" not in self.etcd.granted.get(user, ()):
+                raise Refusal(403, 7, "etcdserver: permission denied")
+            return self._auth(path, body)
+        for start, end, writes in _touched(path, body):
+            if not self.etcd.may(user, start, end, writes):
+                raise Refusal(403, 7, "etcdserver: permission denied")
         if path == "/v3/kv/range":
             if not self.etcd.has_leader and not body.get("serializable"):
                 raise Refusal(503, 14, "etcdserver: no leader")
@@ -221,19 +280,81 @@ class FakeMember:
         if path == "/v3/kv/txn":
             if not self.etcd.has_leader:
                 raise Refusal(503, 14, "etcdserver: no leader")
+            if len(body["success"]) > self.etcd.most_operations:
+                raise Refusal(400, 3, "etcdserver: too many operations in txn request")
             return self.etcd.transaction(self, body)
         if path == "/v3/maintenance/status":
-            return {"header": self.etcd.header(self), "version": "3.5.16", "leader": "101", "dbSize": "20480"}
+            return {"header": self.etcd.header(self), "version": self.etcd.version, "leader": "101", "dbSize": "20480"}
         raise Refusal(404, 5, "Not Found")
 
-    def _check(self, headers: t.Mapping[str, str]) -> None:
+    def _check(self, headers: t.Mapping[str, str]) -> str:
+        """Return the user of a request, "" if none is needed."""
         if not self.etcd.users:
-            return
+            return ""
         token = headers.get("Authorization", "")
         if not token:
             raise Refusal(400, 3, "etcdserver: user name is empty")
         if token not in self.tokens:
             raise Refusal(401, 16, "etcdserver: invalid auth token")
+        return self.tokens[token]
+
+    def _auth(self, path: str, body: Json) -> Json:
+        etcd, what = self.etcd, path.removeprefix("/v3/auth/")
+        name, role = body.get("name", ""), body.get("role", "")
+        answer: Json = {"header": etcd.header(self)}
+        if what == "user/list":
+            return {**answer, "users": sorted(etcd.users)} if etcd.users else answer
+        if what == "role/list":
+            return {**answer, "roles": sorted(etcd.roles)} if etcd.roles else answer
+        if what in ("user/get", "user/delete", "user/changepw", "user/revoke") and name not in etcd.users:
+            raise Refusal(400, 9, "etcdserver: user name not found")
+        if what in ("role/get", "role/delete", "role/revoke") and role not in etcd.roles:
+            raise Refusal(400, 9, "etcdserver: role name not found")
+        if what == "user/get":
+            return {**answer, **({"roles": sorted(found)} if (found := etcd.granted.get(name)) else {})}
+        if what == "role/get":
+            listed = [
+                {**({} if kind == "READ" else {"permType": kind}), "key": key, "range_end": end}
+                for (key, end), kind in sorted(etcd.roles[role].items())
+            ]
+            return {**answer, **({"perm": listed} if listed else {})}
+        if what in ("user/add", "role/add"):
+            if name in (etcd.users if what == "user/add" else etcd.roles):
+                raise Refusal(400, 9, f"etcdserver: {what[:4]} name already exists")
+            if what == "role/add":
+                etcd.roles[name] = {}
+            else:
+                etcd.users[name], etcd.granted[name] = body["password"], set()
+        elif what == "user/changepw":
+            etcd.users[name] = body["password"]
+            self._forget(name)
+        elif what == "user/delete":
+            del etcd.users[name]
+            etcd.granted.pop(name, None)
+            self._forget(name)
+        elif what == "user/grant":
+            if body["user"] not in etcd.users or role not in etcd.roles:
+                raise Refusal(400, 9, "etcdserver: role name not found")
+            etcd.granted.setdefault(body["user"], set()).add(role)
+        elif what == "user/revoke":
+            etcd.granted[name].discard(role)
+        elif what == "role/delete":
+            del etcd.roles[role]
+            for roles in etcd.granted.values():
+                roles.discard(role)
+        elif what == "role/grant":
+            found = body["perm"]
+            etcd.roles[name][found["key"], found["range_end"]] = found["permType"]
+        elif what == "role/revoke":
+            if etcd.roles[role].pop((body["key"], body["range_end"]), None) is None:
+                raise Refusal(400, 9, "etcdserver: permission is not granted to the role")
+        else:
+            raise Refusal(404, 5, "Not Found")
+        return answer
+
+    def _forget(self, user: str) -> None:
+        for member in self.etcd.members.values():
+            member.tokens = {token: name for token, name in member.tokens.items() if name != user}
 
     @contextlib.asynccontextmanager
     async def watch(
@@ -241,6 +362,7 @@ class FakeMember:
     ) -> t.AsyncIterator[FakeLines]:
         self.calls.append(path)
         await self._answers(seconds)
+        await self._known(headers, seconds)
         request = json.loads(body)["create_request"]
         lines = FakeLines(self, request)
         try:
@@ -257,6 +379,10 @@ class FakeMember:
             yield lines
         finally:
             self.lines.discard(lines)
+
+    def broke(self) -> bool:
+        broken, self.has_broken = self.has_broken, False
+        return broken
 
     async def close(self) -> None:
         pass
@@ -305,8 +431,8 @@ class FakeLines:
             if left <= 0:
                 raise TransportError(f"no answer within {seconds:g} s")
             self.woken.clear()
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self.woken.wait(), min(left, 0.5))
+            with contextlib.suppress(TransportError):
+                await within(min(left, 0.5), self.woken.wait())
 
     def _is_synced(self) -> bool:
         return self._next <= self.member.etcd.revision + 1

@@ -11,7 +11,7 @@ import pathlib
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-IN_NAMESPACES = {"agent", "attacks", "bird", "dataplane", "fleet", "modules", "policy"}
+IN_NAMESPACES = {"agent", "attacks", "bird", "dataplane", "datastore", "fleet", "modules", "policy"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from .handle import BaseLab
@@ -27,13 +28,16 @@ class Workload:
     interface: str
 
 
-def workloads(lab: BaseLab) -> list[Workload]:
+def workloads(lab: BaseLab, names: Collection[str] | None = None) -> list[Workload]:
     """Return the inventory's workloads, node by node, as the nodes have stored them; the address is the IPv4 one.
 
-    It is "" for a workload with IPv6 alone. Raise CommandFailed if a node is off or has no stored state.
+    `names` are the hosts that are nodes, None for all hosts. The address is "" for a workload with IPv6 alone. Raise
+    CommandFailed if a node is off or has no stored state.
     """
     found = []
     for node in lab.nodes:
+        if names is not None and node.name not in names:
+            continue
         state = json.loads(lab.exec(node.name, ["cat", "/var/lib/calico/state.json"]).stdout)
         for entry in state["state"]["workloads"]:
             found.append(Workload(entry["name"], node.name, entry["address"], entry["interface"]))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The product in five minutes: four hosts become routers, then their pool changes its mode under traffic."""
+"""The product in five minutes: four hosts become routers, their pool changes its mode under traffic, policy follows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from tests.lab import Lab
 from tests.lab.fleet import Workload, kernel_has_ipip, mesh_of_streams, no_way_around, ping, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Streams
-from tests.lab.topology import LabError
+from tests.lab.topology import LabError, Places
+
+from . import live_policy
 
 ROOT = Path(__file__).resolve().parents[2]
 POOL = "default-ipv4-ippool"
@@ -81,11 +83,22 @@ def choose() -> tuple[str, str, str]:
     )
 
 
-def ansible(lab: BaseLab, playbook: str, *arguments: str, environment: dict[str, str]) -> None:
+def ansible(
+    lab: BaseLab,
+    playbook: str,
+    *arguments: str,
+    environment: dict[str, str],
+    inventory: str = "inventories/lab",
+    inside: tuple[str, ...] = (),
+) -> None:
+    """Run a playbook and print the command; raise LabError if it fails.
+
+    `inside` is the start of the command that enters the network of the lab's controller, which is not printed.
+    """
     patience = PATIENCE[lab.machine]
-    command = ["ansible-playbook", "-i", "inventories/lab", f"playbooks/{playbook}", *patience, *arguments]
+    command = ["ansible-playbook", "-i", inventory, f"playbooks/{playbook}", *patience, *arguments]
     print(f"$ {' '.join(command)}", flush=True)
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, check=False)
+    done = subprocess.run([*inside, *command], cwd=ROOT, env={**os.environ, **environment}, check=False)
     if done.returncode != 0:
         raise LabError(f"{playbook} ended with status {done.returncode}; its output stands above.")
 
@@ -134,6 +147,17 @@ def show_matrix(lab: BaseLab, found: list[Workload]) -> bool:
     return everything
 
 
+def follow(lab: BaseLab, steps: Steps, environment: dict[str, str]) -> bool:
+    """Give the fleet a datastore and show how policy follows; return whether it did."""
+    with steps.step("A datastore: etcd on one host, and a policy"):
+        inventory = str(live_policy.inventory(lab, ROOT))
+        inside = ("ip", "netns", "exec", Places(lab.name).netns("control"))
+        for playbook in ("etcd.yml", "site.yml"):
+            ansible(lab, playbook, environment=environment, inventory=inventory, inside=inside)
+    with steps.step("A policy follows what attaches on another host"):
+        return live_policy.show(lab)
+
+
 def main() -> int:
     steps = Steps()
     mode, machine, remark = choose()
@@ -162,12 +186,15 @@ def main() -> int:
             switch(lab, mode, environment)
         report = streams.stop()
     no_way_around(lab, state="del")
+    followed = lab.machine != "native" or follow(lab, steps, environment)
     print(f"\n{report.summary()}")
     print(f"\nHow long it took\n{steps.table()}")
-    good = reached and report.lost_by_us == 0 and report.resets == 0
+    good = reached and followed and report.lost_by_us == 0 and report.resets == 0
     exports = f"PATH=$PWD/.venv/bin:$PATH LC_ALL=C.UTF-8 HOST_ROUTING_LAB_ENCAPSULATION={ENCAPSULATIONS[mode]}"
     verdict = (
-        "Every workload reaches every other one; both switches lost nothing." if good else "NOT as promised, see above."
+        "Every workload reaches every other one; both switches lost nothing; policy followed."
+        if good
+        else "NOT as promised, see above."
     )
     print(
         f"""

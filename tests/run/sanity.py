@@ -38,11 +38,13 @@ STARTED = (
     "plugins/module_utils/agent/daemon.py",
     "plugins/module_utils/docker/daemon.py",
     "plugins/module_utils/datastore/feed.py",
+    "plugins/module_utils/datastore/gate_program.py",
     "plugins/module_utils/datastore/snapshot.py",
     "plugins/module_utils/datastore/settings.py",
     "plugins/module_utils/bgp/filter_verdict.py",
     "plugins/module_utils/node/command.py",
     "plugins/module_utils/cli/command.py",
+    "plugins/module_utils/cli/datastore_source.py",
     "plugins/module_utils/cli/commands/*.py",
 )
 

@@ -182,6 +182,7 @@ SUITES: tuple[Suite, ...] = (
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in (
                     *("modes", "installation", "agent", "podman", "docker", "ports", "services"),
+                    "etcd",
                     *("runtimes", "podman_by_ipip"),
                     *("policy", "policy_lockout", "topology", "switches", "getting_started"),
                     *("upgrade", "upgrade_by_node", "runbook"),
@@ -257,6 +258,20 @@ SUITES: tuple[Suite, ...] = (
         "scenarios-services",
         "services of systemd, containers of nspawn, LXC and containerd, on Debian 12 and 13",
         limit=900,
+    ),
+    scenario(
+        "etcd",
+        "lab-etcd",
+        "scenarios-etcd",
+        "an etcd cluster of three hosts: planned, made, a second run, closed ports; repaired and upgraded in soak",
+        limit=1800,
+    ),
+    scenario(
+        "live",
+        "lab-live",
+        "scenarios-live",
+        "a fleet gets an etcd cluster, policy follows, members and hosts go and come back, and it leaves the cluster",
+        limit=1800,
     ),
     scenario(
         "runtimes",

@@ -35,6 +35,8 @@ from ..state.node_state import NodeState
 from .api import protocol
 from .api.protocol import AgentError
 from .api.request import AddRequest
+from .datastore.beat import Sessions
+from .datastore.node_datastore import NodeDatastore
 from .desired_state import DesiredState, RemovalPermission
 from .metrics.instruments import Instruments
 from .metrics.metrics import Registry
@@ -50,6 +52,7 @@ from .reconcile.locks import KeyedLock, RWLock
 from .reconcile.pace import Pace
 from .reconcile.policy_compilers import PolicyNotCompiled
 from .reconcile.reconcile import PassOutcome, Reconciler
+from .reconcile.remote_updates import RemoteUpdates
 from .reconcile.stages import Listener, Wanted
 from .runtimes.ended import EndedWorkloads
 from .settings import AgentSettings
@@ -121,10 +124,8 @@ class Agent:
         ipam = ipam or LocalIpam(machine.ipam, cooldown=settings.cooldown)
         self.persisted = PersistedState(machine, ipam)
         self.workloads = WorkloadTable(self.persisted)
-        self.policy_log = PolicyLog(
-            PolicyNames(lambda: self.state, lambda: self.workloads, lambda: self.persisted.remote)
-        )
-        self.desired_state = DesiredState(self.persisted, self.workloads, self.policy_log.names.forget)
+        self.policy_log = PolicyLog(PolicyNames(lambda: self.state, lambda: self.workloads, self.persisted.others))
+        self.desired_state = DesiredState(self.persisted, self.workloads, self._desired_changed)
         self._may_remove = RemovalPermission(self.persisted, settings.cleanup_grace, clock)
 
         # Writers of the kernel and the disk, each in a thread of its own.
@@ -156,16 +157,28 @@ class Agent:
             run=thread("drivers"),
             pace=Pace(settings.resync_interval),
         )
+        #: The entrance for other nodes' workloads from the datastore.
+        self.remote_updates = RemoteUpdates(self.persisted.others, lambda: self.reconciler.expect(REGISTRY.guards))
         self._flow_cuts = FlowCuts(
             FlowCutter(kernels(), thread("flows"), reports.flows_cut),
             self.persisted,
             self.workloads,
             self.desired_state,
             self.reconciler,
+            clock,
         )
 
-        # Changes of workloads and of the host's addresses.
+        # Changes of workloads, here and elsewhere, and of the host's addresses.
         self._policy = PolicyUpdates(self.desired_state, self.reconciler)
+        self.datastore = NodeDatastore(
+            machine,
+            self.persisted,
+            self.desired_state,
+            thread("copy"),
+            others=self.remote_updates,
+            status=self.status,
+            sessions=self._sessions,
+        )
         self._context = WorkloadContext(
             self.persisted,
             self.workloads,
@@ -195,6 +208,7 @@ class Agent:
         read are in `problems`.
         """
         await recover(self._context, *self.persisted.load())
+        await self.datastore.start()
         await self._interfaces.look(self.state)
         self.desired_state.changed()
         self.reconciler.mark()
@@ -203,7 +217,7 @@ class Agent:
         """Return the coroutines that have to run for as long as the agent lives, by names for messages.
 
         The names are "reconciler", "deletion", "unused addresses", "joined ends", "ended workloads", "time of grace",
-        "addresses" and "unfinished run".
+        "addresses", "unfinished run" and "datastore".
         Cancelling them takes nothing down: the data plane stays as it is once the work that a thread has begun is
         finished.
         """
@@ -216,6 +230,7 @@ class Agent:
             "time of grace": self._end_of_grace(),
             "addresses": self._interfaces.run(),
             "unfinished run": self._completed(),
+            "datastore": self.datastore.live.run(),
         }
 
     async def _end_of_grace(self) -> None:
@@ -243,6 +258,7 @@ class Agent:
         node to the new state later; this does not wait.
         """
         self.persisted.reload()
+        self.datastore.state_changed()
         self._context.addresses.adopt(self.workloads)
         self.workloads.expect_changes()
         self.desired_state.changed()
@@ -252,6 +268,14 @@ class Agent:
     def addresses_changed(self) -> None:
         """Schedule a read of the host's addresses, because some changed, if policy depends on them. Do not wait."""
         self._interfaces.changed()
+
+    def _desired_changed(self) -> None:
+        self.policy_log.names.forget()
+        self.datastore.workloads_changed()
+
+    def _sessions(self) -> Sessions:
+        established, total = self.instruments.bgp_established.value(), self.instruments.bgp_sessions.value()
+        return Sessions(int(established or 0), int(total or 0))
 
     def _ticked(self) -> None:
         self.ticked = self._clock()
@@ -446,6 +470,7 @@ class Agent:
                 if "state" in self.persisted.broken:
                     raise self.persisted.no_state()
                 self.persisted.complete = self.persisted.complete or removals
+            self.datastore.state_changed()
             self.workloads.expect_changes()
             self.desired_state.changed()
             self._may_remove.given = removals
@@ -467,6 +492,16 @@ class Agent:
                 self.persisted.remote = remote
                 self._policy.workloads_changed()
             return await self.resync()
+
+    async def save_datastore(self) -> dict[str, t.Any]:
+        """Write what is known of the datastore to the disk now, and return how fresh it is.
+
+        The result has `synced`, and `known_until` (UTC, "" for never); it is {} in a fleet without a datastore. A
+        failure becomes one of the `problems`.
+        """
+        live = self.datastore.live
+        await live.copy()
+        return {name: value for name, value in live.to_dict().items() if name in ("synced", "known_until")}
 
     async def resync(self) -> PassOutcome:
         """Compare the whole node with its desired state, repair it, and return the outcome, which has what failed.
@@ -576,10 +611,10 @@ class Agent:
         """Return the sync state, problems, counts and IPAM usage for the API method `status`, JSON-ready.
 
         The keys are since, pid, node, plan, phase, complete, in_sync, problems, workloads, inventory_workloads and
-        deleting (numbers), drift, last_resync and ipam. `workloads` counts those that the agent attached. `drift`
-        counts changes by other programs: `total` since the start, and of the last 23 to 24 hours `day`, all, and
-        `kinds`, by kind. `ipam` lists the blocks with the fields of Usage; it is [] if the allocations cannot be read.
-        node, plan and phase are "" without a state.
+        deleting (numbers), drift, last_resync, datastore (NodeDatastore.to_dict) and ipam. `workloads` counts those
+        that the agent attached. `drift` counts changes by other programs: `total` since the start, and of the last 23
+        to 24 hours `day`, all, and `kinds`, by kind. `ipam` lists the blocks with the fields of Usage; it is [] if the
+        allocations cannot be read. node, plan and phase are "" without a state.
         """
         state = self.state
         return {
@@ -596,6 +631,7 @@ class Agent:
             "deleting": len(self.cleanup),
             "drift": self.drift.to_dict(),
             "last_resync": self.last_resync,
+            "datastore": self.datastore.to_dict(),
             "ipam": [usage._asdict() for usage in self.ipam.usage()] if "ipam" not in self.persisted.broken else [],
         }
 

@@ -85,10 +85,18 @@ class DesiredState:
 
         The function may block for seconds, and raises PolicyNotCompiled if policy cannot be compiled. The workloads
         being added are read here and not in that thread, because one that is attached meanwhile would be neither in
-        `state` nor among them, and would be missing from the sets.
+        `state` nor among them, and would be missing from the sets. Endpoints of other nodes are taken in that
+        thread, as they are then: a change that came since this call need not be compiled once more.
         """
-        coming, others = self._table.coming(), self._persisted.remote.endpoints
-        return functools.partial(self._compilers.whole, state, coming, self.interfaces, others)
+        coming = self._table.coming()
+        return functools.partial(self._compilers.whole, state, coming, self.interfaces, self._persisted.others)
+
+    def is_outdated(self, whole: NodeState) -> bool:
+        """Return whether endpoints of other nodes have changed since `whole`, a result of `with_policy`, was compiled.
+
+        Return False for one that is not among the last results.
+        """
+        return self._compilers.version_of(whole) not in (None, self._persisted.others.version)
 
     def of(self, state: NodeState) -> NodeState:
         """Return what the node would have to have, without policy's rules and sets, if `state` were Ansible's state."""

@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import typing as t
 
 from ..node import drain
 from ..node.ipam.local_ipam import IpamNotWritten, IpamUnreadable, LocalIpam
 from ..node.machine import Machine
 from ..node.store import remote_endpoints
+from ..node.store.atomic_file import FileError
 from ..node.store.endpoints import Endpoints
 from ..node.store.store import Store, StoreError
 from ..state.attachment import AttachedWorkload
 from ..state.node_state import NodeState
+from ..state.other_endpoints import OtherEndpoints
 from ..state.remote_endpoints import RemoteEndpoints
 from .api import protocol
 from .api.protocol import AgentError
@@ -40,7 +43,9 @@ class PersistedState:
         self.state: t.Optional[NodeState] = None
         self.complete = False
         self.records = Endpoints(machine.workloads)
-        self.remote = RemoteEndpoints()  # workloads that other nodes added, as far as this node accepts them
+        #: The workloads of other nodes beside those of the state: those in `remote`, and those that the datastore has.
+        self.others = OtherEndpoints(lock=threading.Lock())
+        self._accepted = RemoteEndpoints()
         self._remote = remote_endpoints.Known()  # other nodes' workloads as on the disk, accepted or not
         self._remote_unreadable = ""
         #: {part: what is wrong with it at the moment}. Parts are files (state, ipam, records...) and other sources of
@@ -48,6 +53,19 @@ class PersistedState:
         self.broken: dict[str, str] = {}
         self._store = Store(machine.store)
         self._ipam = ipam
+
+    @property
+    def remote(self) -> RemoteEndpoints:
+        """The reports of workloads that other nodes added, as far as this node accepts them.
+
+        Setting it changes `others`.
+        """
+        return self._accepted
+
+    @remote.setter
+    def remote(self, remote: RemoteEndpoints) -> None:
+        self._accepted = remote
+        self.others.replace_reports(remote.nodes)
 
     def load(self) -> tuple[list[AttachedWorkload], list[AttachedWorkload]]:
         """Read the state, the allocations, the other nodes' workloads and the records of workloads.
@@ -119,6 +137,18 @@ class PersistedState:
         except remote_endpoints.RemoteUnreadable as error:
             self._remote_unreadable = str(error)
         return self._believed()
+
+    def keep_reports(self, remote: RemoteEndpoints) -> None:
+        """Use these reports of other nodes' workloads, as far as this node accepts them, and write them to the disk.
+
+        A failure of the disk becomes a problem, until the file is read again.
+        """
+        self._remote, self._remote_unreadable = remote_endpoints.Known(remote), ""
+        try:
+            remote_endpoints.save(self.machine.store, self._remote)
+        except FileError as error:
+            self._remote_unreadable = str(error)
+        self.remote = self._believed()
 
     def _believed(self) -> RemoteEndpoints:
         """Return the other nodes' workloads that this node accepts: the object `remote` if they are the same.

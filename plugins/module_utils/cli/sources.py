@@ -14,14 +14,20 @@ import typing as t
 from ..agent import settings
 from ..agent.api.client import AgentClient, NotRunning
 from ..agent.api.protocol import AgentError
+from ..datastore import snapshot
+from ..datastore.heartbeats import Heartbeat
+from ..datastore.keys import EndpointKey
+from ..datastore.mirror import Mirror
 from ..node.engine import engine_start
 from ..node.ipam.local_ipam import IpamUnreadable, LocalIpam
 from ..node.machine import Machine
-from ..node.store import remote_endpoints
+from ..node.store import datastore_files, other_endpoints, remote_endpoints
 from ..node.store.endpoints import Endpoints
-from ..node.store.store import Store, Stored, StoreError
+from ..node.store.store import Store, Stored, StoreError, utc
+from ..policy.model import Endpoint
 from ..state.attachment import AttachedWorkload
 from ..state.node_state import NodeState
+from ..state.other_endpoints import OtherEndpoints
 from ..state.remote_endpoints import RemoteEndpoints
 from .errors import CommandError
 
@@ -34,6 +40,26 @@ _STEP = 0.1
 
 def _to_stderr(text: str) -> None:
     sys.stderr.write(f"calicoctl: {text}\n")
+
+
+class DatastoreKnowledge(t.NamedTuple):
+    """What this node has read of the datastore, and until when that is complete (UTC as text, "" for never)."""
+
+    mirror: Mirror
+    synced: bool
+    known_until: str
+
+    def has(self, endpoint: Endpoint) -> bool:
+        """Return whether the datastore has this workload, under whatever name it is shown."""
+        return EndpointKey(endpoint.node, endpoint.interface) in self.mirror.endpoints
+
+
+class ElsewhereKnowledge(t.NamedTuple):
+    """What this node knows of other nodes' workloads besides the inventory: all of it, and by its sources."""
+
+    others: OtherEndpoints
+    reports: RemoteEndpoints
+    datastore: t.Optional[DatastoreKnowledge]
 
 
 class Sources:
@@ -93,6 +119,18 @@ class Sources:
             return settings.load(self.machine.placed(settings.PATH)).settings
         except settings.SettingsError as error:
             raise CommandError(str(error)) from error
+
+    def heartbeats(self) -> t.Optional[dict[str, Heartbeat]]:
+        """Return the heartbeats of all nodes in the datastore, by node; None if it has none or cannot be read.
+
+        Warn of a datastore that cannot be read, and of heartbeats that are left out.
+        """
+        path = self.machine.placed(datastore_files.PATHS["settings"])
+        if not os.path.exists(path):
+            return None
+        from . import datastore_source  # asyncio and TLS take 0.1 s to load, which few commands need
+
+        return datastore_source.heartbeats(path, self.warn)
 
     def ask(self, method: str, **params: t.Any) -> Data:
         """Return the agent's result for `method`.
@@ -175,6 +213,26 @@ class Sources:
         if known.left_out:
             self.warn(known.problem(self.machine.store))
         return known.remote
+
+    def elsewhere(self, state: NodeState) -> ElsewhereKnowledge:
+        """Return what this node, which has this state, knows of other nodes' workloads besides the inventory.
+
+        A running agent writes what it has read of the datastore to the disk first. Warn and raise as `remote_endpoints`
+        does, and raise CommandError if the agent refuses.
+        """
+        reports = self.remote_endpoints()
+        others = OtherEndpoints(reports.nodes)
+        if not os.path.exists(os.path.join(self.machine.store, snapshot.FILE)):
+            return ElsewhereKnowledge(others, reports, None)
+        told = self.ask_if_running("datastore.save")
+        copy = other_endpoints.datastore_copy(self.machine.store) if told != {} else None
+        if copy is None:
+            return ElsewhereKnowledge(others, reports, None)
+        other_endpoints.take(copy, others, self.machine.store, state)
+        fresh = told or {"synced": False, "known_until": utc(copy.header.written)}
+        return ElsewhereKnowledge(
+            others, reports, DatastoreKnowledge(copy.mirror, fresh["synced"], fresh["known_until"])
+        )
 
     def ipam(self) -> Data:
         """Return the use of this node's blocks and its allocated addresses: {"usage": [...], "allocations": [...]}.

@@ -5,6 +5,10 @@
 
 A token is known to the member that gave it and expires there, so each member is asked for its own. A call whose token
 is refused authenticates once more, after a random pause: after a restart of a member, many clients do.
+
+A token names the entry of the members' log at which it was given. A member that was restored, or is of another cluster,
+does not refuse an old token: it keeps the call waiting until its log is as long. So a token is dropped when the member
+has closed a connection, as at its end, and whenever another member is chosen, as after a call without an answer.
 """
 
 from __future__ import annotations
@@ -18,14 +22,16 @@ import typing as t
 from . import gateway
 from .gateway import Json, Unauthenticated, Unavailable
 from .keys import KeyRange
-from .transport import Lines, RefusedStream, Transport, TransportError
+from .transport import ANSWER_LIMIT, AnswerTooLarge, Lines, RefusedStream, Transport, TransportError
 
 #: Seconds for a call. etcd itself gives up after 7 (5 and twice its time of an election).
 CALL_SECONDS = 10.0
 #: The keys of one page of a listing. Larger pages cost the member less and the client more memory.
 PAGE = 500
 #: The most seconds of the random pause before a refused token is replaced.
-_JITTER = 1.0
+JITTER = 1.0
+#: The call that answers a name and a password with a token.
+AUTHENTICATE = "/v3/auth/authenticate"
 #: A watch at a member without a leader ends instead of being silent (etcd's metadata `hasleader`).
 _NEEDS_LEADER = {"Grpc-Metadata-hasleader": "true"}
 
@@ -97,10 +103,18 @@ class Member:
     async def forget_token(self) -> None:
         """Ask for another token before the next call or watch, after a random pause."""
         await self._pause()
+        self.drop_token()
+
+    def drop_token(self) -> None:
+        """Ask for another token before the next call or watch."""
         self._token = ""
 
     async def _known_token(self, seconds: float) -> str:
-        if self._credentials is None or self._token:
+        if self._credentials is None:
+            return ""
+        if self._transport.broke() or not self._token:
+            self.drop_token()
+        else:
             return self._token
         return await self._authenticated("", seconds)
 
@@ -116,7 +130,7 @@ class Member:
                 if credentials is None:
                     raise Unauthenticated("this client has no user")
                 body = gateway.to_bytes({"name": credentials.user, "password": credentials.password})
-                answer = await self._call("/v3/auth/authenticate", body, "", seconds)
+                answer = await self._call(AUTHENTICATE, body, "", seconds)
                 self._token = gateway.token_of(answer)
             return self._token
 
@@ -136,7 +150,7 @@ class EtcdClient:
         transports: t.Mapping[str, Transport],
         credentials: t.Optional[Credentials] = None,
         seconds: float = CALL_SECONDS,
-        jitter: float = _JITTER,
+        jitter: float = JITTER,
     ) -> None:
         async def pause() -> None:
             await asyncio.sleep(random.uniform(0, jitter))
@@ -151,8 +165,9 @@ class EtcdClient:
         return self._members[0]
 
     def rotate(self) -> None:
-        """Ask another member from now on."""
+        """Ask another member from now on, with a new token."""
         self._members.append(self._members.pop(0))
+        self.member.drop_token()
 
     async def call(self, path: str, body: bytes) -> Json:
         """Return the answer of the first member that gives one. Raise EtcdError for a refusal, or Unreachable.
@@ -160,30 +175,56 @@ class EtcdClient:
         Each member is asked once. A call that changes something may have been done by a member whose answer was lost,
         so it has to be one that may be repeated.
         """
+        try:
+            return await self._answer(path, body)
+        except AnswerTooLarge as error:
+            raise self._too_large(error) from None
+
+    def _too_large(self, error: AnswerTooLarge) -> Unreachable:
+        """Ask another member from now on, and return the error that says why."""
+        name = self.member.name
+        self.rotate()
+        return Unreachable({name: str(error)})
+
+    async def _answer(self, path: str, body: bytes) -> Json:
+        """Return what `call` does. Raise AnswerTooLarge, too, which is no reason to ask another member."""
         reasons: dict[str, str] = {}
         for dummy in range(len(self._members)):
             member = self.member
             try:
                 return await member.call(path, body, self._seconds)
+            except AnswerTooLarge:
+                raise
             except (TransportError, Unavailable) as error:
                 reasons[member.name] = str(error)
                 self.rotate()
         raise Unreachable(reasons)
 
-    async def pages(self, keys: KeyRange, size: int = PAGE) -> t.AsyncIterator[gateway.Page]:
+    async def pages(self, keys: KeyRange, size: int = PAGE, keys_only: bool = False) -> t.AsyncIterator[gateway.Page]:
         """Yield a range in pages, all of them at the revision of the first. Raise EtcdError or Unreachable.
 
-        If the members no longer keep that revision, Compacted is raised in the middle.
+        A page has at most `size` keys, and fewer where values are large. With `keys_only` the values are b"". If the
+        members no longer keep that revision, Compacted is raised in the middle.
         """
-        start, revision = keys.start, 0
+        start, revision, limit = keys.start, 0, size
         while True:
-            request = gateway.range_request(KeyRange(start, keys.end), limit=size, revision=revision)
-            page = gateway.page_of(await self.call("/v3/kv/range", request))
+            request = gateway.range_request(
+                KeyRange(start, keys.end), limit=limit, revision=revision, keys_only=keys_only
+            )
+            try:
+                page = gateway.page_of(await self._answer("/v3/kv/range", request))
+            except AnswerTooLarge as error:
+                if limit == 1:
+                    raise self._too_large(error) from None
+                limit = max(1, limit // 4)
+                continue
             revision = revision or page.header.revision
             yield page._replace(header=page.header._replace(revision=revision))
             if not page.more or not page.entries:
                 return
             start = f"{page.entries[-1].key}\x00"
+            if sum(len(entry.value) for entry in page.entries) < ANSWER_LIMIT // 8:
+                limit = min(size, limit * 2)
 
     async def get(self, key: str) -> t.Optional[gateway.KeyValue]:
         """Return a key, None if it does not exist. Raise EtcdError or Unreachable."""
@@ -193,17 +234,17 @@ class EtcdClient:
     async def history(self, keys: KeyRange, known: t.Sequence[str], revision: int) -> gateway.History:
         """Return how many keys a range had at a revision, and the keys `known` as they were then.
 
-        Raise EtcdError, such as Compacted, or Unreachable.
+        Raise EtcdError, such as Compacted, AnswerTooLarge or Unreachable.
         """
         request = gateway.history_request(keys, known, revision)
-        return gateway.history_of(await self.call("/v3/kv/txn", request))
+        return gateway.history_of(await self._answer("/v3/kv/txn", request))
 
     async def newest(self, keys: KeyRange, most: int) -> gateway.Page:
-        """Return the keys of a range that were changed last, the newest first, at most `most` of them.
+        """Return the keys of a range that were changed last, the newest first, at most `most` of them, without values.
 
         Raise EtcdError or Unreachable.
         """
-        request = gateway.range_request(keys, limit=most, newest_first=True)
+        request = gateway.range_request(keys, limit=most, keys_only=True, newest_first=True)
         return gateway.page_of(await self.call("/v3/kv/range", request))
 
     async def write(

@@ -9,6 +9,8 @@ typed, bounded reader, and one that is refused is left out with its reason.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import typing as t
 
@@ -22,9 +24,15 @@ from .keys import EndpointKey
 _DOCUMENT_LIMIT = 64 << 10
 #: The most bytes of a node's blocks.
 _BLOCKS_LIMIT = 1 << 20
+#: The most bytes of a document whose labels are kept for others.
+_SHARED_LIMIT = 1 << 10
 _PLANNED, _BLOCKS = "planned", "blocks"
 #: The fields of an Endpoint that its key and its place have.
 _IN_KEY = ("kind", "node", "interface")
+
+
+#: The document of the key that says that a node has published all of its workloads.
+COMPLETE = b"{}"
 
 
 class RefusedDocument(Exception):
@@ -41,7 +49,7 @@ class PublishedEndpoint(t.NamedTuple):
 def encode_endpoint(published: PublishedEndpoint) -> bytes:
     """Return the document of a workload; its node and interface are in its key."""
     body = {name: value for name, value in to_plain(published.endpoint).items() if name not in _IN_KEY}
-    return _encoded({**body, **({_PLANNED: True} if published.planned else {})})
+    return encoded({**body, **({_PLANNED: True} if published.planned else {})})
 
 
 def decode_endpoint(key: EndpointKey, value: bytes, blocks: t.Optional[OwnBlocks]) -> PublishedEndpoint:
@@ -49,7 +57,7 @@ def decode_endpoint(key: EndpointKey, value: bytes, blocks: t.Optional[OwnBlocks
 
     Raise RefusedDocument for anything else.
     """
-    body = _decoded(value, _DOCUMENT_LIMIT)
+    body = decoded(value, _DOCUMENT_LIMIT)
     planned = body.pop(_PLANNED, False)
     if not isinstance(planned, bool):
         raise RefusedDocument(f"its field {_PLANNED} is not true or false.")
@@ -57,19 +65,47 @@ def decode_endpoint(key: EndpointKey, value: bytes, blocks: t.Optional[OwnBlocks
         raise RefusedDocument("its node and its interface stand in its key alone.")
     entry = {**body, "kind": WORKLOAD_ENDPOINT, "node": key.node, "interface": key.interface}
     try:
-        return PublishedEndpoint(read_endpoint(key.node, entry, blocks), planned)
+        endpoint = read_endpoint(key.node, entry, blocks)
     except RefusedEndpoint as refusal:
         raise RefusedDocument(str(refusal)) from None
+    return PublishedEndpoint(_sharing(endpoint, len(value)), planned)
+
+
+def _sharing(endpoint: Endpoint, size: int) -> Endpoint:
+    """Return the endpoint with the labels and profiles of an earlier one that are equal: many workloads have the same.
+
+    `size` is that of its document in bytes. Labels of large ones are not kept for others, so that no node can fill the
+    memory.
+    """
+    if size > _SHARED_LIMIT:
+        return endpoint
+    labels, profiles = _shared(endpoint.labels), _shared(endpoint.profiles)
+    if labels is endpoint.labels and profiles is endpoint.profiles:
+        return endpoint
+    return dataclasses.replace(endpoint, labels=labels, profiles=profiles)
+
+
+_Shared = t.TypeVar("_Shared", bound=t.Hashable)
+
+
+def _shared(value: _Shared) -> _Shared:
+    return t.cast(_Shared, _first_equal(value))
+
+
+@functools.lru_cache(maxsize=1024)
+def _first_equal(value: t.Hashable) -> t.Hashable:
+    """Return the first of equal values."""
+    return value
 
 
 def encode_blocks(cidrs: t.Iterable[str]) -> bytes:
     """Return the document of a node's blocks."""
-    return _encoded({_BLOCKS: sorted(cidrs)})
+    return encoded({_BLOCKS: sorted(cidrs)})
 
 
 def decode_blocks(value: bytes) -> OwnBlocks:
     """Return the blocks of a node. Raise RefusedDocument for anything but CIDRs without host bits."""
-    cidrs = _decoded(value, _BLOCKS_LIMIT).get(_BLOCKS)
+    cidrs = decoded(value, _BLOCKS_LIMIT).get(_BLOCKS)
     if not isinstance(cidrs, list) or len(cidrs) > limits.BLOCKS or not all(isinstance(one, str) for one in cidrs):
         raise RefusedDocument(f"its blocks are not a list of at most {limits.BLOCKS} texts.")
     try:
@@ -78,11 +114,13 @@ def decode_blocks(value: bytes) -> OwnBlocks:
         raise RefusedDocument(f"{error}.") from None
 
 
-def _encoded(body: t.Mapping[str, t.Any]) -> bytes:
+def encoded(body: t.Mapping[str, t.Any]) -> bytes:
+    """Return a document as JSON, in the one form that equal documents have."""
     return json.dumps(body, separators=(",", ":"), sort_keys=True, ensure_ascii=True).encode("ascii")
 
 
-def _decoded(value: bytes, limit: int) -> dict[str, t.Any]:
+def decoded(value: bytes, limit: int) -> dict[str, t.Any]:
+    """Return the JSON object in a document of at most `limit` bytes. Raise RefusedDocument for anything else."""
     if len(value) > limit:
         raise RefusedDocument(f"it has more than {limit} bytes.")
     try:

@@ -18,6 +18,7 @@ last change that it has read.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import random
 import time
@@ -28,7 +29,7 @@ from . import gateway
 from .client import EtcdClient, Member, Unreachable
 from .gateway import Compacted, EtcdError, FutureRevision, Header, KeyChange, KeyValue, Unauthenticated, WatchAnswer
 from .keys import KeyRange
-from .transport import Lines, TransportError
+from .transport import AnswerTooLarge, Lines, TransportError
 
 #: Seconds between two messages of progress at members that this collection installs.
 PROGRESS_SECONDS = 2.0
@@ -40,6 +41,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 4.0  # seconds between two attempts, before 
 #: The most seconds of the random pause before a range is listed anew, while all other nodes may do the same.
 _LISTING_JITTER = 2.0
 _HELLO_SECONDS = 10.0  # until the first message of a watch
+_OTHER_HISTORY = "the datastore has another history than what this node has read"
+#: Keys that a sink takes in one step: it is about four milliseconds long.
+_STEP = 100
 #: Keys that are compared with the store before a watch continues.
 _COMPARED = 8
 
@@ -71,7 +75,7 @@ class Sink(t.Protocol):
         """How far the content goes, None if there is none that a watch can continue."""
 
     def newest(self, most: int) -> list[KnownKey]:
-        """Return the keys that were changed last, the newest first, at most `most` of them."""
+        """Return the keys that were changed last, the newest first, at most `most` of them, without refused values."""
 
     @property
     def count(self) -> int:
@@ -80,8 +84,8 @@ class Sink(t.Protocol):
     def list_part(self, entries: t.Sequence[KeyValue], first: bool) -> None:
         """Take a part of a new listing, which counts only after `list_end`. `first` drops one that was begun before."""
 
-    def list_end(self, position: Position) -> None:
-        """Replace the content by the new listing."""
+    def list_end(self, position: Position) -> t.Generator[None, None, None]:
+        """Replace the content by the new listing, in steps of a few milliseconds; yield between two of them."""
 
     def change(self, changes: t.Sequence[KeyChange], position: Position) -> None:
         """Apply changes and take the new position. Some of them may have been applied before."""
@@ -186,12 +190,15 @@ class Feed:
         async for page in self._client.pages(self._keys):
             revision = page.header.revision
             position = Position(page.header.cluster, revision, revision)
-            self._sink.list_part(page.entries, first)
-            first = False
-            await asyncio.sleep(0)
+            for at in range(0, max(1, len(page.entries)), _STEP):
+                self._sink.list_part(page.entries[at : at + _STEP], first)
+                first = False
+                await asyncio.sleep(0)
         if position is None:
             raise gateway.InvalidAnswer("the listing has no page")
-        self._sink.list_end(position)
+        with contextlib.closing(self._sink.list_end(position)) as steps:
+            for dummy in steps:
+                await asyncio.sleep(0)
         self._set(listings=self.status.listings + 1)
         return position
 
@@ -200,21 +207,34 @@ class Feed:
         position = self._sink.position
         if position is None:
             return (await self._listed()).revision + 1
-        known = self._sink.newest(_COMPARED)
+        revision = position.changed
         try:
-            found = await self._client.history(self._keys, [one.key for one in known], position.changed)
-            self._same_store(found.header, position.cluster, position.revision)
-            if found.total != self._sink.count or _known(found.entries) != known:
-                raise _AnotherStore("the datastore has another history than what this node has read")
-            revision = position.changed
-        except Compacted:
-            page = await self._client.newest(self._keys, _COMPARED)
+            await self._compared(position, revision)
+        except (Compacted, FutureRevision) as error:
+            page = await self._client.newest(self._keys, 1)
             self._same_store(page.header, position.cluster, position.revision)
-            if page.total != self._sink.count or _known(page.entries) != known:
+            if isinstance(error, FutureRevision):
+                raise _AnotherStore(_OTHER_HISTORY) from None
+            if any(entry.mod_revision > revision for entry in page.entries) or page.total != self._sink.count:
                 raise _AnotherStore("the datastore no longer has the changes that this node has missed") from None
             revision = page.header.revision
+            await self._compared(position, revision)
         self._set(resumptions=self.status.resumptions + 1)
         return revision + 1
+
+    async def _compared(self, position: Position, revision: int) -> None:
+        """Compare the store at `revision` with the sink.
+
+        Raise _AnotherStore if they differ, EtcdError or Unreachable.
+        """
+        known = self._sink.newest(_COMPARED)
+        try:
+            found = await self._client.history(self._keys, [one.key for one in known], revision)
+        except AnswerTooLarge:
+            raise _AnotherStore(_OTHER_HISTORY) from None
+        self._same_store(found.header, position.cluster, position.revision)
+        if found.total != self._sink.count or _known(found.entries) != known:
+            raise _AnotherStore(_OTHER_HISTORY)
 
     # --- changes ---
 
@@ -258,7 +278,6 @@ class Feed:
             await asyncio.gather(asking, reading, return_exceptions=True)
 
     async def _read_lines(self, lines: Lines, header: Header, revision: int, silence: float) -> None:
-        cluster = header.cluster
         if header.revision < revision:
             self._synced()
         while True:
@@ -266,19 +285,25 @@ class Feed:
             self.status = dataclasses.replace(self.status, heard=self._clock())
             if answer.canceled:
                 raise gateway.cancellation_of(answer)
-            self._apply(answer, cluster)
+            await self._apply(answer, header)
 
-    def _apply(self, answer: WatchAnswer, cluster: int) -> None:
+    async def _apply(self, answer: WatchAnswer, begun: Header) -> None:
+        """Apply a message of a watch whose first message had the header `begun`, in steps of a few milliseconds."""
         position = self._sink.position
         if answer.changes:
             # A member that catches up puts its newest revision into the header, which is beyond these changes.
-            revision = answer.changes[-1].mod_revision
-            if answer.fragment:
-                revision -= 1  # The rest of this revision follows.
-            self._sink.change(answer.changes, Position(cluster, revision, revision))
+            for first in range(0, len(answer.changes), _STEP):
+                changes = answer.changes[first : first + _STEP]
+                revision = changes[-1].mod_revision
+                if answer.fragment or first + _STEP < len(answer.changes):
+                    revision -= 1  # The rest of this revision follows.
+                self._sink.change(changes, Position(begun.cluster, revision, revision))
+                await asyncio.sleep(0)
+            if revision >= begun.revision:
+                self._synced()  # A member sends no progress to a watch that has changes all the time.
         elif answer.header.revision and position is not None:
             # Progress: everything up to this revision was sent.
-            self._sink.change((), Position(cluster, answer.header.revision, position.changed))
+            self._sink.change((), Position(begun.cluster, answer.header.revision, position.changed))
             self._synced()
 
     async def _ask(self, member: Member) -> None:

@@ -126,11 +126,12 @@ class History(t.NamedTuple):
 
 
 class KeyChange(t.NamedTuple):
-    """A change of a key: its new value, or None if it was removed."""
+    """A change of a key: its new value, or None if it was removed. `created`: it did not exist before."""
 
     key: str
     value: t.Optional[bytes]
     mod_revision: int
+    created: bool = False
 
 
 class WatchAnswer(t.NamedTuple):
@@ -276,8 +277,10 @@ def error_of(status: int, data: bytes) -> EtcdError:
     """Return the error that an answer with an HTTP status other than 200 means."""
     try:
         body = decode(data)
+        if isinstance(body.get("error"), dict):  # of a call whose answer is a stream
+            body = body["error"]
         message = text_of(body, "message") or text_of(body, "error")
-        code = _integer(body.get("code", 0))
+        code = _integer(body.get("grpc_code", body.get("code", 0)))
     except InvalidAnswer:
         return InvalidAnswer(f"HTTP status {status}: {data[:60]!r}")
     return _error(code, message or f"HTTP status {status}")
@@ -433,7 +436,8 @@ def _change(entry: Json) -> KeyChange:
     if kind not in ("PUT", "DELETE"):
         raise InvalidAnswer(f"a change is of the kind {str(kind)[:40]!r}")
     value = _decoded(found, "value") if kind == "PUT" else None
-    return KeyChange(_key(found), value, number_of(found, "mod_revision"))
+    created = kind == "PUT" and number_of(found, "version") == 1
+    return KeyChange(_key(found), value, number_of(found, "mod_revision"), created)
 
 
 def _key(entry: Json) -> str:

@@ -122,6 +122,12 @@ def parse_endpoint_key(key: str) -> t.Optional[EndpointKey]:
     return EndpointKey(node, interface)
 
 
+def owner_of(key: str) -> t.Optional[str]:
+    """Return the node below whose prefix of workloads a key stands, whatever the rest of it is, None for other keys."""
+    node, slash, dummy = key[len(ENDPOINTS) :].partition("/")
+    return node if slash and key.startswith(ENDPOINTS) and _is_part(node) else None
+
+
 def parse_complete_key(key: str) -> t.Optional[str]:
     """Return the node of a key of `complete_key`, or None for any other key."""
     node, dummy, rest = key[len(ENDPOINTS) :].partition("/")

@@ -9,6 +9,9 @@
 A workload counts if its addresses lie in blocks of the node below whose prefix it stands. It waits until those are
 there. A value that is refused is named, and the last good one of its key stays in force. Its key stays counted, so that
 the mirror can tell whether it has all keys of the store.
+
+A node may write as much as it likes below its prefix, and takes memory of all others. So the number of its keys and the
+size of its documents are bounded. Keys beyond that are counted alone, until the next listing.
 """
 
 from __future__ import annotations
@@ -25,47 +28,91 @@ from .feed import KnownKey, Position
 from .gateway import KeyChange, KeyValue
 from .keys import EndpointKey
 
-#: The most keys that one node may have. A key beyond them is left out.
+#: The most keys that one node may have, and the most bytes of all its documents. What is beyond them is left out.
 KEYS_OF_NODE = 16_384
+BYTES_OF_NODE = 16 << 20
+_KEY_LIMIT = 512  # characters; the longest key of a workload has 296
 _CHECKSUM_BITS = 32
+_SIZE_BITS = 17  # a document has at most 64 KiB
+_SIZE_MASK = (1 << _SIZE_BITS) - 1
+_REVISION_SHIFT = _CHECKSUM_BITS + _SIZE_BITS
+#: Workloads that are compared in one step after a listing: it takes about two milliseconds.
+_STEP = 200
 _NO_BLOCKS = "no run has published blocks of its node."
 _OUTSIDE = "one of its addresses lies in none of its node's blocks."
 
 
 class _OfNode:
-    """What one node has published, and its blocks."""
+    """What one node has published, and its blocks.
 
-    __slots__ = ("blocks", "complete", "published")
+    `keys` are those below its prefix that are kept, and `excess` those beyond KEYS_OF_NODE. `size` is the bytes of the
+    documents in `published`.
+    """
+
+    __slots__ = ("blocks", "complete", "excess", "keys", "published", "size")
 
     def __init__(self) -> None:
+        self.keys = self.excess = self.size = 0
         self.blocks: t.Optional[OwnBlocks] = None
         self.complete = False
         self.published: dict[str, PublishedEndpoint] = {}  # by interface; valid but for the blocks
 
+    def copy(self) -> _OfNode:
+        """Return a copy that later changes do not alter."""
+        copied = _OfNode()
+        copied.blocks, copied.complete, copied.published = self.blocks, self.complete, dict(self.published)
+        copied.keys, copied.excess, copied.size = self.keys, self.excess, self.size
+        return copied
+
     @property
     def is_empty(self) -> bool:
-        return self.blocks is None and not self.complete and not self.published
+        return self.blocks is None and not self.complete and not self.published and not self.keys and not self.excess
 
 
 class _Content:
     """The content of the datastore: all keys, and what was read of them."""
 
     def __init__(self) -> None:
-        #: The revision of each key's last change, in one number with the CRC-32 of its value: it saves memory.
+        #: The revision of each key's last change, the CRC-32 of its value, and the size of the document in force: in
+        #: one number, which saves memory.
         self.marks: dict[str, int] = {}
         self.nodes: dict[str, _OfNode] = {}
         self.refused: dict[str, str] = {}
 
+    def copy(self) -> _Content:
+        """Return a copy that later changes do not alter."""
+        copied = _Content()
+        copied.marks, copied.refused = dict(self.marks), dict(self.refused)
+        copied.nodes = {node: of_node.copy() for node, of_node in self.nodes.items()}
+        return copied
+
     def known(self, key: str) -> KnownKey:
         """Return what is known of the last change of a key."""
-        mark = self.marks[key]
+        mark = self.marks[key] >> _SIZE_BITS
         return KnownKey(key, mark >> _CHECKSUM_BITS, mark & (1 << _CHECKSUM_BITS) - 1)
 
-    def put(self, key: str, value: bytes, revision: int) -> t.Iterator[EndpointKey]:
+    def revision(self, key: str) -> int:
+        """Return the revision of the last change of a key, 0 if there is none."""
+        return self.marks.get(key, 0) >> _REVISION_SHIFT
+
+    @property
+    def count(self) -> int:
+        """The number of keys, those in excess included."""
+        return len(self.marks) + sum(of_node.excess for of_node in self.nodes.values())
+
+    def put(self, key: str, value: bytes, revision: int, created: bool = True) -> t.Iterator[EndpointKey]:
         """Take the value of a key, and yield the workloads that this may change.
 
-        A value that is refused leaves the one before it in force.
+        A value that is refused leaves the one before it in force. `created`: the key did not exist before.
         """
+        if key not in self.marks:
+            owner = keys.owner_of(key)
+            if owner is not None:
+                of_node = self._of(owner)
+                if of_node.keys >= KEYS_OF_NODE or len(key) > _KEY_LIMIT:
+                    of_node.excess += created
+                    return
+                of_node.keys += 1
         self.mark(KnownKey(key, revision, zlib.crc32(value)))
         self.refused.pop(key, None)
         try:
@@ -75,21 +122,43 @@ class _Content:
 
     def mark(self, known: KnownKey) -> None:
         """Note the last change of a key."""
-        self.marks[known.key] = known.mod_revision << _CHECKSUM_BITS | known.checksum
+        mark = known.mod_revision << _CHECKSUM_BITS | known.checksum
+        self.marks[known.key] = mark << _SIZE_BITS | self._size(known.key)
+
+    def _size(self, key: str) -> int:
+        """Return the bytes of the document in force of a key, 0 without one."""
+        return self.marks.get(key, 0) & _SIZE_MASK
+
+    def _resize(self, of_node: _OfNode, key: str, size: int) -> None:
+        """Note the size of the document that a key has from now on."""
+        before = self._size(key)
+        of_node.size += size - before
+        self.marks[key] += size - before
 
     def remove(self, key: str) -> t.Iterator[EndpointKey]:
         """Forget a key, and yield the workloads that this may change."""
+        owner = keys.owner_of(key)
+        of_node = self.nodes.get(owner) if owner is not None else None
+        if of_node is not None:
+            if key in self.marks:
+                of_node.keys -= 1
+                of_node.size -= self._size(key)
+            elif of_node.excess:
+                of_node.excess -= 1
         self.marks.pop(key, None)
         self.refused.pop(key, None)
         yield from self._forget(key)
+        if owner is not None and of_node is not None and of_node.is_empty:
+            self.nodes.pop(owner, None)
 
     def _read(self, key: str, value: bytes) -> t.Iterator[EndpointKey]:
         endpoint = keys.parse_endpoint_key(key)
         if endpoint is not None:
             published = documents.decode_endpoint(endpoint, value, None)
             of_node = self._of(endpoint.node)
-            if endpoint.interface not in of_node.published and len(of_node.published) >= KEYS_OF_NODE:
-                raise RefusedDocument(f"a node has at most {KEYS_OF_NODE} workloads.")
+            if of_node.size - self._size(key) + len(value) > BYTES_OF_NODE:
+                raise RefusedDocument(f"the documents of its node have more than {BYTES_OF_NODE} bytes.")
+            self._resize(of_node, key, len(value))
             of_node.published[endpoint.interface] = published
             yield endpoint
             return
@@ -145,6 +214,7 @@ class _Content:
                     self._of(node).blocks = known.blocks
             elif endpoint.interface in known.published:
                 self._of(node).published[endpoint.interface] = known.published[endpoint.interface]
+                self._resize(self._of(node), key, before._size(key))
 
     def _of(self, node: str) -> _OfNode:
         return self.nodes.setdefault(node, _OfNode())
@@ -165,27 +235,41 @@ class Mirror:
     """The content of the range keys.WATCHED; it is the sink of a feed.
 
     `endpoints` are the workloads that count, `complete` the nodes that have published all of theirs. `on_change` gets
-    the keys of the workloads that came, changed, went or began or ceased to count.
+    the keys of the workloads that came, changed, went or began or ceased to count, and the nodes that `is_complete`
+    has changed for.
     """
 
-    def __init__(self, on_change: t.Callable[[t.AbstractSet[EndpointKey]], None] = lambda keys: None) -> None:
+    def __init__(
+        self,
+        on_change: t.Callable[[t.AbstractSet[EndpointKey], t.AbstractSet[str]], None] = lambda keys, nodes: None,
+    ) -> None:
         self.position: t.Optional[Position] = None
         self.endpoints: dict[EndpointKey, PublishedEndpoint] = {}
         self._on_change = on_change
         self._content = _Content()
         self._listing = _Content()
+        self._complete: set[str] = set()
 
     # --- a sink ---
 
     def newest(self, most: int) -> list[KnownKey]:
-        """Return the keys that were changed last, the newest first, at most `most` of them."""
-        marks = self._content.marks
-        found = heapq.nsmallest(most, marks, key=lambda key: (-(marks[key] >> _CHECKSUM_BITS), key))
-        return [self._content.known(key) for key in found]
+        """Return the keys that were changed last, the newest first, at most `most` of them, without refused values.
+
+        A refused value may be large, and the store is asked for what this returns.
+        """
+        content = self._content
+        good = (key for key in content.marks if key not in content.refused)
+        found = heapq.nsmallest(most, good, key=lambda key: (-content.revision(key), key))
+        return [content.known(key) for key in found]
 
     @property
     def count(self) -> int:
-        """The number of keys, refused ones included."""
+        """The number of keys of the store, refused ones and those in excess included."""
+        return self._content.count
+
+    @property
+    def kept(self) -> int:
+        """The number of keys that `entries` yields."""
         return len(self._content.marks)
 
     def list_part(self, entries: t.Sequence[KeyValue], first: bool) -> None:
@@ -196,8 +280,11 @@ class Mirror:
             for dummy in self._listing.put(entry.key, entry.value, entry.mod_revision):
                 pass
 
-    def list_end(self, position: Position) -> None:
-        """Replace the content by the new listing."""
+    def list_end(self, position: Position) -> t.Generator[None, None, None]:
+        """Replace the content by the new listing, in steps of a few milliseconds; yield between two of them.
+
+        If the iterator is closed before its end, the rest is one step.
+        """
         self._listing.keep_good(self._content)
         self._content, self._listing = self._listing, _Content()
         self.position = position
@@ -206,23 +293,35 @@ class Mirror:
             for node, of_node in self._content.nodes.items()
             for interface in of_node.published
         }
-        self._take(found | self.endpoints.keys())
+        left = list(found | self.endpoints.keys())
+        try:
+            while len(left) > _STEP:
+                step = set(left[-_STEP:])
+                del left[-_STEP:]
+                self._take(step, frozenset())
+                yield
+        finally:
+            self._take(set(left), self._content.nodes.keys() | self._complete)
 
     def change(self, changes: t.Sequence[KeyChange], position: Position) -> None:
         """Apply changes and take the new position. Some of them may have been applied before."""
         touched: set[EndpointKey] = set()
+        nodes: set[str] = set()
         for one in changes:
-            if one.mod_revision < self._content.marks.get(one.key, 0) >> _CHECKSUM_BITS:
+            if one.mod_revision < self._content.revision(one.key):
                 continue  # An older change of a key, from before the position.
             if one.value is None:
                 touched.update(self._content.remove(one.key))
             else:
-                touched.update(self._content.put(one.key, one.value, one.mod_revision))
+                touched.update(self._content.put(one.key, one.value, one.mod_revision, one.created))
+            node = keys.parse_complete_key(one.key)
+            if node is not None:
+                nodes.add(node)
         self.position = position
-        self._take(touched)
+        self._take(touched, nodes)
 
-    def _take(self, touched: t.AbstractSet[EndpointKey]) -> None:
-        """Compare the workloads in `touched` with what counts, and report those that differ."""
+    def _take(self, touched: t.AbstractSet[EndpointKey], nodes: t.AbstractSet[str]) -> None:
+        """Compare the workloads in `touched`, and `nodes`, with what counted before, and report those that differ."""
         changed = set()
         for key in touched:
             of_node = self._content.nodes.get(key.node)
@@ -234,15 +333,27 @@ class Mirror:
             elif published is not None and self.endpoints.get(key) != published:
                 self.endpoints[key] = published
                 changed.add(key)
-        if changed:
-            self._on_change(changed)
+        told = {node for node in nodes if self.is_complete(node) != (node in self._complete)}
+        self._complete ^= told
+        if changed or told:
+            self._on_change(changed, told)
 
     # --- questions ---
+
+    @property
+    def complete(self) -> frozenset[str]:
+        """The nodes that have published all of their workloads."""
+        return frozenset(self._complete)
 
     def is_complete(self, node: str) -> bool:
         """Return whether a node has published all of its workloads."""
         of_node = self._content.nodes.get(node)
         return of_node is not None and of_node.complete
+
+    def blocks(self, node: str) -> tuple[str, ...]:
+        """Return the CIDRs of a node's blocks, () if no run has published them."""
+        of_node = self._content.nodes.get(node)
+        return of_node.blocks.cidrs if of_node is not None and of_node.blocks is not None else ()
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -254,10 +365,21 @@ class Mirror:
         published = self.endpoints.get(key)
         return published.endpoint if published is not None else None
 
+    @property
+    def count_refused(self) -> int:
+        """The number of keys that do not count."""
+        published = sum(len(of_node.published) for of_node in self._content.nodes.values())
+        return len(self._content.refused) + published - len(self.endpoints)
+
     def refused(self, most: int = 64) -> list[tuple[str, str]]:
         """Return keys that do not count, each with the reason, sorted, at most `most` of them."""
         found = list(self._content.refused.items())
         for node, of_node in self._content.nodes.items():
+            if of_node.excess:
+                reason = (
+                    f"a node has at most {KEYS_OF_NODE} keys, none of them overlong; {of_node.excess} are left out."
+                )
+                found.append((keys.endpoints_of(node), reason))
             for interface in of_node.published:
                 key = EndpointKey(node, interface)
                 if key not in self.endpoints:
@@ -275,6 +397,19 @@ class Mirror:
                 pass
             self._listing.mark(known)
 
+    def frozen(self) -> Mirror:
+        """Return a copy for `entries` in a thread, which later changes do not alter. It has no `endpoints`."""
+        copied = Mirror()
+        copied.position, copied._content = self.position, self._content.copy()
+        return copied
+
+    def forget(self) -> None:
+        """Forget everything, the position included, because the fleet has left this datastore."""
+        self._listing = _Content()
+        for dummy in self.list_end(Position(0, 0, 0)):
+            pass
+        self._content, self.position = _Content(), None
+
     def entries(self) -> t.Iterator[tuple[KnownKey, bytes]]:
         """Yield all keys with the last valid documents that were read of them, for the copy on the disk.
 
@@ -285,7 +420,7 @@ class Mirror:
             if of_node.blocks is not None:
                 yield self._content.known(blocks_key), documents.encode_blocks(of_node.blocks.cidrs)
             if of_node.complete:
-                yield self._content.known(complete_key), b"{}"
+                yield self._content.known(complete_key), documents.COMPLETE
             for interface, published in of_node.published.items():
                 key = keys.endpoint_key(node, interface)
                 yield self._content.known(key), documents.encode_endpoint(published)

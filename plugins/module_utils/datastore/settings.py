@@ -16,13 +16,15 @@ import json
 import typing as t
 from urllib.parse import urlsplit
 
-from .client import Credentials, EtcdClient
+from .client import CALL_SECONDS, JITTER, Credentials, EtcdClient
 from .feed import PROGRESS_SECONDS
-from .transport import HttpTransport, MemberAddress, tls_context
+from .transport import HttpTransport, MemberAddress, TlsFiles
 
 PATH = "/etc/calico/datastore.json"
 #: The TCP port on which etcd accepts clients.
 CLIENT_PORT = 2379
+#: The port of the gate before a member; 2377, the next free one below, would be that of a manager of Docker's swarm.
+GATE_PORT = 2378
 _REMEDY = "Run playbooks/site.yml, which writes the file."
 #: The most endpoints that the file may have.
 _MOST_ENDPOINTS = 16
@@ -81,14 +83,14 @@ class DatastoreSettings:
         """Return the content of the file, JSON-ready. It contains the password in clear text."""
         return {**dataclasses.asdict(self), "endpoints": list(self.endpoints)}
 
-    def client(self) -> EtcdClient:
-        """Return a client of the cluster.
+    def client(self, seconds: float = CALL_SECONDS, jitter: float = JITTER) -> EtcdClient:
+        """Return a client of the cluster. `seconds` and `jitter` are those of EtcdClient.
 
         Raise DatastoreSettingsError if the TLS files cannot be used, or if an endpoint has https and there is no CA:
         the client cannot check such a member, and does not send it the password.
         """
         try:
-            tls = tls_context(self.ca, self.certificate or None, self.key or None) if self.ca else None
+            tls = TlsFiles(self.ca, self.certificate, self.key) if self.ca else None
         except OSError as error:  # ssl.SSLError is one
             files = ", ".join(name for name in (self.ca, self.certificate, self.key) if name)
             raise DatastoreSettingsError(
@@ -100,7 +102,7 @@ class DatastoreSettings:
             if secure and tls is None:
                 raise DatastoreSettingsError(f"The endpoint {endpoint} needs a CA, and ca is empty. {_REMEDY}")
             transports[endpoint] = HttpTransport(address_of(endpoint), tls if secure else None)
-        return EtcdClient(transports, Credentials(self.user, self.password) if self.user else None)
+        return EtcdClient(transports, Credentials(self.user, self.password) if self.user else None, seconds, jitter)
 
 
 def address_of(endpoint: str) -> MemberAddress:

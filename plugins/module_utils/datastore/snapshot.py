@@ -4,7 +4,8 @@
 """The copy of the mirror on the disk: what a node knew of others, for its boot and for as long as etcd is away.
 
     /var/lib/calico/datastore.jsonl
-    {"format": "calico-datastore", "version": 1, "cluster": "…", "revision": …, "changed": …, "keys": …, "written": …}
+    {"format": "calico-datastore", "version": 1, "cluster": "…", "revision": …, "changed": …, "keys": …, "written": …,
+     "plan": "…"}
     ["/host-routing/v1/endpoints/node2/cali0123", 812, 3499128713, "{…}"]         a line for each key
 
 It is written as a stream into a new file, which then replaces the old one, and read line by line. A file that is not
@@ -28,6 +29,8 @@ _FORMAT, _VERSION = "calico-datastore", 1
 _LINE_LIMIT = 4 << 20
 #: The most keys that are read.
 _KEYS_LIMIT = 2_000_000
+#: The most characters of a plan, which is a digest.
+_PLAN_LIMIT = 128
 #: Keys that are written, or read, between two pauses for the event loop.
 PART = 200
 
@@ -37,17 +40,21 @@ class SnapshotUnusable(Exception):
 
 
 class SnapshotHeader(t.NamedTuple):
-    """The first line of a copy. `written` is in seconds since 1970."""
+    """The first line of a copy. `written` is in seconds since 1970.
+
+    `plan` is that of the node's state when the datastore was followed last, "" if it never was.
+    """
 
     position: Position
     keys: int
     written: float
+    plan: str = ""
 
 
-def parts(mirror: Mirror, written: float) -> t.Iterator[bytes]:
+def parts(mirror: Mirror, written: float, plan: str = "") -> t.Iterator[bytes]:
     """Yield the copy of a mirror in parts of PART keys. The mirror must not change meanwhile.
 
-    Raise SnapshotUnusable for a mirror without a position.
+    `written` and `plan` are as in SnapshotHeader. Raise SnapshotUnusable for a mirror without a position.
     """
     if mirror.position is None:
         raise SnapshotUnusable("nothing was read yet")
@@ -57,8 +64,9 @@ def parts(mirror: Mirror, written: float) -> t.Iterator[bytes]:
         "cluster": str(mirror.position.cluster),
         "revision": mirror.position.revision,
         "changed": mirror.position.changed,
-        "keys": mirror.count,
+        "keys": mirror.kept,
         "written": written,
+        "plan": plan,
     }
     waiting = [_line(header)]
     for known, document in mirror.entries():
@@ -120,7 +128,8 @@ def read(path: str, mirror: Mirror) -> t.Iterator[t.Optional[SnapshotHeader]]:
     except UnicodeDecodeError:
         raise SnapshotUnusable("it is not text") from None
     mirror.restore_part(entries, first)
-    mirror.list_end(header.position)
+    for dummy in mirror.list_end(header.position):
+        yield None
     yield header
 
 
@@ -148,7 +157,10 @@ def _header(value: t.Any) -> SnapshotHeader:
         raise SnapshotUnusable(f"it has more than {_KEYS_LIMIT} keys")
     if not isinstance(written, (int, float)) or isinstance(written, bool) or not 0 <= written < 1e12:
         raise SnapshotUnusable("it has no time")
-    return SnapshotHeader(Position(int(cluster), revision, changed), _number(count), float(written))
+    plan = value.get("plan")
+    if not isinstance(plan, str) or len(plan) > _PLAN_LIMIT:
+        raise SnapshotUnusable("it has no plan")
+    return SnapshotHeader(Position(int(cluster), revision, changed), _number(count), float(written), plan)
 
 
 def _entry(value: t.Any) -> tuple[KnownKey, bytes]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import ssl
 import typing as t
 
-#: The most bytes of an answer. A page of 500 workloads of the largest kind has 4 MB.
-ANSWER_LIMIT = 64 << 20
+#: The most bytes of an answer. A page of 500 workloads with 24 labels each has 1 MB, one key of etcd's default limit 2.
+ANSWER_LIMIT = 16 << 20
 #: The most bytes of a line of a watch. etcd takes requests of 1.5 MB, and cuts larger messages of a watch into parts.
 LINE_LIMIT = 16 << 20
 _HEADER_LINES = 100
@@ -29,6 +30,10 @@ Headers = t.Mapping[str, str]
 
 class TransportError(Exception):
     """A member that cannot be reached, breaks off, is too slow, or does not speak HTTP. The text says which."""
+
+
+class AnswerTooLarge(TransportError):
+    """An answer of more than ANSWER_LIMIT bytes. The question was too large, and the member need not be left for it."""
 
 
 class Lines(t.Protocol):
@@ -54,6 +59,9 @@ class Transport(t.Protocol):
         Entering it raises TransportError if the answer has not begun within `seconds`.
         """
 
+    def broke(self) -> bool:
+        """Return whether the member has closed a kept connection, as at its end, since this was asked last."""
+
     async def close(self) -> None:
         """Close the connections that are kept."""
 
@@ -77,22 +85,43 @@ class MemberAddress(t.NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def tls_context(ca: str, certificate: t.Optional[str] = None, key: t.Optional[str] = None) -> ssl.SSLContext:
-    """Return the settings of TLS: members have a certificate of the CA in the file `ca`, with their name or address.
+class TlsFiles:
+    """The files of TLS: the CA of the members, and a certificate of the client's own with its key, "" for none.
 
-    `certificate` and `key` are files of the client's own. Raise OSError, also as ssl.SSLError, for files that cannot be
-    used.
+    Files that change, such as a renewed certificate, count for the next connection. As long as the new ones cannot be
+    used, those before them do.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificates and names
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_verify_locations(cafile=ca)
-    if certificate:
-        context.load_cert_chain(certificate, key)
-    return context
+
+    def __init__(self, ca: str, certificate: str = "", key: str = "") -> None:
+        """Read the files. Raise OSError, also as ssl.SSLError, for files that cannot be used."""
+        self._names = (ca, certificate, key)
+        self._stamps = self._stamped()
+        self._context = self._read()
+
+    def context(self) -> ssl.SSLContext:
+        """Return the settings of TLS: members have a certificate of the CA, with their name or address."""
+        with contextlib.suppress(OSError):
+            stamps = self._stamped()
+            if stamps != self._stamps:
+                self._context, self._stamps = self._read(), stamps
+        return self._context
+
+    def _read(self) -> ssl.SSLContext:
+        ca, certificate, key = self._names
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificates and names
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_verify_locations(cafile=ca)
+        if certificate:
+            context.load_cert_chain(certificate, key or None, password="")  # an encrypted key is refused, not asked for
+        return context
+
+    def _stamped(self) -> list[tuple[int, int, int]]:
+        found = [os.stat(name) for name in self._names if name]
+        return [(one.st_ino, one.st_size, one.st_mtime_ns) for one in found]
 
 
-class _Connection:
-    """One connection: a request at a time."""
+class MemberConnection:
+    """One connection to a member: a request at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -100,12 +129,25 @@ class _Connection:
         self.keeps = True  # whether another request may follow
         self.idle_since = 0.0
 
+    @classmethod
+    async def to(cls, address: MemberAddress, tls: t.Optional[TlsFiles]) -> MemberConnection:
+        """Return a new connection to a member. Raise OSError, also as ssl.SSLError."""
+        reader, writer = await asyncio.open_connection(
+            address.host,
+            address.port,
+            ssl=tls.context() if tls is not None else None,
+            server_hostname=address.host if tls is not None else None,
+            limit=_BUFFER,
+        )
+        return cls(reader, writer)
+
     @property
     def usable(self) -> bool:
         """Whether the member has neither closed the connection nor sent anything that was not asked for."""
         return self.keeps and not self._reader.at_eof() and not self._writer.is_closing()
 
     def close(self) -> None:
+        """Close the connection at once."""
         with contextlib.suppress(Exception):
             self._writer.transport.abort()
 
@@ -149,7 +191,7 @@ class _Connection:
         async for part in self.parts(header):
             size += len(part)
             if size > ANSWER_LIMIT:
-                raise TransportError(f"the answer has more than {ANSWER_LIMIT} bytes")
+                raise AnswerTooLarge(f"the answer has more than {ANSWER_LIMIT} bytes")
             parts.append(part)
         return b"".join(parts)
 
@@ -195,14 +237,14 @@ class _Connection:
 class _StreamLines:
     """The lines of a body that does not end."""
 
-    def __init__(self, connection: _Connection, header: t.Mapping[str, str]) -> None:
+    def __init__(self, connection: MemberConnection, header: t.Mapping[str, str]) -> None:
         self._parts = connection.parts(header)
         self._waiting: list[bytes] = []
         self._begun = bytearray()
 
     async def next(self, seconds: float) -> bytes:
         if not self._waiting:
-            await _within(seconds, self._more())
+            await within(seconds, self._more())
         return self._waiting.pop(0)
 
     async def _more(self) -> None:
@@ -216,23 +258,27 @@ class _StreamLines:
                     return
             if len(self._begun) > LINE_LIMIT:
                 raise TransportError(f"a line of the watch has more than {LINE_LIMIT} bytes")
-        raise TransportError("the member ended the watch")
+        last = bytes(self._begun).strip()
+        if not last:
+            raise TransportError("the member ended the watch")
+        self._begun.clear()
+        self._waiting = [last]  # etcd 3.4 ends the reason of an end with no newline
 
 
 class HttpTransport:
     """The Transport to the member at `address`; `tls` None means none, for tests on one machine."""
 
-    def __init__(self, address: MemberAddress, tls: t.Optional[ssl.SSLContext]) -> None:
+    def __init__(self, address: MemberAddress, tls: t.Optional[TlsFiles]) -> None:
         self.address = address
         self._tls = tls
-        self._idle: list[_Connection] = []
+        self._idle: list[MemberConnection] = []
 
     async def call(self, path: str, body: bytes, headers: Headers, seconds: float) -> tuple[int, bytes]:
         """Return the HTTP status and the body of the answer; see Transport."""
-        return await _within(seconds, self._call(path, body, headers))
+        return await within(seconds, self._call(path, body, headers))
 
     async def _call(self, path: str, body: bytes, headers: Headers) -> tuple[int, bytes]:
-        connection = self._kept() or await self._connected()
+        connection = self._kept() or await MemberConnection.to(self.address, self._tls)
         try:
             status, header = await connection.ask(self.address, path, body, headers)
             answer = await connection.body(header)
@@ -246,7 +292,7 @@ class HttpTransport:
             connection.close()
         return status, answer
 
-    def _kept(self) -> t.Optional[_Connection]:
+    def _kept(self) -> t.Optional[MemberConnection]:
         """Return a connection of an earlier call that can be used again, None without one."""
         now = asyncio.get_running_loop().time()
         while self._idle:
@@ -256,37 +302,35 @@ class HttpTransport:
             connection.close()
         return None
 
-    async def _connected(self) -> _Connection:
-        reader, writer = await asyncio.open_connection(
-            self.address.host,
-            self.address.port,
-            ssl=self._tls,
-            server_hostname=self.address.host if self._tls else None,
-            limit=_BUFFER,
-        )
-        return _Connection(reader, writer)
-
     @contextlib.asynccontextmanager
     async def watch(self, path: str, body: bytes, headers: Headers, seconds: float) -> t.AsyncIterator[Lines]:
         """Yield the lines of the answer; see Transport. Entering it raises RefusedStream for a status other than 200.
 
         The connection is closed at the end.
         """
-        connection: t.Optional[_Connection] = None
+        connection: t.Optional[MemberConnection] = None
 
-        async def begin() -> tuple[_Connection, dict[str, str]]:
+        async def begin() -> tuple[MemberConnection, dict[str, str]]:
             nonlocal connection
-            connection = await self._connected()
+            connection = await MemberConnection.to(self.address, self._tls)
             status, header = await connection.ask(self.address, path, body, headers)
             if status != 200:
                 raise RefusedStream(status, await connection.body(header))
             return connection, header
 
         try:
-            yield _StreamLines(*await _within(seconds, begin()))
+            yield _StreamLines(*await within(seconds, begin()))
         finally:
             if connection is not None:
                 connection.close()
+
+    def broke(self) -> bool:
+        """Return whether the member has closed a kept connection; see Transport."""
+        closed = [connection for connection in self._idle if not connection.usable]
+        for connection in closed:
+            self._idle.remove(connection)
+            connection.close()
+        return bool(closed)
 
     async def close(self) -> None:
         """Close the connections that are kept."""
@@ -297,17 +341,49 @@ class HttpTransport:
 _T = t.TypeVar("_T")
 
 
-async def _within(seconds: float, work: t.Coroutine[t.Any, t.Any, _T]) -> _T:
-    """Return the result of `work`. Raise TransportError if it takes longer, or the network or TLS fails."""
+async def within(seconds: float, work: t.Coroutine[t.Any, t.Any, _T]) -> _T:
+    """Return the result of `work`. Raise TransportError if it takes longer, or the network or TLS fails.
+
+    A cancellation of the caller always ends in CancelledError, after `work` has ended. Before Python 3.12,
+    asyncio.wait_for() returns the result instead if both come at the same time, and a task that waits for the caller's
+    end waits for ever.
+    """
+    task = asyncio.ensure_future(work)
     try:
-        return await asyncio.wait_for(work, seconds)
-    except asyncio.TimeoutError:
-        raise TransportError(f"no answer within {seconds:g} s") from None
+        await asyncio.wait({task}, timeout=seconds)
+    except asyncio.CancelledError:
+        await _ended(task)
+        raise
+    if not task.done():
+        await _ended(task)
+        raise TransportError(f"no answer within {seconds:g} s")
+    try:
+        return task.result()
     except ssl.SSLCertVerificationError as error:
         raise TransportError(f"its certificate is refused: {error.verify_message}") from None
     except ssl.SSLError as error:
+        alert = (error.reason or "").partition("_ALERT_")[2].lower().replace("_", " ")
+        if alert:  # such as: certificate expired
+            raise TransportError(f"it refuses this client's certificate or TLS: {alert}") from None
         raise TransportError(f"TLS failed: {error.reason or 'the connection broke'}") from None
     except OSError as error:
-        raise TransportError(error.strerror or str(error) or type(error).__name__) from None
+        raise TransportError(_reason(error)) from None
     except (EOFError, ValueError) as error:
         raise TransportError(f"the answer is not HTTP: {type(error).__name__}") from None
+
+
+def _reason(error: OSError) -> str:
+    """Return why the network failed; asyncio's own texts do not say it."""
+    if error.errno and error.errno > 0:
+        return os.strerror(error.errno)
+    if error.strerror:  # of a name that cannot be resolved
+        return error.strerror
+    return "the connection broke" if isinstance(error, ConnectionError) else str(error) or type(error).__name__
+
+
+async def _ended(task: asyncio.Task[t.Any]) -> None:
+    """Cancel a task and wait for its end. What comes of it is dropped."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()

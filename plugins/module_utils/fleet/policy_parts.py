@@ -139,7 +139,7 @@ def _meant(policy_set: PolicySet, owners: t.Sequence[Owner]) -> list[Owner]:
     for profile in policy_set.profiles:
         index.update_profile(profile.name, dict(profile.labels))
     for place, owner in enumerate(owners):
-        index.update_item(place, dict(owner.labels), owner.profiles)
+        index.update_item(place, owner.labels, owner.profiles)
     found: set[int] = set()
     for key in keys:
         named = key if isinstance(key, NamedPortKey) else None

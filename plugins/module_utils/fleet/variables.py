@@ -245,8 +245,8 @@ VARIABLES: tuple[Variable, ...] = (
         "Ports of the hosts that no policy closes: protocol, port, and optionally net to open a port for one network "
         "only. The port by which Ansible reaches a host is added unless the list has it. If the list has it with net, "
         "it is open to that network alone. With an empty list, no port is exempt.",
-        default_text="SSH (tcp 22), BGP (tcp, the ports of all sessions), BFD (udp 3784, 3785; 4784 where any session "
-        "has it), DHCP (udp 68)",
+        default_text="SSH (tcp 22), BGP (tcp, the ports of all sessions), etcd (tcp 2378 to 2380), BFD (udp 3784, "
+        "3785; 4784 where any session has it), DHCP (udp 68)",
         example="[{protocol: tcp, port: 22}, {protocol: tcp, port: 179, net: 10.10.0.0/16}]",
     ),
     Variable(
@@ -254,7 +254,7 @@ VARIABLES: tuple[Variable, ...] = (
         FLEET,
         "list",
         "Ports on other hosts that no policy keeps the fleet's hosts from reaching.",
-        default_text="BGP and BFD as above, DNS (udp and tcp 53), DHCP (udp 67), NTP (udp 123)",
+        default_text="BGP, etcd and BFD as above, DNS (udp and tcp 53), DHCP (udp 67), NTP (udp 123)",
         example="[{protocol: udp, port: 53}, {protocol: tcp, port: 179}]",
     ),
     Variable(
@@ -605,6 +605,79 @@ VARIABLES: tuple[Variable, ...] = (
         default=False,
     ),
     Variable(
+        "calico_etcd_endpoints",
+        FLEET,
+        "list",
+        "The members of the etcd cluster that carries workloads between nodes, as https URLs; see docs/datastore.md. "
+        "With an empty list the fleet has no datastore, also if group calico_etcd has hosts.",
+        default_text="each host of group calico_etcd: port 2379 for the run, port 2378, the gate, for nodes; without "
+        "the group there is no datastore",
+        example="[https://10.10.1.11:2379, https://10.10.1.12:2379, https://10.10.2.13:2379]",
+        of_texts=True,
+    ),
+    Variable(
+        "calico_etcd_ca",
+        FLEET,
+        "str",
+        "File on the controller with the certificates of the CAs that sign the members' certificates (PEM), relative "
+        "to the inventory's folder.",
+        default_text=".calico.etcd/ca.pem in the inventory's folder",
+        example="../pki/etcd-ca.pem",
+    ),
+    Variable(
+        "calico_etcd_cert",
+        FLEET,
+        "str",
+        "File on the controller with the certificate by which nodes and the controller reach the members (PEM). It "
+        "must have no CN: members refuse users with a password whose certificate has one.",
+        default_text=".calico.etcd/client.pem in the inventory's folder; none if calico_etcd_endpoints is set and "
+        "there is no such file",
+        example="../pki/etcd-client.pem",
+    ),
+    Variable(
+        "calico_etcd_key",
+        FLEET,
+        "str",
+        "File on the controller with the private key of calico_etcd_cert (PEM, without a passphrase).",
+        default_text=".calico.etcd/client.key in the inventory's folder, together with calico_etcd_cert",
+        example="../pki/etcd-client.key",
+    ),
+    Variable(
+        "calico_etcd_username",
+        FLEET,
+        "str",
+        "User of the etcd cluster for runs of Ansible. It needs the role root, because it makes a user for each node.",
+        default_text="that of .calico.etcd/secrets.json, or root with calico_etcd_password",
+        example="host-routing",
+    ),
+    Variable(
+        "calico_etcd_password",
+        FLEET,
+        "str",
+        "Password of calico_etcd_username, encrypted with ansible-vault.",
+        default_text="that of .calico.etcd/secrets.json",
+        secret=True,
+    ),
+    Variable(
+        "calico_etcd_node_secret",
+        FLEET,
+        "str",
+        "Secret from which the passwords of the nodes' users derive, as at least 32 hex digits, encrypted with "
+        "ansible-vault. With another one, all nodes get new passwords.",
+        default_text="that of .calico.etcd/secrets.json",
+        secret=True,
+    ),
+    Variable(
+        "calico_etcd_progress_interval",
+        FLEET,
+        "int",
+        "Seconds between two progress messages of a member on a watch that is quiet "
+        "(--experimental-watch-progress-notify-interval). 0: not known, so that nodes ask their member every 5 s.",
+        default_text="2 for group calico_etcd, 0 for calico_etcd_endpoints",
+        minimum=0,
+        maximum=3600,
+    ),
+    Variable(
         "calico_lint_ignore",
         FLEET,
         "list",
@@ -699,6 +772,9 @@ def _example(variable: Variable) -> str:
     return f"Write for example {default}, which is the default."
 
 
+#: Variables of the roles that are nearly called like one of the fleet, and no misspellings.
+_OF_ROLES = frozenset({"calico_etcd_ca_cert", "calico_etcd_ca_key"})
+
 #: A mapping from names of an older release to present names, of variables of the fleet and of roles. An old name is
 #: refused, because a variable that is silently ignored can leave a function off that the user wants on.
 RENAMED: t.Mapping[str, str] = {
@@ -720,7 +796,9 @@ def misspelt(names: t.Iterable[str]) -> t.Iterator[tuple[str, str]]:
     Other unknown names are permitted: Kubespray's variables may be in the same inventory.
     """
     for name in sorted(names):
-        if name.startswith("calico_") and name not in BY_NAME and not name.startswith(GROUP_LISTS):
+        if name in BY_NAME or name in _OF_ROLES or name.startswith(GROUP_LISTS):
+            continue
+        if name.startswith("calico_"):
             near = difflib.get_close_matches(name, BY_NAME, n=1, cutoff=0.9)
             if near:
                 yield name, near[0]

@@ -18,10 +18,12 @@ _OBJECTS = (
     "interface_sysctl interface_sysctl_info iptables_table iptables_table_info route route_info tunnel_device "
     "tunnel_device_info workload_endpoint workload_endpoint_info"
 )
+_CLUSTER = "etcd_member_info etcd_operation"
 #: {name of a module: its folder beside this file}
 FOLDERS: t.Mapping[str, str] = {
     **dict.fromkeys(_NODES.split(), "nodes"),
     **dict.fromkeys(_OBJECTS.split(), "objects"),
+    **dict.fromkeys(_CLUSTER.split(), "cluster"),
 }
 
 

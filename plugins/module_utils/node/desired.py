@@ -10,13 +10,13 @@ import typing as t
 
 from ..dataplane.kernel.port import Kernel
 from ..policy.host_endpoints import Interfaces
-from ..policy.model import Endpoint
 from ..state import before_network as network_to_come
 from ..state.attachment import AttachedWorkload, with_workloads
-from ..state.node_policy_tables import NO_INTERFACES, NodePolicyTables, needs_interfaces
+from ..state.node_policy_tables import NO_INTERFACES, NO_OTHERS, NodePolicyTables, needs_interfaces
 from ..state.node_state import NodeState
+from ..state.other_endpoints import OtherEndpoints
 from .ipam.local_ipam import IpamUnreadable, LocalIpam
-from .store import remote_endpoints
+from .store import other_endpoints
 from .store.endpoints import Endpoints
 
 if t.TYPE_CHECKING:
@@ -31,20 +31,18 @@ def desired(
     state: NodeState,
     endpoints: t.Iterable[AttachedWorkload],
     opened: t.Collection[str],
-    guard: t.Optional[NodePolicyTables] = None,
     interfaces: Interfaces = NO_INTERFACES,
-    others: t.Iterable[Endpoint] = (),
+    others: OtherEndpoints = NO_OTHERS,
 ) -> NodeState:
     """Return `state` with the node's own workloads and opened blocks, and with its policy compiled for all workloads.
 
     `endpoints` are the attached workloads. One without an address is left out, and so is one with the interface or an
     address of another (see `beside_inventory`). `opened` are the CIDRs of spare blocks that the node uses. `interfaces`
     are those of the host (see `interfaces_of`). `others` are endpoints of other nodes that the inventory does not have
-    (see the function `others`). `guard` compiles the policy; a process that compiles often gives its own, which reuses
-    earlier results. Raise SelectorError if a selector of the policy is not valid, and ValueError if its mark mask has
-    fewer than five bits or the name of a protocol is unknown.
+    (see the function `others`). Raise SelectorError if a selector of the policy is not valid, and ValueError if its
+    mark mask has fewer than five bits or the name of a protocol is unknown.
     """
-    return (guard or NodePolicyTables()).with_policy(with_workloads(state, endpoints, opened), interfaces, others)
+    return NodePolicyTables().with_policy(with_workloads(state, endpoints, opened), interfaces, others)
 
 
 def interfaces_of(kernel: Kernel, state: NodeState) -> Interfaces:
@@ -112,12 +110,10 @@ def with_attached(machine: Machine, state: NodeState) -> NodeState:
     return with_workloads(state, workloads, ())
 
 
-def others(machine: Machine, state: NodeState) -> tuple[Endpoint, ...]:
+def others(machine: Machine, state: NodeState) -> OtherEndpoints:
     """Return the endpoints of other nodes that the inventory does not have; none if `state` has no policy.
 
-    None are returned also if their file cannot be read: calicoctl reports that, and the next sync replaces the file.
+    They are those on the disk that the node with this state accepts. A file that cannot be read has none: calicoctl
+    reports that, and the next sync or the running agent replaces the file.
     """
-    with contextlib.suppress(remote_endpoints.RemoteUnreadable):
-        if state.policy is not None:
-            return remote_endpoints.load(machine.store, state).endpoints
-    return ()
+    return other_endpoints.load(machine.store, state) if state.policy is not None else NO_OTHERS

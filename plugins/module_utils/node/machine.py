@@ -13,6 +13,7 @@ from ..bird import client, configuration, dropped_segments, version
 from ..bird.errors import NotAnswering
 from ..dataplane.kernel.linux import LinuxKernel
 from ..dataplane.kernel.port import Kernel
+from ..datastore import settings as datastore_settings
 from . import units
 from .change import detached_process, ssh_session
 from .engine import engine_start
@@ -78,6 +79,7 @@ class Machine:
     ipam: str = local_ipam.FOLDER
     cni_deleted: str = "/var/lib/calico/cni/deleted"
     workloads: str = endpoints.FOLDER
+    datastore: str = datastore_settings.PATH
     agent_socket: str = "/run/calico/agent.sock"
     writer_lock: str = "/run/calico/writer.lock"  # the agent holds it as long as it lives, others while they write
     # The most seconds that a module for one kind of object waits for each of the two locks, and a starting agent for

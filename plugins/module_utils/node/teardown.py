@@ -33,7 +33,7 @@ from ..dataplane.plan import NodePlan, plan_node
 from ..state.node_state import TABLE_MAIN, NodeState
 from . import units
 from .machine import Machine
-from .store import lock
+from .store import datastore_files, lock
 from .store.store import Store, Stored, StoreError
 
 _UNITS = (
@@ -190,7 +190,7 @@ def _remove_routes(kernel: Kernel, changes: t.Sequence[Change]) -> None:
 def _files(machine: Machine, stored: t.Optional[Stored]) -> list[Change]:
     paths = [machine.placed(entry.path) for entry in reversed((stored.files if stored else None) or ())]
     bird = [machine.bird_config, secrets_file.beside(machine.bird_config)]
-    wanted = [file.WantedFile(path, None) for path in [*paths, *bird]]
+    wanted = [*(file.WantedFile(path, None) for path in [*paths, *bird]), *datastore_files.removal(machine)]
     return file.diff(wanted, file.observe(None, wanted))
 
 

@@ -202,6 +202,25 @@ class PolicySet:
     profiles: tuple[PolicyProfile, ...] = ()
     network_sets: tuple[PolicyNetworkSet, ...] = ()
 
+    def sharing(self, other: PolicySet) -> PolicySet:
+        """Return an equal policy set that has the objects of `other` where they are equal."""
+        return PolicySet(
+            _shared(self.tiers, other.tiers),
+            _shared(self.policies, other.policies),
+            _shared(self.profiles, other.profiles),
+            _shared(self.network_sets, other.network_sets),
+        )
+
+
+_V = t.TypeVar("_V", PolicyTier, Policy, PolicyProfile, PolicyNetworkSet)
+
+
+def _shared(own: tuple[_V, ...], known: tuple[_V, ...]) -> tuple[_V, ...]:
+    """Return `own` with the objects of `known` that have the same name and are equal; `known` itself if all are."""
+    by_name = {one.name: one for one in known}
+    found = tuple(by_name[one.name] if by_name.get(one.name) == one else one for one in own)
+    return known if found == known else found
+
 
 def policy_set(
     tiers: t.Iterable[PolicyTier] = (),

@@ -8,6 +8,7 @@ There are tables of IPv4 and of IPv6. Each has chains for the workloads with an 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import types
 import typing as t
@@ -18,11 +19,14 @@ from ..policy import model
 from ..policy.chains.compile import Compiler
 from ..policy.chains.settings import IPIP, VXLAN, ChainSettings, Encapsulation
 from ..policy.host_endpoints import Interfaces
+from ..policy.index.elsewhere import EndpointsElsewhere
 from ..policy.index.labels import namespaced_labels
 from ..policy.index.policy_index import PolicyIndex
 from ..policy.model import Endpoint
+from ..policy.node_policy import NodePolicy
 from ..policy.sets.ip_sets import LOCAL_BLOCKS, name_of
 from .node_state import IpSet, IptablesTable, NodeState, VethEndpoint
+from .other_endpoints import OtherEndpoints
 from .policy_state import PolicySettings, PolicyState
 from .policy_tables import PolicyTables
 
@@ -31,37 +35,45 @@ _Key = tuple[str, str]  # an endpoint's kind and name
 FAMILIES = (4, 6)
 
 NO_INTERFACES: Interfaces = types.MappingProxyType({})
+NO_OTHERS = OtherEndpoints()
+
+_KEPT = 2  # policies whose chains are kept, the most recently used ones
 
 
 class NodePolicyTables:
     """A compiler for one node's policy that reuses its last results.
 
     A chain or set that has not changed since the last call is the same object, and so are all tables if nothing was
-    compiled anew. Drivers recognize them by that.
+    compiled anew. Drivers recognize them by that. Another policy keeps the index of endpoints, and the chains that both
+    policies have. The chains of the policy before it stay as well: one is in force while another is planned.
     """
 
     def __init__(self) -> None:
         self._index: t.Optional[PolicyIndex] = None
-        self._elsewhere = _Elsewhere()
-        # (all endpoints but this node's workloads, this node's workloads), by kind and name, as the index has them
-        self._endpoints: tuple[t.Mapping[_Key, Endpoint], dict[_Key, Endpoint]] = ({}, {})
+        self._elsewhere = EndpointsElsewhere("")
+        self._others: t.Optional[OtherEndpoints] = None  # the collection of the last call
+        self._here: dict[_Key, Endpoint] = {}  # this node's workloads, by kind and name, as the index has them
         self._planned: t.Mapping[str, Endpoint] = {}  # the inventory's workloads of this node, by name
         self._own: dict[str, tuple[VethEndpoint, Endpoint]] = {}  # by interface: a workload of this node, its endpoint
         self._policy: t.Optional[PolicyState] = None
-        self._settings: t.Optional[ChainSettings] = None
-        self._compilers: tuple[Compiler, ...] = ()
-        self._rendering = PolicyTables()
-        self._programmed: t.Optional[tuple[tuple[IptablesTable, ...], list[IpSet]]] = None
+        self._revision = 0  # counts the states of the index that differ
+        self._programs: list[_Program] = []  # the most recently used last
+        #: The version of the collection that the last call took from it; -1 before the first call.
+        self.version = -1
+        #: The number of policies that were new to a call, so that much was made for them.
+        self.loaded = 0
 
     def with_policy(
-        self, state: NodeState, interfaces: Interfaces = NO_INTERFACES, others: t.Iterable[Endpoint] = ()
+        self, state: NodeState, interfaces: Interfaces = NO_INTERFACES, others: OtherEndpoints = NO_OTHERS
     ) -> NodeState:
         """Return `state` with its policy compiled into `iptables` and `ipsets`, for all workloads of the node.
 
         `state` must be without compiled policy, because the sets are appended to its own. A compiled table replaces the
         one of `state` with its name and IP version. `interfaces` are the host's own interfaces with their addresses;
         they matter to HostEndpoints that are known by address alone (`needs_interfaces`). `others` are endpoints that
-        the inventory does not contain. Return `state` itself if it has no policy.
+        the inventory does not contain, as they are at the time of the call; another thread may change them meanwhile.
+        If it is the collection of the last call, only what changed in it since then is read. Return `state` itself if
+        it has no policy.
 
         Raise SelectorError if the selector of a policy, or one in a rule in use, is not valid, and ValueError if the
         mark mask has fewer than five bits. Errors of `Compiler.compile` are passed on, such as ValueError for an
@@ -70,47 +82,46 @@ class NodePolicyTables:
         if state.policy is None:
             return state
         if self._index is None or self._index.node != state.node:
-            self._index, self._programmed = PolicyIndex(state.node), None
-            self._elsewhere, self._endpoints, self._policy = _Elsewhere(), ({}, {}), None
-        settings = chain_settings(state, state.policy.settings)
-        if settings != self._settings:
-            self._settings, self._programmed = settings, None
-            self._compilers = tuple(Compiler(settings, family) for family in FAMILIES)
+            self._index, self._elsewhere = PolicyIndex(state.node), EndpointsElsewhere(state.node)
+            self._others, self._here, self._policy, self._programs = None, {}, None, []
+        program = self._program(state.policy, chain_settings(state, state.policy.settings))
         self._index.update_interfaces(interfaces)
-        self._index.update_policy_set(state.policy.policy_set)
-        self._feed(self._index, state, state.policy, tuple(others))
-        if self._index.commit() or self._programmed is None:
-            node = self._index.node_policy()
-            compiled = [compiler.compile(node) for compiler in self._compilers]
-            self._programmed = self._rendering.render(node, compiled)
-        tables, sets = self._programmed
-        return dataclasses.replace(state, iptables=_merged(state.iptables, tables), ipsets=(*state.ipsets, *sets))
+        self._index.update_policy_set(program.policy_set)
+        self._feed(self._index, state, state.policy, others)
+        if self._index.commit():
+            self._revision += 1
+        if program.revision != self._revision:
+            program.compile(self._index.node_policy(), self._revision)
+        return dataclasses.replace(
+            state, iptables=_merged(state.iptables, program.tables), ipsets=(*state.ipsets, *program.sets)
+        )
 
-    def _feed(self, index: PolicyIndex, state: NodeState, policy: PolicyState, others: tuple[Endpoint, ...]) -> None:
+    def _feed(self, index: PolicyIndex, state: NodeState, policy: PolicyState, others: OtherEndpoints) -> None:
         """Update the index with the endpoints that were added, removed or changed since the last call.
 
-        There may be ten thousand endpoints of other nodes. They are compared only if they, or what they depend on, have
-        changed.
+        There may be ten thousand endpoints of other nodes. Only those that changed are looked at, and with another
+        policy those of the inventory.
         """
         if policy is not self._policy:
             self._policy, self._planned, self._own = policy, planned(policy, state.node), {}
-        elsewhere = self._elsewhere.of(state, policy, others)
-        here = {(one.kind, one.name): one for one in self._here(state, policy)}
-        before_elsewhere, before_here = self._endpoints
-        self._endpoints = elsewhere, here
-        parts = [(before_here, here)]
-        if elsewhere is not before_elsewhere:
-            parts.append((dict(before_elsewhere), dict(elsewhere)))
-        for before, after in parts:
-            for key in before.keys() - after.keys():
+        changes = others.changes_since(self.version if others is self._others else -1)
+        addresses = frozenset(address for one in state.workloads for address in one.addresses)
+        for key, elsewhere in self._elsewhere.update(policy.endpoints, addresses, changes).items():
+            if elsewhere is None:
                 index.remove_endpoint(*key)
-        for before, after in parts:
-            for key, endpoint in after.items():
-                known = before.get(key)
-                if known is not endpoint and known != endpoint:
-                    index.update_endpoint(endpoint)
+            else:
+                index.update_endpoint(elsewhere, key)
+        self._others, self.version = others, changes.version
+        before, here = self._here, {(one.kind, one.name): one for one in self._workloads(state, policy)}
+        self._here = here
+        for gone in before.keys() - here.keys():
+            index.remove_endpoint(*gone)
+        for own, endpoint in here.items():
+            known = before.get(own)
+            if known is not endpoint and known != endpoint:
+                index.update_endpoint(endpoint)
 
-    def _here(self, state: NodeState, policy: PolicyState) -> t.Iterator[Endpoint]:
+    def _workloads(self, state: NodeState, policy: PolicyState) -> t.Iterator[Endpoint]:
         """Yield the endpoints of the node's workloads, and keep them for the next call.
 
         A workload object of the last call gives the same endpoint object, unless the policy changed since then.
@@ -123,44 +134,71 @@ class NodePolicyTables:
             self._own[workload.interface] = known
             yield known[1]
 
+    def _program(self, policy: PolicyState, settings: ChainSettings) -> _Program:
+        """Return the program for this policy, which may be without its latest changes.
 
-class _Elsewhere:
-    """A cache of the endpoints that are not this node's workloads, by kind and name.
+        One that is new begins with the results of the program used last.
+        """
+        known = next((one for one in self._programs if one.policy is policy and one.settings == settings), None)
+        if known is None:
+            known = next((one for one in self._programs if (one.policy, one.settings) == (policy, settings)), None)
+        if known is not None:
+            known.policy = policy
+            self._programs.remove(known)
+        else:
+            self.loaded += 1
+            last = self._programs[-1] if self._programs else None
+            same = last is not None and last.settings == settings
+            known = last.copy(policy) if last is not None and same else _Program(policy, settings)
+        self._programs = [*self._programs, known][-_KEPT:]
+        return known
 
-    `of` returns the same mapping object while nothing has changed. The endpoints depend on the node's own workloads
-    only where names or addresses collide.
+
+class _Program:
+    """The chains and sets of one policy, rendered.
+
+    `policy_set` is that of the policy, with the objects of the program from which this one was copied where they are
+    equal: a later comparison sees at once that they are. `revision` is that of the index from which the chains
+    and sets were compiled, -1 before the first time.
     """
 
-    def __init__(self) -> None:
-        self._made_of: t.Any = None
-        self._names: frozenset[str] = frozenset()
-        self._addresses: frozenset[str] = frozenset()
-        self._found: dict[_Key, Endpoint] = {}
+    def __init__(self, policy: PolicyState, settings: ChainSettings) -> None:
+        self.policy = policy
+        self.policy_set = policy.policy_set
+        self.settings = settings
+        self.revision = -1
+        self.tables: tuple[IptablesTable, ...] = ()
+        self.sets: list[IpSet] = []
+        self._compilers = tuple(Compiler(settings, family) for family in FAMILIES)
+        self._rendering = PolicyTables()
 
-    def of(self, state: NodeState, policy: PolicyState, others: tuple[Endpoint, ...]) -> t.Mapping[_Key, Endpoint]:
-        known = self._made_of
-        if known is None or known[0] is not policy or known[1] != others:
-            known = None
-            everybody = [*policy.endpoints, *others]
-            self._names = frozenset(one.name for one in everybody if not _is_own_workload(one, state.node))
-            self._addresses = frozenset(address for one in others for address in one.addresses)
-        names = self._names.intersection([f"{one.namespace}/{one.name}" for one in state.workloads])
-        addresses = self._addresses.intersection([own for one in state.workloads for own in one.addresses])
-        if known is None or known[2:] != (names, addresses):
-            self._found = {(one.kind, one.name): one for one in elsewhere(state, policy, others)}
-            self._made_of = policy, others, names, addresses
-        return self._found
+    def copy(self, policy: PolicyState) -> _Program:
+        """Return a program for another policy that begins with the results of this one."""
+        made = copy.copy(self)
+        made.policy, made.policy_set = policy, policy.policy_set.sharing(self.policy_set)
+        made._compilers, made._rendering = tuple(one.copy() for one in self._compilers), self._rendering.copy()
+        return made
+
+    def compile(self, node: NodePolicy, revision: int) -> None:
+        """Compile and render the policy of the node, which the index has at `revision`."""
+        self.tables, self.sets = self._rendering.render(node, [one.compile(node) for one in self._compilers])
+        self.revision = revision
 
 
 def with_policy(
-    state: NodeState, interfaces: Interfaces = NO_INTERFACES, others: t.Iterable[Endpoint] = ()
+    state: NodeState,
+    interfaces: Interfaces = NO_INTERFACES,
+    others: t.Union[OtherEndpoints, t.Iterable[Endpoint]] = (),
 ) -> NodeState:
     """Return `state` with its policy compiled; see NodePolicyTables.with_policy. Nothing is kept for the next call.
+
+    `others` are a collection, or endpoints as one returns them.
 
     Raise SelectorError if the selector of a policy, or one in a rule in use, is not valid, and ValueError if the mark
     mask has fewer than five bits or a rule in use has an unknown name of a protocol.
     """
-    return NodePolicyTables().with_policy(state, interfaces, others)
+    known = others if isinstance(others, OtherEndpoints) else OtherEndpoints.from_endpoints(others)
+    return NodePolicyTables().with_policy(state, interfaces, known)
 
 
 def needs_interfaces(state: NodeState) -> bool:
@@ -171,29 +209,35 @@ def needs_interfaces(state: NodeState) -> bool:
     )
 
 
-def all_endpoints(state: NodeState, policy: PolicyState, others: t.Iterable[Endpoint] = ()) -> t.Iterator[Endpoint]:
+def all_endpoints(
+    state: NodeState, policy: PolicyState, others: t.Iterable[Endpoint] = (), live: t.Collection[str] = ()
+) -> t.Iterator[Endpoint]:
     """Yield all endpoints that policy on this node may select.
 
-    They are the policy's, except for this node's workloads; `others`; and the workloads of `state`.
+    They are the policy's, except for workloads of this node and of the `live` nodes; `others`; and the workloads of
+    `state`.
 
-    `others` are what other nodes had some time ago. An address that a workload of `state` or one of those endpoints of
-    the policy has is removed from them. One that loses all its addresses this way is left out, and so is one of
-    this node. A workload of another node that has the name of an earlier one, or of one here, is renamed to "<name> on
-    <node>".
+    `others` are what other nodes had some time ago, or the datastore has (OtherEndpoints.endpoints). An address that a
+    workload of `state` or one of those endpoints of the policy has is removed from them. One that loses all its
+    addresses this way is left out, and so is one of this node. A workload of another node that has the name of an
+    earlier one, or of one here, is renamed to "<name> on <node>", and if that is taken to "<name> on <node>
+    (<interface>)".
     """
-    yield from elsewhere(state, policy, others)
+    yield from elsewhere(state, policy, others, live)
     by_inventory = planned(policy, state.node)
     here = {f"{one.namespace}/{one.name}": one for one in state.workloads}
     for workload in here.values():
         yield own_endpoint(state.node, workload, policy, by_inventory)
 
 
-def elsewhere(state: NodeState, policy: PolicyState, others: t.Iterable[Endpoint]) -> t.Iterator[Endpoint]:
+def elsewhere(
+    state: NodeState, policy: PolicyState, others: t.Iterable[Endpoint], live: t.Collection[str] = ()
+) -> t.Iterator[Endpoint]:
     """Yield the endpoints of `all_endpoints` that are not the node's own workloads."""
     names = {f"{workload.namespace}/{workload.name}" for workload in state.workloads}
     taken = {address for workload in state.workloads for address in workload.addresses}
     for one in policy.endpoints:
-        if not _is_own_workload(one, state.node):
+        if one.kind != model.WORKLOAD_ENDPOINT or (one.node != state.node and one.node not in live):
             taken.update(one.addresses)
             yield _told_apart(one, names)
     for one in others:
@@ -227,14 +271,16 @@ def own_endpoint(
 
 
 def _told_apart(endpoint: Endpoint, names: set[str]) -> Endpoint:
-    """Return the endpoint. If it is a workload whose name is in `names`, rename it to "<name> on <node>".
+    """Return the endpoint. A workload whose name is in `names` is renamed as `all_endpoints` says.
 
     The resulting name of a workload is added to `names`.
     """
     if endpoint.kind != model.WORKLOAD_ENDPOINT:
         return endpoint
     if endpoint.name in names:
-        endpoint = dataclasses.replace(endpoint, name=f"{endpoint.name} on {endpoint.node}")
+        name = f"{endpoint.name} on {endpoint.node}"
+        name = f"{name} ({endpoint.interface})" if name in names else name
+        endpoint = dataclasses.replace(endpoint, name=name)
     names.add(endpoint.name)
     return endpoint
 

@@ -27,6 +27,12 @@ class PolicyTables:
         self._of_chains, self._of_sets = ResultCache(), ResultCache()
         self._rendered: tuple[list[t.Any], tuple[IptablesTable, ...]] = ([], ())  # compiled tables, rendered tables
 
+    def copy(self) -> PolicyTables:
+        """Return a renderer that begins with the results of this one. Neither changes those of the other."""
+        made = PolicyTables()
+        made._of_chains, made._of_sets, made._rendered = self._of_chains.copy(), self._of_sets.copy(), self._rendered
+        return made
+
     def render(self, node: NodePolicy, compiled: t.Sequence[Tables]) -> tuple[tuple[IptablesTable, ...], list[IpSet]]:
         """Return (iptables tables, IP sets) of `compiled`, the policy of `node` for one or both IP versions."""
         self._of_sets.begin()

@@ -126,7 +126,7 @@ class RemoteEndpoints:
         A node without a state accepts all of a report with blocks, unchecked, and none of another. If everything is
         accepted, the reports returned are this object.
         """
-        check = _Check(state)
+        check = ReaderCheck(state)
         found, left_out = {}, []
         for name, collected in self.nodes.items():
             kept = []
@@ -170,11 +170,15 @@ def _lies_in(blocks: OwnBlocks, text: str) -> bool:
     return address is not None and address in blocks
 
 
-class _Check:
-    """The knowledge of one node with which it judges the reports of others."""
+class ReaderCheck:
+    """The knowledge of one node with which it judges what others say of their workloads.
+
+    `state` is None for a node without a stored state. `node` is the node's name, "" without a state.
+    """
 
     def __init__(self, state: t.Optional[NodeState]) -> None:
         self._state = state
+        self.node = state.node if state is not None else ""
         if state is None:
             return
         ipam = state.ipam

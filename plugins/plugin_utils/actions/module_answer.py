@@ -54,6 +54,8 @@ DOCUMENTED: t.Mapping[str, frozenset[str]] = {
         "bgp_session_info": "error router_id running sessions version",
         "convergence_info": "converged missing routes sessions",
         "drain": "workloads",
+        "etcd_member_info": "host member",
+        "etcd_operation": "size",
         "interface_sysctl": "plan",
         "interface_sysctl_info": "settings",
         "iptables_table": "plan",
@@ -64,7 +66,7 @@ DOCUMENTED: t.Mapping[str, frozenset[str]] = {
         ),
         "node_confirm": "generation news outcome",
         "node_info": (
-            "bgp blocks complete devices engine_digest generation generations ipam missing_packages "
+            "bgp blocks complete datastore devices engine_digest generation generations ipam missing_packages "
             "passwords_changed preflight routes state workloads"
         ),
         "node_status_info": "agent bgp blocks complete node phase plan problems routes workloads",

@@ -44,18 +44,20 @@ def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
     return {name: result[name] for name in own if name in result}
 
 
-def text(hosts: t.Sequence[str], results: Results) -> list[str]:
+def text(hosts: t.Sequence[str], results: Results, warned: t.Optional[t.Sequence[str]] = None) -> list[str]:
     """Return the table, a line for each problem, one for each warning, and one for the fleet.
 
-    `results` are those of node_status_info by host. A host without one, or that was not reached, is shown as
-    unreachable, and one whose other result is unusable or has no `agent` as not read.
+    `warned` are the warnings, those of `warnings` by default. `results` are those of node_status_info by host. A host
+    without one, or that was not reached, is shown as unreachable, and one whose other result is unusable or has no
+    `agent` as not read.
     """
     nodes = {host: known(results.get(host)) for host in hosts}
     wrong = problems(hosts, results)
     rows = [_row(host, node, results.get(host)) for host, node in nodes.items()]
     lines = tables.columns(HEADING, rows).splitlines()
     lines += [f"! {problem}" for problem in wrong]
-    lines += [f"warning: {warning}" for warning in warnings(hosts, results)]
+    warned = warnings(hosts, results) if warned is None else warned
+    lines += [f"warning: {warning}" for warning in warned]
     return [*lines, _verdict(nodes, results, wrong)]
 
 

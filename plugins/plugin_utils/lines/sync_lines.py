@@ -44,11 +44,12 @@ def problems(hosts: t.Sequence[str], asked: Results, taken: Results) -> list[str
     return found
 
 
-def lines(hosts: t.Sequence[str], asked: Results, taken: Results, check: bool) -> list[str]:
+def lines(hosts: t.Sequence[str], asked: Results, taken: Results, check: bool, datastore: bool = False) -> list[str]:
     """Return a line for each of `problems`, then one line for the fleet.
 
     `asked` and `taken` are the results of remote_endpoints_info and remote_endpoints, by host. `check` says that
-    nothing was written: the last line then begins with `to sync`.
+    nothing was written: the last line then begins with `to sync`. So it does with a `datastore`, and another line says
+    that the nodes have it for that.
     """
     wrong = problems(hosts, asked, taken)
     workloads = sum(len(answer["endpoints"]) for host, answer in asked.items() if answered(host, answer))
@@ -66,8 +67,13 @@ def lines(hosts: t.Sequence[str], asked: Results, taken: Results, check: bool) -
         f"{workloads} workload{'' if workloads == 1 else 's'} that came between runs",
         news,
     ]
-    word = "to sync" if check else "incomplete" if wrong else "synced"
-    return [*(f"! {text}" for text in wrong), f"{word}  {' · '.join(parts)}"]
+    word = "to sync" if check or datastore else "incomplete" if wrong else "synced"
+    told = (
+        ["nothing was sent: nodes of this fleet learn of each other's workloads by its datastore (docs/datastore.md)"]
+        if datastore
+        else []
+    )
+    return [*(f"! {text}" for text in wrong), *told, f"{word}  {' · '.join(parts)}"]
 
 
 _WORDS = {"+": "added", "~": "changed", "-": "gone"}

@@ -43,6 +43,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import AT_REST
 
+from ..datastore import access
 from ..lines import policy_notices
 from ..nodes import node_removal
 from . import inventory_source, lockfile_store, policy_files, pool_modes
@@ -221,6 +222,7 @@ def _compile(
             lockfile=path,
             encapsulations={item.name: item.encapsulation for item in fleet.pools},
             refused={**refused, **culprits, **not_its_own},
+            datastore=access.of(hosts, task_vars),
         ),
         fleet,
         path,

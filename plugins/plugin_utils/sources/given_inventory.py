@@ -18,6 +18,8 @@ from ..lines.shown_path import shown_path
 
 #: Ansible reads this file if neither the command line nor its settings name an inventory.
 _DEFAULT = "/etc/ansible/hosts"
+#: The group of the members of the etcd cluster.
+CLUSTER_GROUP = "calico_etcd"
 _FIRST_GROUPS = 5  # the number of groups that an error names
 
 
@@ -114,8 +116,7 @@ def _check_groups(
             "inventory",
             given,
             "has no hosts: Ansible found none there.",
-            "Correct what Ansible's warnings above say about it, and put the hosts that route for workloads into group "
-            "calico_nodes.",
+            f"Correct what Ansible's warnings above say about it, and put {_remedy(groups)}.",
         )
     if _members(members, groups):
         return
@@ -127,13 +128,19 @@ def _check_groups(
         "inventory",
         given,
         f"has no host in group {_either(groups)}: {has}.",
-        "Put the hosts that route for workloads into group calico_nodes, and correct what Ansible's warnings above "
-        "say, if there are any.",
+        f"Put {_remedy(groups)}, and correct what Ansible's warnings above say, if there are any.",
     )
 
 
 def _members(members: t.Mapping[str, t.Collection[t.Any]], groups: t.Sequence[str]) -> set[str]:
     return {str(host) for group in groups for host in members.get(group) or ()}
+
+
+def _remedy(groups: t.Sequence[str]) -> str:
+    """Return which hosts belong into which group, for a play of `groups`."""
+    if CLUSTER_GROUP in groups:
+        return f"the members of the etcd cluster into group {CLUSTER_GROUP}"
+    return "the hosts that route for workloads into group calico_nodes"
 
 
 def _either(groups: t.Sequence[str]) -> str:

@@ -23,6 +23,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeIpam, NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import PHASES, Phase
 
+from ..datastore.access import FleetDatastore
+
 _FILE, _POLICY = "targets", "policy"
 
 
@@ -34,7 +36,8 @@ class Targets:
     pool name, such as IPIP). It is "" if this run does not know that for the whole fleet. With `hold`, backup routes
     keep traffic flowing during the phases; with `divert`, all traffic uses them before sessions change. `refused` has
     the error of each node that cannot be changed; the others can. `sessions_of` has the states whose BGP sessions the
-    nodes shall have instead of the fleet's (a return to earlier modes).
+    nodes shall have instead of the fleet's (a return to earlier modes). `datastore` is None without one, and
+    with stored states; it has no secret.
     """
 
     fleet: t.Optional[Fleet] = None
@@ -45,6 +48,7 @@ class Targets:
     divert: bool = False
     sessions_of: t.Mapping[str, t.Optional[NodeState]] = dataclasses.field(default_factory=dict)
     refused: t.Mapping[str, FleetError] = dataclasses.field(default_factory=dict)
+    datastore: t.Optional[FleetDatastore] = None
 
     @property
     def phases(self) -> tuple[Phase, ...]:

@@ -25,6 +25,7 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient, NotRunning
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.failpoints import VARIABLE
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelRoute
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
@@ -50,7 +51,10 @@ def install_engine(folder: pathlib.Path) -> pathlib.Path:
 
 
 class Daemon:
-    """The agent of a host; `folder` holds the host's files, and `kernel` is this process's access to its kernel."""
+    """The agent of a host; `folder` holds the host's files, and `kernel` is this process's access to its kernel.
+
+    `datastore` is the path of its settings of the datastore, which `follow` writes.
+    """
 
     def __init__(self, engine: pathlib.Path, folder: pathlib.Path, kernel: HostKernel) -> None:
         self.folder = folder
@@ -60,6 +64,7 @@ class Daemon:
         self.log = folder / "agent.log"
         self.process: t.Optional[subprocess.Popen[bytes]] = None
         self._engine = engine
+        self.datastore = folder / "datastore.json"
         self._paths = folder / "paths.json"
         self._paths.write_text(
             json.dumps(
@@ -73,6 +78,7 @@ class Daemon:
                     "agent_socket": self.socket,
                     "writer_lock": str(folder / "run" / "writer.lock"),
                     "lock": str(folder / "run" / "node.lock"),
+                    "datastore": str(self.datastore),
                     "engine": str(engine.parent),
                     "bird_socket": str(folder / "run" / "bird.ctl"),
                     "lock_timeout": 0.2,
@@ -89,6 +95,12 @@ class Daemon:
         Those of earlier calls, and the constructor's `cooldown` of 0, do not stay.
         """
         (self.folder / "agent.json").write_text(json.dumps({"metrics_port": 0, **settings}))
+
+    def follow(self, settings: DatastoreSettings) -> None:
+        """Write the settings of the datastore; a running agent takes them within seconds."""
+        new = self.datastore.with_suffix(".new")
+        new.write_text(json.dumps(settings.to_dict()))
+        new.replace(self.datastore)
 
     def desire(self, state: NodeState, complete: bool = True) -> None:
         self.store.save(Stored(state, complete=complete))

@@ -195,8 +195,7 @@ def test_a_port_that_is_taken_is_refused_with_its_owner(site: Site) -> None:
     with pytest.raises(AgentError) as refused:
         site.web("9000>90", "8080>80")
     assert refused.value.message == (
-        f"port 8080/tcp of this host is taken by 'python' (process {server}). Choose another one, or stop that"
-        " program."
+        f"port 8080/tcp of this host is taken by 'python' (process {server}). Choose another one, or stop that program."
     )
     # Nothing of the workload is left, and none of its other ports.
     assert site.daemon.call("workload.list")["workloads"] == [] and listening(site, 9000) == set()

@@ -18,6 +18,7 @@ import typing as t
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.unit.roles.test_calico_node_vars import ROLE, files
 
 #: The highest exposure of each unit that passes, in tenths of the level of `systemd-analyze security`. Less is better;
@@ -65,6 +66,15 @@ def test_exposure(unit: str, tmp_path: pathlib.Path) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     instance = unit.replace("@", "@i")
     assert f"Overall exposure level for {instance}.service" in done.stdout
+
+
+def test_exposure_of_the_gate() -> None:
+    """The unit of the gate before a member of etcd has no right that others could want, and a user of its own."""
+    path = ROOT / "roles/calico_etcd/files/systemd/calico-etcd-gate.service"
+    command = ["systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    assert "Overall exposure level for calico-etcd-gate.service" in done.stdout
 
 
 def test_what_writes_the_firewall_has_one_sandbox() -> None:

@@ -52,7 +52,7 @@ def compiled(name: str) -> Fleet:
             reflector=host in groups.get("calico_rr", ()),
             groups=tuple(group for group, names in groups.items() if host in names),
         )
-        for host in sorted(members("all"))
+        for host in sorted(groups["calico_nodes"] | groups.get("calico_rr", set()))
     ]
     return Fleet.build(inventory.read(hosts), None)
 

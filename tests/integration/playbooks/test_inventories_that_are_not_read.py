@@ -19,6 +19,8 @@ PATHS = sorted((ROOT / "playbooks").glob("*.yml"))
 PLAYBOOKS = [path.name for path in PATHS]
 #: Options with which a playbook asks for no other one, and contacts this machine at most.
 OPTIONS = {
+    "etcd_restore.yml": ["-e", f"snapshot={ROOT / 'README.md'}", "-e", "confirm=true"],
+    "etcd_revoke.yml": ["-e", "node=node1"],
     "explain.yml": ["-e", "from=a", "-e", "to=b", "-e", "to_port=80/tcp"],
     "remove_node.yml": ["-e", "node=node1", "-e", "confirm=true"],
     "rollback.yml": ["-e", "plan=previous"],
@@ -67,7 +69,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
         "good.yml": good,
         "broken.yml": BROKEN,
         "both/broken.yml": BROKEN,
-        "both/good.yml": good,
+        "both/good.yml": good + "calico_etcd: {hosts: {node1: {}}}\n",
         "others.yml": "all: {hosts: {web1: {}}}\n",
         "like.yml": f"{{calico_node: {{hosts: {{web1: {{}}}}}}, {others}}}",
         "more.yml": good + "web: {hosts: {web1: {}}}\n",

@@ -30,19 +30,21 @@ ALLOWED: dict[str, set[str]] = {
     "dataplane": {"state", "bgp", "policy", "base"},
     "bird": {"bgp", "dataplane", "sockets", "state", "base"},
     "preflight": {"bgp", "bird", "dataplane", "state", "base"},
-    "node": {"bgp", "dataplane", "bird", "preflight", "ipam", "policy", "state", "base"},
+    "datastore": {"dataplane", "state", "policy", "base"},
+    "node": {"bgp", "dataplane", "datastore", "bird", "preflight", "ipam", "policy", "state", "base"},
     "agent": {
-        "node", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "sockets", "state", "resources", "base",
+        "node", "datastore", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "sockets", "state",
+        "resources", "base",
     },
     # The command line may import only KNOWN_OF_AGENT from the agent.
     "cli": {
-        "agent", "node", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "state", "resources", "base",
+        "agent", "node", "datastore", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "state", "resources",
+        "base",
     },
     # Docker's driver, a process of its own, asks the agent. It may import only KNOWN_OF_AGENT and its Peer.
     "docker": {"agent", "resources", "base"},
-    "datastore": {"dataplane", "state", "policy", "base"},
     # The modules, which the controller sends as an archive or the installed engine runs.
-    "modules": {"cli", "agent", "node", "bgp", "dataplane", "bird", "preflight", "state", "base"},
+    "modules": {"cli", "agent", "node", "bgp", "dataplane", "bird", "datastore", "preflight", "state", "base"},
 }  # fmt: skip
 # The modules of the agent that the room `cli` may import. Of the other rooms only `modules` may import the agent,
 # and `docker` a few more of it.

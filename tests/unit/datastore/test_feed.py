@@ -6,20 +6,26 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials, EtcdClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import (
+    Credentials,
+    EtcdClient,
+    Unreachable,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.documents import PublishedEndpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.feed import Feed
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.mirror import Mirror
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import AnswerTooLarge
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fakes.etcd import FakeEtcd
+from tests.fakes.etcd import FakeEtcd, FakeMember
 from tests.unit.agent.virtual_time import run
 
 NODES = ("node1", "node2", "node10")
@@ -55,7 +61,7 @@ class Node:
     def __init__(self, etcd: FakeEtcd, **options: t.Any) -> None:
         credentials = Credentials("node1", "secret") if etcd.users else None
         self.changes: list[frozenset[EndpointKey]] = []
-        self.mirror = Mirror(lambda changed: self.changes.append(frozenset(changed)))
+        self.mirror = Mirror(lambda changed, nodes: self.changes.append(frozenset(changed)))
         self.client = EtcdClient(etcd.members, credentials)
         self.feed = Feed(self.client, keys.WATCHED, self.mirror, **options)
         self.task = asyncio.ensure_future(self.feed.run())
@@ -106,6 +112,34 @@ def test_a_change_arrives_at_once() -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize("progress", [2.0, None], ids=["known", "unknown"])
+def test_a_feed_is_in_sync_while_changes_never_pause(progress: float | None) -> None:
+    """Members send no message of progress as long as changes come; what was missed has arrived nevertheless."""
+
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        grant(etcd)
+
+        async def busy() -> None:
+            for number in itertools.count():
+                publish(etcd, "node2", number % 60, f"app{number}")
+                await asyncio.sleep(0.2)
+
+        task = asyncio.ensure_future(busy())
+        node = Node(etcd, progress=progress)
+        for dummy in range(3):
+            await node.synced(2)
+            etcd.break_connections()
+            await asyncio.sleep(0.01)
+            assert not node.feed.status.synced
+        await node.synced(2)
+        task.cancel()
+        await asyncio.sleep(0.1)
+        assert node.mirror.endpoints == fresh(etcd)
+
+    run(scenario())
+
+
 def test_a_listing_has_many_pages() -> None:
     async def scenario() -> None:
         etcd = FakeEtcd()
@@ -117,6 +151,44 @@ def test_a_listing_has_many_pages() -> None:
         assert len(node.mirror.endpoints) == 1201
         member = next(member for member in etcd.members.values() if member.calls)
         assert member.calls.count("/v3/kv/range") == 3
+
+    run(scenario())
+
+
+class SmallAnswers(FakeMember):
+    """A way to a member that takes no answer of more than 20,000 bytes."""
+
+    async def call(self, path: str, body: bytes, headers: t.Mapping[str, str], seconds: float) -> tuple[int, bytes]:
+        """Ask the member; raise AnswerTooLarge."""
+        status, answer = await super().call(path, body, headers, seconds)
+        if len(answer) > 20_000:
+            raise AnswerTooLarge("the answer has more than 20000 bytes")
+        return status, answer
+
+
+def test_pages_are_smaller_where_values_are_large() -> None:
+    """A node that writes large documents keeps no other from a listing; no member is left because of it."""
+
+    async def scenario() -> None:
+        etcd = FakeEtcd([])
+        etcd.members = {name: SmallAnswers(etcd, name) for name in ("m1", "m2", "m3")}
+        grant(etcd)
+        for number in range(40):
+            etcd.put(keys.endpoint_key("node1", f"x{number}"), b"x" * (12_000 if number > 30 else 10))
+            publish(etcd, "node2", number)
+        node = Node(etcd)
+        await node.synced()
+        assert node.mirror.endpoints == fresh(etcd) != {} and node.mirror.count == 83
+        assert sum(1 for member in etcd.members.values() if member.calls) == 1
+        etcd.break_connections()
+        await asyncio.sleep(0.01)
+        await node.synced()
+        assert node.feed.status.listings == 1
+        etcd.put(keys.endpoint_key("node1", "huge"), b"x" * 30_000)
+        with pytest.raises(Unreachable) as lost:
+            [page async for page in node.client.pages(keys.WATCHED)]
+        assert str(lost.value).endswith(": the answer has more than 20000 bytes)")
+        assert node.client.member.name not in lost.value.reasons
 
     run(scenario())
 
@@ -268,6 +340,55 @@ def test_a_refused_token_is_replaced() -> None:
         await asyncio.sleep(0.1)
         assert node.mirror.endpoints == fresh(etcd) != {}
         assert node.feed.status.listings == 1
+
+    run(scenario())
+
+
+def test_tokens_of_a_longer_log_are_not_waited_for() -> None:
+    """The members of a restored store keep calls with tokens from before waiting; the node asks for new ones."""
+
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        etcd.users = {"node1": "secret"}
+        grant(etcd)
+        early = etcd.revision
+        publish(etcd, "node2", 1)
+        node = Node(etcd)
+        for dummy in range(4):  # until it has had a token of each member
+            await node.synced()
+            etcd.members[node.feed.status.member].break_connections()
+            await asyncio.sleep(0.5)
+        await node.synced()
+        assert all(member.given_at for member in etcd.members.values())
+        for member in etcd.members.values():
+            member.tokens.clear()
+        etcd.restore(early)
+        await asyncio.sleep(0.1)
+        await node.synced(8)
+        assert node.mirror.endpoints == fresh(etcd)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("noticed", [True, False], ids=["closed", "without a word"])
+def test_a_member_that_ended_has_forgotten_its_token(noticed: bool) -> None:
+    """The token is dropped with the connection. If its end was not noticed, one call is lost, and the next is not."""
+
+    async def scenario() -> None:
+        etcd = FakeEtcd(["m1"])
+        etcd.users = {"node1": "secret"}
+        grant(etcd)
+        client = EtcdClient(etcd.members, Credentials("node1", "secret"))
+        assert await client.get(keys.blocks_key("node1")) is not None
+        etcd.members["m1"].tokens.clear()
+        etcd.restore(2)
+        etcd.members["m1"].has_broken = noticed
+        if not noticed:
+            with pytest.raises(Unreachable) as lost:
+                await client.get(keys.blocks_key("node1"))
+            assert str(lost.value) == "no member of the etcd cluster answers (m1: no answer within 10 s)"
+        assert await client.get(keys.blocks_key("node1")) is not None
+        assert etcd.members["m1"].calls.count("/v3/auth/authenticate") == 2
 
     run(scenario())
 

@@ -49,6 +49,18 @@ def test_an_error_that_is_no_json() -> None:
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"code": 2, "message": "auth: permission denied"}},
+        {"error": {"grpc_code": 2, "http_code": 500, "message": "auth: permission denied"}},
+    ],
+)
+def test_the_error_of_a_call_that_answers_by_a_stream(body: dict[str, t.Any]) -> None:
+    found = gateway.error_of(500, json.dumps(body).encode())
+    assert type(found) is EtcdError and found.message == "auth: permission denied"
+
+
+@pytest.mark.parametrize(
     ("reason", "kind"),
     [
         ("rpc error: code = Unauthenticated desc = etcdserver: invalid auth token", gateway.Unauthenticated),
@@ -145,7 +157,7 @@ def test_an_answer_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "ANSWER_LIMIT", 1000)
     monkeypatch.setattr(transport, "LINE_LIMIT", 1000)
     body = b"x" * 5000
-    with pytest.raises(TransportError, match="the answer has more than 1000 bytes"):
+    with pytest.raises(transport.AnswerTooLarge, match="the answer has more than 1000 bytes"):
         asked(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + body, lambda m: m.call("/", b"", {}, 5))
 
     async def watch(member: HttpTransport) -> object:

@@ -10,6 +10,7 @@ import pathlib
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys, snapshot
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import mirror as mirror_module
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.documents import RefusedDocument
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.feed import Position
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import KeyChange, KeyValue
@@ -100,13 +101,13 @@ def filled() -> Mirror:
     mirror = Mirror()
     mirror.list_part([KeyValue(BLOCKS, documents.encode_blocks(["10.244.1.0/26"]), 5)], True)
     mirror.list_part([KeyValue(AT, documents.encode_endpoint(workload("node2", 1)), 7)], False)
-    mirror.list_end(Position(1, 9, 9))
+    list(mirror.list_end(Position(1, 9, 9)))
     return mirror
 
 
 def test_a_workload_counts_only_inside_its_nodes_blocks() -> None:
     changed: list[frozenset[EndpointKey]] = []
-    mirror = Mirror(lambda keys_: changed.append(frozenset(keys_)))
+    mirror = Mirror(lambda keys_, nodes: changed.append(frozenset(keys_)))
     mirror.change([put(AT, documents.encode_endpoint(workload("node2", 1)), 3)], Position(1, 3, 3))
     assert mirror.endpoints == {} and mirror.refused() == [(AT, "no run has published blocks of its node.")]
     mirror.change([put(BLOCKS, documents.encode_blocks(["10.244.9.0/26"]), 4)], Position(1, 4, 4))
@@ -126,22 +127,92 @@ def test_rubbish_leaves_the_last_good_value_in_force() -> None:
     assert [key for key, _why in mirror.refused()] == sorted([AT, BLOCKS, keys.BLOCKS + "a/b"])
     # A listing of the same keys does not forget it either, and the cure is taken.
     mirror.list_part([KeyValue(AT, b"rubbish", 10), KeyValue(BLOCKS, b"{}", 10)], True)
-    mirror.list_end(Position(1, 11, 11))
+    list(mirror.list_end(Position(1, 11, 11)))
     assert mirror.endpoints == before and mirror.count == 2
     mirror.change([put(AT, documents.encode_endpoint(workload("node2", 1, "db")), 12)], Position(1, 12, 12))
     assert dict(mirror.endpoints[KEY].endpoint.labels)["app"] == "db"
+
+
+def junk(name: object, revision: int, created: bool = True) -> KeyChange:
+    return KeyChange(f"{keys.ENDPOINTS}node2/{name}", b"rubbish", revision, created)
+
+
+def test_the_keys_of_a_node_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys beyond the limit are counted, so that the mirror knows how many the store has, and not kept."""
+    monkeypatch.setattr(mirror_module, "KEYS_OF_NODE", 10)
+    mirror = filled()
+    mirror.change([junk(number, 10) for number in range(30)], Position(1, 10, 10))
+    mirror.change([junk(number, 11, created=False) for number in range(30)], Position(1, 11, 11))
+    other = EndpointKey("node1", "cali1")
+    mirror.change([put(keys.blocks_key("node1"), documents.encode_blocks(["10.244.0.0/26"]), 12)], Position(1, 12, 12))
+    document = documents.encode_endpoint(workload("node1", 1))
+    mirror.change([put(keys.endpoint_key(*other), document, 13)], Position(1, 13, 13))
+    assert set(mirror.endpoints) == {KEY, other} and (mirror.count, mirror.kept) == (34, 13)
+    words = "a node has at most 10 keys, none of them overlong; 21 are left out."
+    assert ("/host-routing/v1/endpoints/node2/", words) in mirror.refused()
+    mirror.change([KeyChange(junk(number, 0).key, None, 14) for number in range(30)], Position(1, 14, 14))
+    assert (mirror.count, mirror.kept, mirror.refused()) == (4, 4, [])
+    mirror.change([KeyChange(AT, None, 15), KeyChange(BLOCKS, None, 15)], Position(1, 15, 15))
+    assert mirror.nodes == {"node1"} and mirror.count == 2
+
+
+def test_an_overlong_key_is_counted_and_not_kept() -> None:
+    mirror = filled()
+    mirror.change([junk("x" * 1000, 10)], Position(1, 10, 10))
+    assert (mirror.count, mirror.kept) == (3, 2)
+    words = "a node has at most 16384 keys, none of them overlong; 1 are left out."
+    assert mirror.refused() == [("/host-routing/v1/endpoints/node2/", words)]
+    mirror.change([KeyChange(junk("x" * 1000, 0).key, None, 11)], Position(1, 11, 11))
+    assert (mirror.count, mirror.refused()) == (2, [])
+
+
+def test_the_bytes_of_a_nodes_documents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document that would be too much is refused by name; one that another leaves room for is taken."""
+    size = len(documents.encode_endpoint(workload("node2", 1)))
+    monkeypatch.setattr(mirror_module, "BYTES_OF_NODE", 3 * size + size // 2)
+    mirror = filled()
+
+    def write(number: int, revision: int, app: str = "web") -> None:
+        document = documents.encode_endpoint(workload("node2", number, app))
+        mirror.change([put(keys.endpoint_key("node2", f"cali{number}"), document, revision)], Position(1, revision, 9))
+
+    for number in range(1, 5):
+        write(number, 10 + number)
+    reason = f"the documents of its node have more than {3 * size + size // 2} bytes."
+    assert len(mirror.endpoints) == 3
+    assert mirror.refused() == [(keys.endpoint_key("node2", "cali4"), reason)]
+    for revision in range(20, 30):
+        write(1, revision, "web" if revision % 2 else "db")
+    mirror.change([put(AT, b"rubbish", 31), put(AT, b"more rubbish", 32)], Position(1, 32, 32))
+    assert len(mirror.endpoints) == 3
+    mirror.list_part([KeyValue(BLOCKS, documents.encode_blocks(["10.244.1.0/26"]), 5), KeyValue(AT, b"?", 33)], True)
+    list(mirror.list_end(Position(1, 33, 33)))
+    assert set(mirror.endpoints) == {KEY}
+    for number in range(2, 5):
+        write(number, 40 + number)
+    assert len(mirror.endpoints) == 3
+    mirror.change([KeyChange(AT, None, 50)], Position(1, 50, 50))
+    write(4, 51)
+    assert set(mirror.endpoints) == {EndpointKey("node2", f"cali{number}") for number in (2, 3, 4)}
+
+
+def test_refused_values_are_not_compared_with_the_store() -> None:
+    """The store would have to send them, and they may be large."""
+    mirror = filled()
+    mirror.change([put(AT, b"x" * 1_000_000, 10)], Position(1, 10, 10))
+    assert [known.key for known in mirror.newest(8)] == [BLOCKS]
 
 
 def test_the_copy_is_read_as_it_was_written(tmp_path: pathlib.Path) -> None:
     mirror = filled()
     mirror.change([put(AT, b"rubbish", 10), put(keys.BLOCKS + "a/b", b"?", 11)], Position(1, 11, 11))
     path = str(tmp_path / snapshot.FILE)
-    snapshot.write(path, snapshot.parts(mirror, 1_795_000_000.5))
+    snapshot.write(path, snapshot.parts(mirror, 1_795_000_000.5, "7f3a"))
     again = Mirror()
     *_, header = snapshot.read(path, again)
-    assert header == (Position(1, 11, 11), 3, 1_795_000_000.5)
+    assert header == (Position(1, 11, 11), 3, 1_795_000_000.5, "7f3a")
     assert again.endpoints == mirror.endpoints and again.position == mirror.position
-    assert again.newest(8) == mirror.newest(8) and again.count == mirror.count
+    assert set(again.newest(8)) > set(mirror.newest(8)) and again.count == mirror.count
     assert oct(os.stat(path).st_mode & 0o777) == "0o600" and os.listdir(tmp_path) == [snapshot.FILE]
 
 

@@ -105,7 +105,7 @@ def test_no_password_is_sent_to_a_member_that_cannot_be_checked(endpoint: str) -
 
 def test_https_is_spoken_however_the_url_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, t.Any] = {}
-    monkeypatch.setattr(settings, "tls_context", lambda *files: "TLS")
+    monkeypatch.setattr(settings, "TlsFiles", lambda *files: "TLS")
     monkeypatch.setattr(settings, "HttpTransport", lambda address, tls: given.update({str(address): tls}))
     DatastoreSettings(("HTTPS://192.0.2.1", "http://192.0.2.2"), ca="ca.pem").client()
     assert given == {"192.0.2.1:2379": "TLS", "192.0.2.2:2379": None}

@@ -24,6 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     NodeState,
     VethEndpoint,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.other_endpoints import OtherEndpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -162,7 +163,7 @@ def test_whatever_comes_and_goes_it_is_as_from_nothing(seed: int) -> None:
     Workloads, labels, endpoints of other nodes, interfaces, HostEndpoints and whole states change.
     """
     chance = random.Random(seed)
-    kept = NodePolicyTables()
+    kept, collection = NodePolicyTables(), OtherEndpoints()
     worlds = [state_of(random_world(random.Random(seed + number))) for number in range(2)]
     state, others, interfaces = worlds[0], (), {}
     for _step in range(10):
@@ -191,7 +192,8 @@ def test_whatever_comes_and_goes_it_is_as_from_nothing(seed: int) -> None:
             endpoints = [one for one in state.policy.endpoints if one.kind != "HostEndpoint"]
             more = tuple(chance.sample(hosts, chance.randrange(2)))
             state = dataclasses.replace(state, policy=dataclasses.replace(state.policy, endpoints=(*endpoints, *more)))
-        assert kept.with_policy(state, interfaces, others) == with_policy(state, interfaces, others)
+        collection.replace_reports(OtherEndpoints.from_endpoints(others).reports)
+        assert kept.with_policy(state, interfaces, collection) == with_policy(state, interfaces, others)
 
 
 def test_a_workload_more_of_a_known_group_changes_no_chain() -> None:

@@ -62,6 +62,7 @@ class Methods:
             "node.apply": Method(self.apply, changes=True),
             "resync": Method(self.resync, changes=True),
             "remote_endpoints.reload": Method(self.reload_remote_endpoints, changes=True),
+            "datastore.save": Method(self.save_datastore, changes=True),
             "status": Method(self.status),
             "ipam.show": Method(self.ipam_show),
             "ipam.check": Method(self.ipam_check),
@@ -150,6 +151,10 @@ class Methods:
     async def reload_remote_endpoints(self, params: Data, peer: Peer) -> Data:
         _known(params, "remote_endpoints.reload", set())
         return done(await self._agent.reload_remote_endpoints())
+
+    async def save_datastore(self, params: Data, peer: Peer) -> Data:
+        _known(params, "datastore.save", set())
+        return await self._agent.save_datastore()
 
     async def status(self, params: Data, peer: Peer) -> Data:
         _known(params, "status", set())

@@ -8,7 +8,17 @@ from __future__ import annotations
 from ...base.release import VERSION
 from ...node.engine import engine_start, running_engine
 from ..agent import Agent
-from .instruments import DELETING, DRIVERS, INVENTORY, RUN_TIME, Instruments
+from .instruments import (
+    DELETING,
+    DRIVERS,
+    INVENTORY,
+    KNOWN,
+    LISTING,
+    REFUSED,
+    RESUMPTION,
+    RUN_TIME,
+    Instruments,
+)
 
 
 def watch_agent(instruments: Instruments, agent: Agent) -> None:
@@ -36,7 +46,26 @@ def watch_agent(instruments: Instruments, agent: Agent) -> None:
         for labels, packets in log.counted().items():
             instruments.policy_packets.add(*labels, amount=packets)
         instruments.policy_log_lost.add(amount=log.lost - instruments.policy_log_lost.value())
+        _refresh_datastore(instruments, agent)
         if "ipam" not in agent.persisted.broken:
             instruments.use_of_addresses(agent.ipam.usage())
 
     instruments.registry.refresh_with(refresh)
+
+
+def _refresh_datastore(instruments: Instruments, agent: Agent) -> None:
+    """Set the metrics of the datastore; those of a fleet without one have no values."""
+    live = agent.datastore.live
+    gauges = (instruments.datastore_synced, instruments.datastore_known_until, instruments.datastore_waiting)
+    for gauge in (*gauges, instruments.datastore_workloads):
+        gauge.replace({})
+    if not live.is_used:
+        return
+    instruments.datastore_synced.set(value=float(live.synced))
+    instruments.datastore_known_until.set(value=live.known_until)
+    instruments.datastore_workloads.set(KNOWN, value=len(live.mirror.endpoints))
+    instruments.datastore_workloads.set(REFUSED, value=agent.datastore.refused)
+    if live.waiting is not None:
+        instruments.datastore_waiting.set(value=live.waiting)
+    for kind, count in ((RESUMPTION, live.resumptions), (LISTING, live.listings)):
+        instruments.datastore_begun.add(kind, amount=count - instruments.datastore_begun.value(kind))

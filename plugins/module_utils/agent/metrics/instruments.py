@@ -37,6 +37,12 @@ RESYNC_REASONS = ("start", "timer", "request", "lost")
 #: Values of the label `state` by which workloads are counted
 RUN_TIME, INVENTORY, DELETING = "run_time", "inventory", "deleting"
 
+#: Values of the label `kind` by which the beginnings of following the datastore are counted
+RESUMPTION, LISTING = "resumption", "listing"
+CONNECTIONS = (RESUMPTION, LISTING)
+#: Values of the label `state` by which workloads in the datastore are counted
+KNOWN, REFUSED = "known", "refused"
+
 #: Verbs of CNI 1.1; any other verb counts as `other`.
 CNI_VERBS = frozenset({"ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION"})
 
@@ -196,6 +202,31 @@ class Instruments:
             "What nodes of the fleet announced and this node refused: its own blocks, and what is no block of a pool.",
         )
 
+        # metrics of the datastore; a node of a fleet without one has no values of the gauges
+        self.datastore_synced = self._gauge(
+            "calico_datastore_synced",
+            "1 while changes of other nodes' workloads arrive from the datastore as they happen.",
+            felix="typha_connections_active, felix_resync_state",
+        )
+        self.datastore_known_until = self._gauge(
+            "calico_datastore_known_until_timestamp_seconds",
+            "Until when everything is known that the datastore had, in seconds since 1970.",
+        )
+        self.datastore_workloads = self._gauge(
+            "calico_datastore_workloads",
+            "Workloads in the datastore, those of this node among them, by state: known, or refused.",
+            ["state"],
+            "felix_cluster_num_workload_endpoints",
+        )
+        self.datastore_waiting = self._gauge(
+            "calico_datastore_waiting_keys", "Keys of this node's own workloads that the datastore does not have yet."
+        )
+        self.datastore_begun = self._counter(
+            "calico_datastore_connections",
+            "How often the datastore was followed anew, by kind: resumption, or listing of everything.",
+            ["kind"],
+        )
+
         # metrics of policy
         self.policy_packets = self._counter(
             "calico_policy_packets",
@@ -218,6 +249,8 @@ class Instruments:
         for kind in OBJECTS:
             self.drift.declare(kind)
             self.changes.declare(kind)
+        for kind in CONNECTIONS:
+            self.datastore_begun.declare(kind)
         for kind in DRIVERS:
             self.errors.declare(kind)
             self.problems.set(kind, value=0)

@@ -19,9 +19,14 @@ from ..reconcile.reconcile import Reconciler
 from ..workloads.table import WorkloadTable
 from .flow_cutter import FlowCutter
 
+_PAUSE = 10.0  # seconds between two cuts because of other nodes' workloads; many of these may come and go
+
 
 class FlowCuts:
-    """The decision when `cutter` cuts connections that the policy in force denies. It belongs to the event loop."""
+    """The decision when `cutter` cuts connections that the policy in force denies. It belongs to the event loop.
+
+    `clock` returns seconds and never goes back.
+    """
 
     def __init__(
         self,
@@ -30,31 +35,40 @@ class FlowCuts:
         table: WorkloadTable,
         desired: DesiredState,
         reconciler: Reconciler,
+        clock: t.Callable[[], float],
     ) -> None:
         self._cutter = cutter
         self._persisted = persisted
         self._table = table
         self._desired = desired
         self._reconciler = reconciler
+        self._clock = clock
+        self._cut_at = clock() - _PAUSE
         self._task: t.Optional[asyncio.Future[None]] = None
 
     async def cut(self) -> None:
         """Cut the connections that policy denies if policy wants that and is in force, and return when that is done.
 
         Connections that were cut before and that policy allows go on. Do nothing if that was done for the present
-        policy, labels and remote endpoints, or if the desired state was not derived since the start or the last change.
-        A failure of the kernel is logged and becomes the `problem`; the next call retries.
+        policy, labels and other nodes' endpoints, or if the desired state was not derived since the start or the last
+        change. A failure of the kernel is logged and becomes the `problem`; the next call retries.
         """
         remote, labels = self._persisted.remote, self._table.relabellings
-        if self._due():
-            await self._cutter.cut(functools.partial(self._in_force, remote), remote, labels)
+        if self._due() and self._in_force(remote) is not None:
+            self._cut_at = self._clock()
+            await self._cutter.cut(functools.partial(self._in_force, remote), self._persisted.others, labels)
 
     def cut_soon(self) -> None:
         """Start `cut` in the background and return at once.
 
-        Do nothing if the last one that this started is running, or if no connections are to be judged.
+        Do nothing if the last one that this started is running, or if no connections are to be judged. Endpoints of
+        other nodes alone are a reason ten seconds after the last cut at the earliest: each has to judge all
+        connections.
         """
-        if (self._task is None or self._task.done()) and self._due():
+        if self._task is not None and not self._task.done():
+            return
+        rested = self._clock() - self._cut_at >= _PAUSE
+        if self._due() if rested else self._due(but_for_others=True):
             self._task = asyncio.ensure_future(self.cut())
 
     @property
@@ -66,21 +80,23 @@ class FlowCuts:
         """
         return self._cutter.problem if self._cutter.problem and self._due() else ""
 
-    def _due(self) -> bool:
-        return self._cutter.due(self._desired.cached, self._persisted.remote, self._table.relabellings)
+    def _due(self, but_for_others: bool = False) -> bool:
+        version = None if but_for_others else self._persisted.others.version
+        return self._cutter.due(self._desired.cached, version, self._table.relabellings)
 
     def _in_force(self, remote: RemoteEndpoints) -> t.Optional[NodeState]:
         """Return the desired state with the workloads that are being added, which may be reachable already.
 
         Return None while no state is known, while sets or rules have a problem other than refused single chains or are
-        of another policy or other labels, or if the node's remote endpoints are not `remote` any more.
+        of another policy, other labels or former endpoints of other nodes, or if the reports of other nodes are not
+        `remote` any more.
         """
         desired = self._desired.without_policy() if remote is self._persisted.remote else None
         if desired is None:
             return None
         labels = {one.interface: one.labels for one in desired.workloads}
         for state in (self._reconciler.brought_to(kind) for kind in REGISTRY.guards):
-            if state is None or state.policy is not desired.policy:
+            if state is None or state.policy is not desired.policy or self._desired.is_outdated(state):
                 return None
             if any(labels.get(one.interface, one.labels) != one.labels for one in state.workloads):
                 return None

@@ -13,11 +13,11 @@ import asyncio
 import logging
 import typing as t
 
-from ...dataplane.kernel.port import Kernel, KernelError
+from ...dataplane.kernel.port import Connection, Kernel, KernelError
 from ...node.change import denied_flows
 from ...state.node_state import NodeState
+from ...state.other_endpoints import OtherEndpoints
 from ...state.policy_state import PolicyState
-from ...state.remote_endpoints import RemoteEndpoints
 from ..reconcile.driver_thread import Worker
 
 _log = logging.getLogger("calico.policy")
@@ -39,23 +39,21 @@ class FlowCutter:
         self._done_for: t.Optional[_DoneFor] = None
         self.problem = ""
 
-    def due(self, state: t.Optional[NodeState], remote: RemoteEndpoints, labels: int = 0) -> bool:
-        """Return whether connections have to be judged by the policy of `state`, `remote` and `labels`.
+    def due(self, state: t.Optional[NodeState], version: t.Optional[int], labels: int = 0) -> bool:
+        """Return whether connections have to be judged by the policy of `state` and `labels`.
 
         Return False if the last run that came to its end judged them so, if there is no state or policy, or if policy
-        does not want cuts. Another `remote` object counts as another one, even if it is equal. `labels` is a number
-        that changes whenever labels of attached workloads change.
+        does not want cuts. `version` is that of the other nodes' endpoints; with None they do not matter. `labels` is a
+        number that changes whenever labels of attached workloads change.
         """
         if state is None or state.policy is None or not state.policy.settings.cut_denied_flows:
             return False
         done = self._done_for
-        if done is None or done.remote is not remote or done.labels != labels:
+        if done is None or version not in (None, done.version) or done.labels != labels:
             return True
         return done.policy is not state.policy and done.policy != state.policy
 
-    async def cut(
-        self, present: t.Callable[[], t.Optional[NodeState]], remote: RemoteEndpoints, labels: int = 0
-    ) -> int:
+    async def cut(self, present: t.Callable[[], t.Optional[NodeState]], others: OtherEndpoints, labels: int = 0) -> int:
         """Cut the connections that policy denies, and return the number of those that were not cut already.
 
         Return 0 if no run is due, the policy is not in force, the run fails, or the policy changes during it.
@@ -65,11 +63,11 @@ class FlowCutter:
         the next call, and so is one during which the policy changed.
         """
         async with self._turn:
-            state = present()
-            if state is None or not self.due(state, remote, labels):
+            state, version = present(), others.version
+            if state is None or not self.due(state, version, labels):
                 return 0
             try:
-                count = await self._cut(state, present, remote)
+                count = await self._cut(state, present, others)
             except KernelError as error:
                 self.problem = str(denied_flows.NotCut(error, "The agent tries again every ten seconds at least."))
                 _log.warning("%s", self.problem)
@@ -78,22 +76,22 @@ class FlowCutter:
                 return 0
             self.problem = ""
             if state.policy is not None:
-                self._done_for = _DoneFor(state.policy, remote, labels)
+                self._done_for = _DoneFor(state.policy, version, labels)
             if count:
                 _log.info("%d connection%s that policy denies now %s cut.", count, *_plural(count))
                 self._on_cut(count)
             return count
 
     async def _cut(
-        self, before: NodeState, present: t.Callable[[], t.Optional[NodeState]], remote: RemoteEndpoints
+        self, before: NodeState, present: t.Callable[[], t.Optional[NodeState]], others: OtherEndpoints
     ) -> t.Optional[int]:
         """Cut the connections that policy denies, let cut ones that it allows go on, and return how many were cut.
 
         Return None, and change nothing, if the policy changed or is not in force any more after they were searched.
         Raise KernelError if the kernel refuses.
         """
-        kernel, others = self._kernel, remote.endpoints
-        judged = await self._run(lambda: denied_flows.judged(kernel, before, others))
+        kernel, version = self._kernel, others.version
+        judged = await self._run(lambda: _judged(kernel, before, others))
         state = present()
         if state is None or state.policy is not before.policy:
             return None
@@ -101,19 +99,28 @@ class FlowCutter:
             return 0
 
         def work() -> int:
-            if state is before:
+            if state is before and others.version == version:
                 return judged.carry_out(kernel)
-            return denied_flows.judged(kernel, state, others, judged.in_question).carry_out(kernel)
+            return _judged(kernel, state, others, judged.in_question).carry_out(kernel)
 
         return await self._run(work)
 
 
 class _DoneFor(t.NamedTuple):
-    """The policy, remote endpoints and labels by which connections were judged last."""
+    """The policy, version of other nodes' endpoints and labels by which connections were judged last."""
 
     policy: PolicyState
-    remote: RemoteEndpoints
+    version: int
     labels: int
+
+
+def _judged(
+    kernel: Kernel,
+    state: NodeState,
+    others: OtherEndpoints,
+    connections: t.Optional[t.Iterable[Connection]] = None,
+) -> denied_flows.Judged:
+    return denied_flows.judged(kernel, state, others.endpoints(state.node), connections, others.live)
 
 
 def _plural(count: int) -> tuple[str, str]:

@@ -12,11 +12,15 @@ import typing as t
 
 from ...policy.chains.rules import log_prefix
 from ...policy.chains.rules.log_prefix import Reason
-from ...policy.model import WORKLOAD_ENDPOINT
+from ...policy.index.elsewhere import EndpointsElsewhere, OtherKey
+from ...policy.model import WORKLOAD_ENDPOINT, Endpoint
 from ...state.attachment import AttachedWorkload
 from ...state.node_state import NodeState
+from ...state.other_endpoints import OtherEndpoints
 from ...state.policy_state import PolicyState
-from ...state.remote_endpoints import RemoteEndpoints
+
+#: The most addresses that are remembered as named. Beyond them, every change starts a new generation.
+_ASKED = 8192
 
 
 class Decider(t.NamedTuple):
@@ -36,30 +40,45 @@ class Decider(t.NamedTuple):
 class PolicyNames:
     """The names of policies and workloads that this node knows.
 
-    `state` returns Ansible's state. `workloads` returns the workloads attached on this node since, `remote` those on
-    other nodes. `forget` has to be called when any of them changes; `generation` counts these calls.
+    `state` returns Ansible's state. `workloads` returns the workloads attached on this node since, and `others` has
+    those on other nodes. `forget` has to be called when the state or workloads change.
     """
 
     def __init__(
         self,
         state: t.Callable[[], t.Optional[NodeState]],
         workloads: t.Callable[[], t.Iterable[AttachedWorkload]],
-        remote: t.Callable[[], RemoteEndpoints] = RemoteEndpoints,
+        others: t.Optional[OtherEndpoints] = None,
     ) -> None:
         self._state = state
         self._workloads = workloads
-        self._remote = remote
-        self._read_of: t.Optional[tuple[t.Optional[PolicyState], RemoteEndpoints]] = None
+        self._others = others or OtherEndpoints()
+        self._policy: t.Optional[PolicyState] = None
+        self._version = -1  # that of `_others` in `_elsewhere`
+        self._endpoints = EndpointsElsewhere("")
+        self._known: dict[OtherKey, Endpoint] = {}  # workloads on other nodes
         self._whole: dict[tuple[str, str], str] = {}
         self._tiers: dict[str, str] = {}
-        self._elsewhere: dict[str, tuple[str, str]] = {}
+        self._hosts: dict[str, str] = {}  # names of nodes by their addresses
+        self._elsewhere: dict[str, OtherKey] = {}  # keys of `_known` by their addresses
         self._here: t.Optional[dict[str, str]] = None
-        self.generation = 0
+        self._asked: set[str] = set()  # addresses that `workload` named in this generation
+        self._generation = 0
+
+    @property
+    def generation(self) -> int:
+        """A number that grows whenever one of the names that were given may have changed."""
+        self._read()
+        return self._generation
 
     def forget(self) -> None:
         """Forget the addresses of this node's workloads, and start a new generation."""
         self._here = None
-        self.generation += 1
+        self._begin()
+
+    def _begin(self) -> None:
+        self._asked.clear()
+        self._generation += 1
 
     def decider(self, reason: Reason) -> Decider:
         """Return the decider that a reason names. A name that this node does not know stays as it was shortened."""
@@ -75,6 +94,7 @@ class PolicyNames:
         else <namespace>/<name>. A node without policy knows only the workloads on it. Without a state, the node is "".
         """
         self._read()
+        self._asked.add(address)
         if self._here is None:
             state = self._state()
             planned = state.workloads if state else ()
@@ -84,21 +104,52 @@ class PolicyNames:
         if address in self._here:
             state = self._state()
             return self._here[address], state.node if state else ""
-        return self._elsewhere.get(address, ("", ""))
+        known = self._known.get(self._elsewhere.get(address, ()))
+        return (known.name, known.node) if known is not None else ("", self._hosts.get(address, ""))
 
     def _read(self) -> None:
-        """Index names and addresses again, if the policy or the remote endpoints are other objects than before.
+        """Bring the names and addresses up to date.
 
-        For ten thousand endpoints that takes some milliseconds.
+        Another policy takes some milliseconds for ten thousand endpoints, a changed endpoint of another node some
+        microseconds.
         """
-        state, remote = self._state(), self._remote()
+        state = self._state()
         policy = state.policy if state else None
-        if self._read_of is not None and policy is self._read_of[0] and remote is self._read_of[1]:
-            return
-        self._read_of = policy, remote
-        self._whole, self._tiers, self._elsewhere = {}, {}, {}
         if policy is None or state is None:
+            self._forget_others()
+            self._policy, self._whole, self._tiers, self._hosts = None, {}, {}, {}
             return
+        if policy is self._policy and self._others.version == self._version:
+            return
+        if policy is not self._policy:
+            self._read_policy(state, policy)
+        changes = self._others.changes_since(self._version)
+        self._version = changes.version
+        self._follow(self._endpoints.update(policy.endpoints, frozenset(), changes))
+
+    def _follow(self, changes: t.Mapping[OtherKey, t.Optional[Endpoint]]) -> None:
+        """Follow changes of workloads on other nodes, and start a new generation if one of them was named."""
+        touched: set[str] = set()
+        for key in changes:
+            known = self._known.pop(key, None)
+            for address in known.addresses if known is not None else ():
+                touched.add(address)
+                if self._elsewhere.get(address) == key:
+                    del self._elsewhere[address]
+        for key, endpoint in changes.items():
+            if endpoint is not None and endpoint.kind == WORKLOAD_ENDPOINT:
+                self._known[key] = endpoint
+                touched.update(endpoint.addresses)
+                self._elsewhere.update((address, key) for address in endpoint.addresses)
+        if not touched.isdisjoint(self._asked) or len(self._asked) > _ASKED:
+            self._begin()
+
+    def _read_policy(self, state: NodeState, policy: PolicyState) -> None:
+        if self._policy is None or self._endpoints.node != state.node:
+            self._forget_others()
+            self._endpoints = EndpointsElsewhere(state.node)
+        self._policy = policy
+        self._whole = {}
         owners = (
             (log_prefix.POLICY, policy.policy_set.policies),
             (log_prefix.PROFILE, policy.policy_set.profiles),
@@ -108,8 +159,12 @@ class PolicyNames:
             self._whole.update(((kind, log_prefix.shortened(one.name)), one.name) for one in owned)
         self._tiers = {one.name: one.tier for one in policy.policy_set.policies}
         members = {member.name: (member.address, member.address6) for member in state.nodes}
-        for name, addresses in {**members, state.node: (state.address, state.address6)}.items():
-            self._elsewhere.update((address.partition("/")[0], ("", name)) for address in addresses if address)
-        for one in (*remote.endpoints, *policy.endpoints):
-            if one.kind == WORKLOAD_ENDPOINT and one.node != state.node:
-                self._elsewhere.update((address, (one.name, one.node)) for address in one.addresses)
+        self._hosts = {
+            address.partition("/")[0]: name
+            for name, addresses in {**members, state.node: (state.address, state.address6)}.items()
+            for address in addresses
+            if address
+        }
+
+    def _forget_others(self) -> None:
+        self._endpoints, self._version, self._known, self._elsewhere = EndpointsElsewhere(""), -1, {}, {}

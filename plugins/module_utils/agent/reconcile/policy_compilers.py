@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The policy compilers of the agent: one for the policy in force, and one for a policy that Ansible plans.
+"""The policy compiler of the agent, for the policy in force and for one that Ansible plans.
 
-A compiler that has a policy loaded takes milliseconds for another workload. Compiling a large policy from nothing takes
-seconds. It runs in the drivers' thread, while the event loop continues with everything that needs no policy. Only a
-dump (dump.py) compiles on the event loop.
+Once a policy is loaded, another workload takes milliseconds, here or on another node. A changed policy takes about as
+long as what changed in it, and compiling a large policy from nothing takes seconds. It runs in the drivers' thread,
+while the event loop continues with everything that needs no policy. Only a dump (dump.py) compiles on the event loop.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ import threading
 import typing as t
 
 from ...policy.host_endpoints import Interfaces
-from ...policy.model import Endpoint
 from ...state.node_policy_tables import NodePolicyTables
 from ...state.node_state import NodeState, VethEndpoint
-from ...state.policy_state import PolicyState
+from ...state.other_endpoints import OtherEndpoints
 
-_KEPT = 2  # compilers that are kept, the most recently used ones
 _MADE = 3  # results that are cached, such as the desired state, the one before, and a planned one
 
 
@@ -41,20 +39,24 @@ class PolicyNotCompiled(ValueError):
 class _Made(t.NamedTuple):
     """A cached result: `whole` is `state` with policy, or the reason why there is none.
 
-    `given` are the other values that it was compiled from.
+    `given` are the other values that it was compiled from, and `version` is that of other nodes' endpoints.
     """
 
     state: NodeState
     given: tuple[t.Any, ...]
+    version: int
     whole: t.Union[NodeState, ValueError]
 
 
 class PolicyCompilers:
-    """The compilers of the policies used last. Any thread may call; one compiles at a time while others wait."""
+    """The compiler of the policies used last. Any thread may call; one compiles at a time while others wait.
+
+    There is one index of endpoints, whatever the number of policies. `NodePolicyTables` keeps the chains of two.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: list[tuple[PolicyState, NodePolicyTables]] = []  # compilers, the most recently used last
+        self._compiler: t.Optional[NodePolicyTables] = None
         self._made: list[_Made] = []  # cached results, the newest last
 
     def whole(
@@ -62,60 +64,55 @@ class PolicyCompilers:
         state: NodeState,
         coming: tuple[VethEndpoint, ...],
         interfaces: Interfaces,
-        others: tuple[Endpoint, ...],
+        others: OtherEndpoints,
     ) -> NodeState:
         """Return `state` with the rules and sets of its policy, or `state` itself without policy.
 
         It blocks, up to seconds.
 
         The rules and sets include the `coming` workloads, which are being added; the result's `workloads` do not.
-        `interfaces` maps the host's interfaces to their addresses; `others` are endpoints on other nodes. The same
-        `state` object with equal other arguments gives the same object, or the same error without compiling, as long as
-        it is one of the last three results. Raise PolicyNotCompiled if the policy cannot be compiled, as with an
-        invalid selector, an unknown name of a protocol or a mark mask of fewer than five bits.
+        `interfaces` maps the host's interfaces to their addresses; `others` are the endpoints on other nodes, as they
+        are when this is called. The same `state` object with equal other arguments, and with `others` unchanged, gives
+        the same object, or the same error without compiling, as long as it is one of the last three results. Raise
+        PolicyNotCompiled if the policy cannot be compiled, as with an invalid selector, an unknown name of a protocol
+        or a mark mask of fewer than five bits.
         """
         if state.policy is None:
             return state
         with self._lock:
-            given = coming, interfaces, others
+            given, version = (coming, interfaces), others.version
             for made in self._made:
-                if made.state is state and made.given == given:
+                if made.state is state and made.version == version and made.given == given:
                     if isinstance(made.whole, ValueError):
                         raise PolicyNotCompiled(made.whole)
                     return made.whole
             known = {workload.interface for workload in state.workloads}
             more = tuple(workload for workload in coming if workload.interface not in known)
             everybody = dataclasses.replace(state, workloads=(*state.workloads, *more)) if more else state
-            guard = self._of(state.policy)
-            new = guard is None
-            if guard is None:
-                gc.unfreeze()  # so that the objects of compilers that are dropped can be collected
-                guard = NodePolicyTables()
-            self._keep(state.policy, guard)
+            if self._compiler is None:
+                gc.unfreeze()  # so that the objects of a compiler that was dropped can be collected
+                self._compiler = NodePolicyTables()
+            compiler, loaded = self._compiler, self._compiler.loaded
             try:
-                guarded = guard.with_policy(everybody, interfaces, others)
+                guarded = compiler.with_policy(everybody, interfaces, others)
             except BaseException as error:
-                # A compiler that stopped halfway must not be used again.
-                self._kept = [kept for kept in self._kept if kept[1] is not guard]
+                self._compiler = None  # A compiler that stopped halfway must not be used again.
                 if isinstance(error, ValueError):
                     # The traceback of `error` itself would keep the compiler in memory.
-                    self._remember(_Made(state, given, ValueError(str(error))))
+                    self._remember(_Made(state, given, version, ValueError(str(error))))
                     raise PolicyNotCompiled(error) from error
                 raise
-            if new:
-                gc.freeze()  # A compiler may hold 100,000s of objects: collections would visit them in vain.
+            if compiler.loaded != loaded:
+                # A policy may have 100,000s of objects: collections would visit them in vain. None refers to itself, so
+                # those of a policy that is dropped are freed without a collection.
+                gc.freeze()
             whole = dataclasses.replace(guarded, workloads=state.workloads) if more else guarded
-            self._remember(_Made(state, given, whole))
+            self._remember(_Made(state, given, compiler.version, whole))
             return whole
+
+    def version_of(self, whole: NodeState) -> t.Optional[int]:
+        """Return the version of other nodes' endpoints in one of the last three results, None for another one."""
+        return next((made.version for made in self._made if made.whole is whole), None)
 
     def _remember(self, made: _Made) -> None:
         self._made = [*self._made[1 - _MADE :], made]
-
-    def _of(self, policy: PolicyState) -> t.Optional[NodePolicyTables]:
-        """Return the compiler that has this policy, or an equal one, loaded; None if none has."""
-        same = next((guard for kept, guard in self._kept if kept is policy), None)
-        return same or next((guard for kept, guard in self._kept if kept == policy), None)
-
-    def _keep(self, policy: PolicyState, guard: NodePolicyTables) -> None:
-        others = [kept for kept in self._kept if kept[1] is not guard]
-        self._kept = [*others, (policy, guard)][-_KEPT:]

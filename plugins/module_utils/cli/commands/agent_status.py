@@ -35,6 +35,7 @@ def text(found: Data) -> str:
         f"plan        {plan[:12]}, phase {found['phase']}{'' if found['complete'] else ', not applied completely'}",
         f"in sync     {'yes' if found['in_sync'] else 'no'}, last full look at {found['last_resync'] or 'none yet'}",
         f"workloads   {_workloads(found)}",
+        *_datastore(found.get("datastore") or {}),
         f"drift       {drift['day']} in 24 h{f' ({kinds})' if kinds else ''}, {drift['total']} since the start",
         *_problems(found["problems"]),
     ]
@@ -48,6 +49,22 @@ def _workloads(found: Data) -> str:
     if inventorys is None:
         return f"{own} attached by the agent{deleting}"
     return f"{own + inventorys}: {inventorys} of the inventory, {own} attached by the agent{deleting}"
+
+
+def _datastore(found: Data) -> list[str]:
+    """Return the line about the datastore, and one for each key that is refused; [] for a fleet without one."""
+    if not found:
+        return []
+    if found["synced"]:
+        first = f"followed at {found['member']} since {found['since']}"
+    elif found["known_until"]:
+        first = f"not followed, known as of {found['known_until']}"
+    else:
+        first = "not followed, nothing is known of it"
+    waiting = f", {found['waiting']} keys of this node wait" if found["waiting"] else ""
+    counts = f"{found['workloads']} workloads of {found['nodes']} nodes"
+    refused = [f"            refused {one['key']}: {one['reason']}" for one in found["refused"]]
+    return [f"datastore   {first}, revision {found['revision']}, {counts}{waiting}", *refused]
 
 
 def resync(arguments: argparse.Namespace, sources: Sources) -> int:

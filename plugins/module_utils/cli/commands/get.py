@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
+import time
 import typing as t
 
 from ...resources.errors import ResourceError
 from ...resources.resource import API_VERSION
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
-from ..render import kinds, named_files, tables, yaml_text
+from ..render import heartbeat_cells, kinds, named_files, tables, yaml_text
 from ..render.document_text import NotReadable, documents_of
-from ..render.kind import Document, HasAsNumber, Kind, View
+from ..render.kind import Cell, Document, HasAsNumber, Kind, View, name_of
 from ..sources import Sources
 from . import inventory_resources
 
@@ -39,6 +41,8 @@ class ResourceSource(HasAsNumber, t.Protocol):
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
     wanted = _of_files(arguments) if arguments.filename else [_of_words(arguments)]
+    if arguments.output == "wide" and not arguments.inventory:
+        wanted = [one._replace(kind=_with_heartbeats(one.kind, sources)) for one in wanted]
     write = writer(arguments.output, {one.kind: None for one in wanted})
     source: ResourceSource
     if arguments.inventory:
@@ -60,6 +64,23 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
     for kind, name in missing:
         sys.stderr.write(f"resource does not exist: {kind.name}({name}). `calicoctl get {kind.names[0]}` lists all.\n")
     return PROBLEMS if missing else DONE
+
+
+def _with_heartbeats(kind: Kind, sources: Sources) -> Kind:
+    """Return the kind Node with columns of the heartbeats, if the node has a datastore that answers; else the kind.
+
+    They are those of all nodes, read with this node's own user.
+    """
+    found = sources.heartbeats() if kind.name == "Node" else None
+    if found is None:
+        return kind
+    now, known = time.time(), found
+
+    def column(index: int) -> Cell:
+        return lambda document, dummy: heartbeat_cells.cells(known.get(name_of(document)), now)[index]
+
+    live = {heading: column(index) for index, heading in enumerate(heartbeat_cells.HEADINGS)}
+    return dataclasses.replace(kind, columns={**kind.columns, **live})
 
 
 class _NodeSource:

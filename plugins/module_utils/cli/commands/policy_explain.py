@@ -89,7 +89,8 @@ def _known(sources: Sources) -> KnownNetwork:
         if not held.device.startswith("cali"):
             interfaces.setdefault(held.device, []).append(held.address)
     own = {address for held in interfaces.values() for address in held}
-    remote = sources.remote_endpoints()
+    elsewhere = sources.elsewhere(state)
+    datastore = elsewhere.datastore
     run = f"the run of {dated(stored.when, now())}" if stored.when else "a run that is not dated"
 
     def place(address: str) -> Place:
@@ -105,7 +106,10 @@ def _known(sources: Sources) -> KnownNetwork:
     def since(endpoint: Endpoint) -> str:
         if endpoint.node == state.node:
             return ""
-        asked = remote.when(endpoint)
+        if datastore is not None and datastore.has(endpoint):
+            found = "has it" if datastore.synced else f"had it at {dated(datastore.known_until, now())}"
+            return f"on {endpoint.node}, as the datastore {found}"
+        asked = elsewhere.reports.when(endpoint)
         collected = f"as playbooks/sync_workloads.yml found it at {dated(asked, now())}" if asked else f"from {run}"
         return f"on {endpoint.node}, {collected}"
 
@@ -114,7 +118,14 @@ def _known(sources: Sources) -> KnownNetwork:
         at=state.node,
         members=_members(state),
         states={state.node: state},
-        endpoints=tuple(all_endpoints(state, state.policy or PolicyState(), remote.endpoints)),
+        endpoints=tuple(
+            all_endpoints(
+                state,
+                state.policy or PolicyState(),
+                elsewhere.others.endpoints(state.node),
+                elsewhere.others.live,
+            )
+        ),
         place=place,
         interfaces={state.node: {name: tuple(held) for name, held in interfaces.items()}},
         device_to=device_to,

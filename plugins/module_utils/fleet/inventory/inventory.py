@@ -12,7 +12,7 @@ from ... import resources
 from ...state.errors import FleetError, shown
 from .. import variables
 from ..host import Host, origin
-from . import bgp_inventory, node_inventory, policy_inventory, pool_inventory, workload_inventory
+from . import bgp_inventory, datastore_inventory, node_inventory, policy_inventory, pool_inventory, workload_inventory
 from .bgp_inventory import FleetBGP
 from .node_inventory import FleetNode
 from .policy_inventory import FleetPolicy
@@ -151,6 +151,7 @@ class _Reader:
 def _settings(reader: _Reader, hosts: t.Sequence[Host]) -> FleetSettings:
     for name in ("calico_lockfile", "calico_rebuild_lockfile"):
         reader.get(name)  # checks the value of a variable that only the controller uses
+    datastore_inventory.read(reader.get)
     return FleetSettings(
         bgp_enabled=reader.get("calico_bgp_enabled"),
         as_number=reader.get("calico_bgp_as_number"),

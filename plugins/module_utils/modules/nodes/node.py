@@ -21,7 +21,7 @@ from ...node.change.plan import ChangePlan, plan_change
 from ...node.engine import bundle, carried_start
 from ...node.errors import ERRORS, InTheWay
 from ...node.probe import convergence, probing
-from ...node.store import unconfirmed
+from ...node.store import datastore_files, unconfirmed
 from ...node.store.store import File, Stored, StoreError
 from ...state.node_state import NodeState
 from ...state.phase import Phase
@@ -51,6 +51,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     },
     "bird_config": {"type": "str"},
     "bgp_passwords": {"type": "str", "no_log": True},
+    "datastore": {"type": "str", "no_log": True},
     "files": {
         "type": "list",
         "elements": "dict",
@@ -265,6 +266,7 @@ def run(module: ModuleCall) -> t.NoReturn:
             lock_timeout=module.params["lock_timeout"],
             confirm=confirm_of(here, module.params),
             passwords=passwords.unpack(module.params["bgp_passwords"]),
+            datastore=datastore_files.unpack(module.params["datastore"]),
         )
         quiet = not (result.plan.changed or result.unconfirmed)
         if not module.check_mode and (module.params["look"] or (module.params["settle"] and quiet)):

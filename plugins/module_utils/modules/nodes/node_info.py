@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import typing as t
 from types import MappingProxyType
 
@@ -15,7 +16,7 @@ from ...dataplane.kernel.port import KernelError
 from ...node import machine, report
 from ...node.engine import bundle
 from ...node.ipam.local_ipam import IpamUnreadable
-from ...node.store import session_passwords
+from ...node.store import datastore_files, session_passwords
 from ...node.store.store import Store, StoreError
 from ...preflight import observe, packages
 from ...preflight.files import Files
@@ -42,6 +43,7 @@ def gather(
         result["state"] = told(stored.state, policy) if stored else None
         result["complete"] = stored.complete if stored else False
         result["passwords_changed"] = session_passwords.outdated(here, given)
+        result["datastore"] = os.path.exists(here.placed(datastore_files.PATHS["settings"]))
     if "engine" in subsets:
         # A damaged engine counts as none, so that the node module installs it again.
         result["engine_digest"] = None if bundle.damage(here.engine) else bundle.installed_digest(here.engine)

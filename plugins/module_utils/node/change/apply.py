@@ -61,6 +61,7 @@ def bring_to(
     lock_timeout: float = 60.0,
     confirm: t.Optional[Confirm] = None,
     passwords: t.Mapping[str, str] = MappingProxyType({}),
+    datastore: t.Optional[t.Mapping[str, str]] = None,
 ) -> Result:
     """Bring this node to `target`, whose `when` and `complete` are set here; with `check` only plan it.
 
@@ -68,7 +69,8 @@ def bring_to(
     change that still waits counts as confirmed. `engine` and `wanted_units` are what the node must have, None and () to
     leave them as they are, but for an agent that must restart before it gets the state (`comparison.agent_restart`).
     `keep` is the number of generations to keep, `lock_timeout` is in seconds. `passwords` maps the name of a secret to
-    the password of BGP sessions. A drained node returns to service. With `check` nothing is changed or locked,
+    the password of BGP sessions, `datastore` the names of files for the datastore to their contents (None: those of the
+    node stay). A drained node returns to service. With `check` nothing is changed or locked,
     conflicts are part of the plan, bird.cfg is not checked without BIRD's program, and `generation` is None.
 
     Without `check`, raise LockError if the node's lock is not free in time, or InTheWay if the plan has a conflict:
@@ -88,6 +90,7 @@ def bring_to(
             connections=machine.sessions(),
             passwords=passwords,
             undoable=confirm is not None,
+            datastore=datastore,
         )
         return _into_service(machine, planned)
 

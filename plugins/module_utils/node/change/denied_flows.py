@@ -89,19 +89,20 @@ def judged(
     state: NodeState,
     others: t.Iterable[Endpoint] = (),
     connections: t.Optional[t.Iterable[Connection]] = None,
+    live: t.Collection[str] = (),
 ) -> Judged:
     """Return which connections to cut (`ending`) and which to let go on again (`returning`), by the policy of `state`.
 
     Read only. `state` has all workloads. Both are empty if there is no policy, or if policy does not cut denied flows.
-    `others` are other nodes' endpoints that the inventory does not have; `connections` are those to judge, by default
-    those that `kernel.connections` yields. One to a multicast address counts as allowed. One that another connection
-    brought about is judged as that one, and counts as allowed if that one is not among them, or was itself brought
-    about. Raise KernelError.
+    `others` are other nodes' endpoints that the inventory does not have; what it says of workloads of `live` nodes does
+    not count. `connections` are those to judge, by default those that `kernel.connections` yields. One to a multicast
+    address counts as allowed. One that another connection brought about is judged as that one, and counts as allowed if
+    that one is not among them, or was itself brought about. Raise KernelError.
     """
     policy = state.policy
     if policy is None or not policy.settings.cut_denied_flows:
         return Judged()
-    judge = _Judge(kernel, state, others)
+    judge = _Judge(kernel, state, others, live)
     bits = marks(policy.settings.mark_mask).cut
     # The connections that policy denies and that no other one brought about, by `Connection.ends`.
     denied: dict[bytes, Connection] = {}
@@ -138,11 +139,13 @@ def of_machine(machine: Machine, state: NodeState) -> Judged:
     """
     if state.policy is None or not state.policy.settings.cut_denied_flows:
         return Judged()
-    return judged(machine.kernel, desired.with_attached(machine, state), desired.others(machine, state))
+    others = desired.others(machine, state)
+    present = desired.with_attached(machine, state)
+    return judged(machine.kernel, present, others.endpoints(), live=others.live)
 
 
 class _Judge:
-    def __init__(self, kernel: Kernel, state: NodeState, others: t.Iterable[Endpoint]) -> None:
+    def __init__(self, kernel: Kernel, state: NodeState, others: t.Iterable[Endpoint], live: t.Collection[str]) -> None:
         if state.policy is None:
             raise ValueError("without policy nothing is denied")
         policy_set = state.policy.policy_set
@@ -152,7 +155,7 @@ class _Judge:
                 held.setdefault(address.device, []).append(address.address)
         host = _RoutedHost(state.node, tuple((name, tuple(own)) for name, own in held.items()), kernel=kernel)
         nodes = {cidr.partition("/")[0] for member in state.nodes for cidr in (member.address, member.address6) if cidr}
-        evaluator = Evaluator(policy_set, all_endpoints(state, state.policy, others))
+        evaluator = Evaluator(policy_set, all_endpoints(state, state.policy, others, live))
         self._paths = Paths(evaluator, [host], chain_settings(state, state.policy.settings), nodes)
         self._source_ports = _asks_for_source_ports(policy_set)
         self._known: dict[tuple[t.Any, ...], bool] = {}

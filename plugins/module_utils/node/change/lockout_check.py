@@ -27,20 +27,25 @@ _MOST = 5  # the most problems that are reported one by one; all further ones ar
 
 
 def cut(
-    kernel: Kernel, state: NodeState, sessions: t.Sequence[SshSession], others: t.Iterable[Endpoint] = ()
+    kernel: Kernel,
+    state: NodeState,
+    sessions: t.Sequence[SshSession],
+    others: t.Iterable[Endpoint] = (),
+    live: t.Collection[str] = (),
 ) -> list[Change]:
     """Return a problem for each client and server of `sessions` whose next connection the policy of `state` would deny.
 
     It looks like `! session  ssh from 10.10.1.1 to 10.10.1.11 port 22    a new connection would be cut by ...`. `state`
-    has all workloads; `others` are other nodes' endpoints that the inventory does not have. Sessions of one client to
-    one address of the host are one change. After five there is one more with the number of the others. It is an empty
-    list if `state` has no policy, or no HostEndpoint of this node. Sessions to an address that the host does not have
-    are skipped. Read only. Raise KernelError.
+    has all workloads; `others` are other nodes' endpoints that the inventory does not have, and what it says of
+    workloads of `live` nodes does not count. Sessions of one client to one address of the host are one change. After
+    five there is one more with the number of the others. It is an empty list if `state` has no policy, or no
+    HostEndpoint of this node. Sessions to an address that the host does not have are skipped. Read only. Raise
+    KernelError.
     """
     policy = state.policy
     if policy is None or not any(_governs(one, state.node) for one in policy.endpoints):
         return []
-    evaluator = Evaluator(policy.policy_set, all_endpoints(state, policy, others))
+    evaluator = Evaluator(policy.policy_set, all_endpoints(state, policy, others, live))
     settings = chain_settings(state, policy.settings)
     nodes = {cidr.partition("/")[0] for member in state.nodes for cidr in (member.address, member.address6) if cidr}
     held: dict[str, list[str]] = {}

@@ -22,7 +22,7 @@ from ...state.node_state import NodeState
 from .. import desired, units
 from ..machine import Machine
 from ..probe import sessions
-from ..store import session_passwords, unconfirmed, writer
+from ..store import datastore_files, session_passwords, unconfirmed, writer
 from ..store.session_passwords import PasswordPlan
 from ..store.store import Store, Stored, StoreError
 from ..store.unconfirmed import UnconfirmedStore
@@ -172,13 +172,14 @@ def plan_change(
     connections: t.Sequence[SshSession] = (),
     passwords: t.Mapping[str, str] = MappingProxyType({}),
     undoable: bool = False,
+    datastore: t.Optional[t.Mapping[str, str]] = None,
 ) -> ChangePlan:
     """Return the plan that brings the node to `target`.
 
     Change nothing. `by` plans the kernel's part, by default this process. This process also plans it if the agent must
     restart first. `engine` and `wanted_units` are what the node must have, None and () to leave them; the restart is
     planned in any case. `target.files` None stands for the stored files. `passwords` maps the name of a secret to the
-    password of BGP sessions.
+    password of BGP sessions, `datastore` is as in `apply.bring_to`.
     `connections` are the SSH sessions to check against the new policy, if the plan changes anything. `undoable` is True
     if the node may revert the change by itself.
 
@@ -193,6 +194,8 @@ def plan_change(
     by = by or direct
     files = tuple(comparison.file_changes(machine, target, stored))
     restart = comparison.agent_restart(by, engine, target, files)
+    # The agent notices files of the datastore by itself: they need no restart.
+    files += tuple(datastore_files.plan(machine, datastore))
     wanted_units = _with_restart(wanted_units, restart)
     # An agent that is to be restarted may run another engine, which may not know all fields of this engine's state.
     node = (direct if restart else by).plan(target.state)
@@ -234,7 +237,8 @@ def plan_change(
     if connections and planned.changed:
         others = desired.others(machine, target.state)
         # The state of a plan that the agent made lacks the workloads that it attached.
-        cut = lockout_check.cut(machine.kernel, desired.with_attached(machine, node.state), connections, others)
+        present = desired.with_attached(machine, node.state)
+        cut = lockout_check.cut(machine.kernel, present, connections, others.endpoints(), others.live)
         planned = dataclasses.replace(planned, cut=tuple(cut))
     return planned
 

@@ -40,8 +40,8 @@ PACKAGE = engine_start.PACKAGE
 
 #: The folders below module_utils that a node needs. `fleet`, the compiler, is not among them.
 ROOMS = (
-    "agent", "base", "bgp", "bird", "cli", "dataplane", "docker", "ipam", "modules", "node", "policy", "preflight",
-    "resources", "sockets", "state",
+    "agent", "base", "bgp", "bird", "cli", "dataplane", "datastore", "docker", "ipam", "modules", "node", "policy",
+    "preflight", "resources", "sockets", "state",
 )  # fmt: skip
 
 _MAIN = """# Runs the engine beside this file: the agent, calicoctl, Docker's driver, or host_routing/node/command.py.

@@ -17,6 +17,7 @@ import dataclasses
 import datetime
 import json
 import os
+import time
 import typing as t
 
 from ...state.node_state import NodeState
@@ -239,7 +240,12 @@ class Store:
 
 def now() -> str:
     """Return the current time as the store writes it: ISO 8601, UTC, whole seconds."""
-    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return utc(time.time())
+
+
+def utc(seconds: float) -> str:
+    """Return a time in seconds since 1970 as the store writes it: ISO 8601, UTC, whole seconds."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _check(data: t.Mapping[str, t.Any], kinds: t.Mapping[str, tuple[type, ...]]) -> None:

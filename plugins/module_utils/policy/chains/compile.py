@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import typing as t
 
 from ..node_policy import LocalEndpoint, NodePolicy
@@ -37,6 +38,13 @@ class Compiler:
         self._made_of: t.Any = None  # what the present chains were made from; None before them and after an error
         self._tables: t.Mapping[str, Table] = {}
         self._nets: tuple[PolicyIpSet, ...] = ()
+
+    def copy(self) -> Compiler:
+        """Return a compiler that begins with the results of this one. Neither changes those of the other."""
+        made = copy.copy(self)
+        made._groups = copy.copy(self._groups)
+        made._of_chains, made._of_sets = self._of_chains.copy(), self._of_sets.copy()
+        return made
 
     def compile(self, node: NodePolicy) -> Tables:
         """Return the tables and sets for a node's policy in the compiler's IP version.

@@ -20,6 +20,12 @@ class ResultCache:
         self._before: dict[t.Hashable, tuple[t.Any, t.Any]] = {}
         self._now: dict[t.Hashable, tuple[t.Any, t.Any]] = {}
 
+    def copy(self) -> ResultCache:
+        """Return a cache with the same results. What happens to one of them later does not concern the other."""
+        made = ResultCache()
+        made._before, made._now = self._before, dict(self._now)
+        return made
+
     def begin(self) -> None:
         """Begin a round, which is one compilation. Results that the previous round did not use are dropped."""
         self._before, self._now = self._now, {}

@@ -18,17 +18,24 @@ DROP, REJECT, ACCEPT, RETURN = "Drop", "Reject", "Accept", "Return"
 
 IPIP, VXLAN = "ipip", "vxlan"
 
-#: The default of the destination ports at which no policy can make the host unreachable: SSH, BGP, BFD and DHCP.
+#: The default of the destination ports at which no policy can make the host unreachable: SSH, BGP, etcd's gates,
+#: clients and members, BFD and DHCP.
 FAILSAFE_INBOUND = (
     Failsafe("tcp", 22),
     Failsafe("tcp", 179),
+    Failsafe("tcp", 2378),
+    Failsafe("tcp", 2379),
+    Failsafe("tcp", 2380),
     Failsafe("udp", 3784),
     Failsafe("udp", 3785),
     Failsafe("udp", 68),
 )
-#: The default of the destination ports that the host can always reach: BGP, BFD, DNS, DHCP and NTP.
+#: The default of the destination ports that the host can always reach: BGP, etcd, BFD, DNS, DHCP and NTP.
 FAILSAFE_OUTBOUND = (
     Failsafe("tcp", 179),
+    Failsafe("tcp", 2378),
+    Failsafe("tcp", 2379),
+    Failsafe("tcp", 2380),
     Failsafe("udp", 3784),
     Failsafe("udp", 3785),
     Failsafe("udp", 53),

@@ -15,7 +15,7 @@ import typing as t
 
 from ...base import selectors
 from ..restrictions import Demand, Demands, demands
-from .labels import Labels, effective_labels
+from .labels import LabelPairs, Labels, effective_labels
 
 Item = t.TypeVar("Item", bound=t.Hashable)
 
@@ -33,9 +33,10 @@ class Match(t.NamedTuple):
 class _Group(t.Generic[Item]):
     """The items that have exactly these labels, and the selectors that match them."""
 
-    __slots__ = ("items", "labels", "matching")
+    __slots__ = ("items", "label_set", "labels", "matching")
 
-    def __init__(self, labels: Labels) -> None:
+    def __init__(self, label_set: _LabelSet, labels: Labels) -> None:
+        self.label_set = label_set
         self.labels = labels
         self.items: dict[Item, None] = {}  # a set that keeps its order, so that results are deterministic
         self.matching: set[str] = set()
@@ -64,7 +65,7 @@ class LabelIndex(t.Generic[Item]):
     """
 
     def __init__(self) -> None:
-        self._own: dict[Item, tuple[Labels, tuple[str, ...]]] = {}
+        self._own: dict[Item, tuple[LabelPairs, tuple[str, ...]]] = {}
         self._group_of: dict[Item, _LabelSet] = {}
         self._groups: dict[_LabelSet, _Group[Item]] = {}
         self._profiles: dict[str, Labels] = {}
@@ -87,13 +88,13 @@ class LabelIndex(t.Generic[Item]):
 
     # --- changes
 
-    def update_item(self, item: Item, labels: Labels, profiles: t.Iterable[str] = ()) -> list[Match]:
+    def update_item(self, item: Item, labels: LabelPairs, profiles: tuple[str, ...] = ()) -> list[Match]:
         """Add an item, or replace its labels: its own, and those of `profiles` (see `effective_labels`).
 
-        Return the matches that begin and end.
+        Return the matches that begin and end. The tuples themselves are kept: items that share them take less memory.
         """
         self._forget_profiles(item)
-        self._own[item] = (dict(labels), tuple(profiles))
+        self._own[item] = (labels, profiles)
         for profile in self._own[item][1]:
             self._items_by_profile[profile][item] = None
         return self._regroup(item)
@@ -155,7 +156,7 @@ class LabelIndex(t.Generic[Item]):
     # --- groups
 
     def _forget_profiles(self, item: Item) -> None:
-        for profile in self._own.get(item, ({}, ()))[1]:
+        for profile in self._own.get(item, ((), ()))[1]:
             listed = self._items_by_profile[profile]
             listed.pop(item, None)
             if not listed:
@@ -174,7 +175,7 @@ class LabelIndex(t.Generic[Item]):
         after: t.Optional[_LabelSet] = None
         if item in self._own:
             own, profiles = self._own[item]
-            labels = effective_labels(own.items(), profiles, self._profiles)
+            labels = effective_labels(own, profiles, self._profiles)
             after = frozenset(labels.items())
         if before == after:
             return []
@@ -201,7 +202,7 @@ class LabelIndex(t.Generic[Item]):
     def _join(self, item: Item, label_set: _LabelSet, labels: Labels) -> frozenset[str]:
         group = self._groups.get(label_set)
         if group is None:
-            group = self._groups[label_set] = _Group(labels)
+            group = self._groups[label_set] = _Group(label_set, labels)
             candidates = set(self._selectors_by_demand.get(None, ()))
             for demand in group.demands_met():
                 self._groups_by_demand[demand][label_set] = None
@@ -211,7 +212,7 @@ class LabelIndex(t.Generic[Item]):
                     self._selectors[text].groups[label_set] = group
                     group.matching.add(text)
         group.items[item] = None
-        self._group_of[item] = label_set
+        self._group_of[item] = group.label_set
         return frozenset(group.matching)
 
     def _candidates(self, demanded: Demands) -> t.Iterable[_LabelSet]:

@@ -86,21 +86,24 @@ class PolicyIndex:
         self._policies: RulesInUse[Policy] = RulesInUse()
         self._profiles: RulesInUse[PolicyProfile] = RulesInUse()
 
-    def update_endpoint(self, endpoint: Endpoint) -> None:
-        """Add an endpoint of any node, or replace the one of its kind and name. `commit` returns what that changes."""
-        key = (endpoint.kind, endpoint.name)
+    def update_endpoint(self, endpoint: Endpoint, key: t.Optional[Id] = None) -> None:
+        """Add an endpoint of any node, or replace the one of this key. `commit` returns what that changes.
+
+        The key is (kind, name) by default, and has to be that for an endpoint of this node.
+        """
+        key = key or (endpoint.kind, endpoint.name)
         self._sets.update_owner(key, endpoint)
         if endpoint.node != self.node:
             self._remove_local(key)
         elif self._local.get(key) != endpoint:
             self._local[key] = endpoint
-            self._applying.update_item(key, dict(endpoint.labels), endpoint.profiles)
+            self._applying.update_item(key, endpoint.labels, endpoint.profiles)
             self._unsettled.add(key)
 
-    def remove_endpoint(self, kind: str, name: str) -> None:
-        """Remove the endpoint of this kind and name; `commit` returns what that changes. An unknown one is ignored."""
-        self._sets.remove_owner((kind, name))
-        self._remove_local((kind, name))
+    def remove_endpoint(self, *key: str) -> None:
+        """Remove the endpoint of this key; `commit` returns what that changes. An unknown one is ignored."""
+        self._sets.remove_owner(key)
+        self._remove_local(key)
 
     def _remove_local(self, key: Id) -> None:
         if self._local.pop(key, None):

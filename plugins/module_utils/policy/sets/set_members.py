@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import bisect
 import collections
 import dataclasses
 import typing as t
 
 from ...base.addresses import family_of
 from ..model import Endpoint, NamedPortKey, PolicyNetworkSet, SetKey
+
+#: The least number of members for each one that came or went, if these are put in place one by one.
+_FEW = 20
 
 #: A CIDR, or a single address without a prefix length; in the set of a named port, an (address, port) pair.
 Member = t.Union[str, tuple[str, int]]
@@ -49,7 +53,8 @@ class SetMembers:
 
     def __init__(self) -> None:
         self._counts: dict[SetKey, collections.Counter[Member]] = {}
-        self._sorted: dict[SetKey, tuple[Member, ...]] = {}
+        self._sorted: dict[SetKey, tuple[Member, ...]] = {}  # as `members` returned them
+        self._since: dict[SetKey, set[Member]] = {}  # those that came or went since then
         self._before: dict[SetKey, dict[Member, bool]] = {}
 
     def __iter__(self) -> t.Iterator[SetKey]:
@@ -63,6 +68,7 @@ class SetMembers:
         """Delete a set. Raise KeyError if it does not exist."""
         del self._counts[key]
         self._sorted.pop(key, None)
+        self._since.pop(key, None)
         self._before.pop(key, None)
 
     def add(self, key: SetKey, members: t.Iterable[Member]) -> None:
@@ -87,9 +93,27 @@ class SetMembers:
 
     def members(self, key: SetKey) -> tuple[Member, ...]:
         """Return the members of a set, sorted. Raise KeyError if the set does not exist."""
+        since = self._since.pop(key, None)
         if key not in self._sorted:
             self._sorted[key] = tuple(sorted(self._counts[key]))
+        elif since:
+            self._sorted[key] = self._put_in_place(self._sorted[key], since, self._counts[key])
         return self._sorted[key]
+
+    @staticmethod
+    def _put_in_place(
+        known: tuple[Member, ...], since: t.AbstractSet[Member], present: t.Container[Member]
+    ) -> tuple[Member, ...]:
+        """Return `known` with those of `since` that are present and without the others, sorted like `known`."""
+        found: list[t.Any] = list(known)
+        for member in since:
+            place = bisect.bisect_left(found, member)
+            there = place < len(found) and found[place] == member
+            if there and member not in present:
+                del found[place]
+            elif not there and member in present:
+                found.insert(place, member)
+        return tuple(found)
 
     def take_changes(self) -> dict[SetKey, MemberChange]:
         """Return a mapping from set to the change of its members since the last call.
@@ -110,4 +134,10 @@ class SetMembers:
 
     def _touch(self, key: SetKey, member: Member, was: bool) -> None:
         self._before.setdefault(key, {}).setdefault(member, was)
-        self._sorted.pop(key, None)
+        known = self._sorted.get(key)
+        if known is None:
+            return
+        since = self._since.setdefault(key, set())
+        since.add(member)
+        if len(since) * _FEW > len(known):
+            del self._sorted[key], self._since[key]  # To sort all of them anew takes less time.

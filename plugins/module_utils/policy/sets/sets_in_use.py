@@ -12,8 +12,8 @@ from ..index.label_index import LabelIndex, Match
 from ..model import Endpoint, NamedPortKey, PolicyNetworkSet, PolicyProfile, SetKey
 from .set_members import MemberChange, SetMembers, contribution
 
-#: The kind and name of an endpoint or network set.
-Id = tuple[str, str]
+#: The identity of an endpoint or network set: its kind and name, or another tuple (see PolicyIndex.update_endpoint).
+Id = tuple[str, ...]
 
 
 class SetsInUse:
@@ -33,10 +33,11 @@ class SetsInUse:
     def update_owner(self, key: Id, owner: t.Union[Endpoint, PolicyNetworkSet]) -> None:
         """Add an endpoint or network set, or replace the one of this key, and update the members of all sets."""
         if self._owners.get(key) == owner:
+            self._owners[key] = owner  # The equal one before it need not stay in memory.
             return
         self._withdraw(key)
         self._owners[key] = owner
-        self._index.update_item(key, dict(owner.labels), owner.profiles)
+        self._index.update_item(key, owner.labels, owner.profiles)
         for set_key in self._sets_of(key):
             self._members.add(set_key, contribution(owner, set_key))
 

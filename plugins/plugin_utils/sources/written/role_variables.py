@@ -48,6 +48,12 @@ _RANGES: dict[str, tuple[int, t.Optional[int]]] = {
     "calico_node_agent_metrics_port": (0, 65535),
     "calico_node_agent_resync_interval": (0, None),
     "calico_node_agent_address_cooldown": (0, None),
+    "calico_etcd_quota_bytes": (64 << 20, 8 << 30),
+    "calico_etcd_snapshot_count": (100, 1_000_000),
+    "calico_etcd_compaction_minutes": (1, 10_080),
+    "calico_etcd_ca_days": (30, 36_500),
+    "calico_etcd_certificate_days": (1, 3650),
+    "calico_etcd_timeout": (1, 3600),
 }
 _LISTS = {"dict": "a list of dictionaries", "str": "a list of texts"}
 

@@ -33,7 +33,7 @@ _VARIABLE_FOLDERS = ("group_vars", "host_vars")
 _PASSWORDS = frozenset(
     {"ansible_password", "ansible_ssh_pass", "ansible_become_password", "ansible_become_pass", "ansible_sudo_pass"}
 )
-_SECRETS = frozenset({"calico_bgp_secrets"}) | _PASSWORDS
+_SECRETS = frozenset({"calico_bgp_secrets", "calico_etcd_password", "calico_etcd_node_secret"}) | _PASSWORDS
 _REFERENCE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _SECTION = re.compile(r"\s*\[([^\]:]+)(?::\w+)?\]")
 

@@ -30,6 +30,8 @@ _COMMAND = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 #: {module: arguments}: of modules that need some, and of those whose actions need a fleet unless `state` is given.
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "convergence_info": {"state": {}},
+    "etcd_member_info": {"url": "https://192.0.2.1:2379"},
+    "etcd_operation": {"url": "https://192.0.2.1:2379", "operation": "wait"},
     "interface_sysctl": {"interface": "eth0", "proxy_arp": True},
     "interface_sysctl_info": {"interface": "eth0"},
     "node": {"state": {}},

@@ -23,7 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.d
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import units
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import NodePolicyTables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Hook,
     IpSet,
@@ -71,7 +71,7 @@ class Node:
 
         Return what `bring` returns.
         """
-        return self.bring(NodePolicyTables().with_policy(STATE, (), others))
+        return self.bring(with_policy(STATE, (), others))
 
     def firewall(self) -> dict[str, list[str]]:
         """Return {"ipset save", "iptables-save" or "ip6tables-save": sorted lines of its output}.
@@ -244,7 +244,7 @@ def test_an_interface_with_a_rule_in_its_name_is_no_rule(node: Node) -> None:
     Precedent: CWE-88.
     Result: the rule's chain is set aside, and the kernel has no rule with the text.
     """
-    state = NodePolicyTables().with_policy(STATE, (), (OTHER,))
+    state = with_policy(STATE, (), (OTHER,))
     assert node.bring(state) == []
     policy = t.cast(t.Any, STATE.policy)
     for name in ("eth1 -j ACCEPT", "eth1\n-A INPUT -j ACCEPT", '"eth1" -j ACCEPT', "-j ACCEPT"):
@@ -252,7 +252,7 @@ def test_an_interface_with_a_rule_in_its_name_is_no_rule(node: Node) -> None:
             dataclasses.replace(one, interface=name) if one.kind == "HostEndpoint" else one for one in policy.endpoints
         )
         attacked = dataclasses.replace(STATE, policy=dataclasses.replace(policy, endpoints=hosts))
-        said = node.bring(NodePolicyTables().with_policy(attacked, (), (OTHER,)))
+        said = node.bring(with_policy(attacked, (), (OTHER,)))
         closed = [sentence for sentence in said if "was not given chain" in sentence]
         # A chain that was set aside keeps rules that lead to the chains of the former name, which so cannot be deleted.
         assert closed and all("could not be deleted" in sentence for sentence in said if sentence not in closed), said

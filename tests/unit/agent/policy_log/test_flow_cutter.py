@@ -276,6 +276,72 @@ def test_not_before_sets_have_what_is_known_of_other_nodes(tmp_path: pathlib.Pat
     run(scenario())
 
 
+def test_what_the_datastore_says_counts_at_most_every_ten_seconds(tmp_path: pathlib.Path) -> None:
+    """Each cut judges all connections, so changes of other nodes' workloads wait for each other, and for no request."""
+    connection, place = of_client("10.244.2.9"), ("node2", "cali1")
+
+    async def scenario() -> None:
+        node = await settled(tmp_path, for_clients())
+        agent, updates = node.agent, node.agent.remote_updates
+        updates.apply({place: CLIENT})
+        await asyncio.sleep(25)
+        node.kernel.machine.tracked = [connection]
+        updates.apply({place: None})
+        await node.settle()
+        assert cut(node) == [connection]
+        updates.apply({place: CLIENT})
+        await asyncio.sleep(5)
+        assert cut(node) == [connection]
+        await asyncio.sleep(15)
+        assert cut(node) == []
+        updates.apply({place: None})
+        await node.settle()
+        assert cut(node) == []
+        await agent.resync()
+        assert cut(node) == [connection]
+        assert not agent._flow_cuts.problem
+
+    run(scenario())
+
+
+def test_the_inventory_does_not_count_for_a_node_that_the_datastore_knows(tmp_path: pathlib.Path) -> None:
+    connection = of_client("10.244.2.9")
+
+    async def scenario() -> None:
+        state = for_clients()
+        assert state.policy is not None
+        node = await settled(
+            tmp_path, dataclasses.replace(state, policy=dataclasses.replace(state.policy, endpoints=(CLIENT,)))
+        )
+        node.kernel.machine.tracked = [connection]
+        await node.agent.resync()
+        assert cut(node) == []
+        node.agent.remote_updates.apply({}, {"node2"})
+        await asyncio.sleep(15)
+        assert cut(node) == [connection]
+
+    run(scenario())
+
+
+def test_nothing_is_cut_while_sets_have_former_workloads_of_other_nodes(tmp_path: pathlib.Path) -> None:
+    """A connection that only the sets still admit is not cut, because a new one could take its place."""
+    connection = of_client("10.244.2.9")
+
+    async def scenario() -> None:
+        node = await settled(tmp_path, for_clients())
+        agent = node.agent
+        agent.remote_updates.apply({("node2", "cali1"): CLIENT})
+        await asyncio.sleep(15)
+        node.kernel.machine.tracked = [connection]
+        agent.persisted.others.apply({("node2", "cali1"): None})
+        await agent._flow_cuts.cut()
+        assert cut(node) == []
+        await agent.resync()
+        assert cut(node) == [connection]
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("answered", [True, False])
 def test_who_came_while_connections_were_looked_through_keeps_them(tmp_path: pathlib.Path, answered: bool) -> None:
     """A connection is judged by the workloads that are there at the time of the cut.

@@ -33,11 +33,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import FleetMember, NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.other_endpoints import OtherEndpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
-    Collected,
-    RemoteEndpoints,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import Collected
 
 from tests.integration.policy.packets import packet
 from tests.unit.agent.node_under_test import Node, with_state
@@ -59,15 +57,15 @@ DEVICES = {3: "eth0", 4: "caliweb"}
 
 
 class Given:
-    """A PolicyLog with `room` for entries, and the state, workloads and remote endpoints that its names come from."""
+    """A PolicyLog with `room` for entries, and what its names come from."""
 
     def __init__(self, room: int = policy_log.ROOM, workloads: tuple[AttachedWorkload, ...] = (WEB,)) -> None:
         self.state: NodeState | None = STATE
         self.workloads = workloads
-        self.remote = RemoteEndpoints({"node3": Collected("2026-11-22T05:00:00Z", (DB,))})
+        self.others = OtherEndpoints({"node3": Collected("2026-11-22T05:00:00Z", (DB,))})
         self.now = 1_700_000_000.0
         self.sequence = 0
-        names = PolicyNames(lambda: self.state, lambda: self.workloads, lambda: self.remote)
+        names = PolicyNames(lambda: self.state, lambda: self.workloads, self.others)
         self.log = PolicyLog(names, lambda: self.now, room)
 
     def record(self, flow: Flow, reason: Reason = BY_WEB, indev: int = 3, outdev: int = 4) -> Record:
@@ -136,6 +134,50 @@ def test_workloads_of_other_nodes_are_named_by_inventory_and_sync() -> None:
     given.take(given.record(dataclasses.replace(TO_WEB, source="10.244.3.2")))
     given.take(given.record(dataclasses.replace(TO_WEB, source="192.0.2.9")))
     assert [drop["source"]["workload"] for drop in given.drops()] == ["default/db", ""]
+
+
+def test_workloads_of_other_nodes_are_named_by_the_datastore_as_it_changes() -> None:
+    """A changed name makes another entry. A change that concerns no flow in the log leaves all entries as they are."""
+    given = Given()
+    moved, other = dataclasses.replace(DB, name="default/moved"), dataclasses.replace(DB, addresses=("10.244.3.9",))
+    from_db = dataclasses.replace(TO_WEB, source="10.244.3.2")
+    steps: list[tuple[dict[tuple[str, str], Endpoint | None], set[str]]] = [
+        ({}, set()),
+        ({("node3", "cali9"): other}, set()),
+        ({("node3", "cali2"): moved}, set()),
+        ({("node3", "cali2"): None}, {"node3"}),
+        ({}, set()),
+    ]
+    generations = []
+    for changes, live in steps:
+        given.others.apply(changes, live)
+        generations.append(given.log.names.generation)
+        given.take(given.record(from_db))
+    assert [drop["source"]["workload"] for drop in given.drops()] == [
+        "default/db",
+        "default/moved",
+        "",
+        "default/db",
+    ]
+    assert [drop["packets"] for drop in given.drops()] == [2, 1, 1, 1]
+    assert [later - earlier for earlier, later in zip(generations, generations[1:])] == [0, 1, 1, 1]
+
+
+def test_another_policy_names_the_workloads_of_its_inventory() -> None:
+    given = Given()
+    given.take(given.record(TO_WEB))
+    assert given.log.names.workload("10.244.2.2") == ("default/app", "node2")
+    policy = STATE.policy
+    assert policy is not None
+    moved = [dataclasses.replace(one, addresses=("10.244.2.3",)) for one in policy.endpoints if one.node == "node2"]
+    given.state = dataclasses.replace(STATE, policy=dataclasses.replace(policy, endpoints=tuple(moved)))
+    given.log.names.forget()
+    names = given.log.names
+    assert [names.workload(f"10.244.2.{number}")[0] for number in (2, 3)] == ["", "default/app"]
+    given.state = None
+    assert names.workload("10.244.2.3") == ("", "") and names.workload("10.244.3.2") == ("", "")
+    given.state = STATE
+    assert names.workload("10.244.2.2")[0] == "default/app" and names.workload("10.244.3.2")[0] == "default/db"
 
 
 def test_nodes_are_named() -> None:

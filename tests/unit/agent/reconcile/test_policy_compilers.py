@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import weakref
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import policy_compilers
@@ -15,6 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.recon
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
+    Entity,
     Policy,
     PolicyProfile,
     PolicyRule,
@@ -25,6 +28,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     with_policy,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import VethEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.other_endpoints import OtherEndpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,
@@ -37,7 +41,10 @@ def state(group: int):
     return with_state(policy=PolicyState(settings=PolicySettings(nflog_group=group)))
 
 
-def whole(guards, given, coming=(), interfaces=None, others=()):
+OTHERS = OtherEndpoints()
+
+
+def whole(guards, given, coming=(), interfaces=None, others=OTHERS):
     return guards.whole(given, coming, interfaces or {}, others)
 
 
@@ -72,6 +79,39 @@ def test_interfaces_and_endpoints_of_others_count():
     interfaces = {"eth0": ["10.10.1.11"]}
     assert whole(guards, asked, interfaces=interfaces) == with_policy(asked, interfaces) != with_policy(asked)
     assert whole(guards, asked) == with_policy(asked)
+
+
+def test_endpoints_of_others_are_those_of_the_time_of_the_question():
+    """An unchanged collection has the same answer, and a changed one the answer that it has from nothing."""
+    web = Endpoint("WorkloadEndpoint", "default/web", "node2", "cali1", ("10.244.2.2",), (("app", "web"),))
+    profile = PolicyProfile("open", ingress=(PolicyRule("Allow", source=Entity(selector="app == 'web'")),))
+    own = VethEndpoint("own", "cali1", "10.244.1.2", 1400, "default-pool", netns="own")
+    policy = PolicyState(policy_set(profiles=[profile]), settings=PolicySettings(workload_profiles=("open",)))
+    guards, asked, others = PolicyCompilers(), with_state(policy=policy, workloads=(own,)), OtherEndpoints()
+    first = whole(guards, asked, others=others)
+    assert whole(guards, asked, others=others) is first and guards.version_of(first) == 0
+    others.apply({("node2", "cali1"): web})
+    second = whole(guards, asked, others=others)
+    assert second == with_policy(asked, others=[web]) != first
+    assert whole(guards, asked, others=others) is second
+    assert (guards.version_of(first), guards.version_of(second), guards.version_of(asked)) == (0, 1, None)
+
+
+def test_another_policy_is_compiled_with_the_index_of_the_one_before(monkeypatch):
+    """Only an error makes the next policy start from nothing."""
+    compilers = []
+    monkeypatch.setattr(
+        policy_compilers, "NodePolicyTables", lambda: compilers.append(NodePolicyTables()) or compilers[-1]
+    )
+    guards = PolicyCompilers()
+    for group in (1, 2, 1, 3):
+        assert whole(guards, state(group)) == with_policy(state(group))
+    assert len(compilers) == 1
+    wrong = with_state(policy=PolicyState(policy_set(policies=[Policy("p", selector="a ==")])))
+    with pytest.raises(PolicyNotCompiled):
+        whole(guards, wrong)
+    assert whole(guards, state(2)) == with_policy(state(2))
+    assert len(compilers) == 2
 
 
 def test_the_one_in_force_stays_while_another_is_planned():
@@ -124,3 +164,28 @@ def test_a_protocol_that_only_another_release_knows_is_named_with_its_policy(kin
         " does not know. Valid are numbers and icmp, tcp, udp, icmpv6, sctp, udplite. Another release may have stored"
         " it. Sets and rules stay as they are. Run playbooks/site.yml, which writes the policy anew."
     )
+
+
+def test_a_policy_that_is_dropped_is_freed_without_a_collection():
+    """The garbage collector does not visit what was compiled, so nothing of a policy may refer to itself."""
+    own = VethEndpoint("own", "cali1", "10.244.1.2", 1400, "default-pool", netns="own")
+    guards, others = PolicyCompilers(), OtherEndpoints()
+    web = Endpoint("WorkloadEndpoint", "default/web", "node2", "cali1", ("10.244.2.2",), (("app", "web"),))
+    others.apply({("node2", "cali1"): web})
+
+    def compiled(number):
+        rule = PolicyRule("Allow", source=Entity(selector=f"app == 'web{number}'"))
+        policy = PolicyState(policy_set(policies=[Policy(f"p{number}", ingress=(rule,))]))
+        whole(guards, with_state(policy=policy, workloads=(own,)), others=others)
+        return [weakref.ref(one) for one in (policy, policy.policy_set, rule)]
+
+    gc.disable()
+    try:
+        first = compiled(0)
+        assert all(one() for one in first)
+        for number in range(1, 5):
+            compiled(number)
+        assert not any(one() for one in first)
+    finally:
+        gc.enable()
+        gc.unfreeze()

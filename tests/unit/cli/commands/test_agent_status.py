@@ -71,6 +71,55 @@ def test_bad(node: Node) -> None:
     assert node.run("status") == (1, BAD, "")
 
 
+DATASTORE: dict[str, t.Any] = {
+    "endpoints": ["https://10.10.1.21:2379"],
+    "member": "https://10.10.1.21:2379",
+    "synced": True,
+    "since": "2026-11-21T06:00:00Z",
+    "known_until": "2026-11-21T07:00:00Z",
+    "revision": 512,
+    "cluster": "cafe",
+    "nodes": 4,
+    "workloads": 90,
+    "waiting": 0,
+    "published": "2026-11-21T07:00:00Z",
+    "listings": 1,
+    "resumptions": 0,
+    "problem": "",
+    "refused": [],
+}
+REFUSED = {"key": "/host-routing/v1/endpoints/node2/cali\x1b1", "reason": "it is not JSON."}
+
+
+@pytest.mark.parametrize(
+    ("more", "lines"),
+    [
+        (
+            {},
+            "datastore   followed at https://10.10.1.21:2379 since 2026-11-21T06:00:00Z, revision 512, 90 workloads of"
+            " 4 nodes\n",
+        ),
+        (
+            {"synced": False, "member": "", "waiting": 3},
+            "datastore   not followed, known as of 2026-11-21T07:00:00Z, revision 512, 90 workloads of 4 nodes, 3 keys"
+            " of this node wait\n",
+        ),
+        (
+            {"synced": False, "known_until": "", "revision": 0, "nodes": 0, "workloads": 0, "waiting": None},
+            "datastore   not followed, nothing is known of it, revision 0, 0 workloads of 0 nodes\n",
+        ),
+        (
+            {"refused": [REFUSED]},
+            "datastore   followed at https://10.10.1.21:2379 since 2026-11-21T06:00:00Z, revision 512, 90 workloads of"
+            " 4 nodes\n            refused /host-routing/v1/endpoints/node2/cali\\x1b1: it is not JSON.\n",
+        ),
+    ],
+)
+def test_the_datastore_is_a_line_of_its_own(node: Node, more: dict[str, t.Any], lines: str) -> None:
+    node.agent().answers["status"] = {**STATUS, "datastore": {**DATASTORE, **more}}
+    assert node.run("status") == (0, GOOD.replace("drift ", f"{lines}drift "), "")
+
+
 def test_an_agent_of_an_earlier_release_counts_its_own_workloads(node: Node) -> None:
     earlier = {key: value for key, value in STATUS.items() if key != "inventory_workloads"}
     node.agent().answers["status"] = earlier

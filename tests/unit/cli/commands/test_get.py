@@ -7,17 +7,26 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 
 import pytest
 import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import filters
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPeer, Communities
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import datastore_source
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import kinds
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import heartbeats
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials, EtcdClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import encoded
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import heartbeat_key
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.rights import permissions
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import KINDS, parse, parse_flat
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeIpam
 
+from tests.fakes.etcd import FakeEtcd
 from tests.unit.cli.conftest import POD, STATE, WEB, Node
 
 NODES = "NAME\nnode1\nnode2\nnode3\n\n"
@@ -401,3 +410,52 @@ def test_no_two_kinds_have_one_name() -> None:
     names = [name for kind in kinds.KINDS for name in kind.names]
     assert len(names) == len(set(names))
     assert all(set(kind.short) <= set(kind.wide) for kind in kinds.KINDS)
+
+
+def test_nodes_have_their_heartbeats_where_there_is_a_datastore(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wide table of nodes has columns of the heartbeats, which are read with this node's own user."""
+    etcd = FakeEtcd()
+    etcd.users, etcd.granted = {"node1": "secret"}, {"node1": {"node1"}}
+    etcd.roles = {"node1": {(encoded(one.keys.start), encoded(one.keys.end)): one.kind for one in permissions("node1")}}
+    beat = Heartbeat("node1", time.time() - 2, "0.2.0", "", "converge", True, 0, "", 0, 2, 3, 4, 5120, 7, True, 0.1)
+    etcd.put(heartbeat_key("node1"), heartbeats.encode(beat))
+    etcd.put(heartbeat_key("node2"), b"\x1b[2J rubbish")
+    node.store()
+    settings = node.folder / "root" / "etc" / "calico" / "datastore.json"
+    settings.parent.mkdir(parents=True)
+    wanted = {"endpoints": ["https://10.10.1.11:2379"], "user": "node1", "password": "secret"}
+    settings.write_text(json.dumps(wanted))
+    monkeypatch.setattr(
+        datastore_source,
+        "connect",
+        lambda found: EtcdClient(etcd.members, Credentials(found.user, found.password), seconds=1.0, jitter=0.0),
+    )
+    status, output, error = node.run("get", "nodes", "-o", "wide")
+    assert (status, error) == (0, "calicoctl: node2: its heartbeat is left out: it is not JSON.\n")
+    assert (
+        output
+        == """\
+NAME    ASN       IPV4            IPV6   HEARTBEAT   AGENT   BGP     WORKLOADS   SYNC   DRIFT(24h)   REVISION   \
+PROBLEMS
+node1   (64512)   10.10.1.11/24          2s          0.2.0   2/3 !   4           ok     0            5120       0
+node2   (64512)   10.10.1.12/24          never !     -       -       -           -      -            -          -
+node3   64520     10.10.2.13/24          never !     -       -       -           -      -            -          -
+
+"""
+    )
+    asked = sum(len(member.calls) for member in etcd.members.values())
+    assert node.run("get", "nodes") == (0, NODES, "")
+    assert node.run("get", "ippools", "-o", "wide") == (0, POOLS_WIDE, "")
+    assert sum(len(member.calls) for member in etcd.members.values()) == asked
+    for member in etcd.members.values():
+        member.up = False
+    status, output, error = node.run("get", "nodes", "-o", "wide")
+    assert (status, output) == (0, NODES_WIDE)
+    assert error.startswith(
+        "calicoctl: the heartbeats of the nodes are not shown: no member of the etcd cluster answers"
+    )
+    settings.write_text("{")
+    assert node.run("get", "nodes", "-o", "wide")[2] == (
+        "calicoctl: the heartbeats of the nodes are not shown: NODE/root/etc/calico/datastore.json: it is not JSON. "
+        "Run playbooks/site.yml, which writes the file.\n"
+    )

@@ -47,7 +47,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import (
     NO_INTERFACES,
-    NodePolicyTables,
+    with_policy,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
@@ -383,11 +383,7 @@ def write(desired: NodeState, others: t.Iterable[Endpoint] = (), known: t.Option
         return written
     written = Written()
     kernel = _Recorder(written)
-    guarded = (
-        _attempt(written, lambda: NodePolicyTables().with_policy(desired, NO_INTERFACES, others))
-        if desired.policy
-        else desired
-    )
+    guarded = _attempt(written, lambda: with_policy(desired, NO_INTERFACES, others)) if desired.policy else desired
     if guarded is not None:
         write_firewall(kernel, guarded, written)
     _write_rest(desired, written)

@@ -89,12 +89,17 @@ def test_hosts_that_differ_are_not_compared_aloud() -> None:
 
 
 def test_no_error_shows_a_secret_variable() -> None:
-    """The only secret variables are calico_bgp_secrets and calico_bgp_mesh_password.
+    """The secret variables are those that have passwords, and calico_bgp_mesh_password.
 
-    Passwords are in the first, and may be written into the second by mistake.
+    A password may be written into that one by mistake.
     """
     secret = [variable.name for variable in variables.VARIABLES if variable.secret]
-    assert secret == ["calico_bgp_mesh_password", "calico_bgp_secrets"]
+    assert secret == [
+        "calico_bgp_mesh_password",
+        "calico_bgp_secrets",
+        "calico_etcd_password",
+        "calico_etcd_node_secret",
+    ]
 
 
 LABEL = "calico_bgp_peers[0].password"

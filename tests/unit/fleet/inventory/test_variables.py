@@ -57,6 +57,7 @@ def test_the_entries_of_a_list_of_names_are_texts(entry: t.Any, shown: str) -> N
     """Each list of names or paths refuses an entry that is not a text; the error names the entry and the node."""
     names = [one.name for one in variables.VARIABLES if one.of_texts]
     assert sorted(names) == [
+        "calico_etcd_endpoints",
         "calico_lint_ignore",
         "calico_policy_files",
         "calico_release_blocks",

@@ -16,9 +16,9 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions imp
 PLUGINS = pathlib.Path(__file__).resolve().parents[4] / "plugins"
 #: Modules that are documentation alone: their actions work on the controller.
 ON_THE_CONTROLLER = {
-    "endpoint_sync", "endpoint_sync_report", "fleet", "fleet_lint", "fleet_load", "fleet_report",
-    "fleet_resources", "fleet_status", "generation_choice", "node_removal", "phase_gate", "policy_explain",
-    "pool_mode_in_inventory", "preflight", "run_check", "settle_gate",
+    "datastore", "datastore_info", "endpoint_sync", "endpoint_sync_report", "etcd_files", "etcd_plan", "etcd_status",
+    "fleet", "fleet_lint", "fleet_load", "fleet_report", "fleet_resources", "fleet_status", "generation_choice",
+    "node_removal", "phase_gate", "policy_explain", "pool_mode_in_inventory", "preflight", "run_check", "settle_gate",
 }  # fmt: skip
 MODULES = {path.stem: path for path in (PLUGINS / "modules").glob("*.py")}
 ACTIONS = {path.stem: path for path in (PLUGINS / "action").glob("*.py")}
@@ -48,7 +48,7 @@ def test_every_module_has_an_action_with_the_filter() -> None:
         (action,) = (node for node in classes if node.name == "ActionModule")
         (base,) = action.bases
         assert isinstance(base, ast.Name), path
-        assert base.id in ("GuardedAction", "PlainAction", "StateAction"), path
+        assert base.id in ("EtcdAction", "GuardedAction", "PlainAction", "StateAction"), path
         methods = {node.name for node in action.body if isinstance(node, ast.FunctionDef)}
         assert not methods & {"run", "_execute_module"}, f"{path}: define act in the place of run"
 

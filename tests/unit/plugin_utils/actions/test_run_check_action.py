@@ -153,7 +153,8 @@ def test_a_number_is_in_its_range(text: str, remedy: str, tmp_path: pathlib.Path
 
 def test_each_number_of_a_role_has_a_range() -> None:
     """The ranges are listed beside argument_specs.yml, which has no words for them."""
-    path = pathlib.Path(__file__).resolve().parents[4] / "roles" / "calico_node" / "meta" / "argument_specs.yml"
-    known = yaml.safe_load(path.read_text("utf-8"))["argument_specs"]["main"]["options"]
-    numbers = {name for name, option in known.items() if option["type"] == "int"}
+    numbers = set()
+    for path in (pathlib.Path(__file__).resolve().parents[4] / "roles").glob("*/meta/argument_specs.yml"):
+        known = yaml.safe_load(path.read_text("utf-8"))["argument_specs"]["main"]["options"]
+        numbers |= {name for name, option in known.items() if option["type"] == "int"}
     assert numbers == set(role_variables._RANGES)

@@ -49,7 +49,7 @@ class Matching(RuleBasedStateMachine):
     @rule(item=ITEMS, labels=LABEL_MAPS, profiles=st.lists(PROFILES, max_size=2))
     def update_item(self, item: str, labels: dict, profiles: list) -> None:
         self.items[item] = (labels, profiles)
-        self.hear(self.index.update_item(item, labels, profiles))
+        self.hear(self.index.update_item(item, tuple(labels.items()), tuple(profiles)))
 
     @rule(item=ITEMS)
     def remove_item(self, item: str) -> None:
@@ -164,15 +164,15 @@ def test_only_those_are_asked_that_may_match(monkeypatch: pytest.MonkeyPatch) ->
     """Only likely matches are evaluated: 1,000 selectors by value over 1,000 label sets take 1,000 evaluations."""
     index: LabelIndex[int] = LabelIndex()
     for number in range(1000):
-        index.update_item(number, {"name": str(number), "rack": "r"})
+        index.update_item(number, (("name", str(number)), ("rack", "r")))
     asked = []
     matches = selectors.Selector.matches
     monkeypatch.setattr(selectors.Selector, "matches", lambda self, labels: asked.append(1) or matches(self, labels))
     for number in range(1000):
         index.add_selector(f'(name == "{number}" && has(rack))')
     assert len(asked) == 1000
-    index.update_item(5, {"name": "6", "rack": "s"})
+    index.update_item(5, (("name", "6"), ("rack", "s")))
     assert len(asked) == 1001
     # An item with the same labels as another one needs no evaluation.
-    index.update_item(7, {"name": "8", "rack": "r"})
+    index.update_item(7, (("name", "8"), ("rack", "r")))
     assert len(asked) == 1001

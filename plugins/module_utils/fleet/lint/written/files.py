@@ -122,7 +122,8 @@ def group_key(written: WrittenInventory) -> t.Iterator[Issue]:
 def clear_secret(written: WrittenInventory) -> t.Iterator[Issue]:
     """Report a password that a file of the inventory has in clear text.
 
-    These are the values of calico_bgp_secrets, and the passwords with which Ansible connects and becomes root.
+    These are the values of calico_bgp_secrets, calico_etcd_password and calico_etcd_node_secret, and the passwords with
+    which Ansible connects and becomes root.
     """
     for secret in written.clear_secrets:
         yield Issue(

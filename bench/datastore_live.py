@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A policy that follows workloads of another node through etcd, and what ADD costs with and without it.
+
+Run as root. Two agents, each a process of its own on a host of its own, and three members of Debian's etcd with TLS and
+users, all in network namespaces of this machine.
+
+  follow     from the answer of ADD on one node until its address is in the set of the other node's kernel; and from the
+             answer of DELETE until it is out of it. The set is read every few milliseconds, which is part of the time
+  write      one transaction of an etcd client, in the same run: what of it is etcd's own
+  ADD        ADD and DELETE of one workload, on a node with a datastore and on one without, in turn: with members that
+             answer (they and the other node take processor time of the same machine), with all of them ended, and with
+             all of them stopped, so that they accept connections and say nothing
+  burst      10,000 workloads elsewhere are known, and 5,000 of them change at once: from the last write until all are
+             in the set of the node's kernel; ADD and DELETE on that node meanwhile, as a multiple of before; and the
+             longest time that the agent kept a caller waiting, before and meanwhile
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import typing as t
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Put  # noqa: E402
+
+from tests.etcd_cluster import EtcdCluster, programs  # noqa: E402
+from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine  # noqa: E402
+from tests.integration.agent.test_datastore import (  # noqa: E402
+    elsewhere,
+    elsewhere_blocks,
+    state_of,
+    webs,
+    written,
+)
+from tests.integration.host_under_test import HOST  # noqa: E402
+
+#: The greatest values: milliseconds, and ADD with a datastore in that state as a multiple of ADD without one.
+GOALS = {
+    "follow_median_ms": 150.0,
+    "follow_p99_ms": 500.0,
+    "add_ended": 1.1,
+    "add_stopped": 1.1,
+    "burst_seconds": 2.0,
+    "burst_add": 2.0,
+}
+
+
+class Watcher(threading.Thread):
+    """Notes when an address came into the set of `app == 'web'`, and when it went."""
+
+    def __init__(self, node: Daemon) -> None:
+        super().__init__(daemon=True)
+        self.came: dict[str, float] = {}
+        self.went: dict[str, float] = {}
+        self.ended = False
+        self._node = node
+
+    def run(self) -> None:
+        known: set[str] = set()
+        while not self.ended:
+            found, now = webs(self._node), time.perf_counter()
+            self.came.update((address, now) for address in found - known)
+            self.went.update((address, now) for address in known - found)
+            known = found
+
+    def until(self, times: dict[str, float], address: str) -> float:
+        end = time.perf_counter() + 30
+        while address not in times:
+            if time.perf_counter() > end:
+                raise TimeoutError(address)
+            time.sleep(0.001)
+        return times.pop(address)
+
+
+def follow(one: Daemon, two: Daemon, count: int) -> dict[str, t.Any]:
+    watcher = Watcher(two)
+    watcher.start()
+    came, went = [], []
+    for number in range(count):
+        name = f"f{number}"
+        address = one.add(name, labels={"app": "web"})["addresses"][0]
+        answered = time.perf_counter()
+        came.append(watcher.until(watcher.came, address) - answered)
+        one.delete(name)
+        answered = time.perf_counter()
+        went.append(watcher.until(watcher.went, address) - answered)
+        one.settled()
+        one.kernel.netns_delete(name)
+    watcher.ended = True
+    watcher.join()
+    both = sorted(came + went)
+    return {
+        "follow_median_ms": 1e3 * statistics.median(both),
+        "follow_p99_ms": 1e3 * both[int(len(both) * 0.99)],
+        "came_median_ms": 1e3 * statistics.median(came),
+        "went_median_ms": 1e3 * statistics.median(went),
+    }
+
+
+async def write(cluster: EtcdCluster, count: int) -> float:
+    operator = cluster.operator()
+    times = []
+    for number in range(count):
+        began = time.perf_counter()
+        await operator.write([Put(keys.pool_key("bench"), b"%d" % number)])
+        times.append(time.perf_counter() - began)
+    await operator.close()
+    return 1e3 * statistics.median(times)
+
+
+async def grant(cluster: EtcdCluster) -> None:
+    operator = cluster.operator()
+    for number in (1, 2):
+        await cluster.add_node(f"node{number}")
+        await operator.write(
+            [Put(keys.blocks_key(f"node{number}"), documents.encode_blocks([f"10.244.{number}.0/24"]))]
+        )
+    await operator.close()
+
+
+class Asker(threading.Thread):
+    """Asks the agent for its version all the time, and keeps the seconds of the slowest answer."""
+
+    def __init__(self, node: Daemon) -> None:
+        super().__init__(daemon=True)
+        self.slowest = 0.0
+        self.ended = False
+        self._node = node
+
+    def run(self) -> None:
+        with AgentClient(self._node.socket, 30.0) as client:
+            while not self.ended:
+                began = time.perf_counter()
+                client.call("version")
+                self.slowest = max(self.slowest, time.perf_counter() - began)
+                time.sleep(0.002)
+
+
+def burst(cluster: EtcdCluster, node: Daemon) -> dict[str, float]:
+    """Return how the node copes with 5,000 changes at once beside 10,000 workloads elsewhere."""
+
+    def run(operations: t.Sequence[t.Any]) -> None:
+        with cluster.inside():
+            asyncio.run(written(cluster, operations))
+
+    run([*elsewhere_blocks(), *elsewhere(0, 10_000)])
+    node.until(lambda: node.call("status")["datastore"]["workloads"] >= 10_000, "all are known")
+    time.sleep(2)
+    before, quiet = [], Asker(node)
+    quiet.start()
+    for number in range(40):
+        before.append(added(node, f"q{number}"))
+    quiet.ended = True
+    quiet.join()
+    writer = threading.Thread(target=run, args=(elsewhere(0, 5_000, "web"),))
+    meanwhile, busy = [], Asker(node)
+    busy.start()
+    writer.start()
+    written_at = 0.0
+    count, done_at = 0, 0.0
+    while not done_at:
+        meanwhile.append(added(node, f"b{count}"))
+        count += 1
+        if not written_at and not writer.is_alive():
+            written_at = time.perf_counter()
+        if written_at and len(webs(node)) >= 5_000:
+            done_at = time.perf_counter()
+    busy.ended = True
+    busy.join()
+    return {
+        "burst_seconds": done_at - written_at,
+        "burst_add": statistics.median(meanwhile) / statistics.median(before),
+        "burst_adds": float(len(meanwhile)),
+        "slowest_ms_quiet": 1e3 * quiet.slowest,
+        "slowest_ms_burst": 1e3 * busy.slowest,
+    }
+
+
+def added(node: Daemon, name: str) -> float:
+    """Return the seconds of ADD and DELETE of a workload in a namespace that is there."""
+    node.netns(name)
+    began = time.perf_counter()
+    node.add(name)
+    node.delete(name)
+    took = time.perf_counter() - began
+    node.settled()
+    node.kernel.netns_delete(name)
+    return took
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--release", default="trixie", choices=["bookworm", "trixie"])
+    parser.add_argument("--count", type=int, default=200, help="workloads that are followed (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=200, help="times of ADD in each state (default: %(default)s)")
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    options = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calico-bench-")))
+        engine = install_engine(folder / "engine")
+        cluster = stack.enter_context(EtcdCluster(programs(options.release), folder / "etcd"))
+        with cluster.inside():
+            cluster.begin()
+            asyncio.run(grant(cluster))
+        nodes = []
+        for number in (1, 2, 3):
+            (folder / f"node{number}").mkdir()
+            node = stack.enter_context(daemon_under_test(engine, folder / f"node{number}", state_of(number)))
+            if number < 3:  # the third one has no datastore
+                cluster.join(str(folder / f"node{number}" / "netns" / HOST), 100 + number, "etcd0")
+                node.follow(cluster.settings(f"node{number}"))
+            node.start()
+            nodes.append(node)
+        one, two, alone = nodes
+        two.add("db", labels={"app": "db"})
+        for node in (one, two):
+            node.until(lambda n=node: n.call("status")["datastore"]["synced"], "the datastore is followed")
+        found = follow(one, two, options.count)
+        with cluster.inside():
+            found["write_ms"] = asyncio.run(write(cluster, options.count))
+        found.update(compared(cluster, one, alone, options.rounds))
+        two.until(lambda: two.call("status")["datastore"]["synced"], "the datastore is followed")
+        found.update(burst(cluster, two))
+    if options.output == "json":
+        print(json.dumps(found, indent=2))
+    else:
+        for name, value in found.items():
+            goal = GOALS.get(name)
+            verdict = "" if goal is None else f"   goal {goal:g}: {'met' if value <= goal else 'MISSED'}"
+            print(f"{name:<20} {value:8.2f}{verdict}")
+    return 1 if any(found[name] > goal for name, goal in GOALS.items()) else 0
+
+
+def compared(cluster: EtcdCluster, one: Daemon, alone: Daemon, rounds: int) -> dict[str, float]:
+    """Return ADD and DELETE with a datastore in each state, as a multiple of those without one; both in turn."""
+    states: dict[str, tuple[t.Callable[[], t.Any], t.Callable[[], t.Any]]] = {
+        "add_followed": (lambda: None, lambda: None),
+        "add_ended": (cluster.kill, cluster.start),
+        "add_stopped": (
+            lambda: [cluster.stop(number) for number in cluster.numbers],
+            lambda: [cluster.cont(number) for number in cluster.numbers],
+        ),
+    }
+    found = {}
+    for name, (begin, end) in states.items():
+        begin()
+        time.sleep(1)
+        with_it, without = [], []
+        for number in range(rounds):
+            pair = [(alone, without), (one, with_it)]
+            for node, times in pair if number % 2 else reversed(pair):
+                times.append(added(node, f"w{number}"))
+        end()
+        found[name] = statistics.median(with_it) / statistics.median(without)
+        found[f"{name[4:]}_without_ms"] = 1e3 * statistics.median(without)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

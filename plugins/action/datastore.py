@@ -1,0 +1,98 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore import access, cluster_calls
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore.cluster_calls import (
+    DatastoreAway,
+    DatastoreRefused,
+)
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore.fleet_publication import FleetPublisher
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import datastore_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
+
+_UNTOUCHED = "No node was changed."
+
+
+class ActionModule(GuardedAction):
+    """The action datastore, which brings the fleet's datastore to the inventory, on the controller.
+
+    In check mode it only compares. Without a datastore it does nothing. A datastore that is away is a warning if a node
+    of the play uses it already; nodes do without it. The task fails if no node does, if the datastore cannot be used
+    before somebody corrects something, or if a file or a secret of the controller cannot be used.
+    """
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+        dummy, args = self.validate_argument_spec(
+            {
+                "fleet": {"type": "str", "required": True},
+                "observed": {"type": "str", "required": True},
+                "leaving": {"type": "str", "default": ""},
+            }
+        )
+        try:
+            result.update(self._publish(task_vars, args))
+        except FleetError as error:
+            result.update(failed=True, msg=f"{error} {_UNTOUCHED}", variable=error.variable, origin=error.origin)
+        except DatastoreRefused as error:
+            result.update(failed=True, msg=f"{error} {_UNTOUCHED}")
+        return result
+
+    def _publish(self, task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        """Return the keys of the task's result. Raise FleetError, DatastoreRefused, or OSError for missing targets."""
+        found = targets.load(args["fleet"])
+        datastore, fleet = found.datastore, found.fleet
+        nothing: dict[str, t.Any] = {"changed": False, "reachable": None, "version": "", "plan": []}
+        if datastore is None or fleet is None:
+            return nothing
+        secret = access.node_secret(task_vars)
+        access.node_files(datastore, secret, next(iter(fleet.nodes)))  # so that a bad file stops the run here
+        credentials = access.operator(task_vars)
+        publisher = FleetPublisher(credentials.user, secret)
+        try:
+            done = cluster_calls.ask(
+                datastore,
+                credentials,
+                lambda client: publisher.publish(client, fleet, leaving=args["leaving"], check=self._task.check_mode),
+            )
+        except DatastoreAway as away:
+            if not self._is_used(task_vars, args["observed"]):
+                raise DatastoreRefused(
+                    f"The datastore does not answer, and no node of this run uses it yet: {away}. Bring it up "
+                    "(playbooks/etcd.yml makes a cluster), or leave it out with calico_etcd_endpoints: []."
+                ) from None
+            warning = (
+                f"The datastore was not updated: {away}. The run goes on without it, and nodes keep what they know of "
+                "each other. The next run publishes what this one could not."
+            )
+            return {**nothing, "reachable": False, "warnings": [warning]}
+        answer: dict[str, t.Any] = {
+            "changed": bool(done.changes),
+            "reachable": True,
+            "version": done.version,
+            "plan": datastore_lines.plan(done.changes),
+            "warnings": [
+                *datastore_lines.left_behind(done.left_behind),
+                *datastore_lines.superusers(done.superusers if datastore.own else ()),
+            ],
+        }
+        if done.changes:
+            answer["diff"] = {"prepared": datastore_lines.prepared(done)}
+        return answer
+
+    @staticmethod
+    def _is_used(task_vars: dict[str, t.Any], observed: str) -> bool:
+        """Return whether a node of the play says that it has the files by which it reaches a datastore."""
+        hosts = task_vars.get("ansible_play_hosts_all", [])
+        return any(
+            result.get("datastore") is True for result in run_results.of_hosts(task_vars, observed, hosts).values()
+        )

@@ -1,0 +1,13 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.etcd_action import EtcdAction
+
+
+class ActionModule(EtcdAction):
+    """The controller's part of the module etcd_operation: it adds the operator's user and filters the answer.
+
+    It passes on the keys of the answer that the module documents, and those that report how the task went.
+    """

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import (
+    cluster_members,
+    seen_hosts,
+    status_table,
+)
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.seen_hosts import SeenHost, UnreadableAnswer
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
+
+
+class ActionModule(GuardedAction):
+    """The action etcd_status, which prints the members of the etcd cluster as one table or as JSON.
+
+    With `strict` the task fails if there is a problem.
+    """
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+        dummy, args = self.validate_argument_spec(
+            {
+                "seen": {"type": "str", "required": True},
+                "days_left": {"type": "dict", "required": True},
+                "output": {"type": "str", "choices": ["text", "json"], "default": "text"},
+                "strict": {"type": "bool", "default": False},
+            }
+        )
+        try:
+            hosts = [_seen(host, task_vars, args["seen"]) for host in cluster_members.of(task_vars)]
+        except FleetError as error:
+            result.update(failed=True, msg=str(error))
+            return result
+        days = {str(name): int(left) for name, left in args["days_left"].items()}
+        problems, warned = status_table.problems(hosts, days), status_table.warnings(hosts)
+        if args["output"] == "json":
+            members = {seen.name: dataclasses.asdict(seen) for seen in hosts}
+            answer = {"good": not problems, "problems": problems, "warnings": warned, "days": days, "members": members}
+            lines = json.dumps(answer, indent=2).splitlines()
+        else:
+            lines = status_table.text(hosts, days, problems, warned)
+        shown_lines.show(lines)
+        result.update(changed=False, good=not problems, problems=problems)
+        if problems and args["strict"]:
+            count = "1 thing is" if len(problems) == 1 else f"{len(problems)} things are"
+            result.update(failed=True, msg=f"{count} not well with the etcd cluster, see above.")
+        return result
+
+
+def _seen(host: cluster_members.EtcdHost, task_vars: t.Mapping[str, t.Any], name: str) -> SeenHost:
+    """Return what a host answered. One that did not, or whose answer cannot be read, has the reason."""
+    answer = task_vars["hostvars"][host.name].get(name)
+    if isinstance(answer, t.Mapping) and (answer.get("unreachable") or answer.get("failed")):
+        return SeenHost(host, reason=str(answer.get("msg") or "the host cannot be reached").rstrip("."))
+    if not isinstance(answer, t.Mapping):
+        return SeenHost(host, reason="the host was not asked")
+    try:
+        return seen_hosts.read(host, answer)
+    except UnreadableAnswer as error:
+        return SeenHost(host, reason=f"its answer cannot be used: {error}")

@@ -1,0 +1,55 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The heartbeat of an agent, made of what its status says."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...base.release import VERSION
+from ...datastore import heartbeats, keys
+from ...datastore.feed import FeedStatus, Position
+from ...datastore.gateway import Put
+from ...datastore.heartbeats import Heartbeat
+
+
+class Sessions(t.NamedTuple):
+    """The numbers of BGP sessions that are Established, and of all."""
+
+    established: int
+    total: int
+
+
+def of(
+    status: t.Mapping[str, t.Any],
+    sessions: Sessions,
+    feed: FeedStatus,
+    position: t.Optional[Position],
+    now: float,
+) -> Put:
+    """Return the key and the document of a heartbeat.
+
+    `status` is the result of the API method `status`, `position` how far the datastore was read, None for nothing.
+    `now` is a time.time(). Raise InvalidKey if the name of the node cannot be a part of a key.
+    """
+    problems = status["problems"]
+    heartbeat = Heartbeat(
+        node=status["node"],
+        written=now,
+        version=VERSION,
+        plan=status["plan"],
+        phase=status["phase"],
+        in_sync=status["in_sync"],
+        problems=len(problems),
+        first_problem=problems[0] if problems else "",
+        drift_day=status["drift"]["day"],
+        sessions_established=min(sessions),
+        sessions_total=sessions.total,
+        workloads=status["workloads"] + status["inventory_workloads"],
+        revision=position.revision if position is not None else 0,
+        cluster=position.cluster if position is not None else 0,
+        feed_synced=feed.synced,
+        feed_age=max(0.0, now - feed.heard) if feed.heard else None,
+    )
+    return Put(keys.heartbeat_key(heartbeat.node), heartbeats.encode(heartbeat))

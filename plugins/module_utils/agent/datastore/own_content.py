@@ -1,0 +1,65 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What this node has to publish: a document for each of its workloads, those of the inventory marked as such."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...datastore import documents, keys
+from ...datastore.documents import PublishedEndpoint
+from ...policy.model import Endpoint
+from ...state.node_policy_tables import own_endpoint, planned
+from ...state.node_state import NodeState, VethEndpoint
+from ...state.policy_state import PolicyState
+
+_NO_POLICY = PolicyState()
+
+
+class OwnContent(t.NamedTuple):
+    """All keys that must stand below a node's prefix of workloads, with their documents."""
+
+    node: str
+    documents: t.Mapping[str, bytes]
+
+
+class _Encoded(t.NamedTuple):
+    workload: VethEndpoint
+    planned: bool
+    document: bytes
+
+
+class OwnDocuments:
+    """The documents of the node's workloads. One is encoded again only if its workload or the policy has changed."""
+
+    def __init__(self) -> None:
+        self._encoded: dict[str, _Encoded] = {}  # by interface
+        self._policy: t.Optional[PolicyState] = None
+        self._planned: t.Mapping[str, Endpoint] = {}
+        self._node = ""
+
+    def content(self, state: NodeState, inventory: t.Iterable[VethEndpoint]) -> OwnContent:
+        """Return what a node with this state publishes. `state` has all of its workloads, `inventory` the planned ones.
+
+        Raise InvalidKey for a name of the node or of an interface that cannot be a part of a key.
+        """
+        policy = state.policy or _NO_POLICY
+        if policy is not self._policy or state.node != self._node:
+            self._policy, self._node = policy, state.node
+            self._planned, self._encoded = planned(policy, state.node), {}
+        before, self._encoded = self._encoded, {}
+        by_inventory = {workload.interface for workload in inventory}
+        found: dict[str, bytes] = {}
+        for workload in state.workloads:
+            interface = workload.interface
+            known = before.get(interface)
+            is_planned = interface in by_inventory
+            if known is None or known.workload is not workload or known.planned is not is_planned:
+                endpoint = own_endpoint(state.node, workload, policy, self._planned)
+                document = documents.encode_endpoint(PublishedEndpoint(endpoint, is_planned))
+                known = _Encoded(workload, is_planned, document)
+            self._encoded[interface] = known
+            found[keys.endpoint_key(state.node, interface)] = known.document
+        found[keys.complete_key(state.node)] = documents.COMPLETE
+        return OwnContent(state.node, found)

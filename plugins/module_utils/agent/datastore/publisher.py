@@ -1,0 +1,153 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The publisher: it keeps the keys below this node's prefix equal to the node's workloads.
+
+    a workload comes or goes ─► changed() ─► one transaction at once, those of the next 100 ms together
+    a member answers again   ─► recheck() ─► the prefix is listed, and the difference is written
+
+Nobody waits for it. What is still to be published needs no file of its own: it is the difference between the records of
+the workloads and the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import typing as t
+import zlib
+
+from ...datastore import keys
+from ...datastore.client import EtcdClient, Unreachable
+from ...datastore.gateway import Delete, EtcdError, Operation, Put
+from .own_content import OwnContent
+
+#: Seconds between the beginnings of two transactions.
+_BATCH_SECONDS = 0.1
+#: The most operations of a transaction; etcd takes 128 by default.
+_OPERATIONS = 100
+#: The most bytes of documents in a transaction; etcd takes requests of 1.5 MB by default, and base64 adds a third.
+_BYTES = 512 << 10
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 4.0  # seconds between two attempts, before they are made random
+
+
+class Publisher:
+    """The publisher of what `content` returns, which is None while it is not known: nothing is changed then.
+
+    `problem` is why the last attempt failed, "" after a success. `waiting` is the number of keys that are to be written
+    or removed, None before the store was compared. `published` is the time.time() of the last comparison or transaction
+    after which nothing was waiting, 0.0 for never.
+    """
+
+    def __init__(
+        self, content: t.Callable[[], t.Optional[OwnContent]], clock: t.Callable[[], float] = time.time
+    ) -> None:
+        self.problem = ""
+        self.waiting: t.Optional[int] = None
+        self.published = 0.0
+        self._content = content
+        self._clock = clock
+        self._changed = asyncio.Event()
+        self._stored: t.Optional[dict[str, int]] = None  # CRC-32 by key: what the store has as far as this knows
+        self._prefix = ""
+
+    def changed(self) -> None:
+        """Note that the node's workloads may have changed. Do not wait."""
+        self._changed.set()
+
+    def recheck(self) -> None:
+        """Note that the store may have lost or altered what was published. Do not wait."""
+        self._stored = None
+        self._changed.set()
+
+    def saw(self, key: str, checksum: t.Optional[int]) -> None:
+        """Compare a change of any key of the store with what was published.
+
+        `checksum` is the CRC-32 of the new value, None for a key that was removed.
+        """
+        if self._prefix and key.startswith(self._prefix):
+            if self._stored is not None and self._stored.get(key) != checksum:
+                self.recheck()
+
+    async def run(self, client: EtcdClient) -> None:
+        """Publish until cancelled. What fails is noted in `problem` and tried again."""
+        self.recheck()
+        failures = 0
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            began = asyncio.get_running_loop().time()
+            try:
+                await self._publish(client)
+            except keys.InvalidKey as error:
+                self.problem, self._stored = f"{error}", None
+                continue
+            except (EtcdError, Unreachable) as error:
+                # Whether a transaction without an answer was done is not known.
+                self.problem = str(error)
+                self.recheck()
+                failures += 1
+                longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(failures, 10))
+                await asyncio.sleep(random.uniform(longest / 2, longest))
+                continue
+            failures, self.problem = 0, ""
+            await asyncio.sleep(max(0.0, began + _BATCH_SECONDS - asyncio.get_running_loop().time()))
+
+    async def _publish(self, client: EtcdClient) -> None:
+        content = self._content()
+        if content is None:
+            return
+        self._prefix = keys.endpoints_of(content.node)
+        stored = self._stored
+        if stored is None:
+            stored = await _stored(client, content.node)
+            self._stored = stored
+        checksums = {key: zlib.crc32(document) for key, document in content.documents.items()}
+        operations = _operations(content, checksums, stored)
+        self.waiting = len(operations)
+        for part in _parts(operations):
+            await client.write(part)
+            # `recheck` while the answer was awaited has dropped `_stored`, and the next round lists anew.
+            for operation in part:
+                if isinstance(operation, Put):
+                    stored[operation.key] = checksums[operation.key]
+                else:
+                    stored.pop(operation.key, None)
+            self.waiting -= len(part)
+        self.published = self._clock()
+
+
+async def _stored(client: EtcdClient, node: str) -> dict[str, int]:
+    """Return the keys below the node's prefix, with the CRC-32 of their values. Raise EtcdError or Unreachable."""
+    found: dict[str, int] = {}
+    async for page in client.pages(keys.under(keys.endpoints_of(node))):
+        found.update((entry.key, zlib.crc32(entry.value)) for entry in page.entries)
+    return found
+
+
+def _operations(content: OwnContent, checksums: t.Mapping[str, int], stored: t.Mapping[str, int]) -> list[Operation]:
+    """Return what brings the store to the content. The key that says that all is there comes last."""
+    last = keys.complete_key(content.node)
+    removed: list[Operation] = [Delete(key) for key in sorted(stored.keys() - checksums.keys())]
+    written: list[Operation] = [
+        Put(key, document)
+        for key, document in sorted(content.documents.items(), key=lambda item: (item[0] == last, item[0]))
+        if stored.get(key) != checksums[key]
+    ]
+    return removed + written
+
+
+def _parts(operations: t.Sequence[Operation]) -> t.Iterator[list[Operation]]:
+    """Yield the operations in parts that one transaction can have."""
+    part: list[Operation] = []
+    size = 0
+    for operation in operations:
+        more = len(operation.value) if isinstance(operation, Put) else 0
+        if part and (len(part) >= _OPERATIONS or size + more > _BYTES):
+            yield part
+            part, size = [], 0
+        part.append(operation)
+        size += more
+    if part:
+        yield part

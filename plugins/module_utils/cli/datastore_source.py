@@ -1,0 +1,52 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The heartbeats of all nodes, read from the datastore with this node's own user."""
+
+from __future__ import annotations
+
+import asyncio
+import typing as t
+
+from ..datastore import heartbeats as documents
+from ..datastore import settings
+from ..datastore.client import EtcdClient, Unreachable
+from ..datastore.gateway import EtcdError
+from ..datastore.heartbeats import Heartbeat
+from ..datastore.publication import exchange
+from ..datastore.settings import DatastoreSettings, DatastoreSettingsError
+
+#: Seconds for a call of one member.
+_SECONDS = 3.0
+
+
+def heartbeats(path: str, warn: t.Callable[[str], None]) -> t.Optional[dict[str, Heartbeat]]:
+    """Return the heartbeats by node; None if there are no settings in the file `path`, or no member answers.
+
+    `warn` gets a sentence about a datastore that cannot be read, and about each heartbeat that is left out.
+    """
+    try:
+        found = settings.load(path)
+        if found is None:
+            return None
+        values = asyncio.run(_read(found))
+    except (DatastoreSettingsError, EtcdError, Unreachable) as error:
+        warn(f"the heartbeats of the nodes are not shown: {error}")
+        return None
+    nodes, refused = documents.decode_all(values)
+    for node, why in refused.items():
+        warn(f"{node}: its heartbeat is left out: {why}")
+    return nodes
+
+
+async def _read(settings_of_node: DatastoreSettings) -> dict[str, bytes]:
+    client = connect(settings_of_node)
+    try:
+        return await exchange.heartbeats(client)
+    finally:
+        await client.close()
+
+
+def connect(settings_of_node: DatastoreSettings) -> EtcdClient:
+    """Return a client for one conversation. Raise DatastoreSettingsError for unusable files of TLS."""
+    return settings_of_node.client(_SECONDS)

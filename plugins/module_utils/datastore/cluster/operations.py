@@ -1,0 +1,209 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Changes of the cluster, each by calls of one member. A change that is there already is none.
+
+Each raises ClusterError, EtcdError or TransportError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import typing as t
+
+from .. import gateway
+from ..client import Credentials
+from ..gateway import EtcdError, PreconditionFailed
+from ..transport import TransportError
+from . import messages
+from .member import AUTH_OFF, AUTH_ON, AUTH_REFUSED, ClusterError, MemberCalls
+from .messages import ClusterMember
+
+_PAUSE = 0.3  # seconds between two attempts
+_DIGEST = hashlib.sha256().digest_size
+_SECRETS_REMEDY = (
+    "Restore .calico.etcd/secrets.json beside the inventory, or set calico_etcd_username and calico_etcd_password."
+)
+
+
+async def wait(calls: MemberCalls, seconds: float, votes: bool) -> None:
+    """Wait until the member answers and has a leader, and if it `votes` until the cluster has a quorum."""
+    end = asyncio.get_running_loop().time() + seconds
+    while True:
+        try:
+            if not (await calls.status()).leader:
+                raise ClusterError("it has no leader")
+            if votes:
+                await calls.proves_quorum()
+            return
+        except (EtcdError, TransportError, ClusterError) as error:
+            if asyncio.get_running_loop().time() > end:
+                raise ClusterError(
+                    f"The member at {calls.url} is not healthy after {seconds:g} s: {error}. Look at "
+                    "`journalctl -u calico-etcd` on the host. The other members were not touched; run the playbook "
+                    "again."
+                ) from None
+        await asyncio.sleep(_PAUSE)
+
+
+async def secure(calls: MemberCalls, credentials: Credentials, check: bool) -> bool:
+    """Switch authentication on, with the operator as the user root; return whether it was off.
+
+    Raise ClusterError for another user than root, which etcd demands, and if the cluster has another password.
+    """
+    if credentials.user != "root":
+        raise ClusterError(
+            f"calico_etcd_username is {credentials.user}, and etcd switches authentication on with the user root "
+            "alone. Remove the variable for a cluster of the role calico_etcd."
+        )
+    auth = await calls.auth()
+    if auth == AUTH_ON:
+        return False
+    if auth == AUTH_REFUSED:
+        raise ClusterError(f"The cluster refuses the password of the user {credentials.user}. {_SECRETS_REMEDY}")
+    if auth != AUTH_OFF:
+        raise ClusterError(
+            f"The member at {calls.url} does not say whether authentication is on. Run the playbook again."
+        )
+    if check:
+        return True
+    user = {"name": credentials.user}
+    with contextlib.suppress(PreconditionFailed):  # it exists
+        await calls.ask("/v3/auth/user/add", gateway.to_bytes({**user, "password": credentials.password}))
+    changed = gateway.to_bytes({**user, "password": credentials.password})
+    await calls.ask("/v3/auth/user/changepw", changed)
+    with contextlib.suppress(PreconditionFailed):
+        await calls.ask("/v3/auth/role/add", gateway.to_bytes({"name": "root"}))
+    await calls.ask("/v3/auth/user/grant", gateway.to_bytes({"user": credentials.user, "role": "root"}))
+    await calls.ask("/v3/auth/enable", b"{}")
+    return True
+
+
+async def add(calls: MemberCalls, peer_url: str, seconds: float, check: bool) -> bool:
+    """Add the member at `peer_url` as a learner; return whether the cluster did not have it."""
+
+    async def attempt() -> bool:
+        if _by_url(await calls.members(), peer_url) is not None:
+            return False
+        if not check:
+            await calls.ask("/v3/cluster/member/add", messages.add_request(peer_url))
+        return True
+
+    return await _patiently(attempt, seconds, f"{calls.url} does not add {peer_url}")
+
+
+async def promote(calls: MemberCalls, peer_url: str, seconds: float, check: bool) -> bool:
+    """Give the learner at `peer_url` a vote, once it has the leader's log; return whether it had none."""
+
+    async def attempt() -> bool:
+        found = _by_url(await calls.members(), peer_url)
+        if found is None:
+            raise ClusterError(f"The cluster has no member at {peer_url}. Run the playbook again, which adds it.")
+        if found.learner and not check:
+            await calls.ask("/v3/cluster/member/promote", messages.identity_request(found.identity))
+        return found.learner
+
+    return await _patiently(attempt, seconds, f"{calls.url} gives {peer_url} no vote")
+
+
+async def remove(calls: MemberCalls, identity: int, seconds: float, check: bool) -> bool:
+    """Remove a member; return whether the cluster had it."""
+
+    async def attempt() -> bool:
+        if identity not in [member.identity for member in await calls.members()]:
+            return False
+        if not check:
+            await calls.ask("/v3/cluster/member/remove", messages.identity_request(identity))
+        return True
+
+    return await _patiently(attempt, seconds, f"{calls.url} does not remove {messages.shown_identity(identity)}")
+
+
+async def _patiently(attempt: t.Callable[[], t.Awaitable[bool]], seconds: float, failed: str) -> bool:
+    """Return the result of the first attempt that raises no EtcdError or TransportError.
+
+    A cluster refuses to change its members until each has been connected for some seconds, and a learner gets no vote
+    before it has the log. Raise ClusterError after `seconds`.
+    """
+    end = asyncio.get_running_loop().time() + seconds
+    while True:
+        try:
+            return await attempt()
+        except (EtcdError, TransportError) as error:
+            if asyncio.get_running_loop().time() > end:
+                raise ClusterError(
+                    f"The member at {failed} within {seconds:g} s: {error}. See that all members are healthy "
+                    "(playbooks/etcd_status.yml), then run the playbook again, which continues here."
+                ) from None
+        await asyncio.sleep(_PAUSE)
+
+
+async def revoke(calls: MemberCalls, user: str, check: bool) -> bool:
+    """Delete a user and the role of the same name; return whether there was one of them."""
+    changed = False
+    for path, field in (("user", "name"), ("role", "role")):
+        try:
+            await calls.ask(f"/v3/auth/{path}/get", gateway.to_bytes({field: user}))
+        except EtcdError as error:
+            if "not found" not in error.message:
+                raise
+            continue
+        changed = True
+        if not check:
+            await calls.ask(f"/v3/auth/{path}/delete", gateway.to_bytes({field: user}))
+    return changed
+
+
+async def disarm(calls: MemberCalls, check: bool) -> bool:
+    """End all alarms; return whether there were any."""
+    alarms = await calls.alarms()
+    for alarm in alarms:
+        if not check:
+            await calls.ask("/v3/maintenance/alarm", messages.disarm_request(alarm))
+    return bool(alarms)
+
+
+async def defragment(calls: MemberCalls, seconds: float) -> None:
+    """Give the free pages of the member's database back to the disk. The member answers nobody meanwhile."""
+    await calls.ask("/v3/maintenance/defragment", b"{}", seconds)
+
+
+async def snapshot(calls: MemberCalls, path: str) -> int:
+    """Write a snapshot into the new file `path`, as etcdctl restores it; return its bytes.
+
+    Raise ClusterError if it is not whole; the file is then removed. Raise OSError if it cannot be written.
+    """
+    temporary = f"{path}.part"
+    last = b""
+    digest = hashlib.sha256()
+    size = 0
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+
+            def write(part: bytes) -> None:
+                nonlocal last, size
+                stream.write(part)
+                size += len(part)
+                kept = last + part
+                digest.update(kept[:-_DIGEST])
+                last = kept[-_DIGEST:]
+
+            await calls.snapshot(write)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if size <= _DIGEST or digest.digest() != last:
+            raise ClusterError(f"The snapshot of the member at {calls.url} broke off. Run the playbook again.")
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return size
+
+
+def _by_url(members: t.Iterable[ClusterMember], peer_url: str) -> t.Optional[ClusterMember]:
+    return next((member for member in members if peer_url in member.peer_urls), None)

@@ -1,0 +1,98 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The program of calico-etcd-gate.service, which runs the gate before the member of its host.
+
+It runs on members, which need not be nodes: of this collection there is nothing but the modules that it imports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import socket
+import ssl
+import sys
+import typing as t
+from urllib.parse import urlsplit
+
+from .gate import Gate
+from .transport import MemberAddress, TlsFiles
+
+
+def main(arguments: t.Sequence[str]) -> int:
+    """Run the gate until SIGTERM or SIGINT, and return its exit status."""
+    parser = argparse.ArgumentParser(prog="calico-etcd-gate", description="Pass on what agents ask of etcd.")
+    parser.add_argument("--listen", type=_address, required=True, help="URL at which agents reach the gate")
+    parser.add_argument("--member", type=_address, required=True, help="URL of the member")
+    parser.add_argument("--ca", required=True, help="file with the CAs of members and clients")
+    parser.add_argument("--certificate", required=True, help="file with the gate's certificate and its key")
+    parser.add_argument("--client", required=True, help="file with the certificate, and its key, for the member")
+    options = parser.parse_args(arguments)
+    try:
+        upstream = TlsFiles(options.ca, options.client)
+        own = server_context(options.ca, options.certificate)
+        asyncio.run(_run(Gate(options.member, upstream), options.listen, own))
+    except OSError as error:  # ssl.SSLError is one
+        sys.stderr.write(f"The gate cannot serve at {options.listen}: {error.strerror or error}.\n")
+        return 1
+    return 0
+
+
+def _address(url: str) -> MemberAddress:
+    parts = urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname or not parts.port or parts.path not in ("", "/"):
+        raise argparse.ArgumentTypeError(f"{url!r} is not a URL of the form https://HOST:PORT")
+    return MemberAddress(parts.hostname, parts.port)
+
+
+def server_context(ca: str, certificate: str) -> ssl.SSLContext:
+    """Return the TLS for agents, which need a certificate of `ca`. Raise OSError for files that cannot be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.sslobject_class = _WithAlerts
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(cafile=ca)
+    context.load_cert_chain(certificate, password="")
+    return context
+
+
+class _WithAlerts(ssl.SSLObject):
+    """The server's side of a connection, which tells a client why its certificate is refused.
+
+    asyncio drops what TLS wants to send if a handshake fails. So the failure counts with the client's next bytes.
+    """
+
+    _failure: t.Optional[ssl.SSLError] = None
+
+    def do_handshake(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            self._failure = error
+            raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "the alert is sent first") from error
+
+
+async def _run(gate: Gate, address: MemberAddress, tls: ssl.SSLContext) -> None:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    server = await gate.listen(address.host, address.port, tls)
+    _notify("READY=1")
+    await ended.wait()
+    server.close()
+
+
+def _notify(state: str) -> None:
+    """Tell systemd a state. Without systemd nothing happens."""
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if path:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
+            connection.sendto(state.encode(), f"\0{path[1:]}" if path.startswith("@") else path)

@@ -1,0 +1,122 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The messages of etcd's JSON gateway about users, roles and their permissions (etcd 3.4 and 3.5).
+
+A password stands in the body of a request alone: no path, value of this module or error has one.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import typing as t
+
+from ..gateway import InvalidAnswer, Json, encoded, to_bytes
+from ..keys import KeyRange
+
+USER_LIST, USER_GET, USER_ADD = "/v3/auth/user/list", "/v3/auth/user/get", "/v3/auth/user/add"
+USER_PASSWORD, USER_DELETE = "/v3/auth/user/changepw", "/v3/auth/user/delete"
+USER_GRANT, USER_REVOKE = "/v3/auth/user/grant", "/v3/auth/user/revoke"
+ROLE_LIST, ROLE_GET, ROLE_ADD = "/v3/auth/role/list", "/v3/auth/role/get", "/v3/auth/role/add"
+ROLE_DELETE, ROLE_GRANT, ROLE_REVOKE = "/v3/auth/role/delete", "/v3/auth/role/grant", "/v3/auth/role/revoke"
+
+READ, WRITE, READWRITE = "READ", "WRITE", "READWRITE"
+#: The most names of users or roles, and of permissions of a role, in one answer.
+_MOST = 100_000
+#: The most characters of a name. etcd has no limit of its own; a node's name has at most 253.
+_NAME_LIMIT = 1_000
+
+
+class Permission(t.NamedTuple):
+    """A right of a role to a range of keys. `kind` is READ, WRITE or READWRITE.
+
+    A single key has the end "", and all keys from the start on have the end of one zero byte, as in etcd.
+    """
+
+    keys: KeyRange
+    kind: str
+
+
+# --- requests ---
+
+
+def named_user(user: str) -> bytes:
+    """Return the request of USER_GET and USER_DELETE."""
+    return to_bytes({"name": user})
+
+
+def user_with_password(user: str, password: str) -> bytes:
+    """Return the request of USER_ADD and USER_PASSWORD."""
+    return to_bytes({"name": user, "password": password})
+
+
+def grant_role(user: str, role: str) -> bytes:
+    """Return the request of USER_GRANT, which gives a user a role."""
+    return to_bytes({"user": user, "role": role})
+
+
+def revoke_role(user: str, role: str) -> bytes:
+    """Return the request of USER_REVOKE, which takes a role from a user."""
+    return to_bytes({"name": user, "role": role})
+
+
+def new_role(role: str) -> bytes:
+    """Return the request of ROLE_ADD."""
+    return to_bytes({"name": role})
+
+
+def named_role(role: str) -> bytes:
+    """Return the request of ROLE_GET and ROLE_DELETE."""
+    return to_bytes({"role": role})
+
+
+def grant(role: str, permission: Permission) -> bytes:
+    """Return the request of ROLE_GRANT, which gives a role a permission, or changes its kind."""
+    keys = permission.keys
+    body = {"permType": permission.kind, "key": encoded(keys.start), "range_end": encoded(keys.end)}
+    return to_bytes({"name": role, "perm": body})
+
+
+def revoke(role: str, keys: KeyRange) -> bytes:
+    """Return the request of ROLE_REVOKE, which takes the permission for exactly these keys from a role."""
+    return to_bytes({"role": role, "key": encoded(keys.start), "range_end": encoded(keys.end)})
+
+
+# --- answers ---
+
+
+def names_of(body: Json, field: str) -> tuple[str, ...]:
+    """Return the sorted names in a list of an answer: `users`, or `roles`. Raise InvalidAnswer."""
+    found = body.get(field, [])
+    if not isinstance(found, list) or len(found) > _MOST:
+        raise InvalidAnswer(f"the field {field} of an answer is no list of at most {_MOST} names")
+    for name in found:
+        if not isinstance(name, str) or len(name) > _NAME_LIMIT:
+            raise InvalidAnswer(f"the field {field} of an answer has an entry that is no name")
+    return tuple(sorted(found))
+
+
+def permissions_of(body: Json) -> frozenset[Permission]:
+    """Return the permissions in the answer to ROLE_GET. Raise InvalidAnswer."""
+    found = body.get("perm", [])
+    if not isinstance(found, list) or len(found) > _MOST:
+        raise InvalidAnswer(f"the field perm of an answer is no list of at most {_MOST} permissions")
+    return frozenset(map(_permission, found))
+
+
+def _permission(entry: t.Any) -> Permission:
+    if not isinstance(entry, dict):
+        raise InvalidAnswer("the field perm of an answer has an entry that is no permission")
+    kind = entry.get("permType", READ)  # READ is the zero value, which the gateway leaves out
+    if kind not in (READ, WRITE, READWRITE):
+        raise InvalidAnswer(f"a permission is of the kind {str(kind)[:40]!r}")
+    return Permission(KeyRange(_key(entry, "key"), _key(entry, "range_end")), kind)
+
+
+def _key(entry: Json, field: str) -> str:
+    value = entry.get(field, "")
+    try:
+        return base64.b64decode(value, validate=True).decode("utf-8", "surrogateescape")
+    except (TypeError, ValueError, binascii.Error):
+        raise InvalidAnswer(f"the field {field} of a permission is not base64") from None

@@ -1,0 +1,201 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The run's part of the datastore: read what a cluster has, and carry out the plans of rights.py and content.py.
+
+All calls may be repeated, and a run that was cut short is completed by the next one: it compares again.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from .. import gateway, keys
+from ..client import AUTHENTICATE, EtcdClient
+from ..gateway import Delete, Operation
+from ..keys import KeyRange
+from . import auth, rights
+from .rights import Access, Step
+
+#: The most operations of a transaction (etcd's default of --max-txn-ops), and the most bytes of its values, of 1.5 MiB.
+MOST_OPERATIONS = 128
+_TOO_MANY = "too many operations"  # in etcd's own words; its code says nothing else than a bad request
+_MOST_BYTES = 1 << 20
+#: The oldest release of etcd whose JSON gateway has all calls under /v3/.
+OLDEST = (3, 4)
+_VERSION = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})\.[0-9]{1,4}(?:[-+.].{0,60})?", re.ASCII)
+_PARENT = "/host-routing/"
+_NAMED = 5
+_MOST_KEYS = 4_000_000
+
+
+class UnusableCluster(Exception):
+    """A cluster that cannot carry a fleet. The text says why, and the remedy."""
+
+
+class ObservedCluster(t.NamedTuple):
+    """What a cluster has: `values` of the keys that a run writes, and keys that nodes write, `heartbeats` with values.
+
+    `version` is the release of the member that answered.
+    """
+
+    version: str
+    access: Access
+    values: t.Mapping[str, bytes]
+    endpoints: t.Sequence[str]
+    heartbeats: t.Mapping[str, bytes]
+
+    @property
+    def of_nodes(self) -> tuple[str, ...]:
+        """All keys that nodes write."""
+        return (*self.endpoints, *self.heartbeats)
+
+
+async def check(client: EtcdClient) -> str:
+    """Return the release of a member of a cluster that can carry a fleet.
+
+    Raise UnusableCluster if it cannot, EtcdError, or Unreachable.
+    """
+    try:
+        version = (await client.status()).version
+        foreign = await _foreign(client)
+    except gateway.AuthenticationOff:
+        raise UnusableCluster(
+            "The cluster asks nobody for a password, so every node could write for every other one. Switch "
+            "authentication on (etcdctl auth enable), or have role calico_etcd make a cluster."
+        ) from None
+    match = _VERSION.fullmatch(version)
+    if match is None or (int(match.group(1)), int(match.group(2))) < OLDEST:
+        raise UnusableCluster(
+            f"The cluster runs etcd {version[:40] or 'of no version'}, and at least "
+            f"{'.'.join(map(str, OLDEST))} is needed. Upgrade it."
+        )
+    if foreign:
+        raise UnusableCluster(
+            f"The cluster has keys below {_PARENT} that are not this collection's: {', '.join(foreign)}. Use another "
+            "cluster, or remove them."
+        )
+    return version
+
+
+async def _foreign(client: EtcdClient) -> list[str]:
+    """Return the first keys below /host-routing/ that do not lie below keys.ROOT."""
+    found: list[str] = []
+    for keys_outside in (KeyRange(_PARENT, keys.EVERYTHING.start), KeyRange(keys.EVERYTHING.end, f"{_PARENT[:-1]}0")):
+        request = gateway.range_request(keys_outside, limit=_NAMED, keys_only=True)
+        found += [entry.key for entry in gateway.page_of(await client.call("/v3/kv/range", request)).entries]
+    return found[:_NAMED]
+
+
+async def observe(client: EtcdClient, published: t.Iterable[KeyRange]) -> ObservedCluster:
+    """Return what the cluster has in the ranges `published`, what nodes wrote, and the users and roles.
+
+    Raise UnusableCluster, EtcdError or Unreachable.
+    """
+    version = await check(client)
+    access = await _access(client)
+    values = {entry.key: entry.value for one in published async for entry in _entries(client, one)}
+    endpoints = [entry.key async for entry in _entries(client, keys.under(keys.ENDPOINTS), keys_only=True)]
+    return ObservedCluster(version, access, values, endpoints, await heartbeats(client))
+
+
+async def heartbeats(client: EtcdClient) -> dict[str, bytes]:
+    """Return the keys and values of all heartbeats. Raise EtcdError or Unreachable."""
+    return {entry.key: entry.value async for entry in _entries(client, keys.under(keys.HEARTBEATS))}
+
+
+async def _entries(client: EtcdClient, wanted: KeyRange, keys_only: bool = False) -> t.AsyncIterator[gateway.KeyValue]:
+    count = 0
+    async for page in client.pages(wanted, keys_only=keys_only):
+        count += len(page.entries)
+        if count > _MOST_KEYS:
+            raise gateway.InvalidAnswer(f"the cluster has more than {_MOST_KEYS} keys below {wanted.start}")
+        for entry in page.entries:
+            yield entry
+
+
+async def _access(client: EtcdClient) -> Access:
+    """Return all users and roles but root. Raise EtcdError or Unreachable."""
+    roles = auth.names_of(await client.call(auth.ROLE_LIST, b"{}"), "roles")
+    users = auth.names_of(await client.call(auth.USER_LIST, b"{}"), "users")
+    return Access(
+        {
+            name: auth.names_of(await client.call(auth.USER_GET, auth.named_user(name)), "roles")
+            for name in users
+            if name != rights.ROOT_USER
+        },
+        {
+            name: auth.permissions_of(await client.call(auth.ROLE_GET, auth.named_role(name)))
+            for name in roles
+            if name != rights.ROOT_USER
+        },
+    )
+
+
+async def refused(client: EtcdClient, nodes: t.Iterable[str], secret: bytes) -> list[str]:
+    """Return those of `nodes` whose users have another password than the one made of `secret`.
+
+    Raise another EtcdError than a refusal of the password, or Unreachable.
+    """
+    found = []
+    for node in nodes:
+        try:
+            await client.call(AUTHENTICATE, auth.user_with_password(node, rights.password(secret, node)))
+        except gateway.WrongPassword:
+            found.append(node)
+    return found
+
+
+async def write(client: EtcdClient, operations: t.Iterable[Operation]) -> None:
+    """Make all operations, in their order, in transactions that etcd takes. Raise EtcdError or Unreachable."""
+    part: list[Operation] = []
+    size = 0
+    for operation in operations:
+        weight = len(operation.key) + (0 if isinstance(operation, Delete) else len(operation.value))
+        if part and (len(part) == MOST_OPERATIONS or size + weight > _MOST_BYTES):
+            await _write(client, part)
+            part, size = [], 0
+        part.append(operation)
+        size += weight
+    if part:
+        await _write(client, part)
+
+
+async def _write(client: EtcdClient, part: t.Sequence[Operation]) -> None:
+    """Make operations in one transaction, or in halves where members take fewer. Raise EtcdError or Unreachable."""
+    try:
+        await client.write(part)
+    except gateway.EtcdError as error:
+        if _TOO_MANY not in error.message or len(part) == 1:
+            raise
+        half = len(part) // 2
+        await _write(client, part[:half])
+        await _write(client, part[half:])
+
+
+async def change_access(client: EtcdClient, steps: t.Iterable[Step], secret: bytes) -> None:
+    """Carry out steps of a plan of rights.py, in their order. Raise EtcdError or Unreachable."""
+    for step in steps:
+        await client.call(*_request(step, secret))
+
+
+def _request(step: Step, secret: bytes) -> tuple[str, bytes]:
+    """Return the path and the body of the call that makes a step."""
+    if isinstance(step, rights.AddUser):
+        return auth.USER_ADD, auth.user_with_password(step.user, rights.password(secret, step.user))
+    if isinstance(step, rights.SetPassword):
+        return auth.USER_PASSWORD, auth.user_with_password(step.user, rights.password(secret, step.user))
+    if isinstance(step, rights.DeleteUser):
+        return auth.USER_DELETE, auth.named_user(step.user)
+    if isinstance(step, rights.GrantRole):
+        return auth.USER_GRANT, auth.grant_role(step.user, step.role)
+    if isinstance(step, rights.RevokeRole):
+        return auth.USER_REVOKE, auth.revoke_role(step.user, step.role)
+    if isinstance(step, rights.AddRole):
+        return auth.ROLE_ADD, auth.new_role(step.role)
+    if isinstance(step, rights.DeleteRole):
+        return auth.ROLE_DELETE, auth.named_role(step.role)
+    if isinstance(step, rights.Grant):
+        return auth.ROLE_GRANT, auth.grant(step.role, step.permission)
+    return auth.ROLE_REVOKE, auth.revoke(step.role, step.keys)

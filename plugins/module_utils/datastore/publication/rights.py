@@ -1,0 +1,262 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The users and roles of the datastore: what each node may read and write there, and what has to change for that.
+
+    user node1 ── role node1 ── endpoints/node1/    read and write
+                             ── heartbeats/node1/   read and write
+                             ── blocks/, endpoints/ read     (keys.WATCHED)
+                             ── heartbeats/         read
+
+A node's password is HMAC-SHA256 of its name under one secret of the fleet, so a run needs to keep no list of passwords,
+and the password of one node says nothing about that of another. etcd does not tell passwords; the controller notes the
+fingerprint of the one that it set last in the node's key below nodes/.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import typing as t
+
+from ...dataplane.change import Action, Change
+from .. import keys
+from ..keys import KeyRange
+from .auth import READ, READWRITE, Permission
+
+#: The user of etcd that may do everything. No node may have this name.
+ROOT_USER = "root"
+#: The least bytes of the secret from which passwords are made.
+SECRET_BYTES = 16
+_FINGERPRINT = 16  # hex digits
+_PURPOSE = b"baremetal.host_routing fingerprint"
+
+
+class ForeignUser(Exception):
+    """A user or role with the name of a node that belongs to something else. The text has the remedy."""
+
+
+class Access(t.NamedTuple):
+    """What etcd has: the roles of each user, and the permissions of each role."""
+
+    users: t.Mapping[str, tuple[str, ...]]
+    roles: t.Mapping[str, frozenset[Permission]]
+
+
+class AddUser(t.NamedTuple):
+    """A user to be made, with its password."""
+
+    user: str
+
+
+class SetPassword(t.NamedTuple):
+    """A user whose password is to be set."""
+
+    user: str
+
+
+class DeleteUser(t.NamedTuple):
+    """A user to be removed. Its tokens end at once; a watch that is open goes on."""
+
+    user: str
+
+
+class GrantRole(t.NamedTuple):
+    """A role that a user gets."""
+
+    user: str
+    role: str
+
+
+class RevokeRole(t.NamedTuple):
+    """A role that a user loses."""
+
+    user: str
+    role: str
+
+
+class AddRole(t.NamedTuple):
+    """A role to be made, without permissions."""
+
+    role: str
+
+
+class DeleteRole(t.NamedTuple):
+    """A role to be removed, also from its users."""
+
+    role: str
+
+
+class Grant(t.NamedTuple):
+    """A permission that a role gets."""
+
+    role: str
+    permission: Permission
+
+
+class Revoke(t.NamedTuple):
+    """A range of keys for which a role loses its permission."""
+
+    role: str
+    keys: KeyRange
+
+
+Step = t.Union[AddUser, SetPassword, DeleteUser, GrantRole, RevokeRole, AddRole, DeleteRole, Grant, Revoke]
+
+
+def permissions(node: str) -> frozenset[Permission]:
+    """Return what a node may read and write. Raise InvalidKey for a name that is no node's."""
+    return frozenset(
+        {
+            Permission(keys.under(keys.endpoints_of(node)), READWRITE),
+            Permission(keys.under(keys.heartbeats_of(node)), READWRITE),
+            Permission(keys.WATCHED, READ),
+            Permission(keys.under(keys.HEARTBEATS), READ),
+        }
+    )
+
+
+def password(secret: bytes, node: str) -> str:
+    """Return the password of a node's user, as 64 hex digits."""
+    return hmac.new(secret, node.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
+
+
+def fingerprint(secret: bytes, node: str) -> str:
+    """Return 16 hex digits that change with the node's password and do not tell it."""
+    digest = hmac.new(password(secret, node).encode(), _PURPOSE, hashlib.sha256).hexdigest()
+    return digest[:_FINGERPRINT]
+
+
+def plan(
+    nodes: t.Collection[str], access: Access, operator: str, renewed: t.Collection[str] = ()
+) -> tuple[Change, ...]:
+    """Return the changes that give each node its user and role, and remove those of nodes that are not in `nodes`.
+
+    `operator` is the user of the run, `renewed` are nodes whose password has to be set although they have a user. The
+    field `new` of a change is a tuple of steps, in their order. No change has a password. Raise ForeignUser if a node
+    has the name of a user or role of something else, and InvalidKey for a name that is no node's.
+    """
+    found = [change for node in sorted(nodes) for change in _of_node(node, access, operator, node in renewed)]
+    return (*_removals(nodes, access, operator), *found)
+
+
+def superusers(access: Access, operator: str) -> list[str]:
+    """Return the sorted names of users that may do everything, besides root and the user of the run."""
+    return sorted(
+        name for name, roles in access.users.items() if ROOT_USER in roles and name not in (ROOT_USER, operator)
+    )
+
+
+def _of_node(node: str, access: Access, operator: str, renewed: bool) -> t.Iterator[Change]:
+    wanted = permissions(node)
+    have = access.roles.get(node)
+    roles = access.users.get(node)
+    if node in (ROOT_USER, operator):
+        raise ForeignUser(f"A node is called {node}, like the user of the datastore that may do everything. Rename it.")
+    if _is_foreign(node, access):
+        raise ForeignUser(
+            f"The datastore has a user or role {node} with rights that no node has: it belongs to something else. "
+            f"Rename the node, or remove them (etcdctl user delete {node}; etcdctl role delete {node})."
+        )
+    if have is None:
+        steps: tuple[Step, ...] = (AddRole(node), *(Grant(node, one) for one in sorted(wanted)))
+        yield _change("role", "+", node, None, _shown(wanted), steps)
+    elif have != wanted:
+        granted = {one.keys for one in wanted}
+        gone = (Revoke(node, one.keys) for one in sorted(have - wanted) if one.keys not in granted)
+        yield _change(
+            "role", "~", node, _shown(have), _shown(wanted), (*gone, *(Grant(node, x) for x in sorted(wanted - have)))
+        )
+    if roles is None:
+        yield _change("user", "+", node, None, f"role {node}", (AddUser(node), GrantRole(node, node)))
+        return
+    if roles != (node,):
+        revoked = tuple(RevokeRole(node, role) for role in roles if role != node)
+        given = () if node in roles else (GrantRole(node, node),)
+        yield _change("user", "~", node, _roles(roles), f"role {node}", (*revoked, *given))
+    if renewed:
+        yield _change("user", "~", node, None, None, (SetPassword(node),), "its password is set anew")
+
+
+def _removals(nodes: t.Collection[str], access: Access, operator: str) -> t.Iterator[Change]:
+    """Yield the removals of users and roles that a run made for nodes that the fleet does not have."""
+    for name in sorted(access.users.keys() | access.roles.keys()):
+        if name in nodes or name in (ROOT_USER, operator) or not _is_ours(name, access):
+            continue
+        if name in access.users:
+            yield _change("user", "-", name, _roles(access.users[name]), None, (DeleteUser(name),))
+        yield _change("role", "-", name, _shown(access.roles[name]), None, (DeleteRole(name),))
+
+
+def _is_ours(name: str, access: Access) -> bool:
+    """Return whether a run made the role `name`: it has a right that only a node of this name has."""
+    try:
+        own = permissions(name) - _OF_ALL
+    except keys.InvalidKey:
+        return False
+    return bool(own & access.roles.get(name, frozenset()))
+
+
+#: The permissions that all nodes have.
+_OF_ALL = permissions("n") & permissions("m")
+
+
+def _is_foreign(name: str, access: Access) -> bool:
+    """Return whether a role or user of a node's name belongs to something else.
+
+    A role does that no run made, and that has rights outside of the fleet's keys; so does a user with other roles only.
+    """
+    if _is_ours(name, access):
+        return False
+    if any(not _lies_in(one.keys, keys.EVERYTHING) for one in access.roles.get(name, frozenset())):
+        return True
+    roles = access.users.get(name, ())
+    return bool(roles) and name not in roles
+
+
+def _lies_in(inner: KeyRange, outer: KeyRange) -> bool:
+    if not inner.end:
+        return inner.start in outer
+    return inner.start in outer and outer.start.encode() <= inner.end.encode("utf-8", "surrogateescape") <= (
+        outer.end.encode()
+    )
+
+
+def _change(
+    kind: str,
+    action: Action,
+    name: str,
+    before: t.Optional[str],
+    after: t.Optional[str],
+    steps: tuple[Step, ...],
+    note: str = "",
+) -> Change:
+    return Change(kind, action, name, before, after, note, None, steps)
+
+
+def _roles(roles: t.Sequence[str]) -> str:
+    return f"role{'' if len(roles) == 1 else 's'} {', '.join(roles)}" if roles else "no role"
+
+
+def _shown(found: t.Iterable[Permission]) -> str:
+    """Return permissions in words: `reads blocks/..endpoints/ heartbeats/, writes endpoints/n1/ heartbeats/n1/`."""
+    words = {READ: "reads", READWRITE: "writes"}
+    ranges: dict[str, list[str]] = {}
+    for one in sorted(found):
+        ranges.setdefault(words.get(one.kind, "only writes"), []).append(_range(one.keys))
+    return ", ".join(f"{word} {' '.join(ranges[word])}" for word in sorted(ranges)) or "no rights"
+
+
+def _range(found: KeyRange) -> str:
+    """Return a range of keys as people read it, without the root that all keys have."""
+    start = _below_root(found.start)
+    if not found.end:
+        return f"{start} alone"
+    if found.start.endswith("/") and keys.under(found.start) == found:
+        return start
+    end = f"{found.end[:-1]}/" if found.end.endswith("0") else found.end
+    return f"{start}..{_below_root(end)}"
+
+
+def _below_root(key: str) -> str:
+    return key[len(keys.ROOT) :] if key.startswith(keys.ROOT) and key != keys.ROOT else key

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: etcd_member_info
+short_description: Read what a host has of etcd, and what its member says of the cluster
+version_added: 0.2.0
+description:
+  - Returns the versions of the package, whether the member runs, and what it says of itself and the cluster.
+  - The member is asked on its own host, with the files of TLS there.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.attributes.info_module
+  - baremetal.host_routing.internal
+options:
+  url:
+    description:
+      - URL of the host's own member.
+    type: str
+    required: true
+  username:
+    description:
+      - The operator's user. The action sets it, and O(password).
+    type: str
+  password:
+    description:
+      - The password of the operator's user.
+    type: str
+seealso:
+  - module: baremetal.host_routing.etcd_operation
+"""
+
+EXAMPLES = r"""
+- name: Look at the member
+  baremetal.host_routing.etcd_member_info:
+    url: https://10.10.1.11:2379
+  register: calico_etcd_seen
+"""
+
+RETURN = r"""
+host:
+  description: Versions of the package (installed and candidate), whether there is data, and whether the unit runs.
+  returned: success
+  type: dict
+  sample:
+    installed: 3.4.23
+    candidate: 3.4.23
+    data: true
+    running: true
+    stale: false
+    controller: 192.0.2.5
+member:
+  description: What the member says. RV(ignore:reason) is why it does not answer, empty if it does.
+  returned: success
+  type: dict
+  sample:
+    reason: ""
+    id: 8e9e05c52164694d
+    version: 3.4.23
+    leader: 8e9e05c52164694d
+    revision: 12
+    db_size: 20480
+    db_in_use: 16384
+    auth: "on"
+    members: []
+    alarms: []
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.cluster import etcd_member_info
+
+
+def main() -> None:
+    """Run the module etcd_member_info on a host to which Ansible has sent this file.
+
+    An installed engine can run the module without this file. Print the answer as JSON on stdout, and end the process
+    with status 1 if the module fails, else 0.
+    """
+    etcd_member_info.run(AnsibleModule(**etcd_member_info.SPEC.options()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The documentation of the action etcd_plan, which runs on the controller; its code is in plugins/action."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: etcd_plan
+short_description: Plan the steps to the members that the etcd cluster shall have
+version_added: 0.2.0
+description:
+  - Looks at what all hosts of the group registered for M(baremetal.host_routing.etcd_member_info), and returns ordered
+    steps. The task fails if the cluster cannot become what is wanted.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes.controller
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.internal
+options:
+  seen:
+    description:
+      - Name of the variable that each host registered.
+    type: str
+    required: true
+  upgrade:
+    description:
+      - Whether members get the newest package that their hosts can install.
+    type: bool
+    default: false
+  clear_alarms:
+    description:
+      - Whether alarms are ended.
+    type: bool
+    default: false
+  only:
+    description:
+      - What is done to all members one by one, and nothing else.
+    type: str
+    choices: ["", restart, defragment]
+    default: ""
+  changed:
+    description:
+      - Hosts whose files a run in check mode would change.
+    type: list
+    elements: str
+    default: []
+  operators:
+    description:
+      - Addresses and CIDRs of operators. An empty list is the address from which Ansible reaches the hosts.
+    type: list
+    elements: str
+    default: []
+  show:
+    description:
+      - Whether the steps are printed.
+    type: bool
+    default: true
+"""
+
+EXAMPLES = r"""
+- name: Plan the cluster
+  baremetal.host_routing.etcd_plan:
+    seen: calico_etcd_seen
+  run_once: true
+  register: calico_etcd_plan
+"""
+
+RETURN = r"""
+steps:
+  description: The steps in order.
+  returned: success
+  type: list
+  elements: dict
+notices:
+  description: What no step changes, such as alarms.
+  returned: success
+  type: list
+  elements: str
+clients:
+  description: The addresses and CIDRs of members and operators, which reach the members themselves, by IP version.
+  returned: success
+  type: dict
+gate_clients:
+  description: The addresses and CIDRs of nodes, members and operators, which reach the gates, by IP version.
+  returned: success
+  type: dict
+members:
+  description: The addresses of members, by IP version.
+  returned: success
+  type: dict
+via:
+  description: A host whose member answers, empty without one.
+  returned: success
+  type: str
+"""

@@ -1,0 +1,279 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The way to a fleet's datastore: the members, the files of TLS, the operator's user, the secret of the nodes' users.
+
+The inventory's variables say it. What they leave out lies in .calico.etcd in the inventory's folder, which the role
+calico_etcd makes. A FleetDatastore has no secret, so that it can be stored for the run; secrets are read where they are
+used, by the process that uses them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import json
+import os
+import stat
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.feed import PROGRESS_SECONDS
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import rights
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import datastore_inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.datastore_inventory import (
+    CA,
+    CERT,
+    ENDPOINTS,
+    KEY,
+    NODE_SECRET,
+    PASSWORD,
+    USERNAME,
+    check_secret,
+    check_text,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import datastore_files
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+
+from ..sources import inventory_source
+from ..sources.given_inventory import CLUSTER_GROUP
+
+#: The folder in the inventory's own, and its files.
+FOLDER = ".calico.etcd"
+_CA, _CERT, _KEY, _SECRETS = "ca.pem", "client.pem", "client.key", "secrets.json"
+#: The most bytes of a file of TLS. A bundle of some CAs has a few KB.
+_FILE_LIMIT = 256 << 10
+_ROOT = "root"
+_RUN_ETCD = "Run playbooks/etcd.yml, which makes the cluster and this file"
+
+
+@dataclasses.dataclass(frozen=True)
+class FleetDatastore:
+    """The datastore of a fleet, as far as it is no secret.
+
+    `ca`, `certificate` and `key` are paths on the controller; the latter two are "" if members demand no certificate.
+    `progress` is the members' interval of progress messages in seconds, None if it is not known. `own` is True for a
+    cluster that role calico_etcd makes for the fleet alone. Nodes use `gates`, and `endpoints` without any.
+    """
+
+    endpoints: tuple[str, ...]
+    ca: str
+    certificate: str
+    key: str
+    progress: t.Optional[float]
+    own: bool = False
+    gates: tuple[str, ...] = ()
+
+    def settings(self, credentials: Credentials) -> DatastoreSettings:
+        """Return the settings by which the controller itself reaches the cluster."""
+        return DatastoreSettings(
+            self.endpoints,
+            self.ca,
+            self.certificate,
+            self.key,
+            credentials.user,
+            credentials.password,
+            self.progress,
+        )
+
+
+def of(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> t.Optional[FleetDatastore]:
+    """Return the datastore of a fleet, None if it has none. No file is read.
+
+    `hosts` are all of the fleet, as inventory_source.hosts returns them. Raise FleetError if a variable is invalid, a
+    host of group calico_etcd has no address, or the inventory has no folder in which the files could be.
+    """
+
+    def get(name: str) -> t.Any:
+        found = next((host.variables[name] for host in hosts if name in host.variables), None)
+        return None if found is None else variables.check(name, found)
+
+    given = datastore_inventory.read(get)
+    own = given.endpoints is None
+    members = _of_group(task_vars, settings.CLIENT_PORT) if given.endpoints is None else given.endpoints
+    if not members:
+        return None
+    certificate, key = _path(given.cert, _CERT, task_vars), _path(given.key, _KEY, task_vars)
+    if given.cert is None and not own and not os.path.exists(certificate):
+        certificate = key = ""
+    progress = given.progress if given.progress is not None else (PROGRESS_SECONDS if own else 0)
+    gates = _of_group(task_vars, settings.GATE_PORT) if own else ()
+    ca = _path(given.ca, _CA, task_vars)
+    return FleetDatastore(members, ca, certificate, key, float(progress) if progress else None, own, gates)
+
+
+def _of_group(task_vars: t.Mapping[str, t.Any], port: int) -> tuple[str, ...]:
+    """Return the URLs with a port of the members that role calico_etcd makes of the hosts of its group."""
+    names = [str(name) for name in task_vars.get("groups", {}).get(CLUSTER_GROUP, ())]
+    found = []
+    for name in names:
+        address = _address(name, task_vars["hostvars"][name])
+        found.append(f"https://{f'[{address}]' if ':' in address else address}:{port}")
+    return tuple(found)
+
+
+def _address(name: str, own: t.Mapping[str, t.Any]) -> str:
+    for variable in ("calico_etcd_address", "calico_node_address"):
+        value = inventory_source.evaluated(own, name, variable) if variable in own else None
+        if value:
+            try:
+                return str(ipaddress.ip_interface(str(value)).ip)
+            except ValueError:
+                raise FleetError(
+                    f"{variable} of {name}", value, "is not an address.", "Write it like 10.10.1.11."
+                ) from None
+    raise FleetError(
+        f"calico_etcd_address of {name}",
+        None,
+        "is not set, and the host has no calico_node_address.",
+        "Set it to the address at which the member of etcd listens, such as 10.10.1.11.",
+    )
+
+
+def _path(chosen: t.Optional[str], name: str, task_vars: t.Mapping[str, t.Any]) -> str:
+    """Return the absolute path of a file: the chosen one, relative to the inventory's folder, or the one in FOLDER."""
+    folder = task_vars.get("inventory_dir")
+    if chosen is not None:
+        return os.path.abspath(os.path.join(str(folder or ""), os.path.expanduser(chosen)))
+    if not folder:
+        raise FleetError(
+            CA,
+            None,
+            f"is not set, and the inventory has no folder with {FOLDER}.",
+            f"Use an inventory that is a file or a folder, or set {CA}, {CERT} and {KEY}.",
+        )
+    return os.path.join(str(folder), FOLDER, name)
+
+
+def operator(task_vars: t.Mapping[str, t.Any]) -> Credentials:
+    """Return the user of the cluster that this run is: of the variables of the task's host, else of secrets.json.
+
+    Raise FleetError if neither has one, or one is invalid. No error has the password.
+    """
+    password = check_text(PASSWORD, _own(task_vars, PASSWORD), secret=True)
+    if password is not None:
+        return Credentials(check_text(USERNAME, _own(task_vars, USERNAME)) or _ROOT, password)
+    path, found = _secrets(task_vars)
+    user, password = found.get("username"), found.get("password")
+    if user is None or password is None:
+        raise FleetError(
+            PASSWORD,
+            None,
+            f"is not set, and {path} has no user.",
+            f"Set {USERNAME} and {PASSWORD}, encrypted with ansible-vault. {_RUN_ETCD}, for a cluster of its own.",
+        )
+    label = f"password in {path}"
+    return Credentials(
+        t.cast(str, check_text(f"username in {path}", user)), t.cast(str, check_text(label, password, secret=True))
+    )
+
+
+def node_secret(task_vars: t.Mapping[str, t.Any]) -> bytes:
+    """Return the secret of the nodes' passwords: of the variables of the task's host, else of secrets.json.
+
+    Raise FleetError, which does not have it, if neither has one, or one is invalid.
+    """
+    found = check_secret(NODE_SECRET, _own(task_vars, NODE_SECRET))
+    if found is None:
+        path, content = _secrets(task_vars)
+        found = check_secret(f"node_secret in {path}", content.get("node_secret"))
+        if found is None:
+            raise FleetError(
+                NODE_SECRET,
+                None,
+                f"is not set, and {path} has none.",
+                f"Set it to the output of `openssl rand -hex 32`, encrypted with ansible-vault. {_RUN_ETCD}, for a "
+                "cluster of its own.",
+            )
+    return bytes.fromhex(found)
+
+
+def _own(task_vars: t.Mapping[str, t.Any], name: str) -> t.Any:
+    host = task_vars["inventory_hostname"]
+    own = task_vars["hostvars"][host]
+    if name not in own:
+        return None
+    return inventory_source.plain_variable(inventory_source.evaluated(own, host, name), host, name)
+
+
+def _secrets(task_vars: t.Mapping[str, t.Any]) -> tuple[str, dict[str, t.Any]]:
+    """Return the path and the content of secrets.json, {} without the file. Raise FleetError."""
+    folder = task_vars.get("inventory_dir")
+    path = os.path.join(str(folder), FOLDER, _SECRETS) if folder else os.path.join(FOLDER, _SECRETS)
+    content = _read(path, "secrets of etcd", private=True, remedy="") if folder and os.path.exists(path) else ""
+    try:
+        found = json.loads(content or "{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise FleetError("secrets of etcd", path, "is not a JSON object.", "Restore it from a backup.")
+    return path, found
+
+
+def _read(path: str, label: str, *, private: bool, remedy: str) -> str:
+    """Return the content of a file. Raise FleetError, also for a `private` one that others may read."""
+    try:
+        with open(path, "rb") as stream:
+            mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+            content = stream.read(_FILE_LIMIT + 1)
+    except FileNotFoundError:
+        raise FleetError(label, path, "does not exist.", remedy or "Restore it from a backup.") from None
+    except OSError as error:
+        raise FleetError(
+            label, path, f"cannot be read: {error.strerror}.", "See that it is a file that you can read."
+        ) from error
+    if private and mode & 0o077:
+        raise FleetError(
+            label,
+            path,
+            f"may be read by others: its mode is {mode:04o}.",
+            f"If nobody has read it, run `chmod 600 {path}`; otherwise replace what is in it.",
+        )
+    try:
+        if len(content) > _FILE_LIMIT:
+            raise ValueError
+        return content.decode("utf-8")
+    except ValueError:
+        raise FleetError(
+            label, path, f"is no text of at most {_FILE_LIMIT} bytes.", "Write a file in the form of PEM."
+        ) from None
+
+
+def node_files(datastore: FleetDatastore, secret: bytes, node: str) -> dict[str, str]:
+    """Return the contents of the files of a node by their names in datastore_files.PATHS. They have its password.
+
+    Raise FleetError if a file on the controller is missing, cannot be read or has no PEM of its kind.
+    """
+    paths = datastore_files.PATHS
+    found = {"ca": _pem(CA, datastore.ca, "CERTIFICATE")}
+    if datastore.certificate:
+        found["certificate"] = _pem(CERT, datastore.certificate, "CERTIFICATE")
+        found["key"] = _pem(KEY, datastore.key, "PRIVATE KEY", private=True)
+    wanted = DatastoreSettings(
+        endpoints=datastore.gates or datastore.endpoints,
+        ca=paths["ca"],
+        certificate=paths["certificate"] if datastore.certificate else "",
+        key=paths["key"] if datastore.certificate else "",
+        user=node,
+        password=rights.password(secret, node),
+        progress_seconds=datastore.progress,
+    )
+    return {**found, "settings": f"{json.dumps(wanted.to_dict(), indent=2)}\n"}
+
+
+def _pem(label: str, path: str, kind: str, private: bool = False) -> str:
+    text = _read(
+        path,
+        label,
+        private=private,
+        remedy=f"{_RUN_ETCD}, or set {ENDPOINTS}, {CA}, {CERT} and {KEY} to your cluster's.",
+    )
+    if f"{kind}-----" not in text or "-----BEGIN " not in text:
+        raise FleetError(label, path, f"has no {kind.lower()} in the form of PEM.", "Name the file that has it.")
+    if "ENCRYPTED" in text:
+        raise FleetError(label, path, "has a passphrase.", "Nodes use it without a person: name a key without one.")
+    return text

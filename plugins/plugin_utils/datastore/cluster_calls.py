@@ -1,0 +1,80 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One conversation of the controller with the datastore, and the two ways in which it can fail."""
+
+from __future__ import annotations
+
+import asyncio
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gateway
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import (
+    Credentials,
+    EtcdClient,
+    Unreachable,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import EtcdError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import InvalidKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.exchange import (
+    UnusableCluster,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.rights import ForeignUser
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettingsError
+
+from .access import FleetDatastore
+
+#: Seconds for one call at one member. A run asks each member once before it goes on without the datastore.
+_SECONDS = 5.0
+_T = t.TypeVar("_T")
+
+
+class DatastoreAway(Exception):
+    """A datastore that cannot be used at the moment. The text is a clause without a full stop."""
+
+
+class DatastoreRefused(Exception):
+    """A datastore that is not usable before somebody corrects something. The text is a sentence, with the remedy."""
+
+
+def ask(datastore: FleetDatastore, credentials: Credentials, talk: t.Callable[[EtcdClient], t.Awaitable[_T]]) -> _T:
+    """Return what `talk` returns for a client of the cluster. Raise DatastoreAway or DatastoreRefused."""
+
+    async def run() -> _T:
+        client = connect(datastore, credentials)
+        try:
+            return await talk(client)
+        finally:
+            await client.close()
+
+    try:
+        return asyncio.run(run())
+    except DatastoreSettingsError:
+        raise DatastoreRefused(
+            f"The files of TLS for the datastore ({', '.join(filter(None, _files(datastore)))}) cannot be used: they "
+            "are missing, or no certificate and key that belong together. Correct calico_etcd_ca, calico_etcd_cert and "
+            "calico_etcd_key."
+        ) from None
+    except gateway.WrongPassword:
+        raise DatastoreRefused(
+            f"The datastore refuses the user {credentials.user} or its password. Correct calico_etcd_username and "
+            "calico_etcd_password, or .calico.etcd/secrets.json in the inventory's folder."
+        ) from None
+    except gateway.PermissionDenied as error:
+        raise DatastoreRefused(
+            f"The user {credentials.user} of the datastore may not do this ({error}). Give it the role root: "
+            f"etcdctl user grant-role {credentials.user} root."
+        ) from None
+    except (UnusableCluster, ForeignUser, InvalidKey) as error:
+        raise DatastoreRefused(str(error)) from None
+    except (EtcdError, Unreachable) as error:
+        raise DatastoreAway(str(error)) from None
+
+
+def connect(datastore: FleetDatastore, credentials: Credentials) -> EtcdClient:
+    """Return a client of the cluster for one conversation. Raise DatastoreSettingsError for unusable files of TLS."""
+    return datastore.settings(credentials).client(_SECONDS, jitter=0.0)
+
+
+def _files(datastore: FleetDatastore) -> tuple[str, ...]:
+    return datastore.ca, datastore.certificate, datastore.key

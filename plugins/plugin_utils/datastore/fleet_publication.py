@@ -1,0 +1,138 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run publishes of a fleet, and the one comparison and correction of a cluster by it."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import heartbeats, keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.documents import (
+    RefusedDocument,
+    decoded,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import (
+    content,
+    exchange,
+    rights,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.content import Published
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.exchange import (
+    ObservedCluster,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import NodeAllocations
+
+#: The field of a node's document that has the fingerprint of its password.
+_ACCESS = "access"
+_DOCUMENT_LIMIT = 1 << 20
+#: An older heartbeat, in seconds, does not show that a node's password is the right one.
+_FRESH_SECONDS = 60.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Publication:
+    """What a run found and did.
+
+    `left_behind` counts keys of names that the inventory does not have. `superusers` are users that may do everything,
+    besides root, the user of the run, and nodes, whose rights the run corrects.
+    """
+
+    version: str
+    changes: tuple[Change, ...]
+    left_behind: t.Mapping[str, int]
+    superusers: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class FleetPublisher:
+    """A run as it publishes: its user, the secret of the nodes' passwords, and the clock time.time()."""
+
+    operator: str
+    secret: bytes = dataclasses.field(repr=False)
+    clock: t.Callable[[], float] = time.time
+
+    async def publish(self, client: EtcdClient, fleet: Fleet, *, leaving: str = "", check: bool = False) -> Publication:
+        """Bring the cluster to the fleet, or with `check` only compare; take the keys of the node `leaving` away.
+
+        `leaving` is a node that the fleet does not have, "" for none. Raise UnusableCluster, ForeignUser, EtcdError or
+        Unreachable, also in the middle: the next run completes what was begun.
+        """
+        owners = [node.name for node in fleet.nodes.values() if node.workload_node]
+        wanted = published(fleet, self.secret)
+        seen = await exchange.observe(client, content.PUBLISHED)
+        renewed = await self._renewed(client, owners, wanted, seen)
+        access = rights.plan(owners, seen.access, self.operator, renewed)
+        keys_changed = content.plan(wanted.values(), seen.values)
+        taken = content.removal(leaving, seen.of_nodes) if leaving else ()
+        if not check:
+            # A node's blocks are there before it may publish, and its user is gone before its keys are.
+            first, last = [one for one in access if one.action != "+"], [one for one in access if one.action == "+"]
+            await exchange.change_access(client, _steps(first), self.secret)
+            await exchange.write(client, content.operations([*keys_changed, *taken]))
+            await exchange.change_access(client, _steps(last), self.secret)
+        known = {node.name for node in fleet.nodes.values()} | {leaving}
+        changes = sorted((*access, *keys_changed, *taken), key=lambda change: "-~+".index(change.action))
+        others = [name for name in rights.superusers(seen.access, self.operator) if name not in known]
+        left_behind = content.left_behind(known, seen.of_nodes)
+        return Publication(seen.version, tuple(changes), left_behind, tuple(others))
+
+    async def _renewed(
+        self, client: EtcdClient, owners: t.Iterable[str], wanted: Published, seen: ObservedCluster
+    ) -> set[str]:
+        """Return the nodes whose users need another password than they have.
+
+        The run before noted the fingerprint of each password. A node with a fresh heartbeat shows that the noted one
+        works; those of the others are tried.
+        """
+        noted = {node: _noted(seen, node) for node in owners if node in seen.access.users}
+        found = {node for node, one in noted.items() if one is not None and one != wanted.nodes[node][_ACCESS]}
+        sure = {node for node, one in noted.items() if one is not None and self._is_fresh(seen, node)}
+        return found | set(await exchange.refused(client, sorted(noted.keys() - found - sure), self.secret))
+
+    def _is_fresh(self, seen: ObservedCluster, node: str) -> bool:
+        try:
+            heartbeat = heartbeats.decode(node, seen.heartbeats.get(keys.heartbeat_key(node), b""))
+        except RefusedDocument:
+            return False
+        return abs(heartbeat.age(self.clock())) < _FRESH_SECONDS
+
+
+def published(fleet: Fleet, secret: bytes) -> Published:
+    """Return what a run publishes of a fleet: its nodes, pools and blocks."""
+    nodes = {}
+    for node in fleet.nodes.values():
+        body = {
+            "address": node.cidr,
+            "address_ipv6": node.cidr6,
+            "as_number": fleet.bgp.speakers[node.name].as_number,
+            "labels": dict(node.labels),
+            "workloads": node.workload_node,
+            "reflector": node.reflector,
+        }
+        if node.workload_node:
+            body[_ACCESS] = rights.fingerprint(secret, node.name)
+        nodes[node.name] = {name: value for name, value in body.items() if value not in ("", None)}
+    blocks = {}
+    for name in nodes:
+        part = fleet.allocation.nodes.get(name, NodeAllocations())
+        if fleet.nodes[name].workload_node:
+            blocks[name] = [grant.cidr for grant in (*part.blocks, *part.spare_blocks)]
+    return Published(nodes, {pool.name: pool.to_document()["spec"] for pool in fleet.pools}, blocks)
+
+
+def _steps(changes: t.Iterable[Change]) -> t.Iterator[rights.Step]:
+    for change in changes:
+        yield from change.new
+
+
+def _noted(seen: ObservedCluster, node: str) -> t.Any:
+    try:
+        return decoded(seen.values.get(keys.node_key(node), b""), _DOCUMENT_LIMIT).get(_ACCESS)
+    except RefusedDocument:
+        return None

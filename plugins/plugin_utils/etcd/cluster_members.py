@@ -1,0 +1,131 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hosts of the group calico_etcd, which are to be the members of the etcd cluster."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, shown
+
+from ..sources import inventory_source
+from ..sources.given_inventory import CLUSTER_GROUP
+
+#: The numbers of members that a cluster may have. An even number tolerates no more failures than one member less.
+COUNTS = (1, 3, 5)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+class EtcdHost(t.NamedTuple):
+    """A host of the group, and the address at which its member listens."""
+
+    name: str
+    address: str
+
+    @property
+    def client_url(self) -> str:
+        """The URL for clients."""
+        return f"https://{bracketed(self.address)}:2379"
+
+    @property
+    def gate_url(self) -> str:
+        """The URL for nodes: of the gate before the member."""
+        return f"https://{bracketed(self.address)}:{settings.GATE_PORT}"
+
+    @property
+    def peer_url(self) -> str:
+        """The URL for other members."""
+        return f"https://{bracketed(self.address)}:2380"
+
+
+def bracketed(address: str) -> str:
+    """Return an address as it stands in a URL."""
+    return f"[{address}]" if ":" in address else address
+
+
+def of(task_vars: t.Mapping[str, t.Any]) -> list[EtcdHost]:
+    """Return the hosts of the group in the inventory's order.
+
+    Raise FleetError for a number of hosts that COUNTS does not have, a host without an address, and two with the same.
+    """
+    names = [str(name) for name in task_vars.get("groups", {}).get(CLUSTER_GROUP, ())]
+    if len(names) not in COUNTS:
+        raise FleetError(
+            f"group {CLUSTER_GROUP}",
+            None,
+            f"has {len(names)} hosts ({', '.join(names[:8])})." if names else "has no hosts.",
+            "Put 1, 3 or 5 hosts into it: an even number tolerates no more failures than one host less.",
+        )
+    found: dict[str, EtcdHost] = {}
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise FleetError(
+                f"group {CLUSTER_GROUP}",
+                name,
+                "is no name for a member of etcd.",
+                "Use letters, digits, dots, hyphens and underscores.",
+            )
+        host = EtcdHost(name, _address(name, task_vars["hostvars"][name]))
+        if host.address in found:
+            raise FleetError(
+                f"calico_etcd_address of {name}",
+                host.address,
+                f"is the address of {found[host.address].name}, too.",
+                "Give each member an address of its own.",
+            )
+        found[host.address] = host
+    return list(found.values())
+
+
+def node_addresses(task_vars: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the addresses of all nodes and reflectors, sorted, IPv6 too. One that cannot be read is left out.
+
+    Raise FleetError for a variable that is a template and cannot be evaluated.
+    """
+    groups = task_vars.get("groups", {})
+    found = set()
+    for name in {*groups.get("calico_nodes", ()), *groups.get("calico_rr", ())}:
+        own = task_vars["hostvars"][name]
+        for variable in ("calico_node_address", "calico_node_address_ipv6"):
+            address = _parsed(_value(own, str(name), variable))
+            if address:
+                found.add(address)
+    return sorted(found, key=lambda text: (":" in text, ipaddress.ip_address(text)))
+
+
+def _address(name: str, own: t.Mapping[str, t.Any]) -> str:
+    for variable in ("calico_etcd_address", "calico_node_address"):
+        value = _value(own, name, variable)
+        if not value:
+            continue
+        address = _parsed(value)
+        if not address:
+            raise FleetError(f"{variable} of {name}", value, "is not an address.", "Write it like 10.10.1.11.")
+        return address
+    raise FleetError(
+        f"calico_etcd_address of {name}",
+        None,
+        "is not set, and the host has no calico_node_address.",
+        "Set it to the address at which the member of etcd listens, such as 10.10.1.11.",
+    )
+
+
+def _value(own: t.Mapping[str, t.Any], name: str, variable: str) -> t.Any:
+    return inventory_source.evaluated(own, name, variable) if variable in own else None
+
+
+def _parsed(value: t.Any) -> str:
+    """Return the address in a text with or without a prefix length, "" if it is none."""
+    try:
+        return str(ipaddress.ip_interface(str(value)).ip)
+    except ValueError:
+        return ""
+
+
+def shown_hosts(hosts: t.Iterable[EtcdHost]) -> str:
+    """Return the hosts with their addresses, as text."""
+    return ", ".join(f"{host.name} ({shown(host.address)})" for host in hosts)

@@ -1,0 +1,193 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The folder .calico.etcd beside the inventory: the authorities of an etcd cluster, its certificates and passwords.
+
+Only its owner may read it. It has a .gitignore, so that its keys are not committed by accident.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import stat
+import tempfile
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+
+NAME = ".calico.etcd"
+#: The certificates that a client trusts.
+TRUSTED = "ca.pem"
+CLIENT_CERTIFICATE = "client.pem"
+CLIENT_KEY = "client.key"
+SECRETS = "secrets.json"
+#: The most bytes of a file.
+_SIZE_LIMIT = 1 << 20
+#: The most characters of a user or password, as of etcd's own users.
+_TEXT_LIMIT = 256
+_IGNORED = "# Keys and passwords: keep them out of version control.\n*\n"
+_READABLE = "See that it is a file that you can read, or restore it from a backup."
+
+
+class EtcdFolder:
+    """The folder at `path`. Its files have mode 0600; those of a member lie in members/NAME."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def where(self, name: str) -> str:
+        """Return the path of a file."""
+        return os.path.join(self.path, name)
+
+    def read(self, name: str) -> t.Optional[bytes]:
+        """Return the content of a file, None if it does not exist.
+
+        Raise FleetError if it cannot be read, is too large, or may be read by others than its owner.
+        """
+        path = self.where(name)
+        try:
+            with open(path, "rb") as stream:
+                mode = os.fstat(stream.fileno()).st_mode
+                content = stream.read(_SIZE_LIMIT + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise FleetError("etcd's file", path, f"cannot be read: {error.strerror}.", _READABLE) from error
+        if len(content) > _SIZE_LIMIT:
+            raise FleetError("etcd's file", path, f"has more than {_SIZE_LIMIT} bytes.", _READABLE)
+        if stat.S_IMODE(mode) & 0o077:
+            raise FleetError(
+                "etcd's file",
+                path,
+                f"may be read by others: its mode is {stat.S_IMODE(mode):04o}.",
+                f"If nobody else knows it, run chmod 600 {path}. Otherwise remove it, and the next run makes another "
+                f"one.",
+            )
+        return content
+
+    def write(self, name: str, content: bytes) -> None:
+        """Replace a file as a whole, and make its folder. Raise FleetError if that fails; the old file then stays."""
+        path = self.where(name)
+        temporary = ""
+        try:
+            self._make(os.path.dirname(path))
+            handle, temporary = tempfile.mkstemp(prefix=".new.", dir=os.path.dirname(path))
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
+        except OSError as error:
+            if temporary:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+            raise FleetError(
+                "etcd's file",
+                path,
+                f"cannot be written: {error.strerror}.",
+                f"No host was touched. Make the folder {self.path} writable.",
+            ) from error
+
+    def remove(self, name: str) -> None:
+        """Remove a file if it exists. Raise FleetError if that fails."""
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.where(name))
+        except OSError as error:
+            raise FleetError(
+                "etcd's file",
+                self.where(name),
+                f"cannot be removed: {error.strerror}.",
+                f"No host was touched. Make the folder {self.path} writable.",
+            ) from error
+
+    def _make(self, folder: str) -> None:
+        """Make the folder with its .gitignore, and `folder` in it. Raise OSError."""
+        os.makedirs(self.path, mode=0o700, exist_ok=True)
+        os.chmod(self.path, 0o700)
+        below = self.path
+        for part in os.path.relpath(folder, self.path).split(os.sep):
+            below = os.path.join(below, part)
+            os.makedirs(below, mode=0o700, exist_ok=True)  # the mode is that of the last folder alone
+        ignored = self.where(".gitignore")
+        if not os.path.exists(ignored):
+            with open(ignored, "w", encoding="utf-8") as stream:
+                stream.write(_IGNORED)
+
+
+def folder_of(task_vars: t.Mapping[str, t.Any]) -> EtcdFolder:
+    """Return the folder beside the inventory. Raise FleetError if the inventory has no folder."""
+    folder = task_vars.get("inventory_dir")
+    if not folder:
+        raise FleetError(
+            "the inventory",
+            None,
+            f"has no folder to keep {NAME} in, with the keys of the etcd cluster.",
+            "Use an inventory that is a file or a folder.",
+        )
+    return EtcdFolder(os.path.join(str(folder), NAME))
+
+
+def make_empty(path: str) -> None:
+    """Make an empty file, and its folder, that its owner alone may read. What fills it keeps the mode.
+
+    Raise FleetError if that fails.
+    """
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        try:
+            os.fchmod(handle, 0o600)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise FleetError(
+            "the snapshot's file", path, f"cannot be written: {error.strerror}.", "Name another one: -e to=PATH."
+        ) from error
+
+
+def new_secrets() -> bytes:
+    """Return the content of secrets.json for a new cluster: the user root, and what nodes' passwords derive from."""
+    made = {"username": "root", "password": secrets.token_urlsafe(32), "node_secret": secrets.token_hex(32)}
+    return f"{json.dumps(made, indent=2)}\n".encode()
+
+
+def credentials_in(content: bytes, path: str) -> Credentials:
+    """Return the operator's user in the content of secrets.json. Raise FleetError if there is none."""
+    try:
+        found = json.loads(content)
+        user, password = found["username"], found["password"]
+        usable = all(isinstance(text, str) and 0 < len(text) <= _TEXT_LIMIT for text in (user, password))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        usable = False
+    if not usable:
+        raise FleetError(
+            "etcd's file",
+            path,
+            "has no username and password.",
+            "Restore it from a backup. Without the password the users of the cluster cannot be changed.",
+        )
+    return Credentials(user, password)
+
+
+def credentials(
+    folder: EtcdFolder, variables: t.Mapping[str, t.Any], evaluate: t.Callable[[t.Any], t.Any]
+) -> t.Optional[Credentials]:
+    """Return the operator's user: calico_etcd_username and calico_etcd_password, or those of secrets.json.
+
+    Return None if there is neither. `evaluate` returns the value of a template. Raise FleetError if the file or a
+    variable cannot be used.
+    """
+    password = evaluate(variables.get("calico_etcd_password") or "")
+    user = evaluate(variables.get("calico_etcd_username") or "root")
+    if password:
+        for name, value in (("calico_etcd_username", user), ("calico_etcd_password", password)):
+            if not isinstance(value, str) or len(value) > _TEXT_LIMIT:
+                raise FleetError(name, None, f"is no text of 1 to {_TEXT_LIMIT} characters.", "Correct it.")
+        return Credentials(str(user), str(password))
+    content = folder.read(SECRETS)
+    return credentials_in(content, folder.where(SECRETS)) if content is not None else None

@@ -1,0 +1,38 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The sources of the gate's program, which role calico_etcd brings to members: they need not be nodes of a fleet.
+
+A member runs `python3 -I -B /usr/local/lib/calico-etcd/<digest>`. That folder has __main__.py, and a folder datastore
+with the modules of the room that it imports.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+import typing as t
+
+_COLLECTION = pathlib.Path(__file__).absolute().parents[3]
+_ROOM = _COLLECTION / "plugins" / "module_utils" / "datastore"
+_MAIN = _COLLECTION / "roles" / "calico_etcd" / "files" / "gate" / "__main__.py"
+#: The modules of the room that the program imports, itself included.
+_MODULES = ("__init__", "gate", "gate_program", "gateway", "keys", "transport")
+
+
+def sources() -> dict[str, pathlib.Path]:
+    """Return the paths of the sources on the controller, by their names in the program's folder."""
+    return {"__main__.py": _MAIN, **{f"datastore/{name}.py": _ROOM / f"{name}.py" for name in _MODULES}}
+
+
+def listed() -> dict[str, t.Any]:
+    """Return {"digest": 16 hex digits, equal for equal sources, "files": [{"name": ..., "source": ...}]}, JSON-ready.
+
+    Raise OSError if a source cannot be read.
+    """
+    found, digest = sources(), hashlib.sha256()
+    for name, path in found.items():
+        content = path.read_bytes()
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    files = [{"name": name, "source": str(path)} for name, path in found.items()]
+    return {"digest": digest.hexdigest()[:16], "files": files}

@@ -1,0 +1,65 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The status of all nodes by the heartbeats in the datastore: one row for each, then problems and a verdict."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import heartbeat_cells, tables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
+
+Heartbeats = t.Mapping[str, Heartbeat]
+#: Nodes -> why their heartbeats cannot be read.
+Refused = t.Mapping[str, str]
+
+
+def text(
+    hosts: t.Sequence[str], agents: t.Collection[str], found: Heartbeats, refused: Refused, now: float
+) -> list[str]:
+    """Return the table, a line for each problem, and one for the fleet.
+
+    `agents` are the hosts that have an agent; others are shown without. `now` is the time in seconds since 1970.
+    """
+    rows = []
+    for host in hosts:
+        cells = heartbeat_cells.cells(found.get(host), now)
+        if host not in agents and host not in found:
+            cells = ("no agent", *cells[1:])
+        elif host in refused:
+            cells = ("not read !", *cells[1:])
+        rows.append((host, *cells))
+    wrong = problems(hosts, agents, found, refused, now)
+    lines = tables.columns(("NODE", *heartbeat_cells.HEADINGS), rows).splitlines()
+    return [*lines, *(f"! {problem}" for problem in wrong), _verdict(hosts, agents, found, refused, now)]
+
+
+def problems(
+    hosts: t.Sequence[str], agents: t.Collection[str], found: Heartbeats, refused: Refused, now: float
+) -> list[str]:
+    """Return sentences about what is wrong, an empty list for nothing. The arguments are those of `text`."""
+    return [f"{host}: {what}" for host in hosts for what in _of_host(host, agents, found, refused, now)]
+
+
+def _of_host(host: str, agents: t.Collection[str], found: Heartbeats, refused: Refused, now: float) -> t.Iterator[str]:
+    if host in refused:
+        yield f"its heartbeat is left out: {refused[host]}"
+    elif host in found:
+        yield from heartbeat_cells.wrong(found[host], now)
+    elif host in agents:
+        yield (
+            "has sent no heartbeat yet. Its agent does not run, or does not reach the datastore: -e source=nodes asks "
+            "the node itself."
+        )
+
+
+def _verdict(hosts: t.Sequence[str], agents: t.Collection[str], found: Heartbeats, refused: Refused, now: float) -> str:
+    good = sum(1 for host in hosts if not any(True for dummy in _of_host(host, agents, found, refused, now)))
+    here = [found[host] for host in hosts if host in found]
+    parts = [f"{good}/{len(hosts)} nodes"]
+    total = sum(one.sessions_total for one in here)
+    if total:
+        parts.append(f"{sum(one.sessions_established for one in here)}/{total} ends of sessions Established")
+    parts.append(f"{sum(one.workloads for one in here)} workloads")
+    return f"{'good' if good == len(hosts) else 'not all good'}  {' · '.join(parts)}  (by heartbeats)"

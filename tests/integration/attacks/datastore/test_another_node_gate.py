@@ -1,0 +1,123 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Attacks by another node that reaches the members through their gates alone (datastore/gate.py)."""
+
+from __future__ import annotations
+
+import asyncio
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gateway, keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import (
+    Json,
+    PermissionDenied,
+    Unauthenticated,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey
+
+from tests.etcd_cluster import EtcdCluster
+from tests.integration.attacks.datastore.test_another_node_etcd import END, ranged, written
+from tests.integration.datastore.gates import gates
+from tests.integration.datastore.reader import prepare, put, reading, until
+
+RELEASE = "bookworm"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def content(cluster: EtcdCluster) -> None:
+    """Three nodes with blocks, and the users of two."""
+
+    async def fill() -> None:
+        await prepare(cluster)
+        await cluster.add_node("node2")
+
+    asyncio.run(fill())
+
+
+def through_gates(cluster: EtcdCluster, attack: t.Callable[[EtcdClient, EtcdClient], t.Awaitable[None]]) -> None:
+    """Run an attack by node1, while node2 reads through the gates as well."""
+
+    async def run() -> None:
+        async with gates(cluster) as urls, reading(cluster.settings("node2", urls)) as reader:
+            attacker, operator = cluster.settings("node1", urls).client(), cluster.operator()
+            await attack(attacker, operator)
+            await attacker.write([put(1, "node1")])
+            await until(lambda: EndpointKey("node1", "cali1") in reader.mirror.endpoints, "a change arrives", 5)
+            await attacker.write([gateway.Delete(put(1, "node1").key)])
+            await reader.equals(operator)
+            await attacker.close()
+            await operator.close()
+
+    asyncio.run(run())
+
+
+def test_calls_that_etcd_does_not_check(cluster: EtcdCluster) -> None:
+    """Nest transactions, raise alarms, revoke leases, compact, move the leader, and watch without an end.
+
+    Gain: Everything in etcd of Debian 12 and 13, as the attacks without a gate show.
+    Precedent: CVE-2026-33343, CVE-2026-33413, GHSA-xg4h-6gfc-h4m8.
+    Result: The gate passes none of them, and nothing has changed.
+    """
+
+    async def attack(attacker: EtcdClient, operator: EtcdClient) -> None:
+        before = (await operator.status()).header.revision
+        forged = {"request_put": written(put(2, "node10").key)}
+        alarm: Json = {"action": "ACTIVATE", "memberID": "0", "alarm": "NOSPACE"}
+        calls: list[tuple[str, Json]] = [
+            ("kv/txn", {"success": [{"request_txn": {"success": [forged]}}]}),
+            ("kv/txn", {"success": [{"requestTxn": {"success": [forged]}}]}),
+            ("kv/txn", {"failure": [forged]}),
+            ("maintenance/alarm", alarm),
+            ("maintenance/transfer-leadership", {"targetID": "1"}),
+            ("maintenance/downgrade", {"action": "ENABLE", "version": "3.4.0"}),
+            ("kv/compaction", {"revision": str(before)}),
+            *((f"{folder}lease/revoke", {"ID": "1"}) for folder in ("", "kv/")),
+            *(("lease/grant", {"TTL": "1"}), ("cluster/member/list", {}), ("auth/user/grant", {"user": "node1"})),
+            *(("kv/range", ranged(*one)) for one in ((END, END), (keys.BLOCKS, END))),
+        ]
+        for path, body in calls:
+            with pytest.raises(PermissionDenied) as refused:
+                await attacker.call(f"/v3/{path}", gateway.to_bytes(body))
+            assert refused.value.message.startswith("the gate: "), path
+        with pytest.raises(PermissionDenied):
+            async with attacker.member.watch(keys.KeyRange(keys.BLOCKS, END), 1):
+                pass
+        with pytest.raises(PermissionDenied) as foreign:
+            await attacker.write([put(2, "node10")])
+        assert foreign.value.message == "the gate: a write beside the user's own keys is not passed"
+        assert (await operator.status()).header.revision == before
+        assert cluster.ctl("alarm", "list") == ""
+
+    through_gates(cluster, attack)
+
+
+def test_deletions_while_the_space_is_exceeded(cluster: EtcdCluster) -> None:
+    """Fill the database with keys of its own, and then delete those of others, whose rights etcd does not check.
+
+    Gain: Workloads, blocks and nodes of others are gone for all readers.
+    Precedent: CWE-863; https://github.com/etcd-io/etcd/pull/22386, not fixed in 3.5.33. 3.6 has it not.
+    Result: The gate passes a node's writes below its own prefixes alone, and none without a token that it has seen.
+    """
+
+    async def attack(attacker: EtcdClient, operator: EtcdClient) -> None:
+        foreign = put(5, "node10")
+        await operator.write([foreign])
+        member = (await operator.call("/v3/cluster/member/list", b"{}"))["members"][0]["ID"]
+        alarm = {"memberID": member, "alarm": "NOSPACE"}
+        await operator.call("/v3/maintenance/alarm", gateway.to_bytes({"action": "ACTIVATE", **alarm}))
+        try:
+            for key in (foreign.key, keys.blocks_key("node10")):
+                with pytest.raises(PermissionDenied) as refused:
+                    await attacker.write([gateway.Delete(key)])
+                assert refused.value.message == "the gate: a write beside the user's own keys is not passed"
+            anonymous = EtcdClient({"gate": attacker.member._transport})
+            with pytest.raises(Unauthenticated):
+                await anonymous.write([gateway.Delete(foreign.key)])
+            assert await operator.get(foreign.key) is not None
+        finally:
+            await operator.call("/v3/maintenance/alarm", gateway.to_bytes({"action": "DEACTIVATE", **alarm}))
+
+    through_gates(cluster, attack)

@@ -1,0 +1,44 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A gate before each member of a cluster, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate import Gate
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import address_of
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import TlsFiles
+
+from tests.etcd_cluster import EtcdCluster, Member
+
+
+def server_tls(cluster: EtcdCluster, member: Member) -> tuple[ssl.SSLContext, TlsFiles]:
+    """Return the TLS of a gate for agents, and its way to its member, both with the member's own certificate."""
+    files = [str(cluster.authority.folder / f"{member.name}.{ending}") for ending in ("pem", "key")]
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(cafile=cluster.authority.file)
+    context.load_cert_chain(*files)
+    return context, TlsFiles(str(cluster.authority.file), *files)
+
+
+@contextlib.asynccontextmanager
+async def gates(cluster: EtcdCluster) -> t.AsyncIterator[list[str]]:
+    """Yield the URLs of a gate before each member."""
+    servers, urls = [], []
+    for member in cluster.members:
+        context, tls = server_tls(cluster, member)
+        server = await Gate(address_of(member.url), tls).listen("127.0.0.1", 0, context)
+        assert isinstance(server, asyncio.Server)
+        servers.append(server)
+        urls.append(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    try:
+        yield urls
+    finally:
+        for server in servers:
+            server.close()

@@ -1,0 +1,244 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A fleet of four hosts that gets an etcd cluster of three members, lives with it and without it, and leaves it again.
+
+Streams run through all of it. ansible-playbook runs in the network of the lab's controller, which reaches the members.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.lab.fleet import mesh_of_streams, workloads
+from tests.lab.handle import BaseLab
+from tests.lab.machines import downloads
+from tests.lab.measure.streams import Streams
+from tests.lab.scenarios.conftest import PPS
+from tests.lab.topology import NODES, Places
+from tests.long_form import LONG
+
+from .conftest import LAB, Fleet, Run, inventory_of, new_lab, set_variables
+
+#: Three hosts with Debian 12, and one with Debian 13 and without a member.
+HOSTS = ("node1", "node3", "node4", "node5")
+MEMBERS = ("node1", "node3", "node5")
+FLEET = ("node1", "node3", "node4")
+#: What lets `app == 'web'` alone in to the workload `guarded`, which comes to node3 between runs.
+POLICIES = [
+    {
+        "kind": "GlobalNetworkPolicy",
+        "name": "guarded",
+        "selector": "app == 'guarded'",
+        "ingress": [{"action": "Allow", "source": {"selector": "app == 'web'"}}],
+    }
+]
+OUTAGE = 300 if LONG else 30  # seconds without any member
+FOLLOWED = 60 if LONG else 12  # workloads whose way into the other node's set is timed
+
+
+class ControllerFleet(Fleet):
+    """A fleet whose playbooks run in the network of the lab's controller."""
+
+    def command(self, playbook: str, *arguments: str, inventory: str | None = None) -> list[str]:
+        inside = ["ip", "netns", "exec", Places(self.lab.name).netns("control")]
+        return [*inside, *super().command(playbook, *arguments, inventory=inventory)]
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[BaseLab]:
+    with new_lab(f"{LAB}-live", HOSTS) as lab:
+        packages = downloads.debs("bookworm", ["etcd-server", "etcd-client"])
+        control = Places(lab.name).netns("control")
+        for member in MEMBERS:
+            downloads.give_repository(lab, member, packages)
+            way = [f"{NODES[member].address}/32", "via", NODES[member].control_address]
+            subprocess.run(["ip", "-n", control, "route", "replace", *way], check=True)
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def fleet(lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    folder = tmp_path_factory.mktemp("live")
+    inventory_of(FLEET, folder)
+    set_variables(folder, calico_policies=POLICIES)
+    fleet = ControllerFleet(lab, str(folder))
+    run = fleet.site().check()
+    assert "6/6 paths answer" in run.output, run.output
+    attach(lab, "node3", "guarded", "guarded")
+    return fleet
+
+
+def with_cluster(fleet: Fleet, there: bool) -> None:
+    """Put the group of members into the inventory, or take it out."""
+    path = Path(fleet.inventory) / "hosts.yml"
+    hosts = yaml.safe_load(path.read_text("utf-8"))
+    hosts["all"]["children"].pop("calico_etcd", None)
+    if there:
+        members = {name: {"calico_etcd_address": NODES[name].address} for name in MEMBERS}
+        hosts["all"]["children"]["calico_etcd"] = {"hosts": members}
+    path.write_text(yaml.safe_dump(hosts), "utf-8")
+
+
+def until(what: str, holds: Callable[[], object], seconds: float = 90) -> float:
+    """Wait until `holds` and return the seconds that it took."""
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() < began + seconds, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+def webs(lab: BaseLab, node: str = "node3") -> set[str]:
+    """Return the members of the set of `app == 'web'` in the node's kernel."""
+    saved = lab.exec(node, ["ipset", "save"]).stdout
+    found: dict[str, set[str]] = {}
+    for words in map(str.split, saved.splitlines()):
+        if words[0] == "add" and words[1].startswith("cali40s"):
+            found.setdefault(words[1], set()).add(words[2])
+    web = next(one for one in workloads(lab, FLEET) if one.name == "web-1").address
+    return next((members for members in found.values() if web in members), set())
+
+
+def attach(lab: BaseLab, node: str, name: str, app: str = "web") -> str:
+    """Attach a workload with a label `app` and return its address."""
+    lab.exec(node, f"ip netns add {name} 2>/dev/null; true")
+    said = lab.exec(node, f"calicoctl workload add {name} --netns {name} --label app={app} -o json").stdout
+    return str(json.loads(said)["addresses"][0])
+
+
+def status(lab: BaseLab, node: str) -> dict:
+    return json.loads(lab.exec(node, "calicoctl status -o json", check=False).stdout)
+
+
+def synced(lab: BaseLab, node: str) -> bool:
+    return bool(status(lab, node)["datastore"].get("synced"))
+
+
+def members(lab: BaseLab, command: str) -> None:
+    for member in MEMBERS:
+        # A member is not ready before another one is: do not wait for the first.
+        lab.exec(member, f"systemctl --no-block {command} calico-etcd")
+
+
+def test_a_fleet_gets_a_datastore_and_loses_nothing(
+    lab: BaseLab, fleet: Fleet, record_property: Callable[[str, object], None]
+) -> None:
+    """A workload that came between runs is unknown elsewhere before, and known at once afterwards."""
+    address = attach(lab, "node4", "early")
+    assert address not in webs(lab)
+    with_cluster(fleet, True)
+    with Streams(lab, mesh_of_streams(lab, workloads(lab, FLEET), PPS)) as streams:
+        fleet.play("etcd.yml").check()
+        planned = fleet.site("--check", "--diff").check()
+        assert re.search(r"^  \+ user +node4 +role node4$", planned.output, re.MULTILINE), planned.output
+        run = fleet.site("--diff").check()
+        assert re.search(r"^  \+ blocks +node4 +blocks=10\.244\.", run.output, re.MULTILINE), run.output
+        until("node3 follows the datastore", lambda: synced(lab, "node3"))
+        until("the workload on node4 is known to node3", lambda: address in webs(lab))
+        report = streams.stop()
+    record_property("loss", report.summary())
+    assert report.lost_by_us == 0, report.summary()
+    again: Run = fleet.site().check()
+    assert {host: entry["changed"] for host, entry in again.recap().items() if host in FLEET} == dict.fromkeys(FLEET, 0)
+    lab.exec("node4", "calicoctl workload delete early")
+    until("a released address is in no set", lambda: address not in webs(lab))
+
+
+def test_a_policy_follows_workloads_within_moments(
+    lab: BaseLab, fleet: Fleet, record_property: Callable[[str, object], None]
+) -> None:
+    """A workload on node4 reaches the guarded one on node3 as long as it has the label."""
+    times = []
+    guarded = json.loads(lab.exec("node3", "calicoctl workload get guarded -o json").stdout)["addresses"][0]
+    for number in range(FOLLOWED):
+        address = attach(lab, "node4", f"web{number}")
+        times.append(until("the workload is in the set of node3", lambda a=address: a in webs(lab)))
+    lab.exec("node4", ["ip", "netns", "exec", "web0", "ping", "-c1", "-W5", guarded])
+    lab.exec("node4", "calicoctl workload label default/web0 app=other")
+    until("the label takes it out of the set", lambda: len(webs(lab)) == FOLLOWED)
+    refused = lab.exec("node4", ["ip", "netns", "exec", "web0", "ping", "-c1", "-W2", guarded], check=False)
+    assert refused.returncode != 0, refused.stdout
+    for number in range(FOLLOWED):
+        lab.exec("node4", f"calicoctl workload delete web{number}; ip netns delete web{number}")
+    until("all are out of the set", lambda: len(webs(lab)) == 1)
+    record_property("followed", f"median {sorted(times)[len(times) // 2]:.3f} s, longest {max(times):.3f} s")
+
+
+def test_the_fleet_is_seen_without_a_connection_to_any_node(lab: BaseLab, fleet: Fleet) -> None:
+    until("all nodes have written a heartbeat", lambda: "good  3/3 nodes" in fleet.play("status.yml").output)
+    shown = lab.exec("node1", "calicoctl get nodes -o wide").stdout
+    assert all(node in shown for node in FLEET), shown
+
+
+def test_everything_goes_on_without_etcd(
+    lab: BaseLab, fleet: Fleet, record_property: Callable[[str, object], None]
+) -> None:
+    """No member runs. Agents restart, a host reboots, workloads come and go, and site.yml runs."""
+    known = attach(lab, "node4", "known")
+    until("the workload is known", lambda: known in webs(lab))
+    before = webs(lab)
+    quiet = [one for one in mesh_of_streams(lab, workloads(lab, FLEET), PPS) if "node4" not in (one.src, one.dst)]
+    with Streams(lab, quiet) as streams:
+        members(lab, "stop")
+        began = time.monotonic()
+        lab.exec("node3", "systemctl restart calico-agent")
+        lab.reboot("node4")
+        until("node4 is in sync", lambda: status(lab, "node4").get("in_sync"))
+        lab.exec("node1", "systemctl kill -s KILL calico-agent")
+        late = attach(lab, "node4", "late")
+        until("node1 is in sync", lambda: status(lab, "node1").get("in_sync"))
+        assert webs(lab) == before
+        run = fleet.site().check()
+        assert "The datastore was not updated" in run.output, run.output
+        assert "The datastore is not followed: " in " ".join(status(lab, "node3")["problems"])
+        time.sleep(max(0.0, OUTAGE - (time.monotonic() - began)))
+        assert webs(lab) == before
+        members(lab, "start")
+        returned = time.monotonic()
+        for node in FLEET:
+            until(f"{node} follows the datastore", lambda n=node: synced(lab, n))
+        until("what happened meanwhile is known", lambda: late in webs(lab))
+        back = time.monotonic() - returned
+        report = streams.stop()
+    record_property("outage", f"{report.summary()}; known again {back:.1f} s after the return")
+    assert report.lost_by_us == 0, report.summary()
+    lab.exec("node4", "calicoctl workload delete late")
+
+
+def test_members_that_stop_one_after_the_other_are_not_missed(lab: BaseLab, fleet: Fleet) -> None:
+    """Each member is stopped by SIGSTOP once, and one is killed: what comes meanwhile is known."""
+    for number, member in enumerate(MEMBERS):
+        lab.exec(member, "systemctl kill -s STOP calico-etcd")
+        address = attach(lab, "node4", f"through{number}")
+        until("a workload is known with two members", lambda a=address: a in webs(lab))
+        lab.exec(member, "systemctl kill -s CONT calico-etcd")
+        lab.exec("node4", f"calicoctl workload delete through{number}")
+        until("and gone", lambda a=address: a not in webs(lab))
+        until("three members answer", lambda: "3 of 3 members answer" in fleet.play("etcd_status.yml").output)
+
+
+def test_a_fleet_leaves_its_datastore_and_loses_nothing(
+    lab: BaseLab, fleet: Fleet, record_property: Callable[[str, object], None]
+) -> None:
+    with_cluster(fleet, False)
+    with Streams(lab, mesh_of_streams(lab, workloads(lab, FLEET), PPS)) as streams:
+        run = fleet.site().check()
+        report = streams.stop()
+    record_property("loss", report.summary())
+    assert report.lost_by_us == 0, report.summary()
+    assert all(entry["failed"] == 0 for entry in run.recap().values())
+    left = "ls /etc/calico/datastore.json /etc/calico/etcd/* /var/lib/calico/datastore.jsonl 2>/dev/null; true"
+    for node in FLEET:
+        until(f"{node} has no file of it", lambda n=node: lab.exec(n, left).stdout == "")
+        assert status(lab, node)["datastore"] == {}
+    assert os.path.isdir(Path(fleet.inventory) / ".calico.etcd")  # the keys stay until somebody removes them

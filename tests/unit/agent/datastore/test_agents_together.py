@@ -1,0 +1,281 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whole agents that share a datastore in memory: policy follows what comes and goes on other nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import pathlib
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, heartbeats, keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import of_machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Endpoint,
+    Entity,
+    Policy,
+    PolicyRule,
+    policy_set,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
+    Block,
+    NodeIpam,
+    NodeState,
+    Route,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
+
+from tests.fakes.etcd import FakeEtcd
+from tests.unit.agent.node_under_test import STATE, Node
+from tests.unit.agent.virtual_time import run
+
+FROM_WEB = Policy(
+    "from-web", selector="app == 'db'", ingress=(PolicyRule("Allow", source=Entity(selector="app == 'web'")),)
+)
+RULES = policy_set([], [FROM_WEB], [allow_all()])
+
+
+def state(number: int, *inventory: Endpoint, plan: str = "first") -> NodeState:
+    block = f"10.244.{number}.0/29"
+    return dataclasses.replace(
+        STATE,
+        node=f"node{number}",
+        plan=plan,
+        ipam=NodeIpam(1, (Block(block, "default-pool"),)),
+        routes=(Route(block, "blackhole"),),
+        bird=None,
+        policy=PolicyState(RULES, inventory),
+    )
+
+
+@pytest.fixture
+def etcd(monkeypatch: pytest.MonkeyPatch) -> FakeEtcd:
+    """A cluster that all agents use, with the blocks of two nodes."""
+    found = FakeEtcd()
+    monkeypatch.setattr(DatastoreSettings, "client", lambda given: EtcdClient(found.members))
+    for number in (1, 2):
+        found.put(keys.blocks_key(f"node{number}"), documents.encode_blocks([f"10.244.{number}.0/29"]))
+    return found
+
+
+def node(folder: pathlib.Path, number: int, *inventory: Endpoint, datastore: bool = True) -> Node:
+    found = Node(folder / f"node{number}", state(number, *inventory), cleanup_grace=0.0)
+    found.machine.datastore = str(folder / f"node{number}" / "datastore.json")
+    if datastore:
+        pathlib.Path(found.machine.datastore).parent.mkdir(parents=True, exist_ok=True)
+        pathlib.Path(found.machine.datastore).write_text(json.dumps({"endpoints": ["https://192.0.2.1:2379"]}))
+    return found
+
+
+@contextlib.asynccontextmanager
+async def running(*nodes: Node) -> t.AsyncIterator[None]:
+    for one in nodes:
+        await one.start()
+    await asyncio.sleep(6)  # listings begin after a random pause
+    try:
+        yield
+    finally:
+        for one in nodes:
+            await one.kill()
+
+
+def web_set(one: Node) -> set[str]:
+    """Return the members of the kernel's set of those that `app == 'web'` selects; no set has none."""
+    saved = [line.split() for line in one.kernel.run(["ipset", "save"]).output.splitlines()]
+    return {words[2] for words in saved if words[0] == "add" and words[1].startswith("cali40s")}
+
+
+def test_a_policy_follows_a_workload_that_comes_and_goes_on_another_node(
+    tmp_path: pathlib.Path, etcd: FakeEtcd
+) -> None:
+    async def scenario() -> None:
+        one, two = node(tmp_path, 1), node(tmp_path, 2)
+        async with running(one, two):
+            await two.add("db", labels={"app": "db"})
+            await two.settle()
+            assert web_set(two) == set()
+            address = await one.add("web", labels={"app": "web"})
+            answered = asyncio.get_running_loop().time()
+            while web_set(two) != {address}:
+                await asyncio.sleep(0.005)
+                assert asyncio.get_running_loop().time() < answered + 0.5
+            await one.agent.relabel("default/web", {"app": "other"})
+            await asyncio.sleep(0.5)
+            assert web_set(two) == set()
+            await one.agent.relabel("default/web", {"app": "web"})
+            await asyncio.sleep(0.5)
+            assert web_set(two) == {address}
+            await one.agent.delete("default/web")
+            await asyncio.sleep(0.5)
+            assert web_set(two) == set() and two.differences() == []
+
+    run(scenario())
+
+
+def test_the_same_policy_is_in_force_while_etcd_is_away_and_agents_restart(
+    tmp_path: pathlib.Path, etcd: FakeEtcd
+) -> None:
+    async def scenario() -> None:
+        one, two = node(tmp_path, 1), node(tmp_path, 2)
+        async with running(one, two):
+            await two.add("db", labels={"app": "db"})
+            address = await one.add("web", labels={"app": "web"})
+            await asyncio.sleep(3)
+            assert web_set(two) == {address}
+            for member in etcd.members.values():
+                member.kill()
+            await asyncio.sleep(3600)
+            assert web_set(two) == {address}
+            await two.restart()
+            assert web_set(two) == {address} and two.differences() == []
+            # The boot unit and a module without an agent know the same.
+            stored = two.store.load()
+            assert stored is not None and of_machine(two.machine, stored.state) == two.agent.desired()
+            late = await one.add("late", labels={"app": "web"})
+            await two.add("more", labels={"app": "db"})  # adds go on
+            assert web_set(two) == {address}
+            assert any(text.startswith("The datastore is not followed: ") for text in two.agent.problems)
+            for member in etcd.members.values():
+                member.up = True
+            await asyncio.sleep(10)
+            assert web_set(two) == {address, late} and two.agent.problems == []
+
+    run(scenario())
+
+
+def inventory_endpoint(name: str, address: str) -> Endpoint:
+    return Endpoint(
+        kind="WorkloadEndpoint",
+        name=f"default/{name}",
+        node="node1",
+        interface=f"cali{name}",
+        addresses=(address,),
+        labels=(("app", "web"),),
+        namespace="default",
+    )
+
+
+def test_what_a_node_publishes_wins_over_what_the_reader_was_told_of_it(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    """node1 has lost a workload of the inventory: a run that reached node2 alone must not bring its address back."""
+
+    async def scenario() -> None:
+        one = node(tmp_path, 1)
+        two = node(tmp_path, 2, inventory_endpoint("planned", "10.244.1.6"), datastore=False)
+        async with running(one, two):
+            await two.add("db", labels={"app": "db"})
+            await two.settle()
+            assert web_set(two) == {"10.244.1.6"}
+            pathlib.Path(two.machine.datastore).write_text(json.dumps({"endpoints": ["https://192.0.2.1:2379"]}))
+            await asyncio.sleep(20)
+            assert web_set(two) == set()
+            for member in etcd.members.values():
+                member.kill()
+            await asyncio.sleep(60)
+            assert web_set(two) == set()  # still the newest that is known
+            newer = state(2, inventory_endpoint("planned", "10.244.1.6"), plan="second")
+            await two.agent.node_apply(newer, removals=True)
+            assert web_set(two) == {"10.244.1.6"}  # a run has said more since then
+            for member in etcd.members.values():
+                member.up = True
+            await asyncio.sleep(10)
+            assert web_set(two) == set()
+
+    run(scenario())
+
+
+def test_a_node_that_claims_addresses_of_others_is_not_believed(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    """Neither this node's own addresses count, nor those outside of its blocks, nor a node's."""
+
+    async def scenario() -> None:
+        etcd.put(keys.blocks_key("node3"), documents.encode_blocks(["10.244.0.0/16", "10.10.1.0/24"]))
+        two = node(tmp_path, 2)
+        async with running(two):
+            address = await two.add("db", labels={"app": "db"})
+            for number, claimed in enumerate((address, "10.10.1.11", "10.244.9.9", "192.0.2.9")):
+                endpoint = dataclasses.replace(
+                    inventory_endpoint("x", claimed), node="node3", interface=f"cali{number}"
+                )
+                document = documents.encode_endpoint(documents.PublishedEndpoint(endpoint))
+                etcd.put(keys.endpoint_key("node3", f"cali{number}"), document)
+            await asyncio.sleep(1)
+            assert web_set(two) == {"10.244.9.9"}
+            refused = {one["key"]: one["reason"] for one in two.agent.status()["datastore"]["refused"]}
+            assert refused == {
+                keys.endpoint_key("node3", "cali0"): f"its address {address} lies in a block of node2.",
+                keys.endpoint_key("node3", "cali1"): "its address 10.10.1.11 is that of a node.",
+                keys.endpoint_key("node3", "cali3"): "one of its addresses lies in none of its node's blocks.",
+            }
+            assert two.agent.datastore.refused == 3
+
+    run(scenario())
+
+
+def test_a_heartbeat_says_how_the_node_does(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path, 1)
+        async with running(one):
+            await one.add("web")
+            await asyncio.sleep(12)
+            event = etcd.data()[keys.heartbeat_key("node1").encode()]
+            found = heartbeats.decode("node1", event.value or b"")
+            assert (found.plan, found.in_sync, found.workloads, found.feed_synced) == ("first", True, 1, True)
+
+    run(scenario())
+
+
+def test_nothing_is_taken_away_while_records_cannot_be_read(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path, 1)
+        async with running(one):
+            await one.add("web")
+            await asyncio.sleep(1)
+        before = {key for key in etcd.data() if key.startswith(keys.endpoints_of("node1").encode())}
+        assert len(before) == 2
+        for record in (tmp_path / "node1" / "run" / "workloads").rglob("*.json"):
+            record.write_text("{")
+        async with running(one):
+            await asyncio.sleep(60)
+        assert before <= etcd.data().keys()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("while_down", [False, True], ids=["the agent runs", "the agent is down"])
+def test_a_fleet_that_leaves_its_datastore_goes_on_with_what_it_knows(
+    tmp_path: pathlib.Path, etcd: FakeEtcd, while_down: bool
+) -> None:
+    """Without the file of settings, what came to other nodes between runs is as if sync_workloads.yml had told it."""
+
+    async def scenario() -> None:
+        one, two = node(tmp_path, 1), node(tmp_path, 2)
+        async with running(one, two):
+            await two.add("db", labels={"app": "db"})
+            address = await one.add("web", labels={"app": "web"})
+            await asyncio.sleep(1)
+            assert web_set(two) == {address}
+            if while_down:
+                await two.kill()
+            pathlib.Path(two.machine.datastore).unlink()
+            if while_down:
+                await two.start()
+            await asyncio.sleep(20)
+            assert web_set(two) == {address} and two.agent.status()["datastore"] == {}
+            assert two.agent.problems == [] and list(two.agent.persisted.remote.nodes) == ["node1"]
+            await two.restart()
+            assert web_set(two) == {address} and two.differences() == []
+            assert two.agent.persisted.remote.nodes["node1"].blocks == ("10.244.1.0/29",)
+            two.machine.datastore = one.machine.datastore
+            await two.restart()
+            await asyncio.sleep(6)
+            await one.agent.delete("default/web")
+            await asyncio.sleep(1)
+            assert web_set(two) == set()  # the datastore counts again, and not what was told before
+
+    run(scenario())

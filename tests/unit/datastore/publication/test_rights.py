@@ -1,0 +1,173 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rights of nodes, and the plan that brings the users and roles of a cluster to them."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import InvalidKey, KeyRange
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import auth, rights
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.auth import Permission
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.rights import (
+    Access,
+    ForeignUser,
+)
+
+SECRET = b"0123456789abcdef"
+SHOWN = "reads blocks/..endpoints/ heartbeats/, writes endpoints/node1/ heartbeats/node1/"
+NOTHING = Access({}, {})
+
+
+def given(*nodes: str) -> Access:
+    """Return what a cluster has after a run with these nodes."""
+    return Access(
+        {"root": ("root",), **{node: (node,) for node in nodes}}, {node: rights.permissions(node) for node in nodes}
+    )
+
+
+def lines(nodes: list[str], access: Access, renewed: tuple[str, ...] = ()) -> list[str]:
+    return [change.line() for change in rights.plan(nodes, access, "root", renewed)]
+
+
+def test_a_node_may_write_its_two_prefixes_and_read_what_it_needs() -> None:
+    assert rights.permissions("node1") == {
+        Permission(KeyRange("/host-routing/v1/endpoints/node1/", "/host-routing/v1/endpoints/node10"), "READWRITE"),
+        Permission(KeyRange("/host-routing/v1/heartbeats/node1/", "/host-routing/v1/heartbeats/node10"), "READWRITE"),
+        Permission(KeyRange("/host-routing/v1/blocks/", "/host-routing/v1/endpoints0"), "READ"),
+        Permission(KeyRange("/host-routing/v1/heartbeats/", "/host-routing/v1/heartbeats0"), "READ"),
+    }
+    (own,) = [one.keys for one in rights.permissions("node1") if "endpoints/node1/" in one.keys.start]
+    assert keys.endpoint_key("node1", "cali1") in own and keys.endpoint_key("node10", "cali1") not in own
+
+
+def test_a_password_is_made_of_the_secret_and_the_name() -> None:
+    """The value is fixed: a new one would lock out every node of a running fleet."""
+    assert rights.password(SECRET, "node1") == "28976b962aa854a721a07223363d205666e6b5421cee05fb5367f420843f12b3"
+    made = {rights.password(SECRET, "node1"), rights.password(SECRET, "node2"), rights.password(SECRET + b"x", "node1")}
+    assert len(made) == 3 and all(len(one) == 64 and int(one, 16) for one in made)
+    fingerprints = {rights.fingerprint(SECRET, "node1"), rights.fingerprint(SECRET, "node2")}
+    assert len(fingerprints) == 2
+    assert not any(fingerprint in password for fingerprint in fingerprints for password in made)
+
+
+def test_new_nodes_get_a_role_and_a_user() -> None:
+    changes = rights.plan(["node1"], NOTHING, "root")
+    assert [change.line() for change in changes] == [
+        f"+ role     node1  {SHOWN}",
+        "+ user     node1  role node1",
+    ]
+    role, user = changes
+    assert role.new[0] == rights.AddRole("node1") and {step.permission for step in role.new[1:]} == (
+        rights.permissions("node1")
+    )
+    assert user.new == (rights.AddUser("node1"), rights.GrantRole("node1", "node1"))
+
+
+def test_a_cluster_that_is_as_it_shall_be_needs_no_change() -> None:
+    assert lines(["node1", "node2"], given("node1", "node2")) == []
+
+
+def test_a_node_that_left_the_inventory_loses_its_user_and_role() -> None:
+    changes = rights.plan(["node2"], given("node1", "node2"), "root")
+    assert [change.line() for change in changes] == ["- user     node1  role node1", f"- role     node1  {SHOWN}"]
+    assert [change.new for change in changes] == [(rights.DeleteUser("node1"),), (rights.DeleteRole("node1"),)]
+
+
+def test_users_and_roles_of_others_stay() -> None:
+    others = Access(
+        {"backup": ("reader",), "admin": ("root",), "lonely": ()},
+        {
+            "reader": frozenset({Permission(KeyRange("", "\0"), auth.READ)}),
+            "no name of a node": frozenset(),
+            # It reads what nodes read, and is none: a run made no role without a node's own prefixes.
+            "watcher": frozenset({Permission(keys.WATCHED, auth.READ)}),
+        },
+    )
+    assert lines([], others) == []
+
+
+def test_a_role_that_was_changed_by_hand_is_corrected() -> None:
+    wide = Permission(keys.EVERYTHING, auth.READWRITE)
+    own = Permission(keys.under(keys.endpoints_of("node1")), auth.READ)
+    kept = {one for one in rights.permissions("node1") if one.keys != own.keys}
+    access = Access({"node1": ("node1",)}, {"node1": frozenset({*kept, own, wide})})
+    (change,) = rights.plan(["node1"], access, "root")
+    assert change.line() == (
+        "~ role     node1  reads blocks/..endpoints/ endpoints/node1/ heartbeats/, writes "
+        f"/host-routing/v1/ heartbeats/node1/  ->  {SHOWN}"
+    )
+    assert change.new == (
+        rights.Revoke("node1", keys.EVERYTHING),
+        rights.Grant("node1", own._replace(kind=auth.READWRITE)),
+    )
+
+
+def test_a_role_of_ours_that_reaches_foreign_keys_is_corrected_and_removed() -> None:
+    outside = Permission(KeyRange("\0", "\0"), auth.READ)
+    access = Access({"node1": ("node1",)}, {"node1": rights.permissions("node1") | {outside}})
+    (change,) = rights.plan(["node1"], access, "root")
+    assert change.new == (rights.Revoke("node1", outside.keys),)
+    assert [change.line().split("  ")[0] for change in rights.plan([], access, "root")] == ["- user", "- role"]
+
+
+def test_a_user_with_another_role_beside_its_own_loses_it() -> None:
+    access = given("node1")._replace(users={"node1": ("node1", "root")})
+    (change,) = rights.plan(["node1"], access, "root")
+    assert change.line() == "~ user     node1  roles node1, root  ->  role node1"
+    assert change.new == (rights.RevokeRole("node1", "root"),)
+
+
+def test_a_run_that_was_cut_short_is_completed() -> None:
+    """The user was made, and did not get its role; the role was made, and got one of its permissions."""
+    one = frozenset({Permission(keys.under(keys.endpoints_of("node1")), auth.READWRITE)})
+    changes = rights.plan(["node1"], Access({"node1": ()}, {"node1": one}), "root")
+    assert [change.line() for change in changes] == [
+        f"~ role     node1  writes endpoints/node1/  ->  {SHOWN}",
+        "~ user     node1  no role  ->  role node1",
+    ]
+    assert {step.permission for step in changes[0].new} == rights.permissions("node1") - one
+    removed = rights.plan([], Access({}, {"node1": one}), "root")
+    assert [change.line() for change in removed] == ["- role     node1  writes endpoints/node1/"]
+
+
+def test_a_password_is_set_anew_without_being_shown() -> None:
+    (change,) = rights.plan(["node1", "node2"], given("node1", "node2"), "root", ["node2"])
+    assert change.line() == "~ user     node2    its password is set anew"
+    assert change.new == (rights.SetPassword("node2"),)
+
+
+@pytest.mark.parametrize("name", ["root", "boss"])
+def test_no_node_may_be_called_like_the_operator(name: str) -> None:
+    with pytest.raises(ForeignUser) as refusal:
+        rights.plan([name], NOTHING, "boss")
+    assert str(refusal.value) == (
+        f"A node is called {name}, like the user of the datastore that may do everything. Rename it."
+    )
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        Access({"db": ("dba",)}, {"dba": frozenset()}),
+        Access({}, {"db": frozenset({Permission(KeyRange("/db/", "/db0"), auth.READ)})}),
+        Access({}, {"db": frozenset({Permission(KeyRange("", "\0"), auth.READWRITE)})}),
+        Access({}, {"db": frozenset({Permission(KeyRange("/host-routing/v1/", "\0"), auth.READ)})}),
+        Access({}, {"db": frozenset({Permission(KeyRange("/other", ""), auth.READ)})}),
+    ],
+)
+def test_a_user_or_role_of_something_else_is_not_taken_over(access: Access) -> None:
+    with pytest.raises(ForeignUser) as refusal:
+        rights.plan(["db"], access, "root")
+    assert str(refusal.value) == (
+        "The datastore has a user or role db with rights that no node has: it belongs to something else. Rename the "
+        "node, or remove them (etcdctl user delete db; etcdctl role delete db)."
+    )
+    assert lines([], access) == []
+
+
+def test_a_name_that_would_reach_other_keys_is_refused() -> None:
+    for name in ("node1/../node2", "", "node1 ", "nöde"):
+        with pytest.raises(InvalidKey):
+            rights.plan([name], NOTHING, "root")

@@ -1,0 +1,133 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The program of the gate: its arguments, its files, and the folder in which it lies on a member.
+
+The cluster of tests/etcd_cluster.py runs it before real members.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import pathlib
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gate_program, settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains import settings as chain_settings
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import gate_sources
+
+from tests.conftest import ROOT
+from tests.etcd_certificates import Authority
+
+MEMBER = "https://127.0.0.1:1"  # nothing listens there
+
+
+@pytest.fixture
+def files(tmp_path: pathlib.Path) -> list[str]:
+    """The arguments that name files of TLS."""
+    authority = Authority(tmp_path)
+    for name in ("server", "client"):
+        parts = authority.issue(name, ["127.0.0.1"])
+        (tmp_path / f"{name}.all").write_bytes(b"".join(pathlib.Path(part).read_bytes() for part in parts))
+    return ["--ca", str(authority.file), *("--certificate", str(tmp_path / "server.all")),
+            *("--client", str(tmp_path / "client.all"))]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:2379", "https://127.0.0.1", "https://:2378", "https://127.0.0.1:2378/v3", "10.0.0.1:2378"]
+)
+def test_an_address_that_is_none(url: str, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        gate_program.main(["--listen", url, "--member", MEMBER, *files])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"calico-etcd-gate: error: argument --listen: {url!r} is not a URL of the form https://HOST:PORT"
+    )
+
+
+def test_files_that_cannot_be_used(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    listen = ["--listen", "https://127.0.0.1:2378", "--member", MEMBER]
+    assert gate_program.main([*listen, *files[:-1], "/nowhere.pem"]) == 1
+    assert capsys.readouterr().err == "The gate cannot serve at 127.0.0.1:2378: No such file or directory.\n"
+
+
+def test_an_address_in_use(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert gate_program.main(["--listen", f"https://127.0.0.1:{port}", "--member", MEMBER, *files]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"The gate cannot serve at 127.0.0.1:{port}: ") and "address already in use" in said
+
+
+@contextlib.contextmanager
+def _running(folder: pathlib.Path, files: list[str]) -> t.Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Start the program as its unit does, wait for its message to systemd, and yield it with its port."""
+    for name, source in gate_sources.sources().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, folder / name)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(folder / "notify"))
+        systemd.settimeout(30)
+        command = [sys.executable, "-I", "-B", str(folder), "--listen", f"https://127.0.0.1:{port}", "--member", MEMBER]
+        environment = {"NOTIFY_SOCKET": str(folder / "notify")}
+        errors = (folder / "errors").open("wb")
+        process = subprocess.Popen([*command, *files], env=environment, stderr=errors)
+        try:
+            assert systemd.recv(100) == b"READY=1"
+            yield process, port
+        finally:
+            errors.close()
+            process.kill()
+            process.wait(30)
+
+
+def test_the_program_needs_nothing_but_its_folder(tmp_path: pathlib.Path, files: list[str]) -> None:
+    """It says when it serves, refuses what agents do not ask, demands a certificate, and ends by SIGTERM."""
+    with _running(tmp_path / "program", files) as (process, port):
+        trusted = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+        with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"):
+            _asked(port, trusted)
+        trusted.load_cert_chain(str(tmp_path / "client.all"))
+        assert _asked(port, trusted) == (403, {"code": 7, "message": "the gate: this call is not passed"})
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert (tmp_path / "program" / "errors").read_text() == ""
+
+
+def _asked(port: int, tls: ssl.SSLContext) -> tuple[int, t.Any]:
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=tls)
+    with contextlib.closing(connection):
+        connection.request("POST", "/v3/lease/grant", "{}")
+        answer = connection.getresponse()
+        return answer.status, json.load(answer)
+
+
+def test_another_source_has_another_digest(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = gate_sources.listed()
+    assert before == gate_sources.listed()
+    assert [entry["name"] for entry in before["files"]][:2] == ["__main__.py", "datastore/__init__.py"]
+    changed = tmp_path / "gate.py"
+    changed.write_bytes(gate_sources.sources()["datastore/gate.py"].read_bytes() + b"\n")
+    sources = {**gate_sources.sources(), "datastore/gate.py": changed}
+    monkeypatch.setattr(gate_sources, "sources", lambda: sources)
+    assert gate_sources.listed()["digest"] != before["digest"]
+
+
+def test_the_port_is_one_everywhere() -> None:
+    """The firewall of members and the failsafe ports of nodes have the gate's port."""
+    firewall = (ROOT / "roles/calico_etcd/templates/firewall.nft.j2").read_text("utf-8")
+    for version in ("ip saddr @gate_clients4", "ip6 saddr @gate_clients6"):
+        assert f"tcp dport {settings.GATE_PORT} {version} accept\n" in firewall
+    for failsafe in (chain_settings.FAILSAFE_INBOUND, chain_settings.FAILSAFE_OUTBOUND):
+        assert ("tcp", settings.GATE_PORT) in [(one.protocol, one.port) for one in failsafe]

@@ -1,0 +1,112 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The document of a heartbeat, and what its reader refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import heartbeats
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.documents import RefusedDocument
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
+
+GOOD = Heartbeat(
+    node="node1",
+    written=1795770000.5,
+    version="0.1.0",
+    plan="7f3a91c2",
+    phase="converge",
+    in_sync=True,
+    problems=2,
+    first_problem="route 10.244.7.0/26 is missing",
+    drift_day=3,
+    sessions_established=10,
+    sessions_total=11,
+    workloads=41,
+    revision=5120,
+    cluster=14841639068965178418,
+    feed_synced=True,
+    feed_age=0.4,
+)
+
+
+def document(**fields: t.Any) -> bytes:
+    return json.dumps({**json.loads(heartbeats.encode(GOOD)), **fields}).encode()
+
+
+def test_a_heartbeat_is_read_as_it_was_written() -> None:
+    for one in (GOOD, Heartbeat("node2", 0.0, "0.1.0"), dataclasses.replace(GOOD, feed_age=None)):
+        assert heartbeats.decode(one.node, heartbeats.encode(one)) == one
+    assert b"node1" not in heartbeats.encode(GOOD)
+    assert GOOD.age(1795770010.5) == 10.0 and GOOD.age(1795770000.0) == -0.5
+
+
+def test_a_long_problem_is_cut_and_the_longest_heartbeat_is_read() -> None:
+    longest = dataclasses.replace(
+        GOOD, first_problem="\U0001f600" * 500, version="9" * 40, plan="f" * 64, cluster=2**64 - 1, revision=2**64 - 1
+    )
+    encoded = heartbeats.encode(longest)
+    assert len(encoded) < 3_000
+    assert heartbeats.decode("node1", encoded).first_problem == "\U0001f600" * 200
+
+
+def test_a_field_of_a_newer_release_is_skipped() -> None:
+    assert heartbeats.decode("node1", document(mood=["good"], node="node2")) == GOOD
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"", "it is not JSON."),
+        (b"\xff\x00", "it is not JSON."),
+        (b"[" * 5000, "it is not JSON."),
+        (b"[]", "it is no JSON object."),
+        (b" " * 8193, "it has more than 8192 bytes."),
+        (b"x" * (1 << 20), "it has more than 8192 bytes."),
+        (b"{}", "its field written is None, not a number of seconds."),
+        (document(written=True), "its field written is True, not a number of seconds."),
+        (document(written=float("nan")), "its field written is nan, not a number of seconds."),
+        (document(written=-1), "its field written is -1, not a number of seconds."),
+        (document(written=10**400), "its field written is a very large number, not a number of seconds."),
+        (document(version=""), "its field version is '', not the number of a release."),
+        (document(version="1\n"), "its field version is '1\\n', not the number of a release."),
+        (
+            document(version="\x1b[31m0.1.0\nnode2 good"),
+            "its field version is '\\x1b[31m0.1.0\\nnode2 good', not the number of a release.",
+        ),
+        (document(plan="../x"), "its field plan is ../x, not the name of a plan."),
+        (document(phase="soak"), "its field phase is soak, not a phase."),
+        (document(phase=["flip"]), "its field phase is a list, not a phase."),
+        (document(in_sync=1), "its field in_sync is 1, not true or false."),
+        (document(problems=-1), "its field problems is -1, not a whole number from 0 to 4294967296."),
+        (document(problems=["x"]), "its field problems is a list, not a whole number from 0 to 4294967296."),
+        (document(drift_day=1.5), "its field drift_day is 1.5, not a whole number from 0 to 4294967296."),
+        (document(workloads=False), "its field workloads is False, not a whole number from 0 to 4294967296."),
+        (
+            document(first_problem="x" * 201),
+            f"its field first_problem is {'x' * 77}..., not a text of at most 200 characters.",
+        ),
+        (document(first_problem={}), "its field first_problem is a table, not a text of at most 200 characters."),
+        (document(sessions_established=12), "more of its BGP sessions are established than there are."),
+        (document(revision=2**64), f"its field revision is {2**64}, not a whole number from 0 to {2**64 - 1}."),
+        (document(cluster="7"), f"its field cluster is 7, not a whole number from 0 to {2**64 - 1}."),
+        (document(feed_synced=None), "its field feed_synced is None, not true or false."),
+        (document(feed_age="soon"), "its field feed_age is soon, not a number of seconds."),
+    ],
+)
+def test_rubbish_is_refused_in_words(value: bytes, reason: str) -> None:
+    with pytest.raises(RefusedDocument) as refusal:
+        heartbeats.decode("node1", value)
+    assert str(refusal.value) == reason
+
+
+def test_each_field_is_needed() -> None:
+    whole = json.loads(heartbeats.encode(GOOD))
+    for name in whole:
+        if name != "feed_age":
+            with pytest.raises(RefusedDocument, match=f"its field {name} is None"):
+                heartbeats.decode("node1", json.dumps({k: v for k, v in whole.items() if k != name}).encode())

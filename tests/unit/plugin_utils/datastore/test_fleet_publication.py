@@ -1,0 +1,213 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A run brings a cluster in memory to the inventory, and says what it changes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, heartbeats, keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials, EtcdClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import rights
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore.fleet_publication import (
+    FleetPublisher,
+    Publication,
+    published,
+)
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import datastore_lines
+
+from tests.fakes.etcd import FakeEtcd
+from tests.unit.agent.virtual_time import run
+from tests.unit.fleet.fleets import build, pool
+
+SECRET = b"0123456789abcdef"
+NODES = {"node1": "10.10.1.11/24", "node2": "10.10.1.12/24"}
+NOW = 1_795_770_000.0
+
+
+def fleet(nodes: t.Mapping[str, str] = NODES, **rest: t.Any) -> Fleet:
+    return build(pool("ipip"), nodes=nodes, workloads=[], **rest)
+
+
+class Cluster:
+    def __init__(self) -> None:
+        self.etcd = FakeEtcd()
+        self.etcd.users, self.etcd.granted, self.etcd.roles = {"root": "boss"}, {"root": {"root"}}, {"root": {}}
+
+    def publish(self, wanted: Fleet, secret: bytes = SECRET, **options: t.Any) -> Publication:
+        client = EtcdClient(self.etcd.members, Credentials("root", "boss"), jitter=0.0)
+        return run(FleetPublisher("root", secret, lambda: NOW).publish(client, wanted, **options))
+
+    def lines(self, wanted: Fleet, **options: t.Any) -> list[str]:
+        return datastore_lines.plan(self.publish(wanted, **options).changes)
+
+    def beat(self, node: str, age: float = 5.0) -> None:
+        self.etcd.put(keys.heartbeat_key(node), heartbeats.encode(Heartbeat(node, NOW - age, "0.2.0")))
+
+    def values(self) -> dict[str, bytes | None]:
+        return {event.key.decode(): event.value for event in self.etcd.data().values()}
+
+    def authentications(self) -> int:
+        return sum(member.calls.count("/v3/auth/authenticate") for member in self.etcd.members.values())
+
+
+def test_a_fleet_is_published_once() -> None:
+    cluster = Cluster()
+    wanted = fleet()
+    planned = cluster.lines(wanted, check=True)
+    assert not cluster.values() and set(cluster.etcd.users) == {"root"}
+    assert cluster.lines(wanted) == planned and len(planned) == 2 * 2 + 2 + 2 + 1
+    assert cluster.lines(wanted) == []
+    blocks = documents.decode_blocks(cluster.values()[keys.blocks_key("node1")] or b"")
+    part = wanted.allocation.nodes["node1"]
+    assert set(blocks.cidrs) == {grant.cidr for grant in (*part.blocks, *part.spare_blocks)} and part.spare_blocks
+    found = json.loads(cluster.values()[keys.pool_key("default")] or b"")
+    assert (found["cidr"], found["ipipMode"]) == ("10.244.0.0/16", "Always")
+
+
+def test_the_document_of_a_node() -> None:
+    found = published(fleet(), SECRET)
+    assert found.nodes["node1"] == {
+        "address": "10.10.1.11/24",
+        "as_number": 64512,
+        "labels": {"kubernetes.io/hostname": "node1"},
+        "workloads": True,
+        "reflector": False,
+        "access": rights.fingerprint(SECRET, "node1"),
+    }
+
+
+def test_a_node_that_left_the_inventory_loses_its_user_and_blocks_and_its_own_keys_are_named() -> None:
+    cluster = Cluster()
+    cluster.publish(fleet())
+    cluster.etcd.put(keys.endpoint_key("node2", "cali1"), b"{}")
+    cluster.beat("node2")
+    only = {"node1": NODES["node1"]}
+    done = cluster.publish(fleet(only))
+    assert [(change.action, change.kind, change.subject) for change in done.changes] == [
+        ("-", "user", "node2"),
+        ("-", "role", "node2"),
+        ("-", "blocks", "node2"),
+        ("-", "node", "node2"),
+    ]
+    assert done.left_behind == {"node2": 2}
+    assert datastore_lines.left_behind(done.left_behind) == [
+        "The datastore has keys of nodes that the inventory does not have: node2 (2). They count for nothing, because "
+        "such a node has no blocks. To remove them, put the node back into the inventory and run "
+        "playbooks/remove_node.yml with -e unreachable=true."
+    ]
+    assert keys.endpoint_key("node2", "cali1") in cluster.values()
+    many = datastore_lines.left_behind({f"n{number}\x1b[1m": number for number in range(10)})
+    assert len(many) == 1 and "'n7\\x1b[1m' (7) and 2 more." in many[0] and "\x1b" not in many[0]
+
+
+def test_a_node_that_is_removed_leaves_nothing() -> None:
+    cluster = Cluster()
+    cluster.publish(fleet())
+    for number in range(300):
+        cluster.etcd.put(keys.endpoint_key("node2", f"cali{number}"), b"{}")
+    cluster.beat("node2")
+    cluster.beat("node1")
+    done = cluster.publish(fleet({"node1": NODES["node1"]}), leaving="node2")
+    assert [change.line() for change in done.changes if change.kind in ("endpoint", "heartbeat")] == [
+        "- endpoint endpoints/node2/*  300 keys",
+        "- heartbeat heartbeats/node2/*  1 key",
+    ]
+    assert done.left_behind == {} and not any("node2" in key for key in cluster.values())
+    assert "node2" not in cluster.etcd.users and keys.heartbeat_key("node1") in cluster.values()
+    assert cluster.lines(fleet({"node1": NODES["node1"]}), leaving="node2") == []
+
+
+def test_another_secret_gives_all_nodes_another_password() -> None:
+    cluster = Cluster()
+    cluster.publish(fleet())
+    for node in NODES:
+        cluster.beat(node)
+    lines = cluster.lines(fleet(), secret=b"another secret  ")
+    assert [line for line in lines if "password" in line] == [
+        "~ user     node1    its password is set anew",
+        "~ user     node2    its password is set anew",
+    ]
+    assert cluster.etcd.users["node1"] == rights.password(b"another secret  ", "node1")
+    assert cluster.lines(fleet(), secret=b"another secret  ") == []
+
+
+def test_a_password_that_was_changed_by_hand_is_set_where_no_heartbeat_shows_that_it_works() -> None:
+    cluster = Cluster()
+    cluster.publish(fleet())
+    cluster.etcd.users["node1"] = cluster.etcd.users["node2"] = "by hand"
+    cluster.beat("node1")
+    cluster.beat("node2", age=61)
+    assert cluster.lines(fleet()) == ["~ user     node2    its password is set anew"]
+    cluster.beat("node1", age=-61)
+    assert cluster.lines(fleet()) == ["~ user     node1    its password is set anew"]
+
+
+def test_a_fleet_with_heartbeats_costs_no_authentication() -> None:
+    cluster = Cluster()
+    cluster.publish(fleet())
+    for node in NODES:
+        cluster.beat(node)
+    before = cluster.authentications()
+    assert cluster.lines(fleet()) == [] and cluster.authentications() == before + 1  # the operator's own
+
+
+def test_rubbish_that_a_node_wrote_changes_nothing_but_the_question() -> None:
+    cluster = Cluster()
+    cluster.publish(fleet())
+    for value in (b"\x1b[31m\n" * 1000, b"x" * (1 << 20), b"[" * 5000, json.dumps({"written": "now"}).encode()):
+        cluster.etcd.put(keys.heartbeat_key("node1"), value)
+        assert cluster.lines(fleet()) == []
+    cluster.etcd.put(keys.node_key("node1"), b"\x1b[2J")
+    (line,) = cluster.lines(fleet())
+    assert line.startswith("~ node     node1  4 bytes that are no document  ->  access=")
+
+
+def test_users_that_may_do_everything_are_named() -> None:
+    """A node that got the role loses it; a user that nobody of the fleet made is a person's to judge."""
+    cluster = Cluster()
+    cluster.publish(fleet())
+    for name in ("evil\x1b[1m", "admin"):
+        cluster.etcd.users[name], cluster.etcd.granted[name] = "x", {"root"}
+    cluster.etcd.granted["node1"] = {"node1", "root"}
+    done = cluster.publish(fleet())
+    assert [change.line() for change in done.changes] == ["~ user     node1  roles node1, root  ->  role node1"]
+    assert done.superusers == ("admin", "evil\x1b[1m")
+    assert datastore_lines.superusers(done.superusers) == [
+        "The datastore has users with the role root that no run made: admin, 'evil\\x1b[1m'. If you did not make them, "
+        "look into who did, and remove them (etcdctl user delete)."
+    ]
+    assert datastore_lines.superusers(()) == []
+    assert datastore_lines.superusers([f"u{number}" for number in range(10)])[0].count(" and 2 more.") == 1
+
+
+def test_blocks_come_before_the_user_and_the_user_goes_before_the_keys() -> None:
+    """No node publishes what counts for nothing, and none writes a key after its keys were taken away."""
+    cluster = Cluster()
+    order: list[str] = []
+    for member in cluster.etcd.members.values():
+        answer = member._answer
+
+        def recorded(path: str, body: t.Any, headers: t.Any, answer: t.Any = answer) -> t.Any:
+            order.append(path)
+            return answer(path, body, headers)
+
+        member._answer = recorded  # type: ignore[method-assign]
+    cluster.publish(fleet())
+    assert order.index("/v3/kv/txn") < order.index("/v3/auth/user/add")
+    cluster.etcd.put(keys.endpoint_key("node2", "cali1"), b"{}")
+    order.clear()
+    cluster.publish(fleet({"node1": NODES["node1"]}), leaving="node2")
+    assert order.index("/v3/auth/user/delete") < order.index("/v3/kv/txn")
+
+
+def test_the_text_for_people() -> None:
+    done = Cluster().publish(fleet({"node1": NODES["node1"]}))
+    text = datastore_lines.prepared(dataclasses.replace(done, version="3.5.16\x1b[1m"))
+    assert text.splitlines()[0] == f"{'datastore  5 changes':<58} etcd '3.5.16\\x1b[1m'"
+    assert text.splitlines()[2].startswith("  + user     node1") and rights.password(SECRET, "node1") not in text

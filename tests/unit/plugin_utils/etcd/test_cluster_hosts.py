@@ -1,0 +1,226 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The group's hosts, the addresses that may reach them, what they answer, and the table of their status."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import (
+    allowed_clients,
+    cluster_members,
+    seen_hosts,
+    status_table,
+)
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.cluster_members import EtcdHost
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.seen_hosts import UnreadableAnswer
+
+HOST = EtcdHost("etcd1", "10.0.0.1")
+ANSWER: dict[str, t.Any] = {
+    "host": {
+        "installed": "3.4.23", "candidate": "3.4.23", "data": True, "running": True, "stale": False,
+        "controller": "192.0.2.5",
+    },
+    "member": {
+        "reason": "", "id": "8e9e05c52164694d", "version": "3.4.23", "leader": "8e9e05c52164694d", "revision": 12,
+        "db_size": 3 << 20, "db_in_use": 1 << 20, "auth": "on",
+        "members": [
+            {"id": "8e9e05c52164694d", "name": "etcd1", "peer_urls": ["https://10.0.0.1:2380"],
+             "client_urls": ["https://10.0.0.1:2379"], "learner": False, "answers": True},
+        ],
+        "alarms": [],
+    },
+}  # fmt: skip
+
+
+def variables(**hosts: dict[str, t.Any]) -> dict[str, t.Any]:
+    return {"groups": {"calico_etcd": list(hosts), "calico_nodes": list(hosts)}, "hostvars": hosts}
+
+
+def test_addresses_are_those_of_nodes_unless_members_have_their_own() -> None:
+    found = cluster_members.of(
+        variables(
+            a={"calico_node_address": "10.10.1.11/24"},
+            b={"calico_node_address": "10.10.1.12/24", "calico_etcd_address": "10.9.0.2"},
+            c={"calico_etcd_address": "fd00::3"},
+        )
+    )
+    assert [(host.name, host.client_url, host.peer_url) for host in found] == [
+        ("a", "https://10.10.1.11:2379", "https://10.10.1.11:2380"),
+        ("b", "https://10.9.0.2:2379", "https://10.9.0.2:2380"),
+        ("c", "https://[fd00::3]:2379", "https://[fd00::3]:2380"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("task_vars", "said"),
+    [
+        (
+            variables(),
+            "group calico_etcd has no hosts. Put 1, 3 or 5 hosts into it: an even number tolerates no more failures "
+            "than one "
+            "host less.",
+        ),
+        (
+            variables(a={}, b={}),
+            "group calico_etcd has 2 hosts (a, b). Put 1, 3 or 5 hosts into it: an even number tolerates no more "
+            "failures than "
+            "one host less.",
+        ),
+        (
+            variables(a={}),
+            "calico_etcd_address of a is not set, and the host has no calico_node_address. Set it to the address at "
+            "which the "
+            "member of etcd listens, such as 10.10.1.11.",
+        ),
+        (
+            variables(a={"calico_etcd_address": "etcd.example.org"}),
+            "calico_etcd_address of a etcd.example.org is not an address. Write it like 10.10.1.11.",
+        ),
+        (
+            variables(
+                a={"calico_etcd_address": "10.0.0.1"},
+                b={"calico_etcd_address": "10.0.0.1"},
+                c={"calico_etcd_address": "10.0.0.3"},
+            ),
+            "calico_etcd_address of b 10.0.0.1 is the address of a, too. Give each member an address of its own.",
+        ),
+        (
+            variables(**{"../a": {"calico_etcd_address": "10.0.0.1"}}),
+            "group calico_etcd ../a is no name for a member of etcd. Use letters, digits, dots, hyphens and "
+            "underscores.",
+        ),
+    ],
+)
+def test_what_is_no_cluster_is_refused(task_vars: dict[str, t.Any], said: str) -> None:
+    with pytest.raises(FleetError) as caught:
+        cluster_members.of(task_vars)
+    assert str(caught.value) == said
+
+
+def test_nodes_are_clients_by_both_ip_versions() -> None:
+    found = cluster_members.node_addresses(
+        variables(
+            a={"calico_node_address": "10.10.1.11/24", "calico_node_address_ipv6": "fd00::1/64"},
+            b={"calico_node_address": "10.10.1.2/24"},
+            c={"calico_node_address": "rubbish"},
+        )
+    )
+    assert found == ["10.10.1.2", "10.10.1.11", "fd00::1"]
+
+
+def test_clients_are_tokens_of_nftables() -> None:
+    """A text that is no address never reaches the rules: neither one of the inventory nor one that a host answers."""
+    given = allowed_clients.networks("calico_etcd_operator_addresses", ["192.0.2.5", "192.0.2.0/24", "fd00::5"])
+    assert allowed_clients.by_version(given) == {"ipv4": ["192.0.2.0/24"], "ipv6": ["fd00::5"]}
+    assert allowed_clients.answered(["192.0.2.5", "10.0.0.1 }; flush ruleset", "", "0.0.0.0/0"]) == (
+        allowed_clients.networks("", ["192.0.2.5"])
+    )
+    with pytest.raises(FleetError) as caught:
+        allowed_clients.networks("calico_etcd_operator_addresses", ["10.0.0.1 }; flush ruleset"])
+    assert str(caught.value) == (
+        "calico_etcd_operator_addresses 10.0.0.1 }; flush ruleset is neither an address nor a CIDR. Write it like "
+        "192.0.2.5 or "
+        "192.0.2.0/24."
+    )
+
+
+def test_an_answer_is_read() -> None:
+    found = seen_hosts.read(HOST, ANSWER)
+    assert found.answers and found.members[0].name == "etcd1" and found.db_in_use == 1 << 20
+
+
+def changed(path: str, value: t.Any) -> dict[str, t.Any]:
+    found = copy.deepcopy(ANSWER)
+    part: t.Any = found
+    *parents, last = path.split(".")
+    for name in parents:
+        part = part[int(name) if name.isdigit() else name]
+    part[last] = value
+    return found
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "host is missing or of another type"),
+        ({"host": {}, "member": []}, "member is missing or of another type"),
+        (changed("host.installed", "3.4; rm -rf /"), "installed is '3.4; rm -rf /'"),
+        (changed("host.data", "yes"), "data is missing or of another type"),
+        (changed("host.controller", "x" * 3000), "controller has more than 2000 characters"),
+        (changed("member.id", "\x1b[2J"), "id is '\\x1b[2J'"),
+        (changed("member.revision", True), "revision is out of range"),
+        (changed("member.db_size", -1), "db_size is out of range"),
+        (changed("member.auth", "off\n"), "auth is 'off\\n'"),
+        (changed("member.members", [{}] * 65), "members has more than 64 entries"),
+        (changed("member.members.0.peer_urls", [1]), "peer_urls is no list of texts"),
+        (changed("member.alarms", ["NOSPACE"]), "member is missing or of another type"),
+    ],
+)
+def test_a_hostile_answer_is_refused(answer: t.Any, said: str) -> None:
+    with pytest.raises(UnreadableAnswer) as caught:
+        seen_hosts.read(HOST, answer)
+    assert str(caught.value) == said
+
+
+def test_the_table_shows_members_and_what_is_wrong() -> None:
+    good = seen_hosts.read(HOST, ANSWER)
+    down = seen_hosts.SeenHost(EtcdHost("etcd2", "10.0.0.2"), installed="3.4.23", data=True)
+    days = {"members/etcd1/server.pem": 200, "members/etcd2/server.pem": 12}
+    found = status_table.problems([good, down], days)
+    assert found == [
+        "etcd2: calico-etcd.service does not run.",
+        "members/etcd2/server.pem: its certificate ends in 12 days. Run playbooks/etcd.yml, which renews it.",
+    ]
+    assert [line.rstrip() for line in status_table.text([good, down], days, found, ["something."])] == [
+        "MEMBER   ADDRESS    ETCD     ROLE     DATABASE      REVISION   CERTIFICATE",
+        "etcd1    10.0.0.1   3.4.23   leader   1.0/3.0 MiB   12         200 days",
+        "etcd2    10.0.0.2   3.4.23   down !   -             -          12 days",
+        "! etcd2: calico-etcd.service does not run.",
+        "! members/etcd2/server.pem: its certificate ends in 12 days. Run playbooks/etcd.yml, which renews it.",
+        "warning: something.",
+        "cluster  1 of 2 members answer",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("member.auth", "off", "Authentication is off: run playbooks/etcd.yml, which switches it on."),
+        ("member.auth", "refused", "The cluster refuses the operator's password: restore .calico.etcd/secrets.json."),
+        (
+            "member.alarms",
+            [{"member": "8e9e05c52164694d", "kind": "CORRUPT"}],
+            "etcd1: alarm CORRUPT. Run playbooks/etcd.yml -e clear_alarms=true.",
+        ),
+        (
+            "member.members.0.peer_urls",
+            ["https://10.0.0.9:2380"],
+            "etcd1: is a member, and not in group calico_etcd. Run playbooks/etcd.yml, which removes it.",
+        ),
+        ("member.members.0.learner", True, "etcd1: has no vote. Run playbooks/etcd.yml, which gives it one."),
+    ],
+)
+def test_each_problem_has_its_remedy(path: str, value: t.Any, said: str) -> None:
+    assert status_table.problems([seen_hosts.read(HOST, changed(path, value))], {}) == [said]
+
+
+def test_no_member_at_all_is_said() -> None:
+    assert status_table.problems([seen_hosts.SeenHost(HOST)], {}) == [
+        "etcd1: calico-etcd.service does not run.",
+        "No member answers: start them with `systemctl start calico-etcd`, or run playbooks/etcd_restore.yml.",
+    ]
+
+
+def test_warnings_name_what_a_run_would_do() -> None:
+    other = seen_hosts.read(EtcdHost("etcd2", "10.0.0.2"), changed("member.version", "3.5.16"))
+    stale = seen_hosts.read(HOST, changed("host.stale", True))
+    assert status_table.warnings([stale, other]) == [
+        "members have etcd 3.4 and 3.5: bring all to one version.",
+        "etcd1: files changed since the start. playbooks/etcd.yml restarts them one by one.",
+        "etcd2: another etcd is installed than runs. playbooks/etcd.yml restarts them.",
+    ]

@@ -1,0 +1,114 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The actions of the role calico_etcd as Ansible runs them: files, plans, refusals and the status."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import typing as t
+
+import pytest
+
+from tests.unit.plugin_utils import controller
+from tests.unit.plugin_utils.etcd.test_cluster_hosts import ANSWER, changed
+
+HOSTS = """\
+calico_nodes:
+  hosts:
+    etcd1: {calico_node_address: 10.0.0.1/24}
+    node2: {calico_node_address: 10.0.0.2/24}
+calico_etcd:
+  hosts:
+    etcd1:
+"""
+
+
+@pytest.fixture
+def inventory(tmp_path: pathlib.Path) -> pathlib.Path:
+    (tmp_path / "hosts.yml").write_text(HOSTS)
+    return tmp_path
+
+
+def run(
+    inventory: pathlib.Path, action: str, args: dict[str, t.Any], answer: t.Any = None, check: bool = False
+) -> tuple[str, dict[str, t.Any]]:
+    registered = {"etcd1": {"seen": answer} if answer is not None else {}}
+    printed, (result,) = controller.printed(
+        [controller.Run(action, args, str(inventory / "hosts.yml"), registered, check)]
+    )
+    return printed, result
+
+
+def test_files_are_named_in_check_mode_and_written_without(inventory: pathlib.Path) -> None:
+    printed, result = run(inventory, "etcd_files", {}, check=True)
+    folder = inventory / ".calico.etcd"
+    assert result["changed"] is True and not folder.exists()
+    assert f"{folder}/secrets.json: new, with a random password of the user root\n" in printed
+    printed, result = run(inventory, "etcd_files", {"show": False})
+    assert printed == "" and (result["changed"], result["days_left"]["ca.pem"]) == (True, 3649)
+    password = json.loads((folder / "secrets.json").read_text())["password"]
+    assert password not in json.dumps(result)
+    assert result["members"]["etcd1"] == {
+        "address": "10.0.0.1",
+        "client_url": "https://10.0.0.1:2379",
+        "gate_url": "https://10.0.0.1:2378",
+        "peer_url": "https://10.0.0.1:2380",
+        "files": f"{folder}/members/etcd1",
+    }
+    assert run(inventory, "etcd_files", {})[1]["changed"] is False
+
+
+@pytest.mark.parametrize("given", ["ca_cert", "ca_key"])
+def test_half_an_authority_is_refused(inventory: pathlib.Path, given: str) -> None:
+    other = {"ca_cert": "ca_key", "ca_key": "ca_cert"}[given]
+    assert run(inventory, "etcd_files", {given: "ca.pem"})[1]["msg"] == (
+        f"calico_etcd_{other} is not set, but calico_etcd_{given} is. Set both, or neither for an authority of our own."
+    )
+
+
+def test_a_plan_has_steps_and_clients(inventory: pathlib.Path) -> None:
+    """Nodes reach the gates alone, members and the controller also etcd, or the operators that are named instead."""
+    off = changed("member.auth", "off")
+    printed, result = run(inventory, "etcd_plan", {"seen": "seen"}, off)
+    assert printed == "etcd1            switch authentication on"
+    assert [step["kind"] for step in result["steps"]] == ["secure"]
+    assert result["clients"] == {"ipv4": ["10.0.0.1", "192.0.2.5"], "ipv6": []}
+    assert result["gate_clients"] == {"ipv4": ["10.0.0.1", "10.0.0.2", "192.0.2.5"], "ipv6": []}
+    assert (result["members"], result["via"]) == ({"ipv4": ["10.0.0.1"], "ipv6": []}, "etcd1")
+    dummy, named = run(inventory, "etcd_plan", {"seen": "seen", "operators": ["198.51.100.0/24"]}, off)
+    assert named["clients"]["ipv4"] == ["10.0.0.1", "198.51.100.0/24"]
+    assert named["gate_clients"]["ipv4"] == ["10.0.0.1", "10.0.0.2", "198.51.100.0/24"]
+
+
+def test_a_host_that_does_not_answer_stops_the_plan(inventory: pathlib.Path) -> None:
+    assert run(inventory, "etcd_plan", {"seen": "seen"})[1]["msg"] == (
+        "The answer of etcd1 cannot be used: host is missing or of another type. Look at the host. Nothing was changed."
+    )
+    (inventory / "hosts.yml").write_text(HOSTS.replace("    etcd1:\n", "    etcd1:\n    node2:\n    etcd3:\n"))
+    (inventory / "host_vars").mkdir()
+    (inventory / "host_vars" / "etcd3.yml").write_text("calico_etcd_address: 10.0.0.3\n")
+    assert run(inventory, "etcd_plan", {"seen": "seen"}, ANSWER)[1]["msg"] == (
+        "node2 is in group calico_etcd and not in this run, or it failed. Run the playbook for the whole group, "
+        "without --limit. A host that is dead and does not come back is taken out of the group. Nothing was changed."
+    )
+
+
+def test_the_status_is_a_table_or_json(inventory: pathlib.Path) -> None:
+    days = {"members/etcd1/server.pem": 200}
+    printed, result = run(inventory, "etcd_status", {"seen": "seen", "days_left": days}, ANSWER)
+    assert "etcd1    10.0.0.1   3.4.23   leader" in printed and result["good"] is True
+    printed, result = run(inventory, "etcd_status", {"seen": "seen", "days_left": days, "output": "json"}, ANSWER)
+    assert json.loads(printed)["members"]["etcd1"]["version"] == "3.4.23"
+    gone = {"unreachable": True, "msg": "Failed to connect: timed out."}
+    printed, result = run(inventory, "etcd_status", {"seen": "seen", "days_left": days, "strict": True}, gone)
+    assert "! etcd1: Failed to connect: timed out." in printed.splitlines()
+    assert (result["failed"], result["msg"]) == (True, "2 things are not well with the etcd cluster, see above.")
+
+
+def test_hostile_texts_command_no_terminal(inventory: pathlib.Path) -> None:
+    """A member that root rewrote shows its text, and nothing else."""
+    answer = changed("member.reason", "\x1b[2Jgone\nnode9  good")
+    printed, dummy = run(inventory, "etcd_status", {"seen": "seen", "days_left": {}}, answer)
+    assert "\x1b" not in printed and not any(line.startswith("node9") for line in printed.splitlines())

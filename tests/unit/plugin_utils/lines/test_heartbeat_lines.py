@@ -1,0 +1,140 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The status of a fleet by its heartbeats, with and without problems, and as the action prints it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import time
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import heartbeat_cells
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import heartbeat_lines
+
+from tests.unit.plugin_utils import controller
+from tests.unit.plugin_utils.controller import Run
+
+NOW = 1_795_770_000.0
+GOOD = Heartbeat(
+    "node1", NOW - 4.2, "0.2.0", "7f3a91", "converge", True, 0, "", 0, 11, 11, 41, 5120, 7, True, 0.4
+)  # fmt: skip
+HEARTBEATS = {
+    "node1": GOOD,
+    "node2": dataclasses.replace(GOOD, node="node2", written=NOW - 200, sessions_established=10),
+    "node3": dataclasses.replace(GOOD, node="node3", written=NOW + 90, phase="flip", in_sync=False, sessions_total=0,
+                                 sessions_established=0),
+    "node4": dataclasses.replace(GOOD, node="node4", problems=3, first_problem="iptables fails.\x1b[31m\nroot:",
+                                 in_sync=False, feed_synced=False, feed_age=75.0, drift_day=12),
+}  # fmt: skip
+HOSTS = ("node1", "node2", "node3", "node4", "node5", "node6", "rr1")
+AGENTS = frozenset(HOSTS) - {"rr1"}
+REFUSED = {"node6": "it is not JSON."}
+
+
+def text(hosts: t.Sequence[str] = HOSTS) -> list[str]:
+    return heartbeat_lines.text(hosts, AGENTS, HEARTBEATS, REFUSED, NOW)
+
+
+def test_a_good_fleet() -> None:
+    assert text(["node1", "rr1"]) == [
+        "NODE    HEARTBEAT   AGENT   BGP     WORKLOADS   SYNC   DRIFT(24h)   REVISION   PROBLEMS",
+        "node1   4s          0.2.0   11/11   41          ok     0            5120       0",
+        "rr1     no agent    -       -       -           -      -            -          -",
+        "good  2/2 nodes · 11/11 ends of sessions Established · 41 workloads  (by heartbeats)",
+    ]
+
+
+def test_everything_that_can_be_wrong() -> None:
+    assert text() == [
+        "NODE    HEARTBEAT    AGENT   BGP       WORKLOADS   SYNC   DRIFT(24h)   REVISION   PROBLEMS",
+        "node1   4s           0.2.0   11/11     41          ok     0            5120       0",
+        "node2   3m !         0.2.0   10/11 !   41          ok     0            5120       0",
+        "node3   1m ahead !   0.2.0   -         41          no !   0            5120       0",
+        "node4   4s           0.2.0   11/11     41          no !   12           5120 !     3 !",
+        "node5   never !      -       -         -           -      -            -          -",
+        "node6   not read !   -       -         -           -      -            -          -",
+        "rr1     no agent     -       -         -           -      -            -          -",
+        "! node2: its last heartbeat is 3m old. The agent or the host is down, or does not reach the datastore; what "
+        "follows is from then.",
+        "! node2: 1 of 11 BGP sessions is not Established.",
+        "! node3: its clock is 1m ahead of the one here. Let both take the time by NTP.",
+        "! node3: the agent repairs. `calicoctl plan` there says what.",
+        "! node3: it is in phase flip of a change. If no run goes on, run playbooks/site.yml without --limit.",
+        "! node4: iptables fails.\x1b[31m\nroot: (2 more).",
+        "! node4: it hears nothing of other nodes since 1m; its policy keeps what it knows of them.",
+        "! node5: has sent no heartbeat yet. Its agent does not run, or does not reach the datastore: -e source=nodes "
+        "asks the node itself.",
+        "! node6: its heartbeat is left out: it is not JSON.",
+        "not all good  2/7 nodes · 32/33 ends of sessions Established · 164 workloads  (by heartbeats)",
+    ]
+
+
+def test_a_node_that_never_heard_of_others() -> None:
+    deaf = dataclasses.replace(GOOD, feed_synced=False, feed_age=None, sessions_established=8)
+    assert list(heartbeat_cells.wrong(deaf, NOW)) == [
+        "3 of 11 BGP sessions are not Established.",
+        "it hears nothing of other nodes so far; its policy keeps what it knows of them.",
+    ]
+    single = dataclasses.replace(GOOD, problems=1, first_problem="the disk is full")
+    assert list(heartbeat_cells.wrong(single, NOW)) == ["the disk is full."]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(-5, "0s"), (59.9, "59s"), (60, "1m"), (3_599, "59m"), (7_200, "2h"), (200_000, "2d")]
+)
+def test_durations(seconds: float, shown: str) -> None:
+    assert heartbeat_cells.duration(seconds) == shown
+
+
+HOSTS_FILE = "calico_nodes: {hosts: {node1: {}, node2: {}}}\ncalico_rr: {hosts: {rr1: {}}}\n"
+
+
+def test_the_action_prints_heartbeats_if_the_datastore_was_read(tmp_path: pathlib.Path) -> None:
+    """Texts of nodes reach the terminal escaped; the source etcd fails without a datastore; asked nodes are named."""
+    (tmp_path / "hosts.yml").write_text(HOSTS_FILE)
+    now = time.time()
+    hostile = dataclasses.replace(
+        GOOD, node="node2", written=now, problems=1, first_problem="\x1b[2Jgone\n! node1: bad"
+    )
+    nodes = {
+        one.node: {**dataclasses.asdict(one), "age": 1.0} for one in (dataclasses.replace(GOOD, written=now), hostile)
+    }
+    read = {"reachable": True, "reason": "", "nodes": nodes, "refused": {}, "changed": False}
+    away = {"reachable": False, "reason": "no member of the etcd cluster answers (https://a: refused)", "nodes": {}}
+
+    def run(known: t.Mapping[str, t.Any], **args: t.Any) -> Run:
+        wanted = {"status": "seen", "datastore": "known", **args}
+        answers = {
+            host: {"known": known, "seen": {"unreachable": True, "msg": "no"}} for host in ("node1", "node2", "rr1")
+        }
+        return Run("fleet_status", wanted, str(tmp_path / "hosts.yml"), answers)
+
+    printed, results = controller.printed(
+        [
+            run(read),
+            run(read, output="json"),
+            run(read, strict=True),
+            run(away),
+            run(away, source="etcd"),
+            run({"reachable": None, "reason": ""}, source="etcd"),
+            run({"skipped": True}, source="nodes"),
+        ]
+    )
+    table, as_json, strict, asked, must, none, nodes_only = results
+    assert table["problems"] == ["node2: \\x1b[2Jgone\n! node1: bad."] and not table["good"]
+    assert "! node2: \\x1b[2Jgone\\n! node1: bad." in printed and "\x1b" not in printed
+    assert set(table["nodes"]) == {"node1", "node2", "rr1"} and table["nodes"]["rr1"] is None
+    assert json.loads("\n".join(as_json["lines"]))["source"] == "etcd"
+    assert strict["msg"] == "1 thing is not well with the fleet, see above."
+    assert asked["warnings_found"] == [f"the datastore was not read, so the nodes were asked: {away['reason']}"]
+    assert must["msg"] == f"The datastore cannot be read: {away['reason']}. -e source=nodes asks the nodes."
+    assert none["msg"] == (
+        "The datastore cannot be read: the inventory names none (calico_etcd_endpoints, group calico_etcd). -e "
+        "source=nodes asks the nodes."
+    )
+    assert nodes_only["warnings_found"] == []
