@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import pathlib
 import re
@@ -16,8 +18,11 @@ import typing as t
 import urllib.parse
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Put
 
 from tests.conftest import ROOT
+from tests.etcd_cluster import EtcdCluster, programs
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
 from tests.integration.agent.metrics.debian_prometheus import debian_prometheus
 from tests.integration.agent.policy.policed_daemon import CLOSED, open_for, policed
@@ -96,9 +101,19 @@ class Watched(t.NamedTuple):
 
 @pytest.fixture(scope="module")
 def watched(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Watched]:
-    """An agent with values in its metrics, and a Prometheus that scrapes it; both are stopped at the module's end."""
+    """An agent with values in its metrics, and a Prometheus that scrapes it; both are stopped at the module's end.
+
+    The agent follows a datastore of one member.
+    """
     folder = tmp_path_factory.mktemp("watched")
-    with daemon_under_test(engine, folder) as daemon:
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(EtcdCluster(programs("trixie"), folder / "etcd", 1, gates=True))
+        daemon = stack.enter_context(daemon_under_test(engine, folder))
+        with cluster.inside():
+            cluster.begin()
+            asyncio.run(add_node(cluster))
+        cluster.join(str(folder / "netns" / HOST), 101, "etcd0")
+        daemon.follow(cluster.settings(STATE.node))
         inside = ["nsenter", f"--net={folder / 'netns' / HOST}", *DIES_WITH_ITS_PARENT]
         subprocess.run([*inside, "ip", "link", "set", "lo", "up"], check=True)
         bird = FakeBird(str(folder / "run" / "bird.ctl"))
@@ -123,6 +138,15 @@ def watched(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t
             prometheus.kill()
             prometheus.wait(10)
             bird.close()
+
+
+async def add_node(cluster: EtcdCluster) -> None:
+    """Add the node's user to the datastore, and its blocks."""
+    await cluster.add_node(STATE.node)
+    operator = cluster.operator()
+    blocks = documents.encode_blocks([block.cidr for block in STATE.ipam.blocks])
+    await operator.write([Put(keys.blocks_key(STATE.node), blocks)])
+    await operator.close()
 
 
 def be_busy(daemon: Daemon) -> None:
