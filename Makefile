@@ -63,7 +63,7 @@ build: setup ## The artifact, baremetal-host_routing-VERSION.tar.gz
 	@ansible-galaxy collection build --force
 
 .PHONY: docs
-docs: setup ## Write the generated pages (docs/variables.md, docs/metrics.md, the table of docs/security.md)
+docs: setup ## Write the generated pages (docs/reference/variables.md, docs/reference/metrics.md, the table of docs/explanation/security.md)
 	@$(BIN)/python docs/generate_variables.py
 	@$(BIN)/python docs/generate_metrics.py
 	@$(BIN)/python docs/generate_attacks.py
@@ -77,7 +77,7 @@ lab-down: ## Take away all that demo and tests started
 	@tests/lab/lab destroy --all
 
 .PHONY: bench
-bench: setup ## Measure the speed goals of docs/benchmarks.md
+bench: setup ## Measure the speed goals of docs/reference/benchmarks.md
 	@bench/run
 
 .PHONY: soak

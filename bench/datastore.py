@@ -154,7 +154,7 @@ async def write(cluster: EtcdCluster, changes: int, pause: float) -> tuple[dict[
 
 
 def alone(cluster: EtcdCluster, rate: float, seconds: float) -> float:
-    """Return the processor time of all members for the changes that nobody watches, in seconds for each change."""
+    """Return the processor time of all members for changes without a watcher, in seconds for each change."""
     asyncio.run(write(cluster, 5, 0.2))  # warm
     spent = sum(cpu(member.pid) for member in cluster.members)
     asyncio.run(write(cluster, int(rate * seconds), 1 / rate))

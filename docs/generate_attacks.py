@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes the table of attacks of docs/security.md. With --check it writes nothing and fails if it is out of date.
+"""Writes the table of attacks of docs/explanation/security.md. With --check it only fails if the table is out of date.
 
 The table is made of the docstrings of the tests in tests/integration/attacks: what is tried, and the fields Gain,
 Precedent and Result. A test without one of them is an error.
@@ -16,7 +16,7 @@ import sys
 import typing as t
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "security.md"
+PAGE = ROOT / "docs" / "explanation" / "security.md"
 TESTS = ROOT / "tests" / "integration" / "attacks"
 MARKER = "<!-- Below: written by `make docs` from the docstrings of tests/integration/attacks. -->\n"
 sys.path.insert(0, str(ROOT / "docs"))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes docs/metrics.md. With --check it writes nothing and fails if the file is not what it would write.
+"""Writes docs/reference/metrics.md. With --check it writes nothing and fails if the file is not what it would write.
 
 Metrics come from plugins/module_utils/agent/metrics/instruments.py, alerts from the rules that are shipped.
 """
@@ -15,7 +15,7 @@ import sys
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "metrics.md"
+PAGE = ROOT / "docs" / "reference" / "metrics.md"
 ALERTS = ROOT / "roles" / "calico_node" / "files" / "monitoring" / "alerts.yml"
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 

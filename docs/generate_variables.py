@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes docs/variables.md. With --check it writes nothing and fails if the file is not what it would write.
+"""Writes docs/reference/variables.md. With --check it writes nothing and fails if the file is not what it would write.
 
 Fleet and node variables come from plugins/module_utils/fleet/variables.py, which the compiler reads its defaults from;
 variables of roles come from their meta/argument_specs.yml. Nothing is described anywhere else.
@@ -18,7 +18,7 @@ import typing as t
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "variables.md"
+PAGE = ROOT / "docs" / "reference" / "variables.md"
 sys.path.insert(0, str(ROOT))
 
 HEAD = """\

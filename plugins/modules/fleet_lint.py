@@ -12,9 +12,10 @@ version_added: 0.2.0
 description:
   - Reads the whole inventory and reports all problems, not only the first one, each with its place in the inventory and
     the remedy.
-  - Reports impossible settings, which every run refuses, and what the rules in docs/validate.md find in the rest of the
-    inventory. Rules whose findings may follow from a refused setting are applied when nothing is refused. An error is a
-    setting that does not work. A warning is a setting that works but breaks easily or is probably a mistake.
+  - Reports impossible settings, which every run refuses, and what the rules in docs/reference/validate.md find in the
+    rest of the inventory. Rules whose findings may follow from a refused setting are applied when nothing is refused.
+    An error is a setting that does not work. A warning is a setting that works but breaks easily or is probably a
+    mistake.
   - Connects to no host, and uses only facts that are cached.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)

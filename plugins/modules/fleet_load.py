@@ -13,8 +13,8 @@ description:
   - Reports for each node of an inventory the number of its BGP sessions, paths and routes, of its announcements, and
     the memory of its BIRD. Nodes with equal figures are reported together.
   - The figures are for the sessions that a run would configure, and for the blocks of the lockfile together with those
-    that a run would add. docs/scaling.md says what is unknown of routers outside the fleet, and how accurate the memory
-    is.
+    that a run would add. docs/explanation/scaling.md says what is unknown of routers outside the fleet, and how
+    accurate the memory is.
   - Connects to no host.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)

@@ -4,7 +4,7 @@
 """Podman containers on the lab's hosts, attached to the node's network.
 
 Debian 12's podman calls the CNI plugin, Debian 13's calls netavark's. A release without netavark's plugin gives Debian
-13's podman no network: there `run` attaches a namespace by calicoctl, which podman then uses (docs/podman.md).
+13's podman no network: there `run` attaches a namespace by calicoctl, which podman then uses (docs/how-to/podman.md).
 """
 
 from __future__ import annotations

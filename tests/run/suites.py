@@ -291,7 +291,7 @@ SUITES: tuple[Suite, ...] = (
         "getting_started",
         "lab-getting-started",
         "scenarios-start",
-        "docs/getting-started.md, performed literally on plain hosts, by a Debian 13 controller with the artifact",
+        "docs/tutorials/getting-started.md, performed literally on plain hosts, by a Debian 13 with the artifact",
         limit=1500,
     ),
     scenario(

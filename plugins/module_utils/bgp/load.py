@@ -33,7 +33,8 @@ class Load:
 class Memory:
     """Resident memory of a BIRD process in KiB: without any session, for each session, and for each path.
 
-    docs/scaling.md describes the measurement (BIRD 2.0.12). Socket buffers belong to the kernel and are not included.
+    docs/explanation/scaling.md describes the measurement (BIRD 2.0.12). Socket buffers belong to the kernel and are not
+    included.
     """
 
     base: float

@@ -21,5 +21,6 @@
     underlay.py   the underlay's device and gateways, which only the node knows
 
 Observing, and writing workloads, need the standard library alone. Writing tunnel devices, neighbours and rules needs
-pyroute2, which is imported at the first such write. docs/architecture.md says by which marks an object is ours.
+pyroute2, which is imported at the first such write. docs/contributing/architecture.md says by which marks an object is
+ours.
 """

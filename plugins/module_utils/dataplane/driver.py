@@ -4,7 +4,7 @@
 """The interface of a driver, and the registry that puts drivers in their order.
 
 A driver is a module (or an object) with `STEP`, which says where it belongs, and three functions: `observe`, `diff` and
-`apply`. `registry.py` lists the drivers of a node; docs/adding-a-driver.md shows how to add one.
+`apply`. `registry.py` lists the drivers of a node; docs/contributing/adding-a-driver.md shows how to add one.
 """
 
 from __future__ import annotations

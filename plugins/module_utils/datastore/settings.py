@@ -98,11 +98,16 @@ class DatastoreSettings:
             ) from error
         transports = {}
         for endpoint in self.endpoints:
-            secure = urlsplit(endpoint).scheme == "https"  # in lower case, however the URL is written
+            secure = uses_tls(endpoint)
             if secure and tls is None:
                 raise DatastoreSettingsError(f"The endpoint {endpoint} needs a CA, and ca is empty. {_REMEDY}")
             transports[endpoint] = HttpTransport(address_of(endpoint), tls if secure else None)
         return EtcdClient(transports, Credentials(self.user, self.password) if self.user else None, seconds, jitter)
+
+
+def uses_tls(endpoint: str) -> bool:
+    """Return whether a member's URL asks for TLS, in whatever case its scheme is written."""
+    return urlsplit(endpoint).scheme == "https"
 
 
 def address_of(endpoint: str) -> MemberAddress:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The variables that a user may set for a fleet, its groups and its nodes, except those of roles.
 
-The compiler reads their types and defaults here, and docs/variables.md has their descriptions from this file.
+The compiler reads their types and defaults here, and docs/reference/variables.md has their descriptions from this file.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ VARIABLES: tuple[Variable, ...] = (
         "list",
         "Policy, as Calico v3 resources: GlobalNetworkPolicy, NetworkPolicy, their staged kinds, Profile, Tier, "
         "GlobalNetworkSet, NetworkSet and HostEndpoint. Each entry has a kind and is flat or a whole document. See "
-        "docs/policy.md.",
+        "docs/how-to/policy.md.",
         default=[],
         example="[{kind: NetworkPolicy, name: web, selector: app == 'web', ingress: [{action: Allow, protocol: TCP, "
         "destination: {ports: [80]}}]}]",
@@ -339,7 +339,7 @@ VARIABLES: tuple[Variable, ...] = (
         "list",
         "BGPPeers, flat or whole Calico v3 documents: routers outside the fleet (peerIP, asNumber) and sessions "
         "between its nodes (peerSelector). node or nodeSelector chooses the nodes that have the peer; without them all "
-        "nodes have it. docs/bgp.md has every field.",
+        "nodes have it. docs/reference/bgp.md has every field.",
         default=[],
         example="[{name: tor-a, peerIP: 10.10.1.1, asNumber: 65000, nodeSelector: rack == 'a'}]",
     ),
@@ -479,7 +479,7 @@ VARIABLES: tuple[Variable, ...] = (
         FLEET,
         "dict",
         "Passwords for BGP sessions, by the name and the key with which a password's secretKeyRef refers to them; "
-        "encrypted with ansible-vault. At most 80 bytes each, without double quotes. See docs/bgp.md.",
+        "encrypted with ansible-vault. At most 80 bytes each, without double quotes. See docs/reference/bgp.md.",
         default={},
         example="{tor-a: {password: ...}}",
         secret=True,
@@ -529,8 +529,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_bird_include_dir",
         NODE,
         "str",
-        "Folder on the node with *.conf files that are read at the end of bird.cfg, see docs/bgp.md. Empty: no file is "
-        "read.",
+        "Folder on the node with *.conf files that are read at the end of bird.cfg, see docs/reference/bgp.md. Empty: "
+        "no file is read.",
         default="/etc/calico/bird.d",
     ),
     Variable(
@@ -608,8 +608,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_etcd_endpoints",
         FLEET,
         "list",
-        "The members of the etcd cluster that carries workloads between nodes, as https URLs; see docs/datastore.md. "
-        "With an empty list the fleet has no datastore, also if group calico_etcd has hosts.",
+        "The members of the etcd cluster that carries workloads between nodes, as https URLs; see "
+        "docs/how-to/datastore.md. With an empty list the fleet has no datastore, also if group calico_etcd has hosts.",
         default_text="each host of group calico_etcd: port 2379 for the run, port 2378, the gate, for nodes; without "
         "the group there is no datastore",
         example="[https://10.10.1.11:2379, https://10.10.1.12:2379, https://10.10.2.13:2379]",
@@ -681,8 +681,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_lint_ignore",
         FLEET,
         "list",
-        "Rules of playbooks/validate.yml whose findings are intended in this inventory; docs/validate.md has their "
-        "names.",
+        "Rules of playbooks/validate.yml whose findings are intended in this inventory; docs/reference/validate.md has "
+        "their names.",
         default=[],
         example="[single-reflector]",
         of_texts=True,

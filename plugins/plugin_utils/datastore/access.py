@@ -11,13 +11,11 @@ used, by the process that uses them.
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import json
 import os
 import stat
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import settings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.feed import PROGRESS_SECONDS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import rights
@@ -39,12 +37,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import datastore_files
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
+from ..etcd import cluster_members, etcd_folder
+from ..etcd.cluster_members import EtcdHost
 from ..sources import inventory_source
 from ..sources.given_inventory import CLUSTER_GROUP
 
-#: The folder in the inventory's own, and its files.
-FOLDER = ".calico.etcd"
-_CA, _CERT, _KEY, _SECRETS = "ca.pem", "client.pem", "client.key", "secrets.json"
 #: The most bytes of a file of TLS. A bundle of some CAs has a few KB.
 _FILE_LIMIT = 256 << 10
 _ROOT = "root"
@@ -94,48 +91,28 @@ def of(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> t.Optional[
 
     given = datastore_inventory.read(get)
     own = given.endpoints is None
-    members = _of_group(task_vars, settings.CLIENT_PORT) if given.endpoints is None else given.endpoints
+    hosts_of_members = _members(task_vars) if own else []
+    members = tuple(host.client_url for host in hosts_of_members) if given.endpoints is None else given.endpoints
     if not members:
         return None
-    certificate, key = _path(given.cert, _CERT, task_vars), _path(given.key, _KEY, task_vars)
+    certificate = _path(given.cert, etcd_folder.CLIENT_CERTIFICATE, task_vars)
+    key = _path(given.key, etcd_folder.CLIENT_KEY, task_vars)
     if given.cert is None and not own and not os.path.exists(certificate):
         certificate = key = ""
     progress = given.progress if given.progress is not None else (PROGRESS_SECONDS if own else 0)
-    gates = _of_group(task_vars, settings.GATE_PORT) if own else ()
-    ca = _path(given.ca, _CA, task_vars)
+    gates = tuple(host.gate_url for host in hosts_of_members)
+    ca = _path(given.ca, etcd_folder.TRUSTED, task_vars)
     return FleetDatastore(members, ca, certificate, key, float(progress) if progress else None, own, gates)
 
 
-def _of_group(task_vars: t.Mapping[str, t.Any], port: int) -> tuple[str, ...]:
-    """Return the URLs with a port of the members that role calico_etcd makes of the hosts of its group."""
+def _members(task_vars: t.Mapping[str, t.Any]) -> list[EtcdHost]:
+    """Return the members that role calico_etcd makes of the hosts of its group. Raise FleetError."""
     names = [str(name) for name in task_vars.get("groups", {}).get(CLUSTER_GROUP, ())]
-    found = []
-    for name in names:
-        address = _address(name, task_vars["hostvars"][name])
-        found.append(f"https://{f'[{address}]' if ':' in address else address}:{port}")
-    return tuple(found)
-
-
-def _address(name: str, own: t.Mapping[str, t.Any]) -> str:
-    for variable in ("calico_etcd_address", "calico_node_address"):
-        value = inventory_source.evaluated(own, name, variable) if variable in own else None
-        if value:
-            try:
-                return str(ipaddress.ip_interface(str(value)).ip)
-            except ValueError:
-                raise FleetError(
-                    f"{variable} of {name}", value, "is not an address.", "Write it like 10.10.1.11."
-                ) from None
-    raise FleetError(
-        f"calico_etcd_address of {name}",
-        None,
-        "is not set, and the host has no calico_node_address.",
-        "Set it to the address at which the member of etcd listens, such as 10.10.1.11.",
-    )
+    return [EtcdHost(name, cluster_members.address_of(name, task_vars["hostvars"][name])) for name in names]
 
 
 def _path(chosen: t.Optional[str], name: str, task_vars: t.Mapping[str, t.Any]) -> str:
-    """Return the absolute path of a file: the chosen one, relative to the inventory's folder, or the one in FOLDER."""
+    """Return the absolute path of a file: `chosen` from the inventory's folder on, else `name` in .calico.etcd."""
     folder = task_vars.get("inventory_dir")
     if chosen is not None:
         return os.path.abspath(os.path.join(str(folder or ""), os.path.expanduser(chosen)))
@@ -143,10 +120,10 @@ def _path(chosen: t.Optional[str], name: str, task_vars: t.Mapping[str, t.Any]) 
         raise FleetError(
             CA,
             None,
-            f"is not set, and the inventory has no folder with {FOLDER}.",
+            f"is not set, and the inventory has no folder with {etcd_folder.NAME}.",
             f"Use an inventory that is a file or a folder, or set {CA}, {CERT} and {KEY}.",
         )
-    return os.path.join(str(folder), FOLDER, name)
+    return os.path.join(str(folder), etcd_folder.NAME, name)
 
 
 def operator(task_vars: t.Mapping[str, t.Any]) -> Credentials:
@@ -203,7 +180,7 @@ def _own(task_vars: t.Mapping[str, t.Any], name: str) -> t.Any:
 def _secrets(task_vars: t.Mapping[str, t.Any]) -> tuple[str, dict[str, t.Any]]:
     """Return the path and the content of secrets.json, {} without the file. Raise FleetError."""
     folder = task_vars.get("inventory_dir")
-    path = os.path.join(str(folder), FOLDER, _SECRETS) if folder else os.path.join(FOLDER, _SECRETS)
+    path = os.path.join(str(folder or ""), etcd_folder.NAME, etcd_folder.SECRETS)
     content = _read(path, "secrets of etcd", private=True, remedy="") if folder and os.path.exists(path) else ""
     try:
         found = json.loads(content or "{}")

@@ -29,7 +29,7 @@ class EtcdHost(t.NamedTuple):
     @property
     def client_url(self) -> str:
         """The URL for clients."""
-        return f"https://{bracketed(self.address)}:2379"
+        return f"https://{bracketed(self.address)}:{settings.CLIENT_PORT}"
 
     @property
     def gate_url(self) -> str:
@@ -69,7 +69,7 @@ def of(task_vars: t.Mapping[str, t.Any]) -> list[EtcdHost]:
                 "is no name for a member of etcd.",
                 "Use letters, digits, dots, hyphens and underscores.",
             )
-        host = EtcdHost(name, _address(name, task_vars["hostvars"][name]))
+        host = EtcdHost(name, address_of(name, task_vars["hostvars"][name]))
         if host.address in found:
             raise FleetError(
                 f"calico_etcd_address of {name}",
@@ -97,7 +97,11 @@ def node_addresses(task_vars: t.Mapping[str, t.Any]) -> list[str]:
     return sorted(found, key=lambda text: (":" in text, ipaddress.ip_address(text)))
 
 
-def _address(name: str, own: t.Mapping[str, t.Any]) -> str:
+def address_of(name: str, own: t.Mapping[str, t.Any]) -> str:
+    """Return the address of the member on host `name`, whose variables are `own`.
+
+    Raise FleetError if neither calico_etcd_address nor calico_node_address is set, or the one used is no address.
+    """
     for variable in ("calico_etcd_address", "calico_node_address"):
         value = _value(own, name, variable)
         if not value:

@@ -252,7 +252,7 @@ def _loaded(folder: EtcdFolder, name: str, authority: bool = False) -> t.Optiona
             "etcd's file",
             folder.where(name),
             str(error),
-            "Restore it from a backup; see docs/etcd.md for a lost authority.",
+            "Restore it from a backup; see docs/how-to/etcd.md for a lost authority.",
         ) from None
 
 

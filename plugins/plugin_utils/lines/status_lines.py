@@ -169,7 +169,7 @@ def _other_releases(nodes: t.Mapping[str, Result]) -> t.Iterator[str]:
         else:
             yield (
                 f"{what}and this controller has {release.VERSION}. playbooks/site.yml upgrades, also node by node with "
-                "--limit (docs/upgrading.md)."
+                "--limit (docs/how-to/upgrading.md)."
             )
 
 

@@ -69,7 +69,10 @@ def lines(hosts: t.Sequence[str], asked: Results, taken: Results, check: bool, d
     ]
     word = "to sync" if check or datastore else "incomplete" if wrong else "synced"
     told = (
-        ["nothing was sent: nodes of this fleet learn of each other's workloads by its datastore (docs/datastore.md)"]
+        [
+            "nothing was sent: nodes of this fleet learn of each other's workloads by its datastore"
+            " (docs/how-to/datastore.md)"
+        ]
         if datastore
         else []
     )

@@ -4,7 +4,7 @@
 """The process of the Docker driver beside a real agent, and a dockerd that can be stopped after each of its steps.
 
 A step is a request to the driver, or what dockerd does to the inner end itself. The order is that of dockerd 20.10 and
-26.1 (docs/docker.md, "How it works").
+26.1 (docs/how-to/docker.md, "How it works").
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ MOST = {
     "calico-node-state": 45,
     "calico-podman-networks": 15,
 }
-#: The number of rules of a large policy (docs/benchmarks.md).
+#: The number of rules of a large policy (docs/reference/benchmarks.md).
 RULES = 35_000
 
 

@@ -108,7 +108,7 @@ class Daemon:
     def _has_ended_itself(self) -> bool:
         """Return whether BIRD ended by the assertion that BIRD 3.4.0 fails when its threads get little processor time.
 
-        docs/bgp.md describes this race. Any other end is a failure of the test.
+        docs/reference/bgp.md describes this race. Any other end is a failure of the test.
         """
         if self._process is None:
             return False

@@ -21,9 +21,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 #: {page below docs: pattern of its console examples that are run here}. Those of calicoctl.md and scaling.md without an
 #: inventory are tested in tests/unit/cli.
 CONSOLES = {
-    "calicoctl.md": re.compile(r"```console\n(\$ bin/calicoctl .*?)```", re.DOTALL),
-    "policy.md": re.compile(r"```console\n(.*?)```", re.DOTALL),
-    "scaling.md": re.compile(r"```console\n(\$ bin/calicoctl scale -i.*?)```", re.DOTALL),
+    "reference/calicoctl.md": re.compile(r"```console\n(\$ bin/calicoctl .*?)```", re.DOTALL),
+    "how-to/policy.md": re.compile(r"```console\n(.*?)```", re.DOTALL),
+    "explanation/scaling.md": re.compile(r"```console\n(\$ bin/calicoctl scale -i.*?)```", re.DOTALL),
 }
 #: The lines that a playbook prints around the answer.
 _ANSIBLE = re.compile(r"^(PLAY|TASK|ok:|node\d+ +: ok=)")

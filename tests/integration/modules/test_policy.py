@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of an inventory's policy on a real kernel: the example of docs/policy.md, changed while packets flow."""
+"""Tests of an inventory's policy on a real kernel: the example of docs/how-to/policy.md, changed while packets flow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.modules import node
 from tests.integration.bird.network import wait_for
 from tests.unit.fleet.fleets import build, pool, states
 
-PAGE = pathlib.Path(__file__).parents[3] / "docs" / "policy.md"
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "how-to" / "policy.md"
 EXAMPLE = yaml.safe_load(re.findall(r"```yaml\n(# group_vars.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[0])
 POLICIES = EXAMPLE["calico_policies"]
 WORKLOADS = [{**entry, "node": "node1"} for entry in EXAMPLE["calico_workloads"]]

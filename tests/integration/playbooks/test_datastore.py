@@ -125,7 +125,7 @@ def changed(printed: str) -> dict[str, int]:
 
 
 def test_a_datastore_that_never_answered_stops_the_run(fleet: Fleet) -> None:
-    """No node is touched: it would be told of a cluster that nobody has seen."""
+    """No node is touched: it would be configured for a cluster that was not checked."""
     printed = fleet.run("site", failed=True)
     assert (
         "The datastore does not answer, and no node of this run uses it yet: no member of the etcd cluster answers "

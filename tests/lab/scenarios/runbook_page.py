@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The entries of docs/runbook.md: the tests that they name, their commands, and what these print."""
+"""The entries of docs/how-to/runbook.md: the tests that they name, their commands, and what these print."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.lab import page
 from tests.lab.page import Command
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "runbook.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "runbook.md"
 _ENTRY = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _TEST = re.compile(r"^<!-- test: (\S+)::(\w+) -->$", re.MULTILINE)
 
@@ -36,7 +36,7 @@ def entries(text: str) -> list[Entry]:
 
 
 def entry(heading: str) -> Entry:
-    """Return the entry of docs/runbook.md with this heading; raise LookupError if there is none."""
+    """Return the entry of docs/how-to/runbook.md with this heading; raise LookupError if there is none."""
     for found in entries(PAGE.read_text("utf-8")):
         if found.heading == heading:
             return found

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Containers of Docker, as Debian 12 and 13 ship it, on two hosts in two subnets.
 
-The commands of docs/docker.md run as they are. dockerd, the driver and the agent are killed and restarted, and a host
-reboots and loses power. tests/integration/agent/test_docker_kills.py kills each of them at every step.
+The commands of docs/how-to/docker.md run as they are. dockerd, the driver and the agent are killed and restarted, and a
+host reboots and loses power. tests/integration/agent/test_docker_kills.py kills each of them at every step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.long_form import LONG
 
 from .conftest import LAB, ROOT, Fleet, dual_stack_inventory, new_lab, set_variables, start_docker
 
-PAGE = ROOT / "docs" / "docker.md"
+PAGE = ROOT / "docs" / "how-to" / "docker.md"
 #: Debian 12 and 13, one in each subnet.
 NODES = ("node1", "node4")
 #: The image and command in place of `nginx` in the commands of the page.
@@ -182,13 +182,13 @@ def free_address(host: Host) -> str:
 
 
 def page_commands() -> list[str]:
-    """Return the command lines of docs/docker.md, in their order."""
+    """Return the command lines of docs/how-to/docker.md, in their order."""
     blocks = re.findall(r"```text\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     return [line.removeprefix("# ") for block in blocks for line in block.splitlines() if line.startswith("# ")]
 
 
 def page_yaml(word: str) -> str:
-    """Return the YAML block of docs/docker.md that has this word."""
+    """Return the YAML block of docs/how-to/docker.md that has this word."""
     return next(
         block for block in re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if word in block
     )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An etcd cluster of three lab hosts by the commands of docs/etcd.md: made, repaired, renewed, upgraded, brought back.
+"""An etcd cluster of three lab hosts by the commands of docs/how-to/etcd.md: made, repaired, upgraded, restored.
 
 The hosts have Debian 12 with etcd 3.4. For the upgrade they get the package of Debian 13, which needs nothing newer.
 """

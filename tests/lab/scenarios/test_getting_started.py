@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/getting-started.md, performed literally: its files, its commands, and what they print.
+"""docs/tutorials/getting-started.md, performed literally: its files, its commands, and what they print.
 
 The controller is a Debian 13 host with the newest ansible-core in a virtual environment and the built artifact. It has
 no file of the clone, no internet, and a user without sudo. The nodes are plain hosts, whose user has sudo and whose
@@ -27,7 +27,7 @@ from .conftest import LAB, ROOT
 
 NODES = {"node1": "bookworm", "node2": "trixie"}
 CONTROLLER = "node6"
-PAGE = ROOT / "docs" / "getting-started.md"
+PAGE = ROOT / "docs" / "tutorials" / "getting-started.md"
 PACKAGES = ("sudo", "podman", "crun", "containernetworking-plugins", "busybox-static")
 #: The image that the page runs, made of Debian's own busybox, since the lab has no internet.
 IMAGE = "docker.io/library/busybox:latest"

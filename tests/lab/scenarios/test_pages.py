@@ -24,7 +24,7 @@ def matches(pattern: str, output: str) -> bool:
 
 
 def test_how_it_works_prints_what_the_page_says() -> None:
-    page = (ROOT / "docs" / "how-it-works.md").read_text()
+    page = (ROOT / "docs" / "explanation" / "how-it-works.md").read_text()
     blocks = _BLOCK.findall(page)
     assert len(blocks) >= 6
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "HOST_ROUTING_LAB": "how"}

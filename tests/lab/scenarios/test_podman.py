@@ -265,11 +265,11 @@ def test_labels_decide_in_policy(lab: BaseLab, fleet: Fleet) -> None:
 
 
 def blocks_of_the_page(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / "podman.md").read_text(), re.DOTALL)
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / "how-to" / "podman.md").read_text(), re.DOTALL)
 
 
 def test_the_page_prints_what_works(lab: BaseLab) -> None:
-    """All commands of docs/podman.md run in their order, with a root folder in place of an image."""
+    """All commands of docs/how-to/podman.md run in their order, with a root folder in place of an image."""
     commands, [unit] = blocks_of_the_page("sh"), blocks_of_the_page("ini")
     assert len(commands) >= 5
     folder = "/etc/containers/systemd"

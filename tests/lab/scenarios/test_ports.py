@@ -112,7 +112,7 @@ def test_podman_publishes(lab: BaseLab, fleet: Fleet) -> None:
 
 
 def test_the_commands_of_the_page(lab: BaseLab, fleet: Fleet) -> None:
-    page = (ROOT / "docs" / "ports.md").read_text("utf-8")
+    page = (ROOT / "docs" / "how-to" / "ports.md").read_text("utf-8")
     (block,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     for command in block.splitlines():
         lab.exec("node4", command.replace("docker.io/library/nginx", f"--rootfs /srv/box {SERVER}"))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Generations, the way back to one, and the phases by hand as docs/switching-modes.md documents them."""
+"""Generations, the way back to one, and the phases by hand as docs/how-to/switching-modes.md documents them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_without_a_plan_the_playbook_lists_what_there_is(lab: BaseLab, fleet: Fl
 def test_the_phases_by_hand_as_documented(lab: BaseLab, fleet: Fleet) -> None:
     """The phases by hand work with the commands of the page, for the lab's inventory, and lose no packet."""
     fleet.site().check()
-    page = (ROOT / "docs" / "switching-modes.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "switching-modes.md").read_text()
     commands = re.findall(r"^ansible calico_nodes .*$", page, re.MULTILINE)
     assert [re.search(r"phase=(\w+)", line).group(1) for line in commands] == ["prepare", "links", "flip", "retire"]
     found = workloads(lab)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Entries of docs/runbook.md: each trouble is made, and the entry's commands are run as the page has them.
+"""Entries of docs/how-to/runbook.md: each trouble is made, and the entry's commands are run as the page has them.
 
 Commands run in a git repository with the inventory `inventories/prod`, as on a controller. `ssh` is that of the lab.
 """

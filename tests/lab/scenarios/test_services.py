@@ -87,8 +87,8 @@ def opens(lab: BaseLab, node: str, netns: str, address: str, port: int = 8000) -
 def test_the_commands_of_the_page(lab: BaseLab, fleet: Fleet, node: str) -> None:
     """A service, its labels and ports, nspawn and LXC, with clients that policy allows and denies."""
     (other,) = set(NODES) - {node}
-    unit, options, nspawn = blocks("systemd.md", "ini")
-    start, stop, restart, by_nspawn, by_lxc = (block.splitlines() for block in blocks("systemd.md", "sh"))
+    unit, options, nspawn = blocks("how-to/systemd.md", "ini")
+    start, stop, restart, by_nspawn, by_lxc = (block.splitlines() for block in blocks("how-to/systemd.md", "sh"))
     put(lab, node, "/etc/systemd/system/web.service", unit)
     for command in start:
         lab.exec(node, command)
@@ -122,7 +122,7 @@ def test_the_commands_of_the_page(lab: BaseLab, fleet: Fleet, node: str) -> None
     assert "--network-namespace-path=/run/netns/%i" in nspawn
     shown = lab.exec(node, by_nspawn[1].replace(" ip address", " /bin/ip address")).stdout
     assert all(address in shown for address in web["addresses"])
-    (shared,) = (line for line in blocks("systemd.md", "text") if "lxc" in line)
+    (shared,) = (line for line in blocks("how-to/systemd.md", "text") if "lxc" in line)
     put(lab, node, "/etc/lxc/job.conf", f"lxc.rootfs.path = dir:/srv/box\n{shared}")
     shown = lab.exec(node, by_lxc[1].replace("-- ip", "-- /bin/ip")).stdout
     assert all(address in shown for address in web["addresses"])
@@ -187,7 +187,7 @@ def test_containerd(lab: BaseLab, fleet: Fleet, node: str) -> None:
     start_docker(lab, node)
     lab.exec(node, "docker save box | ctr images import --snapshotter native -")
     lab.exec(node, "systemctl stop docker.socket docker")
-    run, label = (block.splitlines() for block in blocks("containerd.md", "sh"))
+    run, label = (block.splitlines() for block in blocks("how-to/containerd.md", "sh"))
     for command in run[1:2]:
         line = command.replace("docker.io/library/nginx:latest web", f"{CTR} {IMAGE} web /bin/sleep 10000")
         lab.exec(node, line)

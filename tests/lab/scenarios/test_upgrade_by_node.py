@@ -152,7 +152,7 @@ def test_old_and_new_nodes_work_together(
     status = present.play("status.yml", "-e", "strict=true").check()
     assert (
         f"warning: node3, node4 run release 0.1.0, and this controller has {VERSION}. playbooks/site.yml upgrades, "
-        "also node by node with --limit (docs/upgrading.md)." in status.output
+        "also node by node with --limit (docs/how-to/upgrading.md)." in status.output
     ), status.output
     earlier.play("status.yml").check()
     present.play("validate.yml", *WITH_POLICY).check()

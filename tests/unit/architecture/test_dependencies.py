@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/architecture.md in the form of tests: allowed dependencies, and what the engine must not touch."""
+"""docs/contributing/architecture.md in the form of tests: allowed dependencies, and what the engine must not touch."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def room_of_target(target: str) -> str:
 
 def test_every_room_is_known() -> None:
     rooms = {room_of(path) for path in files()} - {"__init__"}
-    assert rooms <= set(ALLOWED), f"draw {sorted(rooms - set(ALLOWED))} in docs/architecture.md and here"
+    assert rooms <= set(ALLOWED), f"draw {sorted(rooms - set(ALLOWED))} in docs/contributing/architecture.md and here"
 
 
 def test_own_code_is_imported_relatively() -> None:

@@ -60,7 +60,7 @@ def test_what_a_state_of_an_earlier_release_does_not_say() -> None:
 
 
 def test_bfd_notices_a_dead_peer_within_half_a_second() -> None:
-    """By default BFD sends every 100 ms and notices a dead peer after five intervals, 500 ms, as docs/bgp.md says."""
+    """By default BFD sends every 100 ms and notices a dead peer after five intervals, as docs/reference/bgp.md says."""
     assert (Bfd().min_rx, Bfd().min_tx * Bfd().multiplier, Bfd().multiplier) == (100, 500, 5)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/calicoctl.md shows calicoctl's output: each `$ calicoctl ...` in it is run here.
+"""docs/reference/calicoctl.md shows calicoctl's output: each `$ calicoctl ...` in it is run here.
 
 tests/integration/fleet/test_pages_of_inventories.py runs each `$ bin/calicoctl ...`.
 
@@ -28,13 +28,13 @@ from tests.unit.cli.commands.test_validate import PEER, POOL
 from tests.unit.cli.conftest import WEB, Node
 from tests.unit.cli.test_command import commands
 
-PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "calicoctl.md"
+PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "reference" / "calicoctl.md"
 _CONSOLE = re.compile(r"```console\n(\$ calicoctl.*?)```", re.DOTALL)
 
 
 @pytest.fixture
 def documented(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
-    """The node whose output docs/calicoctl.md shows. The current folder has the files that its commands read."""
+    """The node of docs/reference/calicoctl.md. The current folder has the files that its commands read."""
     serve(node)
     settle(node)
     agent = node.agents[-1]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A driver of a kind that no other code knows: the example of docs/adding-a-driver.md, word for word."""
+"""A driver of a kind that no other code knows: the example of docs/contributing/adding-a-driver.md, word for word."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.agent.virtual_time import run
 from tests.unit.dataplane.suites.drivers import underlay
 from tests.unit.dataplane.suites.suite_node import STATE
 
-PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "adding-a-driver.md"
+PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "contributing" / "adding-a-driver.md"
 LINE = "+ bridge   br-node1  up"
 
 
@@ -39,7 +39,7 @@ def host(kernel):
 
 @pytest.fixture
 def bridge():
-    """The driver in the first Python block of docs/adding-a-driver.md, as a module."""
+    """The driver in the first Python block of docs/contributing/adding-a-driver.md, as a module."""
     found = re.search(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     module = types.ModuleType(f"{drivers.__name__}.bridge")
     module.__package__ = drivers.__name__
@@ -49,7 +49,7 @@ def bridge():
 
 @pytest.fixture
 def registry(bridge):
-    """REGISTRY with the driver `bridge` before `workload`, where docs/adding-a-driver.md adds it."""
+    """REGISTRY with the driver `bridge` before `workload`, where docs/contributing/adding-a-driver.md adds it."""
     known = [REGISTRY.driver(name) for name in REGISTRY.names]
     place = REGISTRY.names.index("workload")
     return DriverRegistry((*known[:place], registered(bridge), *known[place:]))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/getting-started.md names versions, ports and packages as they are; tests/lab/scenarios performs it."""
+"""docs/tutorials/getting-started.md names versions, ports and packages as they are; tests/lab/scenarios performs it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import packages
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs" / "getting-started.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "tutorials" / "getting-started.md").read_text("utf-8")
 LITERAL = (ROOT / "tests" / "lab" / "scenarios" / "test_getting_started.py").read_text("utf-8")
 
 
@@ -42,7 +42,7 @@ def test_what_hosts_need_is_what_the_code_uses() -> None:
 
 
 def test_readme_leads_to_the_page_near_its_top() -> None:
-    assert "(docs/getting-started.md)" in (ROOT / "README.md").read_text("utf-8").partition("## ")[0]
+    assert "(docs/tutorials/getting-started.md)" in (ROOT / "README.md").read_text("utf-8").partition("## ")[0]
 
 
 def test_every_playbook_is_run_by_an_ordinary_user() -> None:

@@ -65,7 +65,7 @@ def test_files_and_their_copies() -> None:
 
 
 def test_the_example_of_the_page_is_what_the_role_takes() -> None:
-    page = (ROOT / "docs" / "podman.md").read_text("utf-8")
+    page = (ROOT / "docs" / "how-to" / "podman.md").read_text("utf-8")
     (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     found = podman_networks.read(yaml.safe_load(example)[NAME])
     assert found["back"]["options"] == {

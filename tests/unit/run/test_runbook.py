@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/runbook.md: each entry names tests that exist, and its commands are run by them."""
+"""docs/how-to/runbook.md: each entry names tests that exist, and its commands are run by them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The datastore as the agent's other parts use it: made of them, and told of their changes."""
+"""The datastore as the agent's other parts use it: it is built from them and receives their changes."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The metrics of the agent: the name, meaning, labels and Felix's counterpart of each. They are defined only here.
 
-docs/metrics.md is generated from this (`make docs`). Tests compare the alerts and the dashboard in
+docs/reference/metrics.md is generated from this (`make docs`). Tests compare the alerts and the dashboard in
 roles/calico_node/files/monitoring with it. Code that measures uses the attributes:
 
     instruments = Instruments(Registry())

@@ -12,7 +12,7 @@ import typing as t
 from .. import gateway
 from ..client import Credentials, Member
 from ..gateway import AuthenticationOff, EtcdError, Json, WrongPassword
-from ..settings import address_of
+from ..settings import address_of, uses_tls
 from ..transport import HttpTransport, RefusedStream, TlsFiles, Transport, TransportError
 from . import messages
 from .messages import ClusterAlarm, ClusterMember
@@ -193,7 +193,7 @@ def with_member(url: str, credentials: t.Optional[Credentials], work: t.Callable
 
     async def run() -> _T:
         try:
-            tls = TlsFiles(TRUSTED, CLIENT) if url.startswith("https:") else None
+            tls = TlsFiles(TRUSTED, CLIENT) if uses_tls(url) else None
         except OSError as error:
             raise ClusterError(
                 f"{TRUSTED} and {CLIENT} cannot be used: {error.strerror or error}. playbooks/etcd.yml writes them."

@@ -167,7 +167,7 @@ async def disarm(calls: MemberCalls, check: bool) -> bool:
 
 
 async def defragment(calls: MemberCalls, seconds: float) -> None:
-    """Give the free pages of the member's database back to the disk. The member answers nobody meanwhile."""
+    """Release the free pages of the member's database to the file system. Meanwhile the member does not answer."""
     await calls.ask("/v3/maintenance/defragment", b"{}", seconds)
 
 

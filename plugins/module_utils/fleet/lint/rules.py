@@ -21,7 +21,7 @@ class LintRule(t.NamedTuple):
     """A rule of `validate`. Its `check` takes a LintedFleet, or a WrittenInventory in WRITTEN, and returns the issues.
 
     The first line of the docstring of `check` begins with "Report". The rest of it is the rule's line in
-    docs/validate.md.
+    docs/reference/validate.md.
     """
 
     name: str

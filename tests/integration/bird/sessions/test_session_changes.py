@@ -181,7 +181,7 @@ def test_a_change_of_topology_loses_nothing(fleet: Fleet, network: Network, stre
 
     The steps are mesh, reflectors, another cluster ID, another AS and mesh again. In each, all nodes are reconfigured
     one right after the other. A BIRD 3.4 that gets little processor time may end itself when sessions are removed
-    (docs/bgp.md). Packets between the other nodes are not lost even then.
+    (docs/reference/bgp.md). Packets between the other nodes are not lost even then.
     """
     for daemon in fleet.daemons.values():
         daemon.restarts = True
@@ -210,7 +210,7 @@ def test_a_change_of_topology_loses_nothing(fleet: Fleet, network: Network, stre
 
 @pytest.mark.parametrize("known", [True, False], ids=["known race", "another end"])
 def test_a_bird_is_started_again_after_its_known_race_alone(daemon: Daemon, network: Network, known: bool) -> None:
-    """The test above does not take another crash of BIRD for the race that docs/bgp.md describes."""
+    """The test above does not take another crash of BIRD for the race that docs/reference/bgp.md describes."""
     daemon.restarts = True
     start(daemon, mesh(network.nodes, pool())[network.nodes[0].name])
     if known:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests that docs/agent.md names the existing methods, who may call them, and the codes of errors."""
+"""Tests that docs/reference/agent.md names the existing methods, who may call them, and the codes of errors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.conftest import ROOT
 from tests.unit.agent.node_under_test import Node
 from tests.unit.agent.virtual_time import run
 
-PAGE = (ROOT / "docs" / "agent.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "reference" / "agent.md").read_text("utf-8")
 
 
 def rows(heading: str) -> list[list[str]]:
-    """Return the cells of each row, except the header, of the first table below `heading` in docs/agent.md.
+    """Return the cells of each row, except the header, of the first table below `heading` in docs/reference/agent.md.
 
     Raise AssertionError if there is no table below it.
     """

@@ -192,7 +192,7 @@ def test_drift_is_counted_for_a_day():
 
 
 def test_every_setting_is_documented():
-    page = (ROOT / "docs" / "agent.md").read_text()
+    page = (ROOT / "docs" / "reference" / "agent.md").read_text()
     for field in dataclasses.fields(settings.AgentSettings):
         default = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
         (line,) = [line for line in page.splitlines() if line.startswith("|") and f"`{field.name}`" in line]

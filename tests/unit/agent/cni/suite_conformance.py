@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The points of the CNI specification 1.1.0, one test each: docs/cni.md has a table that names the tests."""
+"""The points of the CNI specification 1.1.0, one test each: docs/reference/cni.md has a table that names the tests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests that docs/cni.md and the suite agree: rows of its table and tests, its codes and the plugin's."""
+"""Tests that docs/reference/cni.md and the suite agree: rows of its table and tests, its codes and the plugin's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.runti
 from tests.conftest import ROOT
 from tests.unit.agent.cni import suite_conformance
 
-PAGE = (ROOT / "docs" / "cni.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "reference" / "cni.md").read_text("utf-8")
 SHIM = (ROOT / "roles" / "calico_node" / "files" / "cni" / "calico").read_text("utf-8")
 
 

@@ -251,7 +251,7 @@ def test_nothing_is_taken_away_while_records_cannot_be_read(tmp_path: pathlib.Pa
 def test_a_fleet_that_leaves_its_datastore_goes_on_with_what_it_knows(
     tmp_path: pathlib.Path, etcd: FakeEtcd, while_down: bool
 ) -> None:
-    """Without the file of settings, what came to other nodes between runs is as if sync_workloads.yml had told it."""
+    """Without the file of settings, what came to other nodes between runs counts as sent by sync_workloads.yml."""
 
     async def scenario() -> None:
         one, two = node(tmp_path, 1), node(tmp_path, 2)

@@ -328,7 +328,7 @@ KNOWN = "A network has the options dns, dns_search, mtu or pool. A label of all 
             {"internal": True},
             "the network pods has --internal, which is not done here. Leave it out, and deny what leaves the "
             "network by "
-            "policy (docs/policy.md).",
+            "policy (docs/how-to/policy.md).",
         ),
         (
             {"routes": [{"destination": "10.0.0.0/8"}]},

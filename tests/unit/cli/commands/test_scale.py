@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl scale`, and docs/scaling.md, which shows it.
+"""`calicoctl scale`, and docs/explanation/scaling.md, which shows it.
 
 After a wanted change, run this test with DOCUMENTATION=write.
 """
@@ -17,7 +17,7 @@ import pytest
 
 from tests.unit.cli.conftest import Node
 
-PAGE = pathlib.Path(__file__).resolve().parents[4] / "docs" / "scaling.md"
+PAGE = pathlib.Path(__file__).resolve().parents[4] / "docs" / "explanation" / "scaling.md"
 _CONSOLE = re.compile(r"(```console\n\$ calicoctl scale\n)(.*?)```", re.DOTALL)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of docs/bgp.md: its examples are inventories, its table has every field, and its variables exist."""
+"""Tests of docs/reference/bgp.md: its examples are inventories, its table has every field, and its variables exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.f
 
 from tests.unit.fleet.fleets import LAB, pool, states
 
-PAGE = pathlib.Path(__file__).parents[4] / "docs" / "bgp.md"
+PAGE = pathlib.Path(__file__).parents[4] / "docs" / "reference" / "bgp.md"
 REFLECTORS = {"rr1": "10.10.1.4/24", "rr2": "10.10.2.4/24"}
 GROUPS = {
     "all": [*LAB, *REFLECTORS],

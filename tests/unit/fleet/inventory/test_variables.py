@@ -76,12 +76,12 @@ def test_every_number_has_bounds() -> None:
 
 
 def test_the_page_of_variables_says_what_the_compiler_uses() -> None:
-    """The defaults, bounds and choices in docs/variables.md are those of the code; `make docs` writes the page."""
+    """docs/reference/variables.md has the defaults, bounds and choices of the code; `make docs` writes the page."""
     spec = importlib.util.spec_from_file_location("generate_variables", DOCS / "generate_variables.py")
     assert spec and spec.loader
     generator = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generator)
-    assert generator.page() == (DOCS / "variables.md").read_text("utf-8")
+    assert generator.page() == (DOCS / "reference" / "variables.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The test of the list of rules in docs/validate.md.
+"""The test of the list of rules in docs/reference/validate.md.
 
 To write it anew after an intended change: DOCUMENTATION=write pytest tests/unit/fleet/lint/test_documentation.py
 """
@@ -14,7 +14,7 @@ import re
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import rules
 
-PAGE = pathlib.Path(__file__).resolve().parents[4] / "docs" / "validate.md"
+PAGE = pathlib.Path(__file__).resolve().parents[4] / "docs" / "reference" / "validate.md"
 _TABLE = re.compile(r"(<!-- rules: .* -->\n).*?(<!-- end of rules -->)", re.DOTALL)
 
 

@@ -212,7 +212,8 @@ WRITTEN_CASES = [
         {"unknown": (UnknownVariable("calico_version", "", "all.yml:2"),)},
         [
             "all.yml:2: warning: calico_version is not a variable of this collection: nothing here reads it. Remove "
-            "it; docs/variables.md has the names. If another program reads it, name this rule in calico_lint_ignore."
+            "it; docs/reference/variables.md has the names. If another program reads it, name this rule in "
+            "calico_lint_ignore."
         ],
         {"unknown": (UnknownVariable("calico_node_agnt", "calico_node_agent", "all.yml:2"),)},
     ),

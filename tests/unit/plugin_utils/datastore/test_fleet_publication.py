@@ -169,7 +169,7 @@ def test_rubbish_that_a_node_wrote_changes_nothing_but_the_question() -> None:
 
 
 def test_users_that_may_do_everything_are_named() -> None:
-    """A node that got the role loses it; a user that nobody of the fleet made is a person's to judge."""
+    """A node loses a role that it was given; a user that the collection did not make is only reported."""
     cluster = Cluster()
     cluster.publish(fleet())
     for name in ("evil\x1b[1m", "admin"):

@@ -267,7 +267,7 @@ def test_a_damaged_authority_is_not_replaced(folder: EtcdFolder) -> None:
     folder.write("authority.pem", b"rubbish")
     path = folder.where("authority.pem")
     assert refused(folder) == (
-        f"etcd's file {path} has no certificate in PEM. Restore it from a backup; see docs/etcd.md for a lost "
+        f"etcd's file {path} has no certificate in PEM. Restore it from a backup; see docs/how-to/etcd.md for a lost "
         f"authority."
     )
 

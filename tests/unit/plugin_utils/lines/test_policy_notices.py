@@ -65,7 +65,7 @@ def variables_in(folder: pathlib.Path) -> dict[str, t.Any]:
     return found
 
 
-@pytest.mark.parametrize("where", ["inventories/three-tier-policy", "docs/policy.md"])
+@pytest.mark.parametrize("where", ["inventories/three-tier-policy", "docs/how-to/policy.md"])
 def test_nothing_is_found_in_what_is_shipped(where: str) -> None:
     if where.startswith("docs"):
         text = re.findall(r"```yaml\n(# group_vars.*?)```", (ROOT / where).read_text("utf-8"), re.DOTALL)[0]

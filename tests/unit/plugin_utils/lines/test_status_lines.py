@@ -130,7 +130,7 @@ def test_a_session_with_somebody_else_has_one_end_here() -> None:
 
 def test_bad() -> None:
     assert shown(HOSTS, results_of_bad()) == BAD
-    page = pathlib.Path(__file__).resolve().parents[4] / "docs" / "calicoctl.md"
+    page = pathlib.Path(__file__).resolve().parents[4] / "docs" / "reference" / "calicoctl.md"
     assert f"playbooks/status.yml -i inventories/prod\n{BAD}```" in page.read_text("utf-8")
 
 
@@ -191,7 +191,7 @@ def test_a_pool_that_is_nearly_full_is_a_warning() -> None:
 
 OLDER = (
     "{} release {}, and this controller has 0.2.0. playbooks/site.yml upgrades, also node by node with --limit "
-    "(docs/upgrading.md)."
+    "(docs/how-to/upgrading.md)."
 )
 NEWER = (
     "{} release {}, newer than this controller's 0.2.0. Use the playbooks of that release: site.yml of this controller "
@@ -230,7 +230,7 @@ def test_hosts_of_another_release_are_counted_from_the_eleventh_on() -> None:
     results = {host: node(host, agent={**AGENT, "drift": DRIFT, "version": "0.1.0"}) for host in hosts}
     assert status_lines.warnings(hosts, results) == [
         "node1, node2, node3, node4, node5, node6, node7, node8, node9, node10 and 2 more run release 0.1.0, and this "
-        "controller has 0.2.0. playbooks/site.yml upgrades, also node by node with --limit (docs/upgrading.md)."
+        "controller has 0.2.0. playbooks/site.yml upgrades, also node by node with --limit (docs/how-to/upgrading.md)."
     ]
 
 

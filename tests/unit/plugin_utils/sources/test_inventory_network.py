@@ -288,9 +288,9 @@ def shop(*policies: t.Mapping[str, t.Any], **more: t.Any) -> Fleet:
 
 
 def test_the_page_shows_what_a_node_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The block of docs/policy.md shows a node's answer; DOCUMENTATION=write renews it."""
+    """The block of docs/how-to/policy.md shows a node's answer; DOCUMENTATION=write renews it."""
     monkeypatch.setattr(policy_explain, "now", lambda: 1795338000.0)
-    page = ROOT / "docs" / "policy.md"
+    page = ROOT / "docs" / "how-to" / "policy.md"
     text = page.read_text("utf-8")
 
     def shown(found: re.Match[str]) -> str:

@@ -72,7 +72,7 @@ def read(fields: SentFields) -> PodmanNetwork:
 
 #: (field, option of podman, remedy) of what no network can have
 _REFUSED = (
-    ("internal", "--internal", "Leave it out, and deny what leaves the network by policy (docs/policy.md)."),
+    ("internal", "--internal", "Leave it out, and deny what leaves the network by policy (docs/how-to/policy.md)."),
     ("routes", "--route", "Leave it out: containers reach everything by one default route."),
     (
         "network_interface",

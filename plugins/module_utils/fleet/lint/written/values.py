@@ -37,7 +37,7 @@ def unknown(written: WrittenInventory) -> t.Iterator[Issue]:
                 one.name,
                 None,
                 "is not a variable of this collection: nothing here reads it.",
-                "Remove it; docs/variables.md has the names. If another program reads it, name this rule in "
+                "Remove it; docs/reference/variables.md has the names. If another program reads it, name this rule in "
                 "calico_lint_ignore.",
                 one.origin,
             )
