@@ -12,7 +12,7 @@ import pytest
 
 from tests.lab.scenarios.runbook_page import PAGE, Entry, entries
 
-ROOT = PAGE.parents[1]
+ROOT = PAGE.parents[2]
 TEXT = PAGE.read_text("utf-8")
 ENTRIES = entries(TEXT)
 SCENARIOS = "tests/lab/scenarios/test_runbook.py"
