@@ -41,7 +41,7 @@ def literals(path: Path) -> Iterator[str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
         elif isinstance(node, ast.JoinedStr):
-            yield "".join(part.value if isinstance(part, ast.Constant) else GAP for part in node.values)
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else GAP for part in node.values)
 
 
 def printed() -> dict[str, list[str]]:
