@@ -15,7 +15,7 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _CODE = re.compile(r"``.+?``|`[^`]*`")
-_ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s")
+_ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s")
 _END = re.compile(r"(?<=[.!?:;])[\"')*_]*\s+(?=\S)")
 #: Ends of abbreviations, after which a sentence goes on.
 _ABBREVIATED = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf)\.$")

@@ -192,12 +192,13 @@ def test_a_page_has_short_sentences_and_no_banned_phrase(page: str, found: list[
     [
         f"{LONG[5:]}.\n{LONG[5:]}.\n",
         f"{LONG[5:]}: {LONG[5:]}\n",
+        "It has a TTL of 62. " + LONG[25:] + "\n",
         f"## {LONG}\n",
         f"```\n{LONG} is told\n```\n<!-- {LONG}\nis told -->\n",
         f"[{LONG[60:]}](a-page.md#that-is-told) {LONG[85:]}, e.g. this.\n",
         '`is told` and "is told" are quoted.\n',
     ],
-    ids=["two sentences", "a colon", "a heading", "code and comments", "a link", "quotations"],
+    ids=["two sentences", "a colon", "a number", "a heading", "code and comments", "a link", "quotations"],
 )
 def test_a_plain_page_stands(page: str) -> None:
     assert PROSE.check_page(page) == []
