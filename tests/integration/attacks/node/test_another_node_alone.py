@@ -57,7 +57,7 @@ def too_far(what: str) -> str:
 
     `what` is what the run would do. Group 1 is the plan's approval.
     """
-    return rf"plan (\w+) goes further than a run may unasked because of what node3 alone says: it would {what}"
+    return rf"plan (\w+) needs approval because of what node3 alone says: it would {what}"
 
 
 def test_a_node_alone_neither_stops_nor_changes_a_run(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
@@ -223,7 +223,7 @@ def test_what_a_node_alone_says_goes_through_with_approval(tmp_path: pathlib.Pat
     match = re.match(too_far("withdraw 11 routes"), words)
     assert match is not None
     assert words == (
-        f"plan {match.group(1)} goes further than a run may unasked because of what node3 alone says: it would "
+        f"plan {match.group(1)} needs approval because of what node3 alone says: it would "
         "withdraw 11 routes and calico_node_max_routes_withdrawn is 10 (10.244.0.0/26, 10.244.1.0/26, 10.244.10.0/26 "
         f"and 8 more). Look at it with --check --diff. If it is what you want, run it with -e "
         f"approve={match.group(1)}. Nothing was changed on node3."
