@@ -25,7 +25,7 @@ from generate_variables import cell, written  # noqa: E402
 
 #: Attacker -> name of a test file, without test_ and .py -> what is attacked. The page has them in this order.
 SECTIONS: dict[str, dict[str, str]] = {
-    "Another node": {
+    "Root on another node": {
         "another_node": "Reports of a node to a run",
         "another_node_alone": "Reports of one node about the whole fleet",
         "another_node_fuzz": "Reports with random errors",
@@ -47,7 +47,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "workload_prev_result": "Results of earlier CNI plugins",
         "workload_netavark_fuzz": "Parameters of podman's plugin",
     },
-    "A neighbour on the underlay": {
+    "A host on the underlay": {
         "neighbour_packets": "Packets to workloads",
         "neighbour_devices": "Tunnel devices",
         "neighbour_host_endpoints": "Ports of a host with a HostEndpoint",
