@@ -76,7 +76,7 @@ def _written(network: LintedFleet, name: str, family: int) -> str:
 
 
 def alone_in_its_subnet(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report nodes with a /32 address (IPv6: /128) beside a CrossSubnet pool, where everything is encapsulated then.
+    """Report nodes with a /32 address (IPv6: /128) in a fleet with a CrossSubnet pool: all their traffic is encapsulated.
 
     Nodes are those in group calico_nodes. A pool of the other IP version does not count. It makes one issue for all
     such nodes of an IP version.
