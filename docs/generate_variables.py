@@ -174,7 +174,7 @@ SECTIONS = (
     Section(
         "Runs: limits",
         "A run that exceeds a limit changes nothing. See "
-        "[how far a run may go](../how-to/switching-topology.md#limits-and-approval).",
+        "[limits and approval](../how-to/switching-topology.md#limits-and-approval).",
         (
             "calico_node_max_routes_withdrawn",
             "calico_node_max_external_resets",

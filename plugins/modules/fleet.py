@@ -175,7 +175,7 @@ approval:
   description: Hash of the plan and of what it interrupts, for O(approve).
   returned: success and not O(restore)
   type: str
-  sample: 7f3a91c02b1e
+  sample: 4be07d9a3c51
 modes:
   description: Mode of each pool in this run.
   returned: success
