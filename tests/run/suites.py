@@ -168,6 +168,13 @@ SUITES: tuple[Suite, ...] = (
         limit=1200,
         lane=SECOND,
     ),
+    molecule(
+        "live",
+        "molecule-live",
+        "four hosts that know each other's workloads by an etcd cluster of three members",
+        limit=1500,
+        lane=EITHER,
+    ),
     molecule("dual_stack", "molecule-dual", "IPv4 and IPv6 in a mesh, over VXLAN and direct", limit=1200, lane=SECOND),
     Suite(
         "lab",
