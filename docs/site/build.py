@@ -36,6 +36,7 @@ ANSIBLE = {
     "action_plugins": f"{_ANSIBLE}/plugins/action.html",
     "common_return_values": f"{_ANSIBLE}/reference_appendices/common_return_values.html",
 }
+_BREAKS = re.compile(r"(?<=\w)_(?=\w)")
 IMAGES = (".svg", ".png", ".gif", ".jpg", ".webp")
 
 
@@ -82,13 +83,19 @@ def plugin_pages(folder: pathlib.Path) -> dict[str, str]:
 
 
 def adapted(text: str) -> str:
-    """Return a page of antsibull-docs for this site: it is in the navigation, and refers to Ansible's documentation."""
+    """Return a page of antsibull-docs for this site: in the navigation, with a short title, and links to Ansible's."""
     text = re.sub(r"^:orphan:\n", "", text, flags=re.MULTILINE)
+    text = re.sub(rf"^{re.escape(COLLECTION)}\.(?=.*\n\++$)", "", without_contents(text), flags=re.MULTILINE)
     return re.sub(
         r":ref:`(?P<text>[^`<]+?) *<(?P<label>\w+)>`",
         lambda found: f"`{found['text']} <{ANSIBLE[found['label']]}>`__" if found["label"] in ANSIBLE else found[0],
         text,
     )
+
+
+def without_contents(text: str) -> str:
+    """Return reStructuredText without its tables of contents: the theme shows one beside each page."""
+    return re.sub(r"^\.\. contents::.*\n(?: +:.*\n)*", "", text, flags=re.MULTILINE)
 
 
 def home(readme: str, sections: list[tuple[str, list[str]]]) -> str:
@@ -110,7 +117,7 @@ def sources(work: pathlib.Path) -> dict[str, str]:
     for page in repository.pages:
         if page not in generated and page != "README.md":
             text = (ROOT / page).read_text("utf-8")
-            made[page] = repository.relinked(page, text) if page.endswith(".md") else text
+            made[page] = repository.relinked(page, text) if page.endswith(".md") else without_contents(text)
     readme = (ROOT / "README.md").read_text("utf-8")
     made["index.md"] = home(repository.relinked("README.md", readme), repository.sections())
     url = yaml.safe_load((ROOT / "galaxy.yml").read_text("utf-8"))["repository"]
@@ -136,6 +143,21 @@ def write(folder: pathlib.Path, made: dict[str, str]) -> None:
             path.write_text(text, "utf-8")
 
 
+def breakable(page: str) -> str:
+    """Return HTML whose tables may break a long name after an underscore, also in code, instead of growing wide."""
+
+    def cell(match: re.Match[str]) -> str:
+        coded = re.sub(
+            r'(?<=<span class="pre">)\w+_\w+(?=</span>)',
+            lambda name: name[0].replace("_", '_</span><wbr><span class="pre">'),
+            match[0],
+        )
+        # What is left is text between other tags.
+        return re.sub(r"(?<=>)[^<]*_[^<]*(?=<(?!/span><wbr>))", lambda text: _BREAKS.sub(r"\g<0><wbr>", text[0]), coded)
+
+    return re.sub(r"<td\b[^>]*>(?:(?!<pre|</td>).)*</td>", cell, page, flags=re.DOTALL)
+
+
 def build(work: pathlib.Path) -> pathlib.Path:
     """Build the site below `work` and return the folder of its HTML. Raise SiteError if anything is wrong with it."""
     source, html = work / "source", work / "html"
@@ -150,6 +172,10 @@ def build(work: pathlib.Path) -> pathlib.Path:
         *(sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going", "-j", "auto"),
         *("-c", str(HERE), "-d", str(work / "doctrees"), str(source), str(html)),
     )
+    for path in html.rglob("*.html"):
+        page = path.read_text("utf-8")
+        if "<wbr>" not in page:
+            path.write_text(breakable(page), "utf-8")
     found = links.problems(html)
     if found:
         raise SiteError("Broken links:\n" + "\n".join(found))

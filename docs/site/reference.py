@@ -9,14 +9,15 @@ import dataclasses
 import pathlib
 import re
 import sys
+import textwrap
 import typing as t
 
 import yaml
 
 _COMMAND = re.compile(r"(?P<command>ansible-playbook \S.*?)(?:(?: {2,})(?P<about>\S.*))?$")
 _LANGUAGES = {".yml": "yaml", ".yaml": "yaml", ".py": "python", ".json": "json", ".sh": "sh", ".conf": "ini"}
-#: A title of antsibull-docs: "baremetal.host_routing.probe module -- Send probes".
-_TITLE = re.compile(r"^baremetal\.host_routing\.(?P<name>\w+)(?: (?P<kind>module|lookup|role|filter))?(?: -- (?P<about>.+))?$", re.M)
+#: A title of build.adapted: "probe module -- Send probes", or "probe" alone for one that was removed.
+_TITLE = re.compile(r"^(?P<name>\w+)(?: (?P<kind>module|lookup|role|filter) -- (?P<about>.+))?\n\+\++$", re.MULTILINE)
 
 
 @dataclasses.dataclass
@@ -74,9 +75,12 @@ def playbooks(root: pathlib.Path) -> str:
         lines += ["", f"## {path.name}", "", f"{sentence(plays[0]['name'] if len(plays) == 1 else purpose(plays))}"]
         said = [line[1:].strip() for line in (comment[1] if comment else "").splitlines()]
         for example in examples(said or [f"ansible-playbook playbooks/{path.name} -i inventories/prod"]):
+            about = sentence(example.about)
+            if example.command and about and ". " not in about:
+                about = f"{about[:-1]}:"
+            lines += ["", about]
             if example.command:
                 lines += ["", "```sh", example.command, "```"]
-            lines += ["", sentence(example.about)]
         options = plays[0].get("vars", {})
         if options:
             lines += ["", "| option | default |", "|---|---|"]
@@ -115,10 +119,10 @@ def _commands(parser: t.Any, lines: list[str]) -> None:
         if not below and command.prog.endswith(" help"):
             continue
         if not below:
-            usage = command.format_usage().removeprefix("usage: ")
-            usage = re.sub(r"\[-h\] \[--allow-version-mismatch\]\s*", "", usage)
+            usage = " ".join(command.format_usage().removeprefix("usage: ").split())
+            usage = usage.replace("[-h] [--allow-version-mismatch] ", "").replace("[-h] [--allow-version-mismatch]", "")
             lines += ["", f"## {command.prog.partition(' ')[2]}", "", " ".join(command.description.split())]
-            lines += ["", "```text", *usage.rstrip().splitlines(), "```"]
+            lines += ["", "```text", *textwrap.wrap(usage, 76, subsequent_indent="    ", break_on_hyphens=False), "```"]
             rows = [row for row in map(_row, command._actions) if row]
             if rows:
                 lines += ["", "| argument | meaning |", "|---|---|", *rows]
@@ -130,7 +134,9 @@ def _row(action: t.Any) -> str:
     if action.dest in ("help", "allow_version_mismatch"):
         return ""
     value = "" if action.nargs == 0 else f" {action.metavar or action.dest.upper()}"
-    names = ", ".join(f"`{option}{value}`" for option in action.option_strings) or f"`{action.metavar or action.dest}`"
+    names = ", ".join(f"`{option}`" for option in action.option_strings) or f"`{action.metavar or action.dest}`"
+    if action.option_strings:
+        names = f"{names[:-1]}{value}`"
     return f"| {names} | {cell(action.help or '')} |"
 
 
