@@ -118,6 +118,9 @@ def sources(work: pathlib.Path) -> dict[str, str]:
         if page not in generated and page != "README.md":
             text = (ROOT / page).read_text("utf-8")
             made[page] = repository.relinked(page, text) if page.endswith(".md") else without_contents(text)
+    for name in (name for name in plugins if name.endswith("_role.rst")):
+        role = f"roles/{name.removesuffix('_role.rst')}/README.md"
+        made[role] += f"\n[All variables of this role, with their defaults](../../{PLUGINS}/{name})\n"
     readme = (ROOT / "README.md").read_text("utf-8")
     made["index.md"] = home(repository.relinked("README.md", readme), repository.sections())
     url = yaml.safe_load((ROOT / "galaxy.yml").read_text("utf-8"))["repository"]

@@ -32,6 +32,7 @@ html_title = f"{project} {version}"
 html_static_path = [str(HERE / "static")]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_use_index = False
 html_show_sphinx = False
 html_theme_options = {"source_repository": "", "footer_icons": []}
 # Both have a contrast of at least 4.5 on furo's backgrounds, which tests/docs_site measures.

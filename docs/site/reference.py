@@ -20,12 +20,20 @@ _LANGUAGES = {".yml": "yaml", ".yaml": "yaml", ".py": "python", ".json": "json",
 _TITLE = re.compile(r"^(?P<name>\w+)(?: (?P<kind>module|lookup|role|filter) -- (?P<about>.+))?\n\+\++$", re.MULTILINE)
 
 
+#: The playbooks of daily life, in the order of the page; others come after them.
+_FIRST = (
+    *("site", "validate", "status", "explain", "switch_pool_mode", "switch_topology", "rollback"),
+    *("remove_node", "teardown", "sync_workloads", "scale", "resources"),
+)
+
+
 @dataclasses.dataclass
 class Example:
-    """A command line, "" for text alone, and what it does."""
+    """A command line, "" for text alone, and what it does. `beside`: its text began on the command's own line."""
 
     command: str
     about: str = ""
+    beside: bool = False
 
 
 def cell(text: str) -> str:
@@ -43,7 +51,7 @@ def examples(comment: t.Iterable[str]) -> list[Example]:
     for line in comment:
         match = _COMMAND.match(line)
         if match:
-            found.append(Example(match["command"], match["about"] or ""))
+            found.append(Example(match["command"], match["about"] or "", bool(match["about"])))
             text = False
         elif found and (text or line[:1].islower() or found[-1].about == ""):
             found[-1].about += f" {line}"
@@ -68,19 +76,20 @@ def playbooks(root: pathlib.Path) -> str:
         "Run a playbook of the collection by its name: `baremetal.host_routing.site` is `playbooks/site.yml`. Options are given",
         "as `-e NAME=VALUE`. This page is made from the playbooks themselves.",
     ]
-    for path in sorted((root / "playbooks").glob("*.yml")):
+    found = {path.stem: path for path in sorted((root / "playbooks").glob("*.yml"))}
+    for path in [found[name] for name in dict.fromkeys((*_FIRST, *found)) if name in found]:
         text = path.read_text("utf-8")
         plays = yaml.safe_load(text)
         comment = re.search(r"SPDX-License-Identifier: \S+\n((?:#.*\n)*)", text)
         lines += ["", f"## {path.name}", "", f"{sentence(plays[0]['name'] if len(plays) == 1 else purpose(plays))}"]
         said = [line[1:].strip() for line in (comment[1] if comment else "").splitlines()]
         for example in examples(said or [f"ansible-playbook playbooks/{path.name} -i inventories/prod"]):
-            about = sentence(example.about)
-            if example.command and about and ". " not in about:
-                about = f"{about[:-1]}:"
-            lines += ["", about]
+            about = ["", sentence(example.about)] if example.about else []
+            if example.beside:
+                lines += [*about[:-1], about[-1] if ". " in about[-1] else f"{about[-1][:-1]}:"]
             if example.command:
                 lines += ["", "```sh", example.command, "```"]
+            lines += [] if example.beside else about
         options = plays[0].get("vars", {})
         if options:
             lines += ["", "| option | default |", "|---|---|"]
@@ -120,13 +129,20 @@ def _commands(parser: t.Any, lines: list[str]) -> None:
             continue
         if not below:
             usage = " ".join(command.format_usage().removeprefix("usage: ").split())
-            usage = usage.replace("[-h] [--allow-version-mismatch] ", "").replace("[-h] [--allow-version-mismatch]", "")
+            usage = usage.replace("[-h] [--allow-version-mismatch]", "").replace("  ", " ")
+            # An option and its value stay on one line.
+            usage = re.sub(r"(?<=-)(\S+) (?=[A-Z]+\b)", "\\1\N{NO-BREAK SPACE}", usage)
             lines += ["", f"## {command.prog.partition(' ')[2]}", "", " ".join(command.description.split())]
-            lines += ["", "```text", *textwrap.wrap(usage, 76, subsequent_indent="    ", break_on_hyphens=False), "```"]
+            lines += ["", "```text", *_wrapped(usage), "```"]
             rows = [row for row in map(_row, command._actions) if row]
             if rows:
                 lines += ["", "| argument | meaning |", "|---|---|", *rows]
         _commands(command, lines)
+
+
+def _wrapped(usage: str) -> list[str]:
+    lines = textwrap.wrap(usage, 76, subsequent_indent="    ", break_on_hyphens=False)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
 def _row(action: t.Any) -> str:
@@ -181,14 +197,14 @@ def plugins(pages: dict[str, str]) -> str:
 def roles(root: pathlib.Path, pages: t.Collection[str], folder: str) -> str:
     """Return the page that lists the roles. `pages` are those of antsibull-docs in `folder`, with the variables."""
     lines = ["# Roles", "", "The playbooks apply these roles; [site.yml](../playbooks/index.md#siteyml) is the usual way."]
-    lines += ["", "| role | purpose | variables |", "|---|---|---|"]
+    lines += ["", "| role | variables | purpose |", "|---|---|---|"]
     names = sorted(path.parent.name for path in (root / "roles").glob("*/README.md"))
     for name in names:
         variables = f"[variables](../{folder}/{name}_role.rst)" if f"{name}_role.rst" in pages else "none"
         readme = (root / "roles" / name / "README.md").read_text("utf-8")
         first = re.search(r"^# .+\n\n((?:.+\n)+)", readme, re.M)
         about = " ".join(first[1].split()).partition(". ")[0].rstrip(".") if first else ""
-        lines += [f"| [{name}]({name}/README.md) | {cell(about)} | {variables} |"]
+        lines += [f"| [{name}]({name}/README.md) | {variables} | {cell(about)} |"]
     lines += ["", "```{toctree}", ":hidden:", ""]
     for name in names:
         lines += [f"{name}/README"]

@@ -101,5 +101,5 @@ def test_errors(shown: t.Callable[..., Page], browser: Browser) -> None:
         browser.open("/nowhere.html")
     with pytest.raises(BrowserError, match="wasn't found"):
         browser.command("No.such")
-    with pytest.raises(FileNotFoundError, match="chromium fonts-dejavu-core"):
+    with pytest.raises(FileNotFoundError, match="apt-get install chromium fonts-dejavu-core"):
         Browser("/nowhere/chromium")
