@@ -155,7 +155,7 @@ def breakable(page: str) -> str:
             lambda name: name[0].replace("_", '_</span><wbr><span class="pre">'),
             match[0],
         )
-        # What is left is text between other tags.
+        # Names in code have their breaks by then.
         return re.sub(r"(?<=>)[^<]*_[^<]*(?=<(?!/span><wbr>))", lambda text: _BREAKS.sub(r"\g<0><wbr>", text[0]), coded)
 
     return re.sub(r"<td\b[^>]*>(?:(?!<pre|</td>).)*</td>", cell, page, flags=re.DOTALL)

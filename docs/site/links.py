@@ -18,8 +18,11 @@ import urllib.parse
 #: Attributes that lead to a page when somebody follows them.
 _FOLLOWED = {("a", "href"), ("form", "action"), ("area", "href")}
 #: Attributes whose target a browser loads by itself.
-_LOADED = {("img", "src"), ("script", "src"), ("iframe", "src"), ("source", "src"), ("video", "src"), ("object", "data"),
-           ("link", "href"), ("image", "href"), ("use", "href")}  # fmt: skip
+_LOADED = {
+    *((tag, "src") for tag in ("img", "script", "iframe", "source", "video")),
+    *((tag, "href") for tag in ("link", "image", "use")),
+    ("object", "data"),
+}
 _NOT_LOADED = {"canonical", "author", "help", "license", "next", "prev", "search", "index", "genindex", "edit"}
 _HOST = re.compile(r"^[a-z0-9-]+(\.[a-z0-9-]+)+(:\d+)?$", re.IGNORECASE)
 

@@ -14,7 +14,8 @@ import typing as t
 
 #: Code in which a link is no link, or a link. Images are left out.
 _LINK = re.compile(
-    r"^ *(?P<fence>`{3,}).*?^ *(?P=fence)|(?<!`)(?P<code>`+)(?!`).+?(?<!`)(?P=code)(?!`)|(?<=\]\()(?P<link>[^)\s]+)(?=\))",
+    r"^ *(?P<fence>`{3,}).*?^ *(?P=fence)|(?<!`)(?P<code>`+)(?!`).+?(?<!`)(?P=code)(?!`)"
+    r"|(?<=\]\()(?P<link>[^)\s]+)(?=\))",
     re.DOTALL | re.MULTILINE,
 )
 #: Folders of the site whose pages are generated.
@@ -108,7 +109,7 @@ class Repository:
             link = match["link"]
             if link is None or "://" in link or link.startswith(("#", "mailto:")):
                 return match[0]
-            path, mark, anchor = link.partition("#")
+            path, _mark, anchor = link.partition("#")
             target = self.page_of(os.path.normpath(os.path.join(os.path.dirname(page), path)))
             if target is None:
                 return match[0]

@@ -73,14 +73,14 @@ def playbooks(root: pathlib.Path) -> str:
     lines = [
         "# Playbooks",
         "",
-        "Run a playbook of the collection by its name: `baremetal.host_routing.site` is `playbooks/site.yml`. Options are given",
-        "as `-e NAME=VALUE`. This page is made from the playbooks themselves.",
+        "Run a playbook of the installed collection by name: `baremetal.host_routing.site` is `playbooks/site.yml`.",
+        "Options are given as `-e NAME=VALUE`. This page is made from the playbooks themselves.",
     ]
     found = {path.stem: path for path in sorted((root / "playbooks").glob("*.yml"))}
     for path in [found[name] for name in dict.fromkeys((*_FIRST, *found)) if name in found]:
         text = path.read_text("utf-8")
         plays = yaml.safe_load(text)
-        comment = re.search(r"SPDX-License-Identifier: \S+\n((?:#.*\n)*)", text)
+        comment = re.search(r"SPDX-License-\w+: \S+\n((?:#.*\n)*)", text)
         lines += ["", f"## {path.name}", "", f"{sentence(plays[0]['name'] if len(plays) == 1 else purpose(plays))}"]
         said = [line[1:].strip() for line in (comment[1] if comment else "").splitlines()]
         for example in examples(said or [f"ansible-playbook playbooks/{path.name} -i inventories/prod"]):
@@ -110,12 +110,13 @@ def default(value: t.Any) -> str:
 def calicoctl(root: pathlib.Path) -> str:
     """Return the page of all commands of calicoctl and their options, from its own parser."""
     sys.path.insert(0, str(root / "plugins"))
-    from module_utils.cli.parser import build  # noqa: PLC0415
+    from module_utils.cli.parser import build
 
     lines = [
         "# calicoctl: all commands and options",
         "",
-        "This page is what `calicoctl help COMMAND` shows. [calicoctl](../docs/reference/calicoctl.md) shows each command at work.",
+        "This page is what `calicoctl help COMMAND` shows.",
+        "[calicoctl](../docs/reference/calicoctl.md) shows each command at work.",
     ]
     _commands(build(), lines)
     return "\n".join(lines) + "\n"
@@ -181,8 +182,12 @@ def plugins(pages: dict[str, str]) -> str:
             raise ValueError(f"{page}: no title of a plugin. antsibull-docs writes other titles now.")
         if title["kind"] != "role":
             kinds[title["kind"] or ""].append((title["name"], page, title["about"] or ""))
-    lines = ["# Modules and plugins", "", "The playbooks use these modules. Use them in your own playbooks by their full names,"]
-    lines += ["such as `baremetal.host_routing.probe`."]
+    lines = [
+        "# Modules and plugins",
+        "",
+        "The playbooks use these modules. Your own playbooks can use them by their full",
+    ]
+    lines += ["names, such as `baremetal.host_routing.probe`."]
     captions = {"module": "Modules", "lookup": "Lookup plugins", "filter": "Filters", "": "Removed"}
     for kind, found in kinds.items():
         if found:
@@ -196,7 +201,11 @@ def plugins(pages: dict[str, str]) -> str:
 
 def roles(root: pathlib.Path, pages: t.Collection[str], folder: str) -> str:
     """Return the page that lists the roles. `pages` are those of antsibull-docs in `folder`, with the variables."""
-    lines = ["# Roles", "", "The playbooks apply these roles; [site.yml](../playbooks/index.md#siteyml) is the usual way."]
+    lines = [
+        "# Roles",
+        "",
+        "The playbooks apply these roles; [site.yml](../playbooks/index.md#siteyml) is the usual way.",
+    ]
     lines += ["", "| role | variables | purpose |", "|---|---|---|"]
     names = sorted(path.parent.name for path in (root / "roles").glob("*/README.md"))
     for name in names:
@@ -208,6 +217,6 @@ def roles(root: pathlib.Path, pages: t.Collection[str], folder: str) -> str:
     lines += ["", "```{toctree}", ":hidden:", ""]
     for name in names:
         lines += [f"{name}/README"]
-    lines += [f"Variables of {page.removesuffix('_role.rst')} <../{folder}/{page.removesuffix('.rst')}>" for page in sorted(pages)
-              if page.endswith("_role.rst")]  # fmt: skip
+    for page in sorted(page for page in pages if page.endswith("_role.rst")):
+        lines += [f"Variables of {page.removesuffix('_role.rst')} <../{folder}/{page.removesuffix('.rst')}>"]
     return "\n".join([*lines, "```"]) + "\n"

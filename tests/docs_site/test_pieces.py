@@ -27,7 +27,12 @@ def root(tmp_path: pathlib.Path) -> pathlib.Path:
     for name in (
         *("README.md", "CONTRIBUTING.md", "CHANGELOG.rst", "docs/faq.md", "docs/reference/b.md", "docs/reference/a.md"),
         *("docs/reference/validate.md", "docs/how-to/new.md", "roles/web/README.md", "playbooks/site.yml"),
-        *("inventories/one/hosts.yml", "inventories/one/group_vars/all.yml", "plugins/modules/probe.py", "bin/calicoctl"),
+        *(
+            "inventories/one/hosts.yml",
+            "inventories/one/group_vars/all.yml",
+            "plugins/modules/probe.py",
+            "bin/calicoctl",
+        ),
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
@@ -40,7 +45,13 @@ def test_pages_are_in_the_section_of_their_folder_in_the_wanted_order(root: path
         ("How-to guides", ["docs/how-to/new.md"]),
         (
             "Reference",
-            ["docs/reference/validate.md", "docs/reference/a.md", "docs/reference/b.md", pages.CALICOCTL, "CHANGELOG.rst"],
+            [
+                "docs/reference/validate.md",
+                "docs/reference/a.md",
+                "docs/reference/b.md",
+                pages.CALICOCTL,
+                "CHANGELOG.rst",
+            ],
         ),
         ("Contributing", ["CONTRIBUTING.md"]),
     ]
@@ -95,8 +106,9 @@ def test_broken_links_are_found(tmp_path: pathlib.Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "index.html").write_text('<h1 id="top">Top</h1><a name="old"></a>')
     (tmp_path / "a.html").write_text(
-        '<p id="x"></p><p id="x"></p><a href="sub/#top">right</a><a href="#x">right</a><a href="sub/index.html#old">right</a>'
-        '<a href="https://example.org/page">right</a><a href="mailto:a@example.org">right</a><img src="data:image/png;base64,">'
+        '<p id="x"></p><p id="x"></p><a href="sub/#top">right</a><a href="#x">right</a>'
+        '<a href="sub/index.html#old">right</a><img src="data:image/png;base64,">'
+        '<a href="https://example.org/page">right</a><a href="mailto:a@example.org">right</a>'
         '<a href="missing.html">1</a><a href="sub/#none">2</a><a href="#none">3</a><a href="../outside.html">4</a>'
         '<a href="https://">5</a><a href="htps://example.org">6</a><script src="//cdn.example.org/x.js"></script>'
         '<link rel="stylesheet" href="https://example.org/a.css"><img srcset="one.png 1x, sub/index.html 2x">'
@@ -128,7 +140,10 @@ def test_commands_of_a_playbook() -> None:
         "It goes on.",
     ]
     assert [(one.command, reference.sentence(one.about)) for one in reference.examples(comment)] == [
-        ("ansible-playbook playbooks/a.yml -i inventories/prod", "Shows it: sessions, routes. `-e output=json` prints JSON."),
+        (
+            "ansible-playbook playbooks/a.yml -i inventories/prod",
+            "Shows it: sessions, routes. `-e output=json` prints JSON.",
+        ),
         (
             "ansible-playbook playbooks/a.yml -i inventories/prod -e to=/backup/etcd.db",
             "Writes a file. `-e bump=0` keeps it.",
