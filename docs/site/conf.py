@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import pathlib
+import typing as t
 
 import yaml
+from docutils import nodes
 
 HERE = pathlib.Path(__file__).resolve().parent
 GALAXY = yaml.safe_load((HERE.parents[1] / "galaxy.yml").read_text("utf-8"))
@@ -31,6 +33,7 @@ html_theme = "furo"
 html_title = f"{project} {version}"
 html_static_path = [str(HERE / "static")]
 html_css_files = ["site.css"]
+html_favicon = str(HERE / "static" / "icon.svg")
 html_copy_source = False
 html_use_index = False
 html_show_sphinx = False
@@ -40,3 +43,21 @@ pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 # site.css has the colours of option tables, light and dark.
 antsibull_ext_color_scheme = "none"
+
+#: Characters of a table's cell from which its column is one of sentences, which site.css gives room.
+_SENTENCES = 100
+
+
+def mark_columns_of_sentences(_app: t.Any, doctree: nodes.document, _page: str) -> None:
+    """Give the cells of each column of sentences the class `sentences`."""
+    for table in doctree.findall(nodes.tgroup):
+        for column in zip(*(row.children for row in table.findall(nodes.row))):
+            if max(len(cell.astext()) for cell in column) >= _SENTENCES:
+                for cell in column:
+                    cell["classes"].append("sentences")
+
+
+def setup(app: t.Any) -> dict[str, t.Any]:
+    """Tell Sphinx of the function above."""
+    app.connect("doctree-resolved", mark_columns_of_sentences)
+    return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}
