@@ -76,6 +76,15 @@ docs-site: setup ## The documentation as a website in .build/site/html, with the
 demo: setup ## Start the lab, turn its hosts into routers, show what came of it (MODE=ipip: in an emulated machine)
 	@MODE="$(MODE)" tests/run/demo
 
+.PHONY: recording
+recording: setup .build/recording/ready ## Run the demo and make the recording that the README shows (docs/images/switch.svg)
+	@$(BIN)/python docs/record_switch.py
+
+.build/recording/ready: docs/recording.requirements.txt
+	@"$(PYTHON)" -m venv --clear .build/recording
+	@.build/recording/bin/python -m pip install --quiet --no-input -r $<
+	@touch $@
+
 .PHONY: lab-down
 lab-down: ## Take away all that demo and tests started
 	@tests/lab/lab destroy --all

@@ -23,16 +23,46 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 from generate_variables import cell, written  # noqa: E402
 
-#: The attacker of the tests in files whose names begin with the key.
-ATTACKERS = {
-    "test_another_node": "Another node",
-    "test_etcd_member": "A member of the etcd cluster",
-    "test_workload": "A workload",
-    "test_neighbour": "A neighbour on the underlay",
-    "test_reader": "A member of the group calico",
-    "test_local_user": "A local user",
-    "test_docker_user": "A user of Docker",
-    "test_hostile_document": "A hostile document",
+#: Attacker -> name of a test file, without test_ and .py -> what is attacked. The page has them in this order.
+SECTIONS: dict[str, dict[str, str]] = {
+    "Root on another node": {
+        "another_node": "Reports of a node to a run",
+        "another_node_alone": "Reports of one node about the whole fleet",
+        "another_node_fuzz": "Reports with random errors",
+        "another_node_answers": "Facts and other results that Ansible reads",
+        "another_node_terminal": "The operator's terminal",
+        "another_node_text": "Texts that reach ipset, iptables, BIRD and systemd",
+        "another_node_documents": "Workloads in the datastore",
+        "another_node_heartbeats": "Heartbeats in the datastore",
+        "another_node_gate": "Etcd behind gates",
+        "another_node_etcd": "Etcd without gates",
+    },
+    "A member of the etcd cluster": {"etcd_member": "Readers of the datastore"},
+    "A workload": {
+        "workload_packets": "Packets with forged sources, encapsulated packets and neighbours",
+        "workload_devices": "Settings of the host's devices",
+        "workload_bgp": "BGP and BFD sessions",
+        "workload_namespace": "Network namespaces",
+        "workload_cni_fuzz": "Parameters of the CNI plugin",
+        "workload_prev_result": "Results of earlier CNI plugins",
+        "workload_netavark_fuzz": "Parameters of podman's plugin",
+    },
+    "A host on the underlay": {
+        "neighbour_packets": "Packets to workloads",
+        "neighbour_devices": "Tunnel devices",
+        "neighbour_host_endpoints": "Ports of a host with a HostEndpoint",
+    },
+    "A member of the group calico": {
+        "reader": "The agent's API",
+        "reader_fuzz": "The agent's API, with random requests",
+    },
+    "A local user": {
+        "local_user": "Sockets, files and metrics",
+        "local_user_engine": "The engine's files",
+        "local_user_units": "Boot and units",
+    },
+    "A user of Docker": {"docker_user": "The Docker driver"},
+    "A hostile document": {"hostile_document": "Readers of documents"},
 }
 _FIELD = re.compile(r"^(Gain|Precedent|Result): ", re.MULTILINE)
 
@@ -80,24 +110,25 @@ def _sentence(text: str) -> str:
 
 
 def table() -> str:
-    """Return the table in Markdown, a section for each attacker that has tests.
+    """Return the tables in Markdown: a section for each attacker, and in it one for each file of SECTIONS.
 
-    Raise ValueError if the name of a test file begins with none of ATTACKERS, or as `attacks` does.
+    Raise ValueError if a test file is not in SECTIONS, or as `attacks` does.
     """
-    found = list(attacks())
-    unknown = sorted({one.file for one in found if not one.file.startswith(tuple(ATTACKERS))})
+    found: dict[str, list[Attack]] = {}
+    for one in attacks():
+        found.setdefault(one.file[len("test_") : -len(".py")], []).append(one)
+    unknown = sorted(set(found) - {file for files in SECTIONS.values() for file in files})
     if unknown:
-        raise ValueError(f"no attacker is known for {', '.join(unknown)}: see ATTACKERS")
+        raise ValueError(f"no section is known for {', '.join(unknown)}: see SECTIONS")
     lines: list[str] = []
-    for prefix, attacker in ATTACKERS.items():
-        own = [one for one in found if one.file.startswith(prefix)]
-        if not own:
-            continue
-        lines += ["", f"### {attacker}", "", "| attack | gain | precedent | result |", "|---|---|---|---|"]
-        lines += [
-            f"| {cell(one.summary)} `{one.test}` | {cell(one.gain)} | {cell(one.precedent)} | {cell(one.result)} |"
-            for one in own
-        ]
+    for attacker, files in SECTIONS.items():
+        lines += ["", f"### Tests: {attacker[0].lower()}{attacker[1:]}"]
+        for file, title in files.items():
+            lines += ["", f"#### {title}", "", "| attack | gain | precedent | result |", "|---|---|---|---|"]
+            lines += [
+                f"| {cell(one.summary)} `{one.test}` | {cell(one.gain)} | {cell(one.precedent)} | {cell(one.result)} |"
+                for one in found.get(file, [])
+            ]
     return "\n".join(lines) + "\n"
 
 

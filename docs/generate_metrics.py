@@ -30,17 +30,19 @@ SPDX-License-Identifier: GPL-3.0-or-later
 <!-- Written by `make docs` from plugins/module_utils/agent/metrics/instruments.py and the alert rules. -->
 # Metrics and health
 
-Each node's agent answers by HTTP on 127.0.0.1, port 9091, where Felix has its metrics. `metrics_address` and
-`metrics_port` in `/etc/calico/agent.json` choose another place; port 0 turns it off. There is no access control: on an
-address that others reach, guard it with a firewall.
+Monitor the fleet's agents with Prometheus and Grafana. This page has each metric and each alert.
 
-| page | what it answers |
+## Scrape the agents
+
+Each node's agent serves HTTP on 127.0.0.1, port 9091, the same port as Felix:
+
+| page | answer |
 |---|---|
 | `GET /metrics` | the metrics below, in Prometheus' text format 0.0.4 |
-| `GET /liveness` | 200 while the agent is at work, 503 and what is wrong when it is stuck |
-| `GET /readiness` | 200 once the node is as it shall be and workloads can be added, else 503 and what is missing |
+| `GET /liveness` | 200 while the agent works, 503 and the reason when it is stuck |
+| `GET /readiness` | 200 while the node is in sync and workloads can be added, otherwise 503 and what is missing |
 
-A Prometheus on the node itself, or one that comes in through an SSH tunnel, needs no more than this:
+This is enough for a Prometheus on the node itself, or one that reaches the node by an SSH tunnel:
 
 ```yaml
 scrape_configs:
@@ -50,15 +52,19 @@ scrape_configs:
 rule_files: [calico-alerts.yml]
 ```
 
-Alert rules and a Grafana dashboard are in `roles/calico_node/files/monitoring/`. They take the job to be named
-`calico-agent`; each node is one `instance`.
-
-Nothing is counted by workload, and nothing by BGP peer: in a full mesh that would be series by the square of the nodes.
-`calicoctl node status` and `playbooks/status.yml` name them.
+- **Another address**: set `calico_node_agent_metrics_address` and `calico_node_agent_metrics_port` in the inventory. The
+  role writes them to `/etc/calico/agent.json`. Port 0 turns HTTP off.
+- **No access control**: if other hosts can reach the address, protect it by a firewall.
+- **Alerts and dashboard**: alert rules for Prometheus and a Grafana dashboard are in
+  `roles/calico_node/files/monitoring/`. They expect the job name `calico-agent`, and one `instance` for each node.
+  The tests run each query of the dashboard and each alert in Debian's Prometheus. No test loads the dashboard into
+  Grafana, because no package registry has it.
+- **No series for single workloads or BGP peers**: in a full mesh, their number would grow quadratically with the nodes.
+  `calicoctl node status` and `playbooks/status.yml` show workloads and peers.
 
 ## Metrics
 
-The column on the right has what Felix (or Calico's kube-controllers) calls the same, or what comes nearest to it.
+The last column has the metric of Felix, or of Calico's kube-controllers, with the same or nearly the same meaning.
 
 """
 
@@ -68,13 +74,13 @@ def page() -> str:
     from plugins.module_utils.agent.metrics.metrics import Registry
 
     instruments = Instruments(Registry())
-    lines = ["| metric | type | labels | what it is | Felix's |", "|---|---|---|---|---|"]
+    lines = ["| metric | type | labels | meaning | Felix's |", "|---|---|---|---|---|"]
     for metric in instruments.registry.metrics():
         name = metric.name + ("_total" if metric.kind == "counter" else "")
         labels = ", ".join(f"`{label}`" for label in metric.labels)
         felix = ", ".join(f"`{word}`" for word in re.findall(r"\w+_\w+", instruments.felix.get(metric.name, "")))
         lines.append(f"| `{name}` | {metric.kind} | {labels} | {cell(metric.help)} | {felix} |")
-    lines += ["", "## Alerts", "", "| alert | severity | when | what it says |", "|---|---|---|---|"]
+    lines += ["", "## Alerts", "", "| alert | severity | condition | message |", "|---|---|---|---|"]
     for group in yaml.safe_load(ALERTS.read_text("utf-8"))["groups"]:
         for rule in group["rules"]:
             when = f"`{cell(rule['expr'])}`" + (f" for {rule['for']}" if "for" in rule else "")

@@ -12,7 +12,9 @@ from __future__ import annotations
 import difflib
 import json
 import pathlib
+import re
 import sys
+import textwrap
 import typing as t
 
 import yaml
@@ -30,79 +32,322 @@ SPDX-License-Identifier: GPL-3.0-or-later
 <!-- Written by `make docs` from plugins/module_utils/fleet/variables.py and roles/*/meta/argument_specs.yml. -->
 # Variables
 
-All that can be set in an inventory. Only `calico_ip_pools` and each node's `calico_node_address` must be set.
+This page lists all variables that you can set in an inventory, by topic. A fleet needs only `calico_ip_pools`, and
+`calico_node_address` of each node. All others have defaults.
 
-The `vars` of a play, role or task, `vars_files`, `include_vars`, `set_fact` and `-e` set them, too. Facts that modules
-return do not, nor does a `set_fact` that an earlier run cached. A template reads facts as `ansible_facts.default_ipv4`,
-never as `ansible_default_ipv4`.
+The column *for* says where to set a variable:
+
+- **fleet**: one value for the whole fleet, in `group_vars/all/`. If two hosts have different values, the run stops.
+- **group**: in `group_vars/<group>.yml`. The variable's name ends with the name of the group, in which `-` and `.` are
+  written `_`. A host has the lists of all its groups.
+- **node**: one value for each node, in `host_vars/<node>.yml`. Nodes of a group can share a value in `group_vars`.
+- **role**: a variable of a role. Set it in `group_vars/all/`, for some hosts, or by `-e` for one run.
+
+You can also set variables by the `vars` of a play, role or task, and by `vars_files`, `include_vars`, `set_fact` and
+`-e`. Facts that modules return set no variables, nor does a `set_fact` that an earlier run cached. In a template, read
+facts as `ansible_facts.default_ipv4`, never as `ansible_default_ipv4`.
+
+`validate.yml` finds misspelt names and wrong values: see [validate](validate.md).
 """
 
 
+class Section(t.NamedTuple):
+    """A table of the page: its heading, the text above it, and the names of its variables in their order."""
+
+    title: str
+    about: str
+    names: tuple[str, ...]
+
+
+SECTIONS = (
+    Section(
+        "Start here",
+        "Most fleets set these and no others. [Getting started](../tutorials/getting-started.md) uses them.",
+        (
+            "calico_ip_pools",
+            "calico_node_address",
+            "calico_node_address_ipv6",
+            "calico_node_labels",
+            "calico_underlay_mtu",
+            "calico_bgp_as_number",
+            "calico_workloads",
+            "calico_node_workloads",
+        ),
+    ),
+    Section(
+        "Addresses and blocks",
+        "[IP address management](../explanation/ipam.md) explains blocks, spare blocks and the lockfile.",
+        (
+            "calico_spare_blocks",
+            "calico_ip_reservations",
+            "calico_release_blocks",
+            "calico_lockfile",
+            "calico_rebuild_lockfile",
+            "calico_node_agent_address_cooldown",
+        ),
+    ),
+    Section("Tunnels", "", ("calico_vxlan_port", "calico_vxlan_vni")),
+    Section(
+        "BGP: sessions",
+        "[BGP](bgp.md) has examples.",
+        (
+            "calico_bgp_enabled",
+            "calico_bgp_node_to_node_mesh",
+            "calico_bgp_peers",
+            "calico_bgp_peers_<group>",
+            "calico_node_bgp_peers",
+            "calico_node_bgp_as_number",
+            "calico_bgp_secrets",
+            "calico_bgp_mesh_password",
+            "calico_node_router_id",
+            "calico_bgp_listen_port",
+            "calico_node_bgp_listen_port",
+            "calico_bgp_bind_mode",
+            "calico_bgp_log_severity",
+        ),
+    ),
+    Section(
+        "BGP: route reflectors",
+        "Hosts in the group `calico_rr` are route reflectors.",
+        (
+            "calico_rr_cluster_id",
+            "calico_node_route_reflector_cluster_id",
+            "calico_node_route_reflector_clients",
+        ),
+    ),
+    Section(
+        "BGP: routes",
+        "",
+        (
+            "calico_bgp_filters",
+            "calico_bgp_prefix_advertisements",
+            "calico_node_bgp_prefix_advertisements",
+            "calico_bgp_communities",
+            "calico_bgp_ignored_interfaces",
+            "calico_node_bird_include_dir",
+        ),
+    ),
+    Section(
+        "BGP: timers and failures",
+        "",
+        (
+            "calico_bgp_bfd",
+            "calico_bgp_hold_time",
+            "calico_bgp_keepalive_time",
+            "calico_bgp_graceful_restart_time",
+            "calico_bgp_mesh_max_restart_time",
+            "calico_bgp_long_lived_stale_time",
+        ),
+    ),
+    Section(
+        "Policy",
+        "[Policy](../how-to/policy.md) has examples.",
+        (
+            "calico_policies",
+            "calico_policy_files",
+            "calico_policies_<group>",
+            "calico_node_policies",
+            "calico_policy_enabled",
+            "calico_staged_policies",
+            "calico_node_policy_audit",
+            "calico_workload_profiles",
+            "calico_policy_cut_denied_flows",
+            "calico_policy_log_group",
+        ),
+    ),
+    Section(
+        "Policy: hosts and packets",
+        "",
+        (
+            "calico_failsafe_inbound_host_ports",
+            "calico_failsafe_outbound_host_ports",
+            "calico_default_endpoint_to_host_action",
+            "calico_iptables_filter_allow_action",
+            "calico_iptables_filter_deny_action",
+            "calico_workload_source_spoofing",
+            "calico_allow_vxlan_packets_from_workloads",
+            "calico_allow_ipip_packets_from_workloads",
+            "calico_disable_conntrack_invalid_check",
+            "calico_iptables_mark_mask",
+        ),
+    ),
+    Section(
+        "Runs: limits",
+        "A run that exceeds a limit changes nothing. See "
+        "[how far a run may go](../how-to/switching-topology.md#limits-and-approval).",
+        (
+            "calico_node_max_routes_withdrawn",
+            "calico_node_max_external_resets",
+            "calico_node_max_session_resets",
+            "calico_node_max_hosts_changed",
+            "calico_node_approve",
+        ),
+    ),
+    Section(
+        "Runs: times and checks",
+        "",
+        (
+            "calico_node_confirm_timeout",
+            "calico_node_convergence_timeout",
+            "calico_node_generations_kept",
+            "calico_node_soak_seconds",
+            "calico_node_max_lost_probes",
+            "calico_node_probe_sample",
+            "calico_node_install_packages",
+            "calico_lint_ignore",
+        ),
+    ),
+    Section(
+        "Agent",
+        "[The agent](agent.md) attaches workloads between runs.",
+        (
+            "calico_node_agent",
+            "calico_node_agent_group",
+            "calico_node_agent_metrics_address",
+            "calico_node_agent_metrics_port",
+            "calico_node_agent_resync_interval",
+        ),
+    ),
+    Section(
+        "Container runtimes",
+        "See [CNI](cni.md), [podman](../how-to/podman.md) and [Docker](../how-to/docker.md).",
+        (
+            "calico_node_runtimes",
+            "calico_node_cni",
+            "calico_node_cni_default",
+            "calico_node_cni_network_name",
+            "calico_node_cni_conf_dir",
+            "calico_node_cni_bin_dir",
+            "calico_node_cni_chained_plugins",
+            "calico_node_podman_networks",
+        ),
+    ),
+    Section(
+        "Datastore: access",
+        "With hosts in the group `calico_etcd`, you need none of these. Set them for a cluster of your own. "
+        "See [the datastore](../how-to/datastore.md).",
+        (
+            "calico_etcd_endpoints",
+            "calico_etcd_ca",
+            "calico_etcd_cert",
+            "calico_etcd_key",
+            "calico_etcd_username",
+            "calico_etcd_password",
+            "calico_etcd_node_secret",
+            "calico_etcd_progress_interval",
+        ),
+    ),
+    Section(
+        "Datastore: the etcd cluster",
+        "For hosts in the group `calico_etcd`. See [etcd](../how-to/etcd.md).",
+        (
+            "calico_etcd_address",
+            "calico_etcd_operator_addresses",
+            "calico_etcd_quota_bytes",
+            "calico_etcd_snapshot_count",
+            "calico_etcd_compaction_minutes",
+            "calico_etcd_ca_cert",
+            "calico_etcd_ca_key",
+            "calico_etcd_ca_days",
+            "calico_etcd_certificate_days",
+            "calico_etcd_timeout",
+            "calico_etcd_upgrade",
+            "calico_etcd_clear_alarms",
+        ),
+    ),
+    Section(
+        "Set by playbooks",
+        "Playbooks set these from their own options. Do not set them in an inventory.",
+        (
+            "calico_node_pool",
+            "calico_node_mode",
+            "calico_node_topology",
+            "calico_node_leaving",
+            "calico_etcd_renew",
+            "calico_etcd_succession",
+        ),
+    ),
+)
+
+#: A name of a variable that is not in backticks, a value in the markup of ansible-doc, and a page of the documentation.
+_NAME = re.compile(r"(?<![`\w<])(calico_(?:node|bgp|etcd|rr|ip|policy|underlay|vxlan|allow)_[a-z0-9_]+)(?![`\w>])")
+_MARKUP = re.compile(r"\b[CVO]\(([^)]*)\)")
+_PAGE = re.compile(r"docs/(tutorials|how-to|reference|explanation)/([a-z0-9-]+)\.md")
+
+#: The cells of a row: name, for, type, default, meaning.
+Row = tuple[str, str, str, str, str]
+
+
 def page() -> str:
-    from plugins.module_utils.fleet.variables import FLEET, GROUP, NODE, VARIABLES
+    """Return the page. Raise ValueError if a variable is in no section, in two, or does not exist."""
+    rows = all_rows()
+    listed = [name for section in SECTIONS for name in section.names]
+    wrong = sorted({*listed} ^ {*rows} | {name for name in listed if listed.count(name) > 1})
+    if wrong:
+        raise ValueError(
+            f"these variables have no section, have two, or do not exist: {', '.join(wrong)}; see SECTIONS"
+        )
+    return "\n".join([HEAD, *(table(section, rows) for section in SECTIONS)])
 
-    parts = [HEAD]
-    parts.append(
-        section(
-            "Of the fleet",
-            "One value for all nodes, in `group_vars/all/`. Two hosts with different values stop the run.",
-            [fleet_row(variable) for variable in VARIABLES if variable.scope == FLEET],
-        )
-    )
-    parts.append(
-        section(
-            "Of a group",
-            "In `group_vars/<group>.yml`, with the group's name in their own: a host has those of all its groups.",
-            [fleet_row(variable) for variable in VARIABLES if variable.scope == GROUP],
-        )
-    )
-    parts.append(
-        section(
-            "Of a node",
-            "In `host_vars/<node>.yml` or beside the host's name.",
-            [fleet_row(variable) for variable in VARIABLES if variable.scope == NODE],
-        )
-    )
+
+def all_rows() -> dict[str, Row]:
+    """Return the row of each variable by its name."""
+    from plugins.module_utils.fleet.variables import VARIABLES
+
+    rows = {variable.name: fleet_row(variable) for variable in VARIABLES}
     for path in sorted((ROOT / "roles").glob("*/meta/argument_specs.yml")):
-        specs = yaml.safe_load(path.read_text("utf-8"))["argument_specs"]
-        for entry, spec in specs.items():
-            rows = [role_row(key, option) for key, option in (spec.get("options") or {}).items()]
-            title = f"Of the role `{path.parts[-3]}`" + ("" if entry == "main" else f", entry point `{entry}`")
-            if rows:
-                parts.append(section(title, sentence(spec.get("short_description", "")), rows))
-    return "\n".join(parts)
+        for spec in yaml.safe_load(path.read_text("utf-8"))["argument_specs"].values():
+            rows.update({key: role_row(key, option) for key, option in (spec.get("options") or {}).items()})
+    return rows
 
 
-def section(title: str, about: str, rows: list[tuple[str, str, str, str]]) -> str:
-    lines = [f"## {title}", "", about, "", "| variable | type | default | what it is |", "|---|---|---|---|"]
-    lines += [f"| `{name}` | {kind} | {default} | {text} |" for name, kind, default, text in rows]
+def table(section: Section, rows: t.Mapping[str, Row]) -> str:
+    lines = [f"## {section.title}", ""]
+    if section.about:
+        lines += [*textwrap.wrap(section.about, 118, break_long_words=False, break_on_hyphens=False), ""]
+    lines += ["| variable | for | type | default | meaning |", "|---|---|---|---|---|"]
+    lines += [f"| {' | '.join(rows[name])} |" for name in section.names]
     return "\n".join(lines) + "\n"
 
 
-def fleet_row(variable: t.Any) -> tuple[str, str, str, str]:
+def fleet_row(variable: t.Any) -> Row:
     if variable.required:
         default = "**required**"
     elif variable.default_text:
-        default = cell(variable.default_text)
+        default = prose(variable.default_text)
     else:
         default = literal(variable.default)
-    text = cell(variable.description)
+    text = prose(variable.description)
     if variable.choices:
         text += f" One of {', '.join(f'`{choice}`' for choice in variable.choices)}."
     if variable.minimum is not None and variable.maximum is not None:
         text += f" From {variable.minimum} to {variable.maximum}."
     if variable.example:
-        text += f" Example: `{cell(variable.example)}`"
-    return variable.name, variable.type, default, text
+        text += f"<br>Example: `{cell(variable.example)}`"
+    return f"`{variable.name}`", variable.scope, variable.type, default, text
 
 
-def role_row(name: str, option: dict[str, t.Any]) -> tuple[str, str, str, str]:
+def role_row(name: str, option: dict[str, t.Any]) -> Row:
     description = option.get("description", "")
-    text = cell(" ".join(description) if isinstance(description, list) else description)
-    if option.get("choices"):
-        text += f" One of {', '.join(f'`{choice}`' for choice in option['choices'])}."
+    text = prose(" ".join(description) if isinstance(description, list) else description)
+    choices = [choice for choice in option.get("choices") or () if choice]
+    if choices:
+        text += f" One of {', '.join(f'`{choice}`' for choice in choices)}."
     default = "**required**" if option.get("required") else literal(option.get("default"))
-    return name, option.get("type", "str"), default, text
+    return f"`{name}`", "role", option.get("type", "str"), default, text
+
+
+def prose(text: str) -> str:
+    """Return a description as Markdown for a cell, with names and values as code, and pages as links."""
+    parts = _MARKUP.sub(r"`\1`", cell(text)).split("`")
+    for index in range(0, len(parts), 2):
+        parts[index] = _PAGE.sub(_link, _NAME.sub(r"`\1`", parts[index]))
+    return "`".join(parts)
+
+
+def _link(found: re.Match[str]) -> str:
+    folder, name = found.groups()
+    return f"[{name}]({name}.md)" if folder == "reference" else f"[{name}](../{folder}/{name}.md)"
 
 
 def literal(value: t.Any) -> str:
@@ -111,11 +356,6 @@ def literal(value: t.Any) -> str:
 
 def cell(text: str) -> str:
     return " ".join(str(text).split()).replace("|", "\\|")
-
-
-def sentence(text: str) -> str:
-    text = cell(text)
-    return text if not text or text.endswith(".") else f"{text}."
 
 
 def written(path: pathlib.Path, wanted: str) -> int:

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import typing as t
 
 import yaml
 from docutils import nodes
+from sphinx.transforms import SphinxTransform
 
 HERE = pathlib.Path(__file__).resolve().parent
 GALAXY = yaml.safe_load((HERE.parents[1] / "galaxy.yml").read_text("utf-8"))
@@ -57,7 +59,21 @@ def mark_columns_of_sentences(_app: t.Any, doctree: nodes.document, _page: str) 
                     cell["classes"].append("sentences")
 
 
+class AnchorsOfHtml(SphinxTransform):
+    """Makes `<a id="name"></a>` of Markdown an anchor to which links may lead, for myst-parser as for GitHub."""
+
+    default_priority = 800  # myst-parser resolves links within a page at 879
+
+    def apply(self, **_named: t.Any) -> None:
+        """Add the anchors of the document to its headings'."""
+        slugs = getattr(self.document, "myst_slugs", None)
+        for raw in self.document.findall(nodes.raw) if slugs else ():
+            for name in re.findall(r'<a (?:id|name)="([^"]+)"', raw.astext()):
+                slugs.setdefault(name, (raw.line, name, name))
+
+
 def setup(app: t.Any) -> dict[str, t.Any]:
-    """Tell Sphinx of the function above."""
+    """Tell Sphinx of the function and the transform above."""
+    app.add_transform(AnchorsOfHtml)
     app.connect("doctree-resolved", mark_columns_of_sentences)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

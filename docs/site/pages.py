@@ -31,7 +31,7 @@ class SiteError(Exception):
 class Section:
     """One part of the navigation: the pages of `folder`, those of `first` before all others, and then `more`.
 
-    `first` names pages without their suffix. A page that does not exist is left out.
+    `first` names pages without their suffix, and `more` pages or whole folders. A page that does not exist is left out.
     """
 
     caption: str
@@ -44,7 +44,8 @@ class Section:
         mine = [page for page in known if os.path.dirname(page) == self.folder]
         wanted = [f"{self.folder}/{name}.md" for name in self.first]
         rest = sorted(set(mine) - set(wanted))
-        return [page for page in (*wanted, *rest, *self.more) if page in known]
+        more = [page for part in self.more for page in sorted(known) if page == part or page.startswith(f"{part}/")]
+        return [page for page in (*wanted, *rest, *more) if page in known]
 
 
 SECTIONS = (
@@ -66,7 +67,7 @@ SECTIONS = (
         more=("inventories/README.md", PLAYBOOKS, ROLES, f"{PLUGINS}/index.md", CALICOCTL, "CHANGELOG.rst"),
     ),
     Section("Explanation", "docs/explanation", ("how-it-works", "security", "scaling")),
-    Section("Contributing", "docs/contributing", ("architecture",), more=("CONTRIBUTING.md", "tests/lab/README.md")),
+    Section("Contributing", "docs/contributing", ("architecture",), more=("CONTRIBUTING.md", "tests")),
 )
 
 

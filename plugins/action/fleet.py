@@ -208,7 +208,7 @@ class ActionModule(GuardedAction):
         return FleetError(
             "plan",
             approval,
-            f"goes further than a run may unasked: {'; '.join(exceeded)}.{other}",
+            f"needs approval: {'; '.join(exceeded)}.{other}",
             f"Look at it with --check --diff. If it is what you want, run it with -e approve={approval}. "
             "Nothing was changed.",
         )
@@ -244,7 +244,7 @@ class ActionModule(GuardedAction):
             node: FleetError(
                 "plan",
                 approval,
-                f"goes further than a run may unasked because of what {some(nodes)} alone "
+                f"needs approval because of what {some(nodes)} alone "
                 f"{'says' if len(nodes) == 1 else 'say'}: {clauses}.{other}",
                 f"Look at it with --check --diff. If it is what you want, run it with -e approve={approval}. Nothing "
                 f"was changed on {node}.",

@@ -49,6 +49,7 @@ class FakeEtcd:
 
     `roles` maps a role to its permissions, {(key, end): kind}, and `granted` a user to its roles. The user root may do
     everything. A user that `granted` does not have may, too: tests that are not about rights need not give any.
+    `denials` is the number of grants of a role that are denied to root, as etcd 3.5.16 has done after a user was added.
     """
 
     def __init__(self, members: t.Sequence[str] = ("m1", "m2", "m3"), cluster: int = 7) -> None:
@@ -61,6 +62,7 @@ class FakeEtcd:
         self.roles: dict[str, dict[tuple[str, str], str]] = {}
         self.version = "3.5.16"
         self.most_operations = 128
+        self.denials = 0
         self.has_leader = True
         self.members = {name: FakeMember(self, name) for name in members}
 
@@ -268,6 +270,9 @@ class FakeMember:
         user = self._check(headers)
         if path.startswith("/v3/auth/"):
             if user != "root" and "root" not in self.etcd.granted.get(user, ()):
+                raise Refusal(403, 7, "etcdserver: permission denied")
+            if self.etcd.denials and path == "/v3/auth/user/grant":
+                self.etcd.denials -= 1
                 raise Refusal(403, 7, "etcdserver: permission denied")
             return self._auth(path, body)
         for start, end, writes in _touched(path, body):

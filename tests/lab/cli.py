@@ -67,6 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     ):
         switches = TORS if name in ("power-cut", "start") else ()
         add(name, text).add_argument("node", choices=[*NODES, *switches])
+    etcd = add("etcd", "let hosts install etcd and be members of a cluster, which ansible-playbook makes in `control`")
+    etcd.add_argument("members", nargs="+", choices=NODES)
     execute = add("exec", "run a command in a host, a switch, router, outside or control")
     execute.add_argument("--netns", help="in this named namespace of the host")
     execute.add_argument("where")
@@ -167,6 +169,10 @@ def run(options: argparse.Namespace) -> int:
         print(lab.ssh_config)
     elif command == "down":
         lab.down()
+    elif command == "etcd":
+        from .machines.etcd import prepare_members
+
+        prepare_members(lab, options.members)
     elif command.startswith("link-"):
         lab.link(options.node, up=command == "link-up")
     else:

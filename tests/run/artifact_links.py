@@ -15,6 +15,7 @@ import sys
 _FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_ANCHOR = re.compile(r'<a id="([^"]+)">')
 _HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 
 
@@ -24,9 +25,13 @@ def links(text: str) -> list[str]:
 
 
 def anchors(text: str) -> set[str]:
-    """Return the names of a page's headings, as GitHub and Galaxy make them: lower case, no punctuation, hyphens."""
-    headings = _HEADING.findall(_FENCE.sub("", text))
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    """Return the names of a page's headings and of its anchors, <a id="...">.
+
+    GitHub and Galaxy make the name of a heading: lower case, no punctuation, hyphens for blanks.
+    """
+    prose = _FENCE.sub("", text)
+    names = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in _HEADING.findall(prose)}
+    return names | set(_ANCHOR.findall(prose))
 
 
 def broken(root: pathlib.Path) -> list[str]:

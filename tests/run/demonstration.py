@@ -191,6 +191,7 @@ def main() -> int:
     print(f"\nHow long it took\n{steps.table()}")
     good = reached and followed and report.lost_by_us == 0 and report.resets == 0
     exports = f"PATH=$PWD/.venv/bin:$PATH LC_ALL=C.UTF-8 HOST_ROUTING_LAB_ENCAPSULATION={ENCAPSULATIONS[mode]}"
+    rest = "what takes the datastore and its policy away" if lab.machine == "native" else "nothing to change"
     verdict = (
         "Every workload reaches every other one; both switches lost nothing; policy followed."
         if good
@@ -205,7 +206,7 @@ What to type next
                                     this clone's own Ansible, and the mode that the lab's inventory says
   ssh -F {lab.ssh_config} node1
                                     a shell on a host; there: ip netns exec web-1 ping {found[-1].address}
-  ansible-playbook -i inventories/lab playbooks/site.yml --check --diff   nothing to change
+  ansible-playbook -i inventories/lab playbooks/site.yml --check --diff   {rest}
   ansible-playbook -i inventories/lab playbooks/rollback.yml              what the fleet can return to
   make lab-down                                                           take it all away"""
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ import yaml
 
 from tests.lab.fleet import ping
 from tests.lab.handle import BaseLab
-from tests.lab.machines import downloads
+from tests.lab.machines.etcd import prepare_members
 from tests.lab.topology import NODES, LabError, Places
 
 #: The only member of the cluster: it is enough to show how policy follows. A fleet has three.
@@ -43,10 +42,7 @@ def inventory(lab: BaseLab, root: Path) -> Path:
     hosts["all"]["children"]["calico_etcd"] = {"hosts": {MEMBER: {"calico_etcd_address": NODES[MEMBER].address}}}
     (folder / "hosts.yml").write_text(yaml.safe_dump(hosts), "utf-8")
     (folder / "group_vars" / "all" / "policies.yml").write_text(yaml.safe_dump({"calico_policies": [POLICY]}), "utf-8")
-    node = NODES[MEMBER]
-    downloads.give_repository(lab, MEMBER, downloads.debs(node.release, ["etcd-server", "etcd-client"]))
-    way = [f"{node.address}/32", "via", node.control_address]
-    subprocess.run(["ip", "-n", Places(lab.name).netns("control"), "route", "replace", *way], check=True)
+    prepare_members(lab, [MEMBER], NODES[MEMBER].release)
     return folder
 
 

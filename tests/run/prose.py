@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The check `prose`: the rules of CONTRIBUTING.md on docstrings, comments and messages that a program can hold.
+"""The check `prose`: the rules of CONTRIBUTING.md on docstrings, comments, messages and pages that a program can hold.
 
 `prose.py` checks the repository, `prose.py PATH...` those paths. `prose.py --first-words` counts the first words of
 function docstrings.
@@ -20,6 +20,9 @@ import typing as t
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE))
+
+import pages  # noqa: E402
 
 #: A problem at one place of a file: the line, what is wrong there, and the remedy.
 Problem = t.Tuple[int, str, str]
@@ -126,6 +129,15 @@ class Prose:
             found.update(self._phrases(text, line, openings=True))
         return sorted(found)
 
+    def check_page(self, page: str) -> list[Problem]:
+        """Return the problems of a page of Markdown, sorted by line: banned phrases, and sentences of too many words."""
+        found = set(self._phrases(pages.prose_of(page), 1, openings=False))
+        for sentence in pages.sentences(page):
+            if sentence.words > pages.MOST_WORDS:
+                what = f"a sentence of {sentence.words} words, beginning {' '.join(sentence.text.split()[:5])!r}"
+                found.add((sentence.line, what, f"make two of it: at most {pages.MOST_WORDS} words"))
+        return sorted(found)
+
     def _verb(self, function: t.Any) -> t.Iterator[Problem]:
         text = ast.get_docstring(function)
         word = first_word(text or "")
@@ -228,8 +240,8 @@ def _called(node: ast.Call) -> str:
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
-def python_files() -> list[str]:
-    """Return the sorted paths, relative to the root, of all Python files that git knows or would take.
+def checked_files() -> list[str]:
+    """Return the sorted paths, relative to the root, of all Python files and pages that git knows or would take.
 
     Scripts without a suffix are among them. Raise CalledProcessError if this is not a git work tree.
     """
@@ -237,7 +249,12 @@ def python_files() -> list[str]:
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, stdout=subprocess.PIPE, check=True,
     ).stdout  # fmt: skip
-    return sorted({name for name in listed.decode().split("\0") if name and _is_python(ROOT / name)})
+    return sorted({name for name in listed.decode().split("\0") if name and (is_page(name) or _is_python(ROOT / name))})
+
+
+def is_page(name: str) -> bool:
+    """Return whether the file `name` (relative to the root) is a page for users or contributors."""
+    return name.endswith(".md") and not name.startswith("tests/") and (ROOT / name).is_file()
 
 
 def _is_python(path: pathlib.Path) -> bool:
@@ -268,9 +285,9 @@ def count_first_words(names: t.Iterable[str]) -> collections.Counter[str]:
 
 
 def main(arguments: list[str]) -> int:
-    names = python_files()
+    names = checked_files()
     if arguments == ["--first-words"]:
-        for word, count in count_first_words(names).most_common():
+        for word, count in count_first_words(name for name in names if not is_page(name)).most_common():
             print(count, word)
         return 0
     checked = names
@@ -280,7 +297,8 @@ def main(arguments: list[str]) -> int:
     lines = []
     prose = Prose(read_verbs(), read_banned())
     for name in checked:
-        for line, what, remedy in prose.check((ROOT / name).read_text(encoding="utf-8"), in_tests(name)):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        for line, what, remedy in prose.check_page(text) if is_page(name) else prose.check(text, in_tests(name)):
             lines.append(f"{name}:{line}: {what}: {remedy}")
     print("\n".join([*lines, f"{len(lines)} problems in {len(checked)} files"]))
     return 1 if lines else 0

@@ -279,6 +279,8 @@ class Agent:
 
     def _ticked(self) -> None:
         self.ticked = self._clock()
+        if set(REGISTRY.guards).isdisjoint(self.reconciler.dirty):
+            self.remote_updates.passed()
         # While `_applying` is locked, sets may lack other nodes' workloads. Its holder cuts connections at the end.
         if not self._applying.locked():
             self._flow_cuts.cut_soon()

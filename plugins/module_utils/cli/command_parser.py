@@ -53,7 +53,7 @@ class Parser(argparse.ArgumentParser):
             "--allow-version-mismatch",
             action="store_true",
             default=argparse.SUPPRESS,
-            help="changes nothing: there is no datastore whose version could differ",
+            help="accepted and ignored: there is no cluster version that could differ",
         )
 
     def parse_known_args(self, args: t.Any = None, namespace: t.Any = None) -> t.Any:

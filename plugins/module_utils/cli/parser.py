@@ -39,8 +39,8 @@ def build(program: str = "calicoctl") -> Parser:
     """
     parser = Parser(
         prog=program,
-        description="Look at this node of the fleet, and at the workloads on it. What it is to have is said by the\n"
-        "Ansible inventory: commands that change it in Calico say here which variable to edit.",
+        description="Show and check this node of the fleet and its workloads. The Ansible inventory is the source of\n"
+        "truth: commands that change resources in Calico print here which variable to edit.",
         epilog=_EPILOG,
     )
     parser.add_argument(
@@ -87,15 +87,19 @@ def _get(commands: t.Any) -> None:
         "and those of policy: globalnetworkpolicies, networkpolicies, both also staged, tiers, profiles,\n"
         "globalnetworksets, networksets, hostendpoints.",
     )
-    parser.add_argument("kind", metavar="KIND", nargs="?", help="as ippools, ippool, pool")
-    parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
+    parser.add_argument("kind", metavar="KIND", nargs="?", help="a kind, such as ippools, ippool or pool")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="names; without any, all are shown")
     parser.add_argument(
         "-o", "--output", default="ps", metavar="FORMAT", help="ps, wide, yaml, json or custom-columns=NAME,..."
     )
-    parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help="of what is in one; 'default' by default")
-    parser.add_argument("-A", "-a", "--all-namespaces", action="store_true", help="what is in any of them")
+    parser.add_argument(
+        "-n", "--namespace", metavar="NAMESPACE", help="the namespace of the resources (default: 'default')"
+    )
+    parser.add_argument("-A", "-a", "--all-namespaces", action="store_true", help="resources of all namespaces")
     _files_of_resources(parser)
-    parser.add_argument("--export", action="store_true", help="changes nothing: documents have nothing of the cluster")
+    parser.add_argument(
+        "--export", action="store_true", help="accepted and ignored: documents contain nothing of the cluster"
+    )
     _inventory(parser)
 
 
@@ -107,19 +111,21 @@ def _node(commands: t.Any) -> None:
     )  # fmt: skip
     _output(parser, "text", "json")
     parser = _command(
-        group, "diags", diagnostics.run, "gather what helps to find a fault",
-        "Gather what helps to find a fault into diags-DATE_TIME.tar.gz, for root's eyes alone. Passwords are left out.",
+        group, "diags", diagnostics.run, "collect diagnostics of this node",
+        "Collect diagnostics into diags-DATE_TIME.tar.gz, which only root can read. Passwords are left out.",
     )  # fmt: skip
-    parser.add_argument("--log-dir", default=".", metavar="FOLDER", help="where to put it (by default here)")
-    _command(group, "checksystem", system_check.run, "tell if this host can be a node", of_node=False)
+    parser.add_argument(
+        "--log-dir", default=".", metavar="FOLDER", help="the folder to write to (default: the current one)"
+    )
+    _command(group, "checksystem", system_check.run, "check whether this host can be a node", of_node=False)
 
 
 def _ipam(commands: t.Any) -> None:
     group = _group(commands, "ipam", "the addresses of this node's blocks")
     parser = _command(group, "show", ipam.show, "show how many addresses are in use")
-    parser.add_argument("--show-blocks", action="store_true", help="each block, too")
-    parser.add_argument("--ip", metavar="ADDRESS", help="who has this address")
-    parser.add_argument("--show-configuration", action="store_true", help="how addresses are given out")
+    parser.add_argument("--show-blocks", action="store_true", help="show each block as well")
+    parser.add_argument("--ip", metavar="ADDRESS", help="show which workload has this address")
+    parser.add_argument("--show-configuration", action="store_true", help="show how addresses are allocated")
     _inventory(parser)
     _output(parser, "text", "json")
     parser = _command(
@@ -127,46 +133,55 @@ def _ipam(commands: t.Any) -> None:
         "Compare allocations with workloads and blocks. The exit status is 1 if anything is wrong.",
     )  # fmt: skip
     _output(parser, "text", "json")
-    parser = _command(group, "release", ipam.release, "free an address that leaked: one that nothing uses")
+    parser = _command(group, "release", ipam.release, "release an address that leaked: one that nothing uses")
     parser.add_argument("--ip", metavar="ADDRESS", required=True)
 
 
 def _workload(commands: t.Any) -> None:
     group = _group(commands, "workload", "workloads that come and go between runs of Ansible")
-    parser = _command(group, "add", workloads.add, "join a network namespace to the fleet's network")
+    parser = _command(group, "add", workloads.add, "attach a network namespace to the fleet's network")
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("-n", "--namespace", default="default", help="Calico's namespace, a part of the name")
-    parser.add_argument("--netns", metavar="NETNS", help="name, made if it is missing, or path; by default NAME")
-    parser.add_argument("--pid", type=int, metavar="PID", help="the network namespace of this process")
-    parser.add_argument("--interface", default="eth0", metavar="DEVICE", help="its name inside (eth0)")
-    parser.add_argument("--address", metavar="ADDRESS", help="this IPv4 address; by default any that is free")
-    parser.add_argument("--address6", metavar="ADDRESS", help="this IPv6 address; by default any that is free")
     parser.add_argument(
-        "--family", action="append", type=int, default=[], choices=(4, 6), help="of this IP version; may be repeated"
+        "--netns", metavar="NETNS", help="name (created if missing) or path of the network namespace (default: NAME)"
     )
-    parser.add_argument("--pool", action="append", default=[], metavar="POOL", help="out of this pool; may be repeated")
+    parser.add_argument("--pid", type=int, metavar="PID", help="the network namespace of this process")
+    parser.add_argument(
+        "--interface", default="eth0", metavar="DEVICE", help="name of the interface in the namespace (default: eth0)"
+    )
+    parser.add_argument("--address", metavar="ADDRESS", help="IPv4 address (default: any free one)")
+    parser.add_argument("--address6", metavar="ADDRESS", help="IPv6 address (default: any free one)")
+    parser.add_argument(
+        "--family",
+        action="append",
+        type=int,
+        default=[],
+        choices=(4, 6),
+        help="assign an address of this IP version; may be repeated",
+    )
+    parser.add_argument(
+        "--pool", action="append", default=[], metavar="POOL", help="assign an address of this pool; may be repeated"
+    )
     parser.add_argument("--label", action="append", default=[], metavar="KEY=VALUE", help="may be repeated")
-    parser.add_argument("--mac", metavar="MAC", help="of the interface inside")
-    parser.add_argument("--mtu", type=int, metavar="BYTES", help="if smaller than that of the pool")
+    parser.add_argument("--mac", metavar="MAC", help="MAC address of the interface in the namespace")
+    parser.add_argument("--mtu", type=int, metavar="BYTES", help="MTU, if smaller than the pool's")
     parser.add_argument(
         "--publish", action="append", default=[], metavar="PORT",
         help="a port of the host that leads to it: [ADDRESS:]HOSTPORT:PORT[/PROTOCOL]; may be repeated",
     )  # fmt: skip
     _output(parser, "text", "json", "yaml")
     for name in ("del", "delete"):
-        parser = _command(group, name, workloads.delete, "take workloads away and free their addresses")
+        parser = _command(group, name, workloads.delete, "delete workloads and release their addresses")
         parser.add_argument("names", metavar="NAME", nargs="+")
         parser.add_argument("-n", "--namespace", default="default")
-    parser = _command(
-        group, "label", workloads.label, "change the labels of a workload, which policy asks; it stays attached"
-    )
+    parser = _command(group, "label", workloads.label, "change the labels of a workload, which policy selects by")
     parser.add_argument("name", metavar="NAME")
-    parser.add_argument("labels", metavar="LABEL", nargs="+", help="KEY=VALUE, or KEY- to take it away")
+    parser.add_argument("labels", metavar="LABEL", nargs="+", help="KEY=VALUE to set a label, KEY- to remove it")
     parser.add_argument("-n", "--namespace", default="default")
     _output(parser, "text", "json", "yaml")
     for name, run, help in (
-        ("get", workloads.get, "show all of one workload"),
-        ("check", workloads.check, "tell if a workload is as it is to be; exit status 1 if not"),
+        ("get", workloads.get, "show everything about one workload"),
+        ("check", workloads.check, "show whether a workload is as desired; exit status 1 if not"),
     ):
         parser = _command(group, name, run, help)
         parser.add_argument("name", metavar="NAME")
@@ -177,12 +192,12 @@ def _workload(commands: t.Any) -> None:
 
 
 def _policy(commands: t.Any) -> None:
-    group = _group(commands, "policy", "what policy makes of a packet")
+    group = _group(commands, "policy", "policy of this node: explain a verdict, show drops")
     parser = _command(
-        group, "explain", policy_explain.run, "tell if a flow is allowed, who decides, and by which way it goes",
-        "Tell if a flow is allowed, who decides, what was tried before, and by which way it goes. It is worked out\n"
-        "from what this node has, or from an inventory; nothing is sent. The exit status is 0 if it is allowed, 1 if\n"
-        "it is denied, 2 if there is no answer.",
+        group, "explain", policy_explain.run, "show whether a flow is allowed, which rule decides, and its path",
+        "Show whether a flow is allowed, which rule decides, which rules do not match before it, and its path. It is\n"
+        "computed from this node's state, or from an inventory; no packet is sent. The exit status is 0 if the flow\n"
+        "is allowed, 1 if it is denied, and 2 if there is no answer.",
     )  # fmt: skip
     for option, dest in (("--from", "source"), ("--to", "destination")):
         parser.add_argument(
@@ -193,49 +208,51 @@ def _policy(commands: t.Any) -> None:
     )
     parser.add_argument(
         "--source-port", type=int, default=flow_question.SOURCE_PORT, metavar="PORT",
-        help=f"that it is sent from ({flow_question.SOURCE_PORT}, as good as any that a kernel chooses)",
+        help=f"source port (default: {flow_question.SOURCE_PORT}, one of those that a kernel chooses)",
     )  # fmt: skip
     _inventory(parser)
     parser.add_argument(
         "-v", "--verbose", "--all", dest="all", action="store_true",
-        help="name policies that do not apply, too, and say why",
+        help="show policies that do not apply as well, with the reason",
     )  # fmt: skip
     parser.set_defaults(failure=MISUNDERSTOOD)
     _output(parser, "text", "json")
     parser = _command(
-        group, "drops", policy_drops.run, "show what policy dropped here lately",
-        "Show what policy dropped on this node lately, would drop if it were not staged or the node in audit mode, or\n"
-        "was told to log. Packets between the same two to the same port are one line; the latest comes last.",
+        group, "drops", policy_drops.run, "show recent drops by policy",
+        "Show packets that policy on this node recently dropped or logged. Staged policies and audit mode show what\n"
+        "they would drop. Packets between the same endpoints to the same port are one line; the latest comes last.",
     )  # fmt: skip
-    parser.add_argument("--workload", metavar="WHO", help="from or to this one: web, default/web")
-    parser.add_argument("--since", metavar="TIME", help="not longer ago than 90s, 5m, 2h or 1d")
-    parser.add_argument("--follow", action="store_true", help="go on, and show each flow again that has new packets")
+    parser.add_argument("--workload", metavar="WHO", help="only drops from or to this workload: web, default/web")
+    parser.add_argument("--since", metavar="TIME", help="only drops of the last 90s, 5m, 2h or 1d")
+    parser.add_argument(
+        "--follow", action="store_true", help="keep running, and show a flow again when it has new packets"
+    )
     _output(parser, "text", "wide", "json")
 
 
 def _agent(commands: t.Any) -> None:
     for name, run, help in (
-        ("status", agent_status.status, "tell if the agent has the node as it is to be; exit status 1 if not"),
-        ("resync", agent_status.resync, "let the agent look at everything now and repair what differs"),
+        ("status", agent_status.status, "show whether the node is as desired; exit status 1 if not"),
+        ("resync", agent_status.resync, "compare everything with the desired state now, and repair it"),
         ("plan", agent_status.plan, "show what the agent would repair"),
     ):
         _output(_command(commands, name, run, help), "text", "json")
     about = "show the version of this program and of the agent"
     parser = _command(commands, "version", version.run, about, of_node=False)
-    parser.add_argument("--client", action="store_true", help="of this program alone")
+    parser.add_argument("--client", action="store_true", help="show the version of this program only")
     parser = _command(commands, "help", None, "show the commands, or the help of one")
-    parser.add_argument("words", metavar="COMMAND", nargs="*", help="as ipam show")
+    parser.add_argument("words", metavar="COMMAND", nargs="*", help="same as ipam show")
 
 
 def _files(commands: t.Any) -> None:
     parser = _command(
         commands, "validate", validate.run, "check files of resources, or an inventory",
         "Check files of resources (projectcalico.org/v3, YAML or JSON); or, on the controller, a whole inventory:\n"
-        "what in it cannot be, does not work, breaks easily or is hardly meant. Nothing is applied.", of_node=False,
+        "impossible or fragile settings, and probable mistakes. Nothing is applied.", of_node=False,
     )  # fmt: skip
     _files_of_resources(parser)
     _inventory(parser)
-    parser.add_argument("--strict", action="store_true", help="of an inventory: warnings make the exit status 1, too")
+    parser.add_argument("--strict", action="store_true", help="for an inventory: exit with status 1 for warnings, too")
     _output(parser, "text", "json")
 
 
@@ -243,31 +260,33 @@ def _files_of_resources(parser: t.Any) -> None:
     parser.add_argument(
         "-f", "--filename", action="append", default=[], metavar="FILE", help="file, folder or - ; may be repeated"
     )
-    parser.add_argument("-R", "--recursive", action="store_true", help="with the folders in a folder")
+    parser.add_argument("-R", "--recursive", action="store_true", help="include subfolders")
 
 
 def _inventory(parser: t.Any) -> None:
     parser.add_argument(
         "-i", "--inventory", action="append", default=[], metavar="INVENTORY",
-        help="on the controller: ask this inventory, as ansible-playbook -i takes it; may be repeated",
+        help="on the controller: use this inventory, as ansible-playbook -i takes it; may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--vault-password-file",
         default="",
         metavar="FILE",
-        help="of an inventory: decrypt it with this file's password",
+        help="for an inventory: decrypt it with the password in this file",
     )
 
 
 def _scale(commands: t.Any) -> None:
     parser = _command(
-        commands, "scale", scale.run, "tell what BGP costs in fleets of a size, or of an inventory",
-        "Tell what BGP costs in fleets of some sizes, in a mesh and behind route reflectors: sessions, paths, routes\n"
-        "that are announced at a start from nothing and for one new block in the whole fleet, and BIRD's memory.\n"
-        "Nodes are alike there, and no node is asked. With -i, on the controller, it is the fleet of that inventory\n"
-        "as it is; hosts may be down.", of_node=False,
+        commands, "scale", scale.run, "estimate the sessions, routes and memory of a fleet",
+        "Estimate what BGP costs in fleets of some sizes, in a mesh and behind route reflectors: sessions, paths,\n"
+        "routes that are advertised at a cold start and for one new block in the whole fleet, and BIRD's memory.\n"
+        "All nodes are alike, and no host is contacted. With -i, on the controller, it is the fleet of that\n"
+        "inventory; hosts may be down.", of_node=False,
     )  # fmt: skip
-    parser.add_argument("sizes", metavar="NODES", nargs="*", type=int, help="as 200; by default 100 to 5000")
+    parser.add_argument(
+        "sizes", metavar="NODES", nargs="*", type=int, help="number of nodes, such as 200 (default: 100 to 5000)"
+    )
     parser.add_argument("--reflectors", type=int, metavar="COUNT", help=f"route reflectors ({scale.REFLECTORS})")
     parser.add_argument("--blocks", type=int, metavar="COUNT", help=f"blocks of each node ({scale.BLOCKS})")
     _inventory(parser)
@@ -277,5 +296,5 @@ def _scale(commands: t.Any) -> None:
 def _refused(commands: t.Any) -> None:
     """Add Calico's verbs that change resources, for the help: `command.main` parses them only with -h or --help."""
     for verb in refusal.VERBS:
-        parser = _command(commands, verb, None, "say which variable of the inventory to edit instead")
+        parser = _command(commands, verb, None, "print which variable of the inventory to edit instead")
         parser.add_argument("kind", metavar="KIND", nargs="?", help="or -f FILE")

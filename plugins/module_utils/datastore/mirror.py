@@ -374,13 +374,14 @@ class Mirror:
     def refused(self, most: int = 64) -> list[tuple[str, str]]:
         """Return keys that do not count, each with the reason, sorted, at most `most` of them."""
         found = list(self._content.refused.items())
+        all_count = self.count_refused == len(found)  # of those that were published
         for node, of_node in self._content.nodes.items():
             if of_node.excess:
                 reason = (
                     f"a node has at most {KEYS_OF_NODE} keys, none of them overlong; {of_node.excess} are left out."
                 )
                 found.append((keys.endpoints_of(node), reason))
-            for interface in of_node.published:
+            for interface in () if all_count else of_node.published:
                 key = EndpointKey(node, interface)
                 if key not in self.endpoints:
                     found.append((keys.endpoint_key(node, interface), self._content.refusal(key)))

@@ -142,7 +142,7 @@ class ImpactLimits:
                 plural = "" if len(items) == 1 else "s"
                 outside = {
                     "max_external_resets": " with routers outside the fleet",
-                    "max_hosts_changed": ", policy aside,",
+                    "max_hosts_changed": " (policy changes excluded)",
                 }.get(variable, "")
                 found.append(
                     f"it would {verb} {len(items)} {noun}{plural}{outside} and calico_node_{variable} is {limit} "

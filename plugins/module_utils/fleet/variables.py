@@ -57,10 +57,11 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_ip_pools",
         FLEET,
         "list",
-        "The IP pools. Each entry is flat (name, cidr, ipipMode, vxlanMode, natOutgoing, blockSize, nodeSelector, "
-        "disabled, disableBGPExport, allowedUses) or a whole Calico v3 IPPool document. ipipMode and vxlanMode are "
-        "Always, CrossSubnet or Never and exclude each other; both Never is direct routing. IPv6 pools (cidr "
-        "fd00:10:244::/64; blocks of /122) stand in the same list and know no IPIP.",
+        "The IP pools. Each entry has the fields of a Calico v3 IPPool, or is a whole IPPool document. Fields: "
+        "`name`, `cidr`, `ipipMode`, `vxlanMode`, `natOutgoing`, `blockSize`, `nodeSelector`, `disabled`, "
+        "`disableBGPExport`, `allowedUses`, `assignmentMode`. `ipipMode` and `vxlanMode` are Always, CrossSubnet or "
+        "Never, and at most one of them may differ from Never. With Never for both, packets are routed without a "
+        "tunnel. IPv6 pools are in the same list; they cannot use IPIP.",
         required=True,
         example="[{name: default-ipv4-ippool, cidr: 10.244.0.0/16, ipipMode: CrossSubnet, natOutgoing: true}]",
     ),
@@ -68,25 +69,26 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_address",
         NODE,
         "str",
-        "The node's own address on the underlay with its prefix length. Its subnet decides what CrossSubnet means. "
-        "Nodes that IPv4 pools select need it, and so do route reflectors then.",
-        default_text="none: the node routes IPv6 alone, and has calico_node_address_ipv6",
+        "IPv4 address of the node on the underlay, with the prefix length. CrossSubnet pools use a tunnel between "
+        "nodes whose subnets differ. Required on nodes that IPv4 pools select, and then on route reflectors, too.",
+        default_text="none: the node routes only IPv6 and has calico_node_address_ipv6",
         example="10.10.1.11/24",
     ),
     Variable(
         "calico_node_address_ipv6",
         NODE,
         "str",
-        "The node's own IPv6 address on the underlay with its prefix length, beside the other one or alone. Nodes that "
-        "IPv6 pools select need it, and so do route reflectors then.",
-        default_text="none: the node routes IPv4 alone",
+        "IPv6 address of the node on the underlay, with the prefix length, in addition to `calico_node_address` or "
+        "alone. Required on nodes that IPv6 pools select, and then on route reflectors, too.",
+        default_text="none: the node routes only IPv4",
         example="fd00:10:10:1::11/64",
     ),
     Variable(
         "calico_node_labels",
         NODE,
         "dict",
-        "Labels of the node, for the nodeSelector of pools and peers. kubernetes.io/hostname is the node's name.",
+        "Labels of the node, for selectors such as the `nodeSelector` of pools and BGPPeers. "
+        "`kubernetes.io/hostname` is always the node's name.",
         default={},
         example="{rack: a}",
     ),
@@ -94,9 +96,10 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_workloads",
         FLEET,
         "list",
-        "Workloads for the whole fleet: name, node, and optionally namespace, labels, pool, address, pool_ipv6, "
-        "address_ipv6, ip_families, endpoint, profiles, ports (each with name, protocol and port). A workload has an "
-        "address of each family that has a pool which selects its node; ip_families: [IPv4] or [IPv6] leaves one out.",
+        "Workloads of the fleet. Each has `name` and `node`, and may have `namespace`, `labels`, `pool`, `address`, "
+        "`pool_ipv6`, `address_ipv6`, `ip_families`, `endpoint`, `profiles` and `ports` (each with `name`, "
+        "`protocol` and `port`). A workload gets an IPv4 and an IPv6 address if pools of both select its node. "
+        "`ip_families: [IPv4]` or `[IPv6]` leaves one out.",
         default=[],
         example="[{name: web-1, node: node1, labels: {app: web}}]",
     ),
@@ -104,7 +107,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_workloads",
         NODE,
         "list",
-        "Workloads of one node, with the fields of calico_workloads except node. Both lists add up.",
+        "Workloads of one node, with the fields of `calico_workloads` except `node`. They are added to those of "
+        "`calico_workloads`.",
         default=[],
         example="[{name: web-1, labels: {app: web}}]",
     ),
@@ -112,9 +116,9 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_policies",
         FLEET,
         "list",
-        "Policy, as Calico v3 resources: GlobalNetworkPolicy, NetworkPolicy, their staged kinds, Profile, Tier, "
-        "GlobalNetworkSet, NetworkSet and HostEndpoint. Each entry has a kind and is flat or a whole document. See "
-        "docs/how-to/policy.md.",
+        "Policy as Calico v3 resources: GlobalNetworkPolicy, NetworkPolicy, their staged kinds, Profile, Tier, "
+        "GlobalNetworkSet, NetworkSet and HostEndpoint. Each entry has a `kind`, and has the resource's fields or is "
+        "a whole document. See docs/how-to/policy.md.",
         default=[],
         example="[{kind: NetworkPolicy, name: web, selector: app == 'web', ingress: [{action: Allow, protocol: TCP, "
         "destination: {ports: [80]}}]}]",
@@ -123,8 +127,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_policies",
         NODE,
         "list",
-        "Resources like those of calico_policies for one node, mostly its own HostEndpoints. All lists and files add "
-        "up.",
+        "Policy resources of one node, mostly its HostEndpoints. They are added to those of all other lists and files.",
         default=[],
         example="[{kind: HostEndpoint, interfaceName: eth0, labels: {role: gateway}}]",
     ),
@@ -132,9 +135,9 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_policies_<group>",
         GROUP,
         "list",
-        "Resources like those of calico_policies for a group of nodes, in whose name - and . are written _. A "
-        "HostEndpoint stands for one on each node of the group; leave its node out. Its name may be left out, too, and "
-        "is node1-eth0 then. Any other resource counts once.",
+        "Policy resources of a group of nodes. A HostEndpoint is created for each node of the group: leave out its "
+        "`node`. You can leave out its `name`, too; it is then node1-eth0, for example. Any other resource is "
+        "created once and counts for the whole fleet.",
         default=[],
         example="calico_policies_gateways: [{kind: HostEndpoint, interfaceName: eth0, labels: {role: gateway}}]",
     ),
@@ -142,9 +145,9 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_policy_files",
         FLEET,
         "list",
-        "Files, folders or patterns of files with resources like those of calico_policies, in the format of calicoctl "
-        "and kubectl (YAML, with several documents a file, or JSON). Paths are relative to the inventory's folder. Put "
-        "the files where Ansible does not read them as inventory.",
+        "Files, folders or patterns of files with policy resources, in the format of calicoctl and kubectl (YAML "
+        "with any number of documents, or JSON). Paths are relative to the inventory's folder. Keep the files "
+        "outside of it, because Ansible reads all files there as inventory.",
         default=[],
         example="[../policy/*.yml]",
         of_texts=True,
@@ -153,15 +156,15 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_policy_enabled",
         FLEET,
         "bool",
-        "Whether policy is in force. False: the lists and files are checked, but not enforced.",
-        default_text="true with any resource in the lists and files, false without",
+        "Whether policy is enforced. If false, lists and files are only checked.",
+        default_text="true if the lists and files have any resource, else false",
     ),
     Variable(
         "calico_staged_policies",
         FLEET,
         "list",
-        "Names of policies that are staged: they decide nothing, and packets that they would deny are logged. Write a "
-        "NetworkPolicy with its namespace.",
+        "Names of policies that are only staged: they decide nothing, and packets that they would deny are logged. "
+        "Write a NetworkPolicy with its namespace.",
         default=[],
         example="[default/web, no-telnet]",
         of_texts=True,
@@ -170,15 +173,15 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_policy_audit",
         NODE,
         "bool",
-        "Whether packets that policy would drop on this node are only logged, and let through.",
+        "Whether this node only logs packets that policy would drop, and lets them through.",
         default=False,
     ),
     Variable(
         "calico_workload_profiles",
         FLEET,
         "list",
-        "Profiles of workloads that name none. They decide if no policy applies to a workload. "
-        "projectcalico-default-allow allows everything; with an empty list, nothing is allowed.",
+        "Profiles of workloads that have none of their own. Profiles decide if no policy applies to a workload. "
+        "`projectcalico-default-allow` allows everything; with an empty list, nothing is allowed.",
         default=["projectcalico-default-allow"],
         of_texts=True,
     ),
@@ -186,8 +189,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_default_endpoint_to_host_action",
         FLEET,
         "str",
-        "What happens to packets that a workload's policy lets it send to its own host. Return leaves them to the "
-        "host's own rules.",
+        "Action for packets from a workload to its own host that the workload's policy allows. Return leaves them to "
+        "the host's own rules.",
         default="Drop",
         choices=("Drop", "Return", "Accept"),
     ),
@@ -195,8 +198,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_disable_conntrack_invalid_check",
         FLEET,
         "bool",
-        "Whether policy also decides on packets that connection tracking finds invalid, for example of connections "
-        "whose replies take another path. False: they are dropped.",
+        "Whether policy also decides on packets that connection tracking finds invalid, for example if replies take "
+        "another path. If false, they are dropped.",
         default=False,
     ),
     Variable(
@@ -217,16 +220,16 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_workload_source_spoofing",
         NODE,
         "bool",
-        "Whether the workloads of this node may send from addresses that are not theirs, for guests that route, such "
-        "as a VPN gateway. False: packets from such addresses are dropped at the workload's own interface. True "
-        "requires net.ipv4.conf.all.rp_filter to be 0.",
+        "Whether workloads of this node may send from addresses that are not theirs. Set it for guests that route, "
+        "such as a VPN gateway. True requires `net.ipv4.conf.all.rp_filter` to be 0. If false, such packets are "
+        "dropped at the workload's interface.",
         default=False,
     ),
     Variable(
         "calico_iptables_filter_allow_action",
         FLEET,
         "str",
-        "What happens to packets that policy allows. Return leaves them to the host's own rules.",
+        "Action for packets that policy allows. Return leaves them to the host's own rules.",
         default="Accept",
         choices=("Accept", "Return"),
     ),
@@ -234,7 +237,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_iptables_filter_deny_action",
         FLEET,
         "str",
-        "What happens to packets that policy denies. With Reject the sender gets an error message.",
+        "Action for packets that policy denies. With Reject the sender gets an error message.",
         default="Drop",
         choices=("Drop", "Reject"),
     ),
@@ -242,9 +245,10 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_failsafe_inbound_host_ports",
         FLEET,
         "list",
-        "Ports of the hosts that no policy closes: protocol, port, and optionally net to open a port for one network "
-        "only. The port by which Ansible reaches a host is added unless the list has it. If the list has it with net, "
-        "it is open to that network alone. With an empty list, no port is exempt.",
+        "Ports of the hosts that policy never closes. Each has `protocol` and `port`, and may have `net` to open it "
+        "for one network only. The port by which Ansible reaches a host is always added, unless the list has it. If "
+        "the list has it with `net`, it is open to that network only. With an empty list, policy can close all "
+        "ports, also SSH.",
         default_text="SSH (tcp 22), BGP (tcp, the ports of all sessions), etcd (tcp 2378 to 2380), BFD (udp 3784, "
         "3785; 4784 where any session has it), DHCP (udp 68)",
         example="[{protocol: tcp, port: 22}, {protocol: tcp, port: 179, net: 10.10.0.0/16}]",
@@ -253,7 +257,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_failsafe_outbound_host_ports",
         FLEET,
         "list",
-        "Ports on other hosts that no policy keeps the fleet's hosts from reaching.",
+        "Ports of other hosts that the fleet's hosts can always reach, whatever policy says.",
         default_text="BGP, etcd and BFD as above, DNS (udp and tcp 53), DHCP (udp 67), NTP (udp 123)",
         example="[{protocol: udp, port: 53}, {protocol: tcp, port: 179}]",
     ),
@@ -261,7 +265,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_policy_log_group",
         FLEET,
         "int",
-        "NFLOG group that dropped packets and packets of the action Log are sent to; 0 logs nothing.",
+        "NFLOG group for dropped packets and packets of the action Log. 0 logs nothing.",
         default=179,
         minimum=0,
         maximum=65535,
@@ -270,15 +274,15 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_policy_cut_denied_flows",
         FLEET,
         "bool",
-        "Whether a new policy ends the connections that it denies, and no others. False: a connection that was allowed "
-        "when it began continues.",
+        "Whether a new policy ends existing connections that it denies. If false, connections that were allowed when "
+        "they began continue.",
         default=False,
     ),
     Variable(
         "calico_iptables_mark_mask",
         FLEET,
         "int",
-        "Bits of the packet mark that policy may use, at least five of them.",
+        "Bits of the packet mark that policy may use; at least five.",
         default=0xFFFF0000,
         minimum=1,
         maximum=0xFFFFFFFF,
@@ -287,15 +291,15 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_enabled",
         FLEET,
         "bool",
-        "Whether BIRD advertises the blocks between nodes. False: there is no BIRD, and routes are written from the "
-        "plan; every pool must then use VXLAN.",
+        "Whether nodes use BGP (BIRD) to advertise their blocks. If false, runs write all routes, and every pool "
+        "must use VXLAN.",
         default=True,
     ),
     Variable(
         "calico_bgp_as_number",
         FLEET,
         "int",
-        "AS number of the nodes that have none of their own.",
+        "AS number of all nodes without `calico_node_bgp_as_number`.",
         default=64512,
         minimum=1,
         maximum=4294967295,
@@ -304,8 +308,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_node_to_node_mesh",
         FLEET,
         "bool",
-        "Whether every node that is not a route reflector peers with every other such node.",
-        default_text="true without route reflectors, false with them",
+        "Whether every node peers with every other node. Route reflectors are not part of the mesh.",
+        default_text="false if the fleet has route reflectors, else true",
     ),
     Variable(
         "calico_bgp_listen_port",
@@ -320,7 +324,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_log_severity",
         FLEET,
         "str",
-        "How much BIRD logs, with the values of BGPConfiguration.",
+        "The least severity that BIRD logs, as in Calico's BGPConfiguration.",
         default="Info",
         choices=("Debug", "Info", "Warning", "Error", "Fatal", "None"),
     ),
@@ -328,7 +332,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_graceful_restart_time",
         FLEET,
         "int",
-        "Seconds that peers keep the routes of a BIRD that restarts.",
+        "Seconds for which peers keep a node's routes while its BIRD restarts.",
         default=120,
         minimum=1,
         maximum=4095,
@@ -337,9 +341,9 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_peers",
         FLEET,
         "list",
-        "BGPPeers, flat or whole Calico v3 documents: routers outside the fleet (peerIP, asNumber) and sessions "
-        "between its nodes (peerSelector). node or nodeSelector chooses the nodes that have the peer; without them all "
-        "nodes have it. docs/reference/bgp.md has every field.",
+        "BGPPeers, with the fields of Calico v3 or as whole documents: routers outside of the fleet (`peerIP`, "
+        "`asNumber`), and sessions between nodes (`peerSelector`). `node` or `nodeSelector` selects the nodes with "
+        "this peer; without them, all nodes have it. docs/reference/bgp.md has all fields.",
         default=[],
         example="[{name: tor-a, peerIP: 10.10.1.1, asNumber: 65000, nodeSelector: rack == 'a'}]",
     ),
@@ -347,7 +351,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_peers_<group>",
         GROUP,
         "list",
-        "BGPPeers of the nodes of a group, in whose name - and . are written _.",
+        "BGPPeers of the nodes of a group.",
         default=[],
         example="calico_bgp_peers_rack_a: [{name: tor-a, peerIP: 10.10.1.1, asNumber: 65001}]",
     ),
@@ -355,7 +359,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_bgp_peers",
         NODE,
         "list",
-        "BGPPeers of one node. The lists of the fleet, of groups and of nodes add up.",
+        "BGPPeers of one node. They are added to those of the fleet and of groups.",
         default=[],
         example="[{name: tor-b, peerIP: 10.20.1.1, asNumber: 65001, sourceAddress: 10.20.1.11/24}]",
     ),
@@ -363,8 +367,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_mesh_password",
         FLEET,
         "dict",
-        "Password of the sessions that exist without a BGPPeer: those of the mesh, and those with the reflectors of "
-        "group calico_rr. It refers to calico_bgp_secrets.",
+        "Password of sessions without a BGPPeer: those of the mesh, and those with reflectors of the group "
+        "`calico_rr`. It refers to `calico_bgp_secrets`.",
         default_text="none",
         example="{secretKeyRef: {name: mesh, key: password}}",
         secret=True,  # a password may stand there by mistake
@@ -373,8 +377,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_mesh_max_restart_time",
         FLEET,
         "int",
-        "Seconds that the peers of sessions without a BGPPeer (mesh, reflectors of group calico_rr) keep the routes of "
-        "a BIRD that restarts.",
+        "`calico_bgp_graceful_restart_time` for sessions without a BGPPeer: those of the mesh, and those with "
+        "reflectors of the group `calico_rr`.",
         default_text="calico_bgp_graceful_restart_time",
         example="60",
         minimum=1,
@@ -384,9 +388,9 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_bfd",
         FLEET,
         "bool or dict",
-        "Whether sessions without a BGPPeer (mesh, reflectors of group calico_rr) have BFD, and its intervals in "
-        "milliseconds (minRx, minTx, multiplier). A dead node is detected within minTx times multiplier. A BGPPeer has "
-        "its own: bfd.",
+        "BFD for sessions without a BGPPeer (mesh, reflectors of the group `calico_rr`): true, false, or its "
+        "intervals in milliseconds (`minRx`, `minTx`, `multiplier`). A dead node is detected within `minTx` times "
+        "`multiplier`. A BGPPeer has its own field `bfd`.",
         default=False,
         example="{minRx: 100, minTx: 100, multiplier: 5}",
     ),
@@ -394,8 +398,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_hold_time",
         FLEET,
         "int",
-        "Seconds without a message from a peer after which a session ends (RFC 4271). A BGPPeer may have its own: "
-        "holdTime.",
+        "Seconds without a message from a peer after which a session ends (RFC 4271). A BGPPeer may have its own "
+        "`holdTime`.",
         default=90,
         minimum=3,
         maximum=65535,
@@ -404,7 +408,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_keepalive_time",
         FLEET,
         "int",
-        "Seconds between two keepalive messages. A BGPPeer may have its own: keepaliveTime.",
+        "Seconds between two keepalive messages. A BGPPeer may have its own `keepaliveTime`.",
         default=30,
         minimum=1,
         maximum=65535,
@@ -413,9 +417,9 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_long_lived_stale_time",
         FLEET,
         "int",
-        "Seconds for which the routes of a peer that does not come back are kept as a last resort, after the graceful "
-        "restart time (RFC 9494). A BGPPeer may have its own: longLivedStaleTime.",
-        default_text="none: they are removed when the graceful restart time is over",
+        "Seconds for which routes of a peer that does not return are kept as a last resort, after the graceful "
+        "restart time (RFC 9494). A BGPPeer may have its own `longLivedStaleTime`.",
+        default_text="none: they are removed after the graceful restart time",
         example="3600",
         minimum=1,
         maximum=16777215,
@@ -424,7 +428,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_bgp_as_number",
         NODE,
         "int",
-        "AS number of a node; in group_vars of a rack, that of the rack.",
+        "AS number of this node. Set it in `group_vars` of a rack to give the rack its own.",
         default_text="calico_bgp_as_number",
         example="64601",
         minimum=1,
@@ -434,16 +438,16 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_router_id",
         NODE,
         "str",
-        "BGP router id of a node: an IPv4 address, or hash for one that is derived from its name.",
-        default_text="calico_node_address; hash without one",
+        "BGP router id of this node: an IPv4 address, or `hash` for an id that is derived from the node's name.",
+        default_text="calico_node_address; hash if there is none",
         example="hash",
     ),
     Variable(
         "calico_bgp_bind_mode",
         FLEET,
         "str",
-        "Whether BIRD accepts sessions on all addresses of a node (None) or on calico_node_address alone (NodeIP), "
-        "with the values of BGPConfiguration.",
+        "Addresses on which BIRD accepts sessions: None for all addresses of the node, NodeIP for "
+        "`calico_node_address` only. As in Calico's BGPConfiguration.",
         default="None",
         choices=("None", "NodeIP"),
     ),
@@ -451,7 +455,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_bgp_listen_port",
         NODE,
         "int",
-        "TCP port on which a node accepts BGP sessions.",
+        "TCP port on which this node accepts BGP sessions.",
         default_text="calico_bgp_listen_port",
         example="1179",
         minimum=1,
@@ -461,16 +465,17 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_route_reflector_cluster_id",
         NODE,
         "str",
-        "Cluster id of a node that reflects routes, written as an IPv4 address. A node that is not in group calico_rr "
-        "becomes a reflector by it, as in Calico: it leaves the mesh, and has the clients that BGPPeers give it.",
-        default_text="calico_rr_cluster_id in group calico_rr, none elsewhere",
+        "Cluster id of this route reflector, written as an IPv4 address. A node outside of the group `calico_rr` "
+        "becomes a reflector by it, as in Calico: it leaves the mesh, and its clients are those that BGPPeers give "
+        "it.",
+        default_text="calico_rr_cluster_id in the group calico_rr, else none",
         example="244.0.0.2",
     ),
     Variable(
         "calico_node_route_reflector_clients",
         NODE,
         "str",
-        "Selector of the nodes that a reflector of group calico_rr reflects for, for example the nodes of its rack.",
+        "Selector of the clients of a reflector of the group `calico_rr`, for example the nodes of its rack.",
         default="all()",
         example="rack == 'a'",
     ),
@@ -478,8 +483,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_secrets",
         FLEET,
         "dict",
-        "Passwords for BGP sessions, by the name and the key with which a password's secretKeyRef refers to them; "
-        "encrypted with ansible-vault. At most 80 bytes each, without double quotes. See docs/reference/bgp.md.",
+        "Passwords of BGP sessions, by name and key. A `secretKeyRef` refers to them. Encrypt them with "
+        "ansible-vault. At most 80 bytes each, without double quotes. See docs/reference/bgp.md.",
         default={},
         example="{tor-a: {password: ...}}",
         secret=True,
@@ -488,8 +493,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_filters",
         FLEET,
         "list",
-        "BGPFilters, flat or whole Calico v3 documents: which routes the BGPPeers that name them in their filters "
-        "advertise and accept.",
+        "BGPFilters, with the fields of Calico v3 or as whole documents. They decide which routes the BGPPeers that "
+        "name them advertise and accept.",
         default=[],
         example="[{name: from-tor, importV4: [{action: Accept, matchOperator: Equal, cidr: 0.0.0.0/0}]}]",
     ),
@@ -497,7 +502,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_communities",
         FLEET,
         "list",
-        "Names for BGP communities, to be used in prefix advertisements.",
+        "Names for BGP communities, for use in prefix advertisements.",
         default=[],
         example="[{name: workloads, value: '64512:100'}]",
     ),
@@ -505,7 +510,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_prefix_advertisements",
         FLEET,
         "list",
-        "Communities, by name or value, that nodes add to the routes that they advertise in a range.",
+        "BGP communities, by name or value, that nodes add to the routes of a range that they advertise.",
         default=[],
         example="[{cidr: 10.244.0.0/16, communities: [workloads, '64512:1:2']}]",
     ),
@@ -513,7 +518,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_bgp_prefix_advertisements",
         NODE,
         "list",
-        "Prefix advertisements of a node, or of the hosts of a group, that replace calico_bgp_prefix_advertisements.",
+        "Prefix advertisements of this node, instead of `calico_bgp_prefix_advertisements`. In `group_vars`, of all "
+        "hosts of the group.",
         default_text="calico_bgp_prefix_advertisements",
         example="[{cidr: 10.244.0.0/16, communities: ['64512:101']}]",
     ),
@@ -529,23 +535,23 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_bird_include_dir",
         NODE,
         "str",
-        "Folder on the node with *.conf files that are read at the end of bird.cfg, see docs/reference/bgp.md. Empty: "
-        "no file is read.",
+        "Folder on the node. BIRD reads its *.conf files at the end of bird.cfg; see docs/reference/bgp.md. If "
+        "empty, BIRD reads none.",
         default="/etc/calico/bird.d",
     ),
     Variable(
         "calico_rr_cluster_id",
         FLEET,
         "str",
-        "Cluster id of the route reflectors (group calico_rr), written as an IPv4 address.",
+        "Cluster id of the reflectors of the group `calico_rr`, written as an IPv4 address.",
         default="244.0.0.1",
     ),
     Variable(
         "calico_underlay_mtu",
         FLEET,
         "int",
-        "MTU in bytes of the network between the nodes. Devices and workloads get 20 less with IPIP, 50 less with "
-        "VXLAN, 70 less with VXLAN of an IPv6 pool. A workload with both families gets the smaller MTU.",
+        "MTU in bytes of the network between the nodes. Tunnels and workloads get 20 less with IPIP, 50 less with "
+        "VXLAN, and 70 less with VXLAN of an IPv6 pool. A workload with both IP versions gets the smaller MTU.",
         default=1500,
         minimum=1280,
         maximum=65535,
@@ -563,7 +569,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_vxlan_port",
         FLEET,
         "int",
-        "UDP port of vxlan.calico and vxlan-v6.calico.",
+        "UDP port of VXLAN (vxlan.calico and vxlan-v6.calico).",
         default=VXLAN_PORT,
         minimum=1,
         maximum=65535,
@@ -572,7 +578,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_spare_blocks",
         FLEET,
         "int",
-        "Blocks granted in advance to each node of a pool, so that its agent can open the next block between runs.",
+        "Number of blocks of each pool that a node gets in advance. Its agent opens them between runs when the "
+        "others are full.",
         default=1,
         minimum=0,
         maximum=64,
@@ -581,9 +588,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_ip_reservations",
         FLEET,
         "list",
-        "CIDRs inside the pools, of either family. No address in them is chosen for a workload or a tunnel, as with "
-        "the reservedCIDRs of Calico's IPReservation. A workload that requests such an address by name gets it, and an "
-        "address that is already in use stays in use.",
+        "Ranges inside the pools from which no address is chosen automatically, like the `reservedCIDRs` of Calico's "
+        "IPReservation. A workload that requests such an address gets it, and an address in use stays in use.",
         default=[],
         example="[10.244.0.0/28, 10.244.3.7/32]",
     ),
@@ -591,7 +597,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_release_blocks",
         FLEET,
         "list",
-        "Names of removed nodes, or blocks, that leave quarantine in this run and may be granted again.",
+        "Names of removed nodes, or blocks, to release from quarantine in this run. They may then be granted again.",
         default=[],
         example="[node7, 10.244.9.64/26]",
         of_texts=True,
@@ -600,18 +606,18 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_rebuild_lockfile",
         FLEET,
         "bool",
-        "Whether to plan anew although the lockfile is missing and some nodes did not report their copies, or have no "
-        "copy of a block that another node claims. Set it only if you know that those nodes hold no blocks.",
+        "Whether to plan without the lockfile although some nodes did not report their copies, or have no copy of a "
+        "block that another node claims. Set it for one run, and only if you know that these nodes hold no blocks.",
         default=False,
     ),
     Variable(
         "calico_etcd_endpoints",
         FLEET,
         "list",
-        "The members of the etcd cluster that carries workloads between nodes, as https URLs; see "
-        "docs/how-to/datastore.md. With an empty list the fleet has no datastore, also if group calico_etcd has hosts.",
-        default_text="each host of group calico_etcd: port 2379 for the run, port 2378, the gate, for nodes; without "
-        "the group there is no datastore",
+        "Members of the etcd cluster that carries workloads between nodes, as https URLs. With an empty list the "
+        "fleet has no datastore, even if the group `calico_etcd` has hosts.",
+        default_text="the hosts of the group calico_etcd: port 2379 for runs, port 2378 (the gate) for nodes. Without "
+        "the group, no datastore",
         example="[https://10.10.1.11:2379, https://10.10.1.12:2379, https://10.10.2.13:2379]",
         of_texts=True,
     ),
@@ -619,8 +625,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_etcd_ca",
         FLEET,
         "str",
-        "File on the controller with the certificates of the CAs that sign the members' certificates (PEM), relative "
-        "to the inventory's folder.",
+        "File on the controller with the CA certificates of the members (PEM), relative to the inventory's folder.",
         default_text=".calico.etcd/ca.pem in the inventory's folder",
         example="../pki/etcd-ca.pem",
     ),
@@ -628,51 +633,52 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_etcd_cert",
         FLEET,
         "str",
-        "File on the controller with the certificate by which nodes and the controller reach the members (PEM). It "
-        "must have no CN: members refuse users with a password whose certificate has one.",
-        default_text=".calico.etcd/client.pem in the inventory's folder; none if calico_etcd_endpoints is set and "
-        "there is no such file",
+        "File on the controller with the certificate by which nodes and the controller connect to the members (PEM). "
+        "It must have no CN: members refuse users with a password whose certificate has one.",
+        default_text=".calico.etcd/client.pem in the inventory's folder; none if calico_etcd_endpoints is set and the "
+        "file does not exist",
         example="../pki/etcd-client.pem",
     ),
     Variable(
         "calico_etcd_key",
         FLEET,
         "str",
-        "File on the controller with the private key of calico_etcd_cert (PEM, without a passphrase).",
-        default_text=".calico.etcd/client.key in the inventory's folder, together with calico_etcd_cert",
+        "File on the controller with the private key of `calico_etcd_cert` (PEM, without a passphrase).",
+        default_text=".calico.etcd/client.key in the inventory's folder, with calico_etcd_cert",
         example="../pki/etcd-client.key",
     ),
     Variable(
         "calico_etcd_username",
         FLEET,
         "str",
-        "User of the etcd cluster for runs of Ansible. It needs the role root, because it makes a user for each node.",
-        default_text="that of .calico.etcd/secrets.json, or root with calico_etcd_password",
+        "Etcd user for runs of Ansible. It needs the role root, because it creates a user for each node.",
+        default_text="from .calico.etcd/secrets.json, or root with calico_etcd_password",
         example="host-routing",
     ),
     Variable(
         "calico_etcd_password",
         FLEET,
         "str",
-        "Password of calico_etcd_username, encrypted with ansible-vault.",
-        default_text="that of .calico.etcd/secrets.json",
+        "Password of `calico_etcd_username`. Encrypt it with ansible-vault.",
+        default_text="from .calico.etcd/secrets.json",
         secret=True,
     ),
     Variable(
         "calico_etcd_node_secret",
         FLEET,
         "str",
-        "Secret from which the passwords of the nodes' users derive, as at least 32 hex digits, encrypted with "
-        "ansible-vault. With another one, all nodes get new passwords.",
-        default_text="that of .calico.etcd/secrets.json",
+        "Secret from which the passwords of the nodes' users derive: at least 32 hexadecimal digits. Encrypt it with "
+        "ansible-vault. If you change it, all nodes get new passwords.",
+        default_text="from .calico.etcd/secrets.json",
         secret=True,
     ),
     Variable(
         "calico_etcd_progress_interval",
         FLEET,
         "int",
-        "Seconds between two progress messages of a member on a watch that is quiet "
-        "(--experimental-watch-progress-notify-interval). 0: not known, so that nodes ask their member every 5 s.",
+        "Seconds between two progress messages of a member on a quiet watch "
+        "(`--experimental-watch-progress-notify-interval`). 0 means unknown: nodes then ask their member every 5 "
+        "seconds.",
         default_text="2 for group calico_etcd, 0 for calico_etcd_endpoints",
         minimum=0,
         maximum=3600,
@@ -681,8 +687,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_lint_ignore",
         FLEET,
         "list",
-        "Rules of playbooks/validate.yml whose findings are intended in this inventory; docs/reference/validate.md has "
-        "their names.",
+        "Rules of playbooks/validate.yml whose findings you accept in this inventory. docs/reference/validate.md "
+        "lists them.",
         default=[],
         example="[single-reflector]",
         of_texts=True,
@@ -691,7 +697,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_lockfile",
         FLEET,
         "str",
-        "The file that holds the plan of blocks, relative to the inventory's folder; commit it with the inventory.",
+        "File with the plan of blocks, relative to the inventory's folder. Commit it with the inventory.",
         default_text=".calico.lock.yml in the inventory's folder",
     ),
 )

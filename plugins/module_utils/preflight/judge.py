@@ -299,7 +299,7 @@ def _calico(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
         "error",
         f"{running} ({', '.join(signs)}).",
         "This collection uses the same names and would fight it.",
-        f"Remove it first (docs/migrate-from-calico.md), or leave {state.node} out of the group.",
+        f"Remove it first (docs/how-to/migrate-from-calico.md), or leave {state.node} out of the group.",
     )
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ import yaml
 
 from tests.lab.fleet import mesh_of_streams, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.machines import downloads
+from tests.lab.machines.etcd import prepare_members
 from tests.lab.measure.streams import Streams
 from tests.lab.scenarios.conftest import PPS
 from tests.lab.topology import NODES, Places
@@ -57,12 +56,7 @@ class ControllerFleet(Fleet):
 @pytest.fixture(scope="module")
 def lab() -> Iterator[BaseLab]:
     with new_lab(f"{LAB}-live", HOSTS) as lab:
-        packages = downloads.debs("bookworm", ["etcd-server", "etcd-client"])
-        control = Places(lab.name).netns("control")
-        for member in MEMBERS:
-            downloads.give_repository(lab, member, packages)
-            way = [f"{NODES[member].address}/32", "via", NODES[member].control_address]
-            subprocess.run(["ip", "-n", control, "route", "replace", *way], check=True)
+        prepare_members(lab, MEMBERS)
         yield lab
 
 

@@ -197,7 +197,7 @@ MANY = Impact(
             "(node1 with node6 ends, node1 with node7 ends)"
         ]),
         (ImpactLimits(hosts_changed=0, routes_withdrawn=1), [
-            "it would change 1 host, policy aside, and calico_node_max_hosts_changed is 0 (node1)",
+            "it would change 1 host (policy changes excluded) and calico_node_max_hosts_changed is 0 (node1)",
             "it would withdraw 2 routes and calico_node_max_routes_withdrawn is 1 (10.244.0.0/26, 10.244.1.0/26)",
         ]),
     ],

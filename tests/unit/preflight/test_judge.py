@@ -281,14 +281,14 @@ CASES = {
         "node7: a real Calico is running here (process calico-felix, 214 cali-* rules in table filter). This "
         "collection "
         "uses the same names and would fight it.\n"
-        "Remove it first (docs/migrate-from-calico.md), or leave node7 out of the group.",
+        "Remove it first (docs/how-to/migrate-from-calico.md), or leave node7 out of the group.",
     ),
     "calico's rules without it": (
         facts(firewall__calico_rules={"filter": 20, "nat": 3}),
         "error",
         "node7: a real Calico left its rules here (20 cali-* rules in table filter, 3 cali-* rules in table nat). This "
         "collection uses the same names and would fight it.\n"
-        "Remove it first (docs/migrate-from-calico.md), or leave node7 out of the group.",
+        "Remove it first (docs/how-to/migrate-from-calico.md), or leave node7 out of the group.",
     ),
     "address elsewhere": (
         facts(addresses={"lo": ["127.0.0.1/8"], "eth0": ["10.10.1.18/24"], "eth1": ["192.0.2.1/30"]}),
@@ -535,7 +535,7 @@ def test_a_hostile_name_of_a_process_is_shown():
     (finding,) = judging.judge(facts(daemons={"calico": ["calico-felix\n\x1b[2Jok"]}), STATE)
     assert finding.message("node7") == (
         "node7: a real Calico is running here (process calico-felix\\n\\x1b[2Jok). This collection uses the same names "
-        "and would fight it.\nRemove it first (docs/migrate-from-calico.md), or leave node7 out of the group."
+        "and would fight it.\nRemove it first (docs/how-to/migrate-from-calico.md), or leave node7 out of the group."
     )
 
 

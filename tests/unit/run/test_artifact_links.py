@@ -12,7 +12,8 @@ from tests.run import artifact_links
 PAGE = """\
 # Nobody's `fault`: a page
 
-[the same page](#nobodys-fault-a-page), [another one](docs/other.md#a-heading), [its folder](docs), `[code](code.md)`
+[the same page](#nobodys-fault-a-page), [another one](docs/other.md#a-heading), [its folder](docs), `[code](code.md)`,
+[an anchor](docs/other.md#an-anchor)
 
 ```
 [an example](example.md)
@@ -26,7 +27,7 @@ def write(folder: pathlib.Path, more: str = "") -> pathlib.Path:
     root = folder / "collection"
     (root / "docs").mkdir(parents=True)
     (root / "README.md").write_text(PAGE + more)
-    (root / "docs" / "other.md").write_text("## A heading\n[back](../README.md)\n")
+    (root / "docs" / "other.md").write_text("## A heading\n<a id=\"an-anchor\"></a>\n[back](../README.md)\n")
     (folder / "tests.md").write_text("")
     return root
 

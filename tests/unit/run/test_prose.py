@@ -158,9 +158,47 @@ def test_a_problem_is_shown_with_its_place_and_its_remedy(
 ) -> None:
     (tmp_path / "a.py").write_text('"""A peer that is told."""\n')
     monkeypatch.setattr(prose, "ROOT", tmp_path)
-    monkeypatch.setattr(prose, "python_files", lambda: ["a.py"])
+    monkeypatch.setattr(prose, "checked_files", lambda: ["a.py"])
     assert prose.main([]) == 1
     assert capsys.readouterr().out.splitlines() == [
         'a.py:1: contains \'is told\': receives; or name the sender: "Send ...", "Advertise ..."',
         "1 problems in 1 files",
     ]
+
+
+LONG = " ".join(["word"] * 26)
+
+
+@pytest.mark.parametrize(
+    ("page", "found"),
+    [
+        (f"{LONG}.\n", ["1 a sentence of 26 words, beginning 'word word word word word'"]),
+        (
+            f"# Title\n\n- one\n- {LONG[5:]} `code with\n  blanks`.\n",
+            ["4 a sentence of 26 words, beginning 'word word"],
+        ),
+        (f"| a | b |\n|---|---|\n| x | {LONG} |\n", ["3 a sentence of 26 words"]),
+        ("A peer\nthat is told.\n", ["2 contains 'is told'"]),
+    ],
+    ids=["a paragraph", "an item", "a cell", "a phrase"],
+)
+def test_a_page_has_short_sentences_and_no_banned_phrase(page: str, found: list[str]) -> None:
+    said = [f"{line} {what}" for line, what, _ in PROSE.check_page(page)]
+    assert len(said) == len(found) and all(a.startswith(b) for a, b in zip(said, found)), said
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        f"{LONG[5:]}.\n{LONG[5:]}.\n",
+        f"{LONG[5:]}: {LONG[5:]}\n",
+        "It has a TTL of 62. " + LONG[25:] + "\n",
+        f"## {LONG}\n",
+        f"```\n{LONG} is told\n```\n<!-- {LONG}\nis told -->\n",
+        f"[{LONG[60:]}](a-page.md#that-is-told) {LONG[85:]}, e.g. this.\n",
+        '`is told` and "is told" are quoted.\n',
+    ],
+    ids=["two sentences", "a colon", "a number", "a heading", "code and comments", "a link", "quotations"],
+)
+def test_a_plain_page_stands(page: str) -> None:
+    assert PROSE.check_page(page) == []

@@ -34,6 +34,17 @@ from .publisher import Publisher
 _STEP = 200
 
 
+class PacedOthers(Others, t.Protocol):
+    """What takes the workloads of other nodes for policy, in portions; see RemoteUpdates."""
+
+    #: The function that is called when there is room again.
+    on_room: t.Callable[[], None]
+
+    @property
+    def room(self) -> int:
+        """The number of changes that may be applied now."""
+
+
 class NodeDatastore:
     """The datastore of a node, `live`, and what connects it with the node's files and its policy.
 
@@ -48,7 +59,7 @@ class NodeDatastore:
         desired: DesiredState,
         thread: Worker,
         *,
-        others: Others,
+        others: PacedOthers,
         status: t.Callable[[], t.Mapping[str, t.Any]],
         sessions: t.Callable[[], Sessions],
     ) -> None:
@@ -60,7 +71,9 @@ class NodeDatastore:
         self._endpoints = LiveEndpoints(others, lambda: persisted.state)
         self._publisher = Publisher(self._content)
         self._waiting: dict[EndpointKey, None] = {}  # changed workloads that policy does not know yet
-        self._live_changed = self._working = False
+        self._live_changed = self._working = self._paused = False
+        self._others = others
+        others.on_room = self._go_on
         self.live = LiveDatastore(
             machine.placed(machine.datastore),
             os.path.join(machine.store, snapshot.FILE),
@@ -96,8 +109,17 @@ class NodeDatastore:
         if not self._working:
             self._work()
 
+    def _go_on(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._work()
+
     def _work(self) -> None:
-        part = set(itertools.islice(self._waiting, _STEP))
+        room = self._others.room
+        if self._waiting and not room:
+            self._working = self._paused = True  # until there is room
+            return
+        part = set(itertools.islice(self._waiting, min(_STEP, room)))
         for key in part:
             del self._waiting[key]
         self._working = bool(self._waiting)

@@ -64,183 +64,185 @@ class Instruments:
         # metrics of the agent itself
         self.build_info = self._gauge(
             "calico_agent_build_info",
-            "1, labelled with the release, the digest of the engine and the node's name.",
+            "Always 1; its labels are the release, the digest of the engine and the node's name.",
             ["version", "engine", "node"],
             "felix_host",
         )
         self.loop_lag = self._histogram(
             "calico_agent_loop_lag_seconds",
-            "How much later than due the event loop came to a timer. Above 0.1 the agent has too much to do at once.",
+            "Delay of the event loop's timers. Above 0.1 the agent has too much to do at once.",
             buckets=_SHORT,
         )
         self.resident_max = self._gauge(
-            "calico_agent_resident_memory_max_bytes", "The most memory that the agent has had (VmHWM)."
+            "calico_agent_resident_memory_max_bytes", "Largest resident memory of the agent since its start (VmHWM)."
         )
         self.start_time = self._gauge(
             "process_start_time_seconds",
-            "When the agent was started, in seconds since 1970.",
+            "Start time of the agent, in seconds since 1970.",
             felix="process_start_time_seconds",
         )
         self.cpu = self._counter(
             "process_cpu_seconds", "Processor time that the agent has used.", felix="process_cpu_seconds_total"
         )
         self.resident = self._gauge(
-            "process_resident_memory_bytes", "Memory that the agent has.", felix="process_resident_memory_bytes"
+            "process_resident_memory_bytes", "Resident memory of the agent.", felix="process_resident_memory_bytes"
         )
-        self.open_fds = self._gauge("process_open_fds", "Files that the agent has open.", felix="process_open_fds")
+        self.open_fds = self._gauge("process_open_fds", "Open files of the agent.", felix="process_open_fds")
         self.api_seconds = self._histogram(
             "calico_agent_api_request_seconds",
-            "Requests on the agent's socket, by method and outcome: ok, or the error's code.",
+            "Duration of requests on the agent's socket, by method and outcome: ok, or the error's code.",
             ["method", "outcome"],
         )
 
         # metrics of the node's state and its repair
         self.in_sync = self._gauge(
             "calico_agent_in_sync",
-            "1 while the node is as it shall be; 0 while something is missing or cannot be done.",
+            "1 while the node is in its desired state; 0 while something is missing or cannot be done.",
             felix="felix_resync_state",
         )
         self.state_complete = self._gauge(
             "calico_agent_state_complete",
-            "0 while a run of Ansible has begun to change the node and not finished; nothing is removed then.",
+            "0 while a run of Ansible that changes the node is not finished; the agent removes nothing then.",
         )
         self.engine_altered = self._gauge(
             "calico_agent_engine_altered",
-            "1 where a file of the engine was not as it was installed when the agent or the boot unit was started.",
+            "1 if a file of the engine differed from the installed one when the agent or the boot unit was started.",
         )
         self.last_converged = self._gauge(
             "calico_agent_last_converged_timestamp_seconds",
-            "When the node was last seen to be as it shall be, in seconds since 1970.",
+            "Time of the last check that found the node in its desired state, in seconds since 1970.",
         )
         self.resyncs = self._counter(
             "calico_agent_resyncs",
-            "Comparisons of the whole node with its state, by reason: start, timer, request, or lost (kernel events).",
+            "Comparisons of the node with its desired state, by reason: start, timer, request, lost (kernel events).",
             ["reason"],
             "felix_resyncs_started",
         )
         self.apply_seconds = self._histogram(
             "calico_agent_apply_seconds",
-            "Comparing one kind of object with the kernel and correcting it.",
+            "Time to compare one kind of object with the kernel and to correct it.",
             ["kind"],
             "felix_int_dataplane_apply_time_seconds, felix_route_table_list_seconds, "
             "felix_route_table_per_iface_sync_seconds",
         )
         self.changes = self._counter(
             "calico_agent_changes",
-            "Objects that the agent made, changed or removed in the kernel, by kind; drift among them.",
+            "Objects that the agent created, changed or removed in the kernel, by kind; repaired drift included.",
             ["kind"],
             "felix_iptables_lines_executed, felix_ipset_lines_executed",
         )
         self.drift = self._counter(
             "calico_agent_drift",
-            "Objects that somebody else had changed or removed and that the agent put right, by kind.",
+            "Objects that others changed or removed and the agent repaired, by kind.",
             ["kind"],
         )
         self.errors = self._counter(
             "calico_agent_errors",
-            "What could not be brought to what it shall be, and was tried again, by kind.",
+            "Failures to bring objects to their desired state, by kind; the agent retries.",
             ["kind"],
             "felix_int_dataplane_failures, felix_iptables_restore_errors, felix_ipset_errors",
         )
         self.problems = self._gauge(
-            "calico_agent_problems", "What is not as it shall be now, and cannot be corrected, by kind.", ["kind"]
+            "calico_agent_problems",
+            "Objects that differ from the desired state and cannot be corrected now, by kind.",
+            ["kind"],
         )
         self.events_lost = self._counter(
             "calico_agent_netlink_overruns",
-            "How often the kernel had more events than the agent could take (ENOBUFS); each time all is looked at.",
+            "Overflows of the queue of kernel events (ENOBUFS); after each the agent checks everything.",
         )
 
         # metrics of workloads
         self.workloads = self._gauge(
             "calico_agent_workloads",
-            "Workloads by state: run_time, inventory, or deleting (gone for callers, their links not yet).",
+            "Workloads by state: run_time, inventory, or deleting (deleted for callers, but links remain).",
             ["state"],
             "felix_active_local_endpoints, felix_cluster_num_workload_endpoints",
         )
         self.cni_seconds = self._histogram(
             "calico_cni_request_seconds",
-            "Requests of the CNI plugin, by verb and result: ok, or the code of the CNI error.",
+            "Duration of requests of the CNI plugin, by verb and result: ok, or the code of the CNI error.",
             ["verb", "result"],
         )
         self.netavark_seconds = self._histogram(
             "calico_netavark_request_seconds",
-            "Requests of podman's netavark plugin, by command and result: ok or error.",
+            "Duration of requests of podman's netavark plugin, by command and result: ok or error.",
             ["command", "result"],
         )
 
         # metrics of addresses
         self.block_addresses = self._gauge(
             "calico_ipam_block_addresses",
-            "Addresses of the node's blocks, by state: in_use, reserved, cooling (released, resting) or free.",
+            "Addresses of the node's blocks, by state: in_use, reserved, cooling (just released) or free.",
             ["pool", "block", "state"],
             "ipam_allocations_per_node (kube-controllers)",
         )
         self.pool_free_ratio = self._gauge(
             "calico_ipam_pool_free_ratio",
-            "Part of the pool's addresses on this node, blocks in reserve included, that can be given yet: 1 to 0.",
+            "Free fraction of the pool's addresses on this node, spare blocks included, from 0 to 1.",
             ["pool"],
         )
         self.blocks = self._gauge(
             "calico_ipam_blocks",
-            "Blocks of this node, by state: open, or spare while none of its addresses was given.",
+            "Blocks of this node, by state: open, or spare while no address of them was assigned.",
             ["pool", "state"],
             "ipam_blocks_per_node (kube-controllers)",
         )
         self.refused = self._counter(
-            "calico_ipam_refusals", "Workloads that got no address because the node's blocks are full."
+            "calico_ipam_refusals", "Workloads that were refused an address because the node's blocks are full."
         )
         self.flush_seconds = self._histogram(
-            "calico_ipam_flush_seconds", "Writing allocations to the disk; one write may serve many requests."
+            "calico_ipam_flush_seconds", "Time to write allocations to the disk; one write may serve many requests."
         )
 
         # metrics of BGP
         self.bird_up = self._gauge("calico_bird_up", "1 while BIRD answers at its control socket.")
-        self.bgp_sessions = self._gauge("calico_bgp_sessions", "BGP sessions that this node is to have.")
+        self.bgp_sessions = self._gauge("calico_bgp_sessions", "BGP sessions that this node should have.")
         self.bgp_established = self._gauge("calico_bgp_sessions_established", "BGP sessions that are Established.")
         self.bgp_refused = self._counter(
             "calico_bgp_refused_announcements",
-            "What nodes of the fleet announced and this node refused: its own blocks, and what is no block of a pool.",
+            "Routes of fleet nodes that this node rejected: its own blocks, and what is no block of a pool.",
         )
 
         # metrics of the datastore; a node of a fleet without one has no values of the gauges
         self.datastore_synced = self._gauge(
             "calico_datastore_synced",
-            "1 while changes of other nodes' workloads arrive from the datastore as they happen.",
+            "1 while changes of other nodes' workloads arrive from the datastore at once.",
             felix="typha_connections_active, felix_resync_state",
         )
         self.datastore_known_until = self._gauge(
             "calico_datastore_known_until_timestamp_seconds",
-            "Until when everything is known that the datastore had, in seconds since 1970.",
+            "Time up to which the node knows all changes of the datastore, in seconds since 1970.",
         )
         self.datastore_workloads = self._gauge(
             "calico_datastore_workloads",
-            "Workloads in the datastore, those of this node among them, by state: known, or refused.",
+            "Workloads in the datastore, this node's included, by state: known, or refused.",
             ["state"],
             "felix_cluster_num_workload_endpoints",
         )
         self.datastore_waiting = self._gauge(
-            "calico_datastore_waiting_keys", "Keys of this node's own workloads that the datastore does not have yet."
+            "calico_datastore_waiting_keys", "Keys of this node's own workloads that are not yet in the datastore."
         )
         self.datastore_begun = self._counter(
             "calico_datastore_connections",
-            "How often the datastore was followed anew, by kind: resumption, or listing of everything.",
+            "New connections to the datastore, by kind: resumption, or listing of all keys.",
             ["kind"],
         )
 
         # metrics of policy
         self.policy_packets = self._counter(
             "calico_policy_packets",
-            "Packets that policy dropped, would drop (staged, audit mode) or logged, by verdict and by who decided.",
+            "Packets that policy dropped, would drop (staged, audit mode) or logged, by verdict and deciding policy.",
             ["verdict", "direction", "kind", "tier", "policy"],
             "calico_denied_packets",
         )
         self.policy_log_lost = self._counter(
             "calico_policy_log_lost_packets",
-            "Packets that rules dropped or logged and the agent did not see, because there were too many at once.",
+            "Packets that rules dropped or logged and the agent missed, because there were too many at once.",
         )
         self.flows_cut = self._counter(
             "calico_policy_cut_flows",
-            "Connections that a new policy denied and that were cut (calico_policy_cut_denied_flows).",
+            "Connections that were ended because a new policy denies them (calico_policy_cut_denied_flows).",
         )
 
         # These series begin at 0: PromQL's increase() misses the first event of a series that appears with the value 1.

@@ -85,13 +85,13 @@ def unused_community(network: LintedFleet) -> t.Iterator[Issue]:
             yield Issue(
                 f"{bgp_announcements.COMMUNITIES}[{index}].name",
                 entry.get("name"),
-                "is given to nothing that is announced.",
+                "is used by no prefix advertisement.",
                 "Name it in calico_bgp_prefix_advertisements, or remove it.",
             )
 
 
 def of_no_block(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a prefix advertisement whose range holds no block of any pool: no route gets its communities.
+    """Report a prefix advertisement whose range contains no block of any pool: no route gets its communities.
 
     There is no issue if BGP is disabled.
     """
@@ -107,7 +107,7 @@ def of_no_block(network: LintedFleet) -> t.Iterator[Issue]:
                 yield Issue(
                     f"{variable}[{index}].cidr{owner}",
                     entry["cidr"],
-                    "holds no block of any pool, and blocks are what is announced: nothing gets its communities.",
+                    "contains no block of any pool. Nodes advertise blocks, so that no route gets its communities.",
                     f"Write a pool's range ({listed([str(pool) for pool, dummy in pools])}) or one with whole blocks.",
                 )
 

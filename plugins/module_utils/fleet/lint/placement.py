@@ -64,7 +64,7 @@ def _overlapping(network: LintedFleet, family: int, subnets: t.Mapping[str, t.Se
                 address_of(one, family),
                 _written(network, one, family),
                 f"lies in {other}'s subnet {wide}, but {other} lies outside of {one}'s: they disagree "
-                "about whether a router is between them, and CrossSubnet goes by that.",
+                "about whether a router is between them, and CrossSubnet depends on that.",
                 "Give all nodes of a network its prefix length.",
             )
         around.append((narrow, inside_narrow))
@@ -76,7 +76,7 @@ def _written(network: LintedFleet, name: str, family: int) -> str:
 
 
 def alone_in_its_subnet(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report nodes with a /32 address (IPv6: /128) beside a CrossSubnet pool, where everything is encapsulated then.
+    """Report nodes with a /32 address (IPv6: /128) and a CrossSubnet pool: all their traffic is encapsulated.
 
     Nodes are those in group calico_nodes. A pool of the other IP version does not count. It makes one issue for all
     such nodes of an IP version.
@@ -134,7 +134,7 @@ def on_no_device(network: LintedFleet) -> t.Iterator[Issue]:
                 yield Issue(
                     address_of(name, family),
                     _written(network, name, family),
-                    f"is on no device of {name}, as gathered facts have them.",
+                    f"is on no device of {name}, according to gathered facts.",
                     "Write the address that the host itself has on the underlay.",
                 )
 

@@ -54,7 +54,7 @@ def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
             yield Issue(
                 f"{label}.nodeSelector",
                 pool.nodeSelector,
-                f"matches no node, so that pool {pool.name} gives addresses to nobody.",
+                f"matches no node, so that no node gets addresses of pool {pool.name}.",
                 "Correct it, or the calico_node_labels of the nodes that are meant.",
             )
 

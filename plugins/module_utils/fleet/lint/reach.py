@@ -41,8 +41,8 @@ def incomplete(network: LintedFleet) -> t.Iterator[Issue]:
             yield Issue(
                 address_of(name, family),
                 None,
-                f"is that of a node that never hears of the blocks of {listed(missing)}: no chain of sessions carries "
-                f"them{f' ({more} also lack some)' if len(lacking) > 1 else ''}.",
+                f"is that of a node that never learns routes to the blocks of {listed(missing)}: no chain of sessions "
+                f"advertises them{f' ({more} also lack some)' if len(lacking) > 1 else ''}.",
                 "Connect the reflectors with each other, or give the nodes reflectors in common.",
             )
 

@@ -25,7 +25,7 @@ def without_clients(network: LintedFleet) -> t.Iterator[Issue]:
             yield Issue(
                 cluster_id_of(network, name),
                 None,
-                f"makes {name} a route reflector, and it reflects for nobody.",
+                f"makes {name} a route reflector, but it has no clients.",
                 "Give it clients (calico_node_route_reflector_clients, or a BGPPeer with peerSelector), or take the "
                 "role from it.",
                 network.place_of(name),
@@ -43,8 +43,8 @@ def only_one(network: LintedFleet) -> t.Iterator[Issue]:
         yield Issue(
             cluster_id_of(network, name),
             None,
-            f"makes {name} the only route reflector: while it is down no new block reaches another node, and after the "
-            "graceful restart time none is left.",
+            f"makes {name} the only route reflector: while it is down, nodes learn no new routes, and after the "
+            "graceful restart time they lose all routes.",
             "Make another host a reflector, too, with the same clients.",
             network.place_of(name),
         )
@@ -69,8 +69,8 @@ def one_of_several(network: LintedFleet) -> t.Iterator[Issue]:
         yield Issue(
             cluster_id_of(network, reflector),
             None,
-            f"has {reflector} reflect for {listed(nodes)}, whom no other one reflects for: while it is down "
-            f"{'they hear' if len(nodes) > 1 else 'that one hears'} of nobody.",
+            f"makes {reflector} the only reflector of {listed(nodes)}: while it is down, "
+            f"{'these nodes learn' if len(nodes) > 1 else 'that node learns'} no routes.",
             "Let a second reflector have them as clients.",
             network.place_of(reflector),
         )
@@ -96,9 +96,9 @@ def apart_in_one_cluster(network: LintedFleet) -> t.Iterator[Issue]:
                 yield Issue(
                     "calico_rr_cluster_id" if network.speakers[name].reflector else cluster_id_of(network, name),
                     cluster,
-                    f"is the cluster id of {other} and of {name}, which have different clients: neither passes on what "
-                    f"the other one reflected, so that {counted(len(theirs - clients), 'client')} of {other} alone and "
-                    f"{len(clients - theirs)} of {name} alone never hear of each other.",
+                    f"is the cluster id of {other} and of {name}, which have different clients: each drops the routes "
+                    f"that the other reflected. {counted(len(theirs - clients), 'client')} of {other} only and "
+                    f"{len(clients - theirs)} of {name} only learn no routes to each other.",
                     "Give reflectors of different clients different cluster ids "
                     "(calico_node_route_reflector_cluster_id), or all of them all clients.",
                 )

@@ -32,7 +32,7 @@ def missing(network: LintedFleet) -> t.Iterator[Issue]:
         yield Issue(
             address_of(alone[0]),
             None,
-            f"is that of a node without any BGP session{others}: nobody hears of its blocks.",
+            f"is that of a node without any BGP session{others}: no other node learns routes to its blocks.",
             "Make it a client of a reflector, let a BGPPeer select it, or leave the mesh on.",
         )
 
@@ -97,9 +97,9 @@ def wrong_as(network: LintedFleet) -> t.Iterator[Issue]:
             yield Issue(
                 within(given.where, "asNumber"),
                 given.peer.asNumber,
-                f"is not that of {speaker.name}, whose address {given.peer.peerIP} is: it has {speaker.as_number} and "
-                "refuses the session.",
-                "Correct it, or leave it out: a node's own is known.",
+                f"is not the AS number of {speaker.name}, which has address {given.peer.peerIP}: {speaker.name} has "
+                f"{speaker.as_number} and refuses the session.",
+                "Correct it, or leave it out for a node of the fleet, whose own AS number is used.",
             )
 
 
@@ -142,7 +142,7 @@ def one_sided(network: LintedFleet) -> t.Iterator[Issue]:
             None,
             f"is that of a node that peers with {here.node} ({here.address}), which does not peer with it and refuses "
             f"the session{_more(found)}.",
-            f"Let a BGPPeer say so for {here.node}, too, or leave reversePeering at Auto.",
+            f"Add a BGPPeer for {here.node}, too, or leave reversePeering at Auto.",
         )
 
 
@@ -183,7 +183,7 @@ def bfd_on_one_side(network: LintedFleet) -> t.Iterator[Issue]:
             address_of(node),
             None,
             f"is that of a node whose session with {here.node} has BFD at {has} and not at {lacks}{_more(found)}: "
-            "it is noticed by the hold time alone when one of them is gone.",
+            "BFD does not start, and only the hold time detects a failure.",
             "Set bfd at both ends, or at none.",
         )
 
@@ -211,8 +211,8 @@ def ttl_too_small(network: LintedFleet) -> t.Iterator[Issue]:
             yield Issue(
                 within(given.where, "ttlSecurity"),
                 1,
-                f"takes packets of neighbours alone, and {given.peer.peerIP} is in no subnet of {listed(far)}: the "
-                "session never comes up.",
+                f"accepts packets of direct neighbours only, and {given.peer.peerIP} is in no subnet of {listed(far)}: "
+                "the session never comes up.",
                 "Set it to the number of hops, 2 with one router between.",
             )
 
@@ -243,7 +243,7 @@ def own_as_refused(network: LintedFleet) -> t.Iterator[Issue]:
             yield Issue(
                 variable if given else "calico_bgp_as_number",
                 as_number,
-                f"is the AS number of {listed(nodes)}, which have eBGP sessions alone: each finds its own number in "
+                f"is the AS number of {listed(nodes)}, which have only eBGP sessions: each finds its own number in "
                 "the path of the others' routes and drops them.",
                 "Set numAllowedLocalASNumbers: 1 in their BGPPeers, give them AS numbers of their own, or have the "
                 "routers rewrite them and name this rule in calico_lint_ignore.",

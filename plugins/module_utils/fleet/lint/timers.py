@@ -90,7 +90,7 @@ def too_short(network: LintedFleet) -> t.Iterator[Issue]:
                 None,
                 f"makes the {'hold' if short else 'keepalive'} time {one.hold if short else one.keepalive} s: a host "
                 "that is busy for a moment loses its sessions.",
-                f"Use BFD to notice quickly who is gone (bfd, calico_bgp_bfd), and at least {SHORTEST_HOLD} s and "
+                f"Use BFD to detect failures quickly (bfd, calico_bgp_bfd), and at least {SHORTEST_HOLD} s and "
                 f"{SHORTEST_KEEPALIVE} s here.",
             )
 

@@ -68,6 +68,6 @@ def above_the_link(network: LintedFleet) -> t.Iterator[Issue]:
         yield Issue(
             "calico_underlay_mtu",
             mtu,
-            f"is more than {device} of {nodes} carries ({least}): larger packets vanish.",
+            f"is more than {device} of {nodes} carries ({least}): larger packets are lost.",
             f"Set it to {least}, or raise the MTU of the devices and of all switches between them.",
         )

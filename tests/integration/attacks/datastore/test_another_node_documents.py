@@ -141,11 +141,11 @@ def document(**fields: t.Any) -> bytes:
 
 
 def test_keys_of_any_bytes(cluster: EtcdCluster, tmp_path: pathlib.Path) -> None:
-    """Write keys with line breaks, zeros, slashes, bytes that are no UTF-8, and 100 KB below its own prefix.
+    """Write keys with line breaks, zeros, slashes, invalid UTF-8 or 100 KB of text below its own prefix.
 
-    Gain: Another node's key in the eyes of a reader, a line of its own in a file or log, or a reader that fails.
+    Gain: A key that readers take for another node's, a forged line in a file or log, or a reader that fails.
     Precedent: CWE-20, CWE-117, CWE-93.
-    Result: Each is refused by name and counted; the copy on the disk and the next listing have all others.
+    Result: Readers refuse each key by name and count it. The copy on the disk and the next listing have all valid keys.
     """
     names = [
         *(b"", b"\n", b"cali1\n", b"\x00", b"cali1\x00", b"\xff\xfe", b"../node10/cali1", b"a/b", b"/", b"@complete/"),
@@ -201,11 +201,11 @@ HOSTILE: dict[str, bytes] = {
 
 
 def test_documents_of_any_content(cluster: EtcdCluster) -> None:
-    """Write documents that are bombs, are of others' addresses and names, are huge, or are of other types.
+    """Write documents that expand without limit, use others' addresses and names, are huge, or have wrong types.
 
-    Gain: Members in the sets of other nodes, memory and time of all readers, or their end.
+    Gain: Forged addresses in the IP sets of other nodes, memory and time of all readers, or a crash of them.
     Precedent: CWE-20, CWE-674, CWE-770, CWE-345.
-    Result: Each is refused by name, in less than 0.1 s; the last good documents of the same keys stay in force.
+    Result: Each is refused by name, in less than 0.1 s. The last valid documents of the same keys stay in force.
     """
 
     async def attack(attacker: EtcdClient, reader: Reader, operator: EtcdClient) -> None:
@@ -234,7 +234,7 @@ def test_more_keys_than_a_node_may_have(cluster: EtcdCluster, monkeypatch: pytes
 
     Gain: Memory and time of all readers.
     Precedent: CWE-770 (allocation without limits).
-    Result: Readers keep 16,384 of them, count the others, and say so. Changes of other nodes arrive meanwhile.
+    Result: Readers keep 16,384 of them, count the others, and report it. Changes of other nodes still arrive.
     """
     most = KEYS_OF_NODE if LONG else 1_000
     monkeypatch.setattr(mirror, "KEYS_OF_NODE", most)
@@ -257,11 +257,11 @@ def test_more_keys_than_a_node_may_have(cluster: EtcdCluster, monkeypatch: pytes
 
 
 def test_documents_that_make_a_listing_too_large(cluster: EtcdCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write keys of 1 MB, so that a page of a listing would have many times what a reader takes.
+    """Write keys of 1 MB, so that one page of a listing is many times larger than a reader accepts.
 
-    Gain: Nodes that begin, or list anew, never come into sync, or run out of memory.
+    Gain: Nodes that start, or that list again, never come into sync or run out of memory.
     Precedent: CWE-400, CWE-770.
-    Result: Pages get smaller until they fit, and grow again behind them.
+    Result: Readers ask for smaller pages until they fit, and for larger ones after these keys.
     """
     if not LONG:  # the same with a fifth of all sizes
         monkeypatch.setattr(transport, "ANSWER_LIMIT", transport.ANSWER_LIMIT // 5)
@@ -278,12 +278,12 @@ def test_documents_that_make_a_listing_too_large(cluster: EtcdCluster, monkeypat
 
 
 def test_rewriting_one_key_all_the_time(cluster: EtcdCluster) -> None:
-    """Rewrite one key as fast as the members take it.
+    """Rewrite one key as fast as the members accept it.
 
-    Gain: Readers that lag behind, so that they miss who comes and goes elsewhere.
+    Gain: Readers that lag behind and miss workloads that are added and removed elsewhere.
     Precedent: CWE-400 (resource consumption).
-    Result: Readers keep up, with less than 1 ms of a processor for each change, and changes of others arrive within
-    a second. The rate is what the members carry.
+    Result: Readers keep up, with less than 1 ms of processor time for each change. Changes of others arrive within a
+    second.
     """
     seconds = 3
 
@@ -327,11 +327,11 @@ def test_rewriting_one_key_all_the_time(cluster: EtcdCluster) -> None:
 
 
 def test_saying_that_all_is_published(cluster: EtcdCluster) -> None:
-    """Write that all workloads are published before any is, and take it back, again and again.
+    """Announce again and again that all workloads are published, before any is, and withdraw the announcement.
 
-    Gain: Other nodes forget what the run told them of workloads, the attacker's and those of others.
+    Gain: Other nodes forget the workloads that a run sent to them, those of the attacker and those of others.
     Precedent: CWE-345.
-    Result: It counts for the attacker's own workloads alone.
+    Result: It affects the attacker's own workloads only.
     """
 
     async def attack(attacker: EtcdClient, reader: Reader, operator: EtcdClient) -> None:

@@ -112,11 +112,11 @@ RANGES = [
 
 
 def test_writes_outside_of_its_prefixes(cluster: EtcdCluster) -> None:
-    """Write and delete keys of other nodes, of the run and of others, alone, in ranges, and in transactions.
+    """Write and delete keys of other nodes, of the run and of other programs: alone, in ranges, in transactions.
 
-    Gain: Workloads, addresses and pools of other nodes, and with them who passes their policy.
+    Gain: Workloads, addresses and pools of other nodes, and so the addresses that pass their policy.
     Precedent: CWE-863 (incorrect authorization), CWE-639.
-    Result: etcd refuses each of them, whatever stands beside it, and nothing has changed.
+    Result: etcd refuses each of them, whatever else the request has, and nothing has changed.
     """
 
     async def attack(fleet: Fleet) -> None:
@@ -145,11 +145,11 @@ def test_writes_outside_of_its_prefixes(cluster: EtcdCluster) -> None:
 
 
 def test_reads_outside_of_what_agents_read(cluster: EtcdCluster) -> None:
-    """List and watch everything, heartbeats of others, and what has nothing to do with this collection.
+    """List and watch everything: heartbeats of other nodes, and keys of other programs.
 
-    Gain: What others keep in the same cluster, and what the run writes about the fleet.
+    Gain: Data of other programs in the same cluster, and what the run writes about the fleet.
     Precedent: CWE-200, CWE-863.
-    Result: A node reads blocks and workloads, which its policy needs, and nothing else.
+    Result: A node can read blocks and workloads, which its policy needs, and nothing else.
     """
 
     async def attack(fleet: Fleet) -> None:
@@ -190,11 +190,12 @@ async def is_fixed(fleet: Fleet, releases: t.Mapping[str, int]) -> bool:
 
 
 def test_a_watch_from_a_key_on(cluster: EtcdCluster) -> None:
-    """Watch from the first key on that a node may read, without an end.
+    """Watch all keys from the first one that a node may read, without an end.
 
-    Gain: All keys that sort behind, such as nodes, pools, and heartbeats of others.
+    Gain: All keys that sort after it, such as nodes, pools, and heartbeats of other nodes.
     Precedent: GHSA-xg4h-6gfc-h4m8 (CWE-863), which etcd 3.5.33 and 3.6.14 fix.
-    Result: Not prevented by etcd of Debian 12 and 13. These keys have no secrets: keep none behind `/host-routing/`.
+    Result: Not prevented by etcd of Debian 12 and 13. These keys hold no secrets: keep no secrets in keys after
+    `/host-routing/`.
     """
 
     async def attack(fleet: Fleet) -> None:
@@ -208,12 +209,12 @@ def test_a_watch_from_a_key_on(cluster: EtcdCluster) -> None:
 
 
 def test_a_transaction_inside_a_transaction(cluster: EtcdCluster) -> None:
-    """Write and delete keys of others by a transaction inside a transaction, whose rights etcd does not check.
+    """Write and delete keys of others by a transaction inside a transaction, for which etcd checks no rights.
 
-    Gain: Everything in etcd: workloads of other nodes, blocks, and what others keep there.
+    Gain: Everything in etcd: workloads of other nodes, blocks, and data of other programs.
     Precedent: CVE-2026-33343 (CWE-863), which etcd 3.4.42, 3.5.28 and 3.6.9 fix.
-    Result: Not prevented by etcd of Debian 12 and 13, unless members have `--max-txn-ops=1`. What is no valid document
-    is left out and named.
+    Result: Not prevented by etcd of Debian 12 and 13, unless members have `--max-txn-ops=1`. Invalid documents are left
+    out and named.
     """
 
     async def attack(fleet: Fleet) -> None:
@@ -241,9 +242,9 @@ def test_a_transaction_inside_a_transaction(cluster: EtcdCluster) -> None:
 def test_a_transaction_inside_a_transaction_of_one_operation(
     cluster: EtcdCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Do the same at members that take one operation for each transaction (`--max-txn-ops=1`).
+    """Nest transactions at members that accept one operation for each transaction (`--max-txn-ops=1`).
 
-    Gain: As above.
+    Gain: Everything in etcd: workloads of other nodes, blocks, and data of other programs.
     Precedent: CVE-2026-33343 (CWE-863).
     Result: etcd counts the operations of inner transactions as well, and refuses them all.
     """
@@ -276,11 +277,11 @@ def test_a_transaction_inside_a_transaction_of_one_operation(
 
 
 def test_users_and_the_cluster(cluster: EtcdCluster) -> None:
-    """Change passwords, users, roles and members, switch authentication off, and take a copy of the whole store.
+    """Change passwords, users, roles and members, switch authentication off, and copy the whole store.
 
     Gain: Every right in the cluster.
     Precedent: CWE-269 (improper privilege management).
-    Result: All are refused but what tells a user about itself, and the list of the members.
+    Result: All are refused. A user may only read its own rights and the list of the members.
     """
 
     async def attack(fleet: Fleet) -> None:
@@ -325,11 +326,11 @@ def test_users_and_the_cluster(cluster: EtcdCluster) -> None:
 
 
 def test_leases(cluster: EtcdCluster) -> None:
-    """Revoke all leases of the cluster, and attach short leases of its own to its keys; etcd asks for no right.
+    """Revoke all leases of the cluster, and attach short leases of its own to its keys. Etcd checks no right.
 
     Gain: Keys of other nodes, or of the run, that end with their lease.
     Precedent: CWE-862 (missing authorization): etcd checks no rights for leases.
-    Result: No key of the datastore hangs on a lease, so only the attacker's own keys go.
+    Result: No key of the datastore depends on a lease, so only the attacker's own keys expire.
     """
 
     async def attack(fleet: Fleet) -> None:
@@ -351,11 +352,11 @@ def test_leases(cluster: EtcdCluster) -> None:
 
 
 def test_compaction_to_the_newest_revision(cluster: EtcdCluster) -> None:
-    """Compact to the newest revision again and again, while another node's connection breaks; no right is needed.
+    """Compact to the newest revision repeatedly, while another node's connection breaks. Etcd checks no right.
 
-    Gain: Other nodes miss what changed meanwhile, or list everything all the time.
+    Gain: Other nodes miss changes that happen meanwhile, or list everything all the time.
     Precedent: CWE-862 (missing authorization): etcd checks no rights for compaction.
-    Result: Nothing is missed. A node that missed no change resumes; one that did lists once.
+    Result: No change is missed. A node that missed none resumes; a node that missed some lists all keys once.
     """
 
     async def attack(fleet: Fleet) -> None:
@@ -387,12 +388,12 @@ def test_compaction_to_the_newest_revision(cluster: EtcdCluster) -> None:
 
 
 def test_alarms(cluster: EtcdCluster) -> None:
-    """Raise the alarms NOSPACE and CORRUPT, which stop all writes; etcd asks for no right.
+    """Raise the alarms NOSPACE and CORRUPT, which stop all writes. Etcd checks no right.
 
-    Gain: No node's changes reach any other, until a person finds out why.
+    Gain: No node's changes reach any other node, until a person finds out why.
     Precedent: CVE-2026-33413 (CWE-862), which etcd 3.4.42, 3.5.28 and 3.6.9 fix.
-    Result: Not prevented by etcd of Debian 12 and 13. Writers name the reason, reading goes on, and the cure is to
-    disarm.
+    Result: Not prevented by etcd of Debian 12 and 13. Writers name the reason, and reads continue. To recover, clear
+    the alarm.
     """
 
     async def attack(fleet: Fleet) -> None:
@@ -417,12 +418,12 @@ def test_alarms(cluster: EtcdCluster) -> None:
 
 
 def test_rights_while_an_alarm_is_raised(cluster: EtcdCluster) -> None:
-    """Raise the alarm NOSPACE, during which etcd 3.4 and 3.5 check no rights of users, deletions and leases.
+    """Raise the alarm NOSPACE, during which etcd 3.4 and 3.5 check no rights for users, deletions and leases.
 
     Gain: The role of root, and with it everything in etcd.
-    Precedent: CWE-863; https://github.com/etcd-io/etcd/pull/22386, not fixed in 3.5.33. 3.6 has it not.
-    Result: Not prevented by etcd of Debian 12 and 13: root on a node can become root in etcd. Readers keep what they
-    know where a document is no valid one, and the operator takes the rights back.
+    Precedent: CWE-863; https://github.com/etcd-io/etcd/pull/22386, not fixed in 3.5.33. 3.6 is not affected.
+    Result: Not prevented by etcd of Debian 12 and 13: root on a node can become root in etcd. Readers keep the last
+    valid document where a new one is invalid, and the operator revokes the rights.
     """
 
     async def attack(fleet: Fleet) -> None:
@@ -442,11 +443,11 @@ def test_rights_while_an_alarm_is_raised(cluster: EtcdCluster) -> None:
 
 
 def test_leadership_and_downgrade(cluster: EtcdCluster) -> None:
-    """Move the leadership from member to member, and announce a downgrade; etcd asks for no right.
+    """Move the leadership between members, and announce a downgrade. Etcd checks no right.
 
-    Gain: Elections all the time, or members that take themselves for an older release.
+    Gain: Elections all the time, or members that act as an older release.
     Precedent: CWE-862 (missing authorization).
-    Result: Writes pause for moments, nothing is lost, and the operator cancels the downgrade.
+    Result: Writes pause for moments, no data is lost, and the operator cancels the downgrade.
     """
 
     async def attack(fleet: Fleet) -> None:

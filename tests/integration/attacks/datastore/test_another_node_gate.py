@@ -57,9 +57,9 @@ def through_gates(cluster: EtcdCluster, attack: t.Callable[[EtcdClient, EtcdClie
 def test_calls_that_etcd_does_not_check(cluster: EtcdCluster) -> None:
     """Nest transactions, raise alarms, revoke leases, compact, move the leader, and watch without an end.
 
-    Gain: Everything in etcd of Debian 12 and 13, as the attacks without a gate show.
+    Gain: Everything in etcd of Debian 12 and 13, as the attacks on etcd without gates show.
     Precedent: CVE-2026-33343, CVE-2026-33413, GHSA-xg4h-6gfc-h4m8.
-    Result: The gate passes none of them, and nothing has changed.
+    Result: The gate passes none of these calls, and nothing has changed.
     """
 
     async def attack(attacker: EtcdClient, operator: EtcdClient) -> None:
@@ -95,11 +95,11 @@ def test_calls_that_etcd_does_not_check(cluster: EtcdCluster) -> None:
 
 
 def test_deletions_while_the_space_is_exceeded(cluster: EtcdCluster) -> None:
-    """Fill the database with keys of its own, and then delete those of others, whose rights etcd does not check.
+    """Fill the database with keys of its own, then delete keys of others, for which etcd checks no rights then.
 
-    Gain: Workloads, blocks and nodes of others are gone for all readers.
-    Precedent: CWE-863; https://github.com/etcd-io/etcd/pull/22386, not fixed in 3.5.33. 3.6 has it not.
-    Result: The gate passes a node's writes below its own prefixes alone, and none without a token that it has seen.
+    Gain: Readers lose workloads, blocks and nodes of others.
+    Precedent: CWE-863; https://github.com/etcd-io/etcd/pull/22386, not fixed in 3.5.33. 3.6 is not affected.
+    Result: The gate passes only writes below the node's own prefixes, and only with a token that it has seen before.
     """
 
     async def attack(attacker: EtcdClient, operator: EtcdClient) -> None:

@@ -119,11 +119,11 @@ def cleared(driver: Driver) -> None:
 
 
 def test_hundreds_of_requests(driver: Driver) -> None:
-    """Write random requests to the driver: other types everywhere, paths as ids, control characters, deep and cut JSON.
+    """Send random requests to the driver: wrong types, paths as ids, control characters, deep or truncated JSON.
 
     Gain: A crash of the driver or the agent, or a file, an address or a device with a name of the user's choice.
     Precedent: CWE-20, CVE-2021-20206 (libcni: a name that leads to another program).
-    Result: Each request succeeds, or is refused in words and without a traceback, and leaves nothing behind.
+    Result: Each request succeeds, or is refused with a message and without a traceback, and leaves nothing behind.
     """
     daemon = driver.daemon
     before, memory = stands(daemon), daemon.memory()
@@ -169,9 +169,9 @@ def test_hundreds_of_requests(driver: Driver) -> None:
     ids=["length", "deep", "chunk", "chunks", "lengths", "cut body", "headers", "cut head", "TLS", "keys"],
 )
 def test_requests_without_bounds(driver: Driver, data: bytes, status: int) -> None:
-    """Send dockerd's request with a body that has no end, a million brackets, or one byte in each chunk.
+    """Send dockerd's request with an endless body, a million brackets, or one byte in each chunk.
 
-    Gain: The memory or the processor of the node, and a driver that serves no container.
+    Gain: The memory or processor time of the node, and a driver that serves no container.
     Precedent: CWE-400, CWE-444, CVE-2023-39325 (HTTP/2 rapid reset).
     Result: The driver refuses the request, closes the connection, and answers the next one.
     """
@@ -183,11 +183,11 @@ def test_requests_without_bounds(driver: Driver, data: bytes, status: int) -> No
 
 
 def test_many_large_bodies_at_once(daemon: Daemon) -> None:
-    """Send sixty bodies of a megabyte at once, of lists in lists, and hold back the last byte of each.
+    """Send sixty bodies of 1 MB at once, made of nested lists, and hold back the last byte of each.
 
-    Gain: An end of the driver by the limit of its memory, in the middle of a container's start.
+    Gain: The driver exceeds its memory limit and is killed while it starts a container.
     Precedent: CWE-770.
-    Result: Only two large bodies are in memory at once; small requests are answered meanwhile.
+    Result: Only two large bodies are in memory at once. Small requests are answered meanwhile.
     """
     (daemon.folder / "large").mkdir()
     driver = _second_driver(daemon, daemon.folder / "large")
@@ -213,12 +213,12 @@ def _held_back(driver: Driver, body: bytes) -> None:
 
 
 def test_a_thousand_connections(daemon: Daemon) -> None:
-    """Open a thousand connections to the driver and say nothing.
+    """Open a thousand connections to the driver and send nothing.
 
     Gain: No container can be started or stopped any more.
     Precedent: CWE-400 (Slowloris).
-    Result: 256 are accepted and the others wait; each is closed after 30 seconds without a request, and as soon as they
-    are gone a container's request is answered.
+    Result: 256 are accepted and the others wait. Each is closed after 30 seconds without a request. Then a container's
+    request is answered.
     """
     (daemon.folder / "thousand").mkdir()
     driver = _second_driver(daemon, daemon.folder / "thousand")
@@ -308,11 +308,11 @@ def test_another_user(driver: Driver) -> None:
     ],
 )
 def test_an_address_of_others(driver: Driver, address: str, words: str) -> None:
-    """Ask for the address of another workload, of another node, of the host, or of the gateway.
+    """Request the address of another workload, of another node, of the host, or of the gateway.
 
     Gain: Packets for others.
     Precedent: CWE-284, CVE-2024-29018 (Docker: traffic of internal networks).
-    Result: The driver refuses it, for IPAM and for the endpoint, and the owner is reached as before.
+    Result: The driver refuses it, for IPAM and for the endpoint. The owner stays reachable.
     """
     daemon = driver.daemon
     before = stands(daemon)
@@ -331,7 +331,7 @@ def test_one_address_for_two_at_once(driver: Driver) -> None:
 
     Gain: An address that two containers have.
     Precedent: CWE-362.
-    Result: One of them gets it. The other one is refused in words, and its release does not free the address.
+    Result: One of them gets it. The other is refused with a message, and its release does not free the address.
     """
     daemon = driver.daemon
     for number in range(5):
@@ -383,11 +383,11 @@ def _contend(driver: Driver, endpoint: str, address: str, answers: list[dict[str
     ],
 )
 def test_texts_that_read_as_something_else(driver: Driver, method: str, changed: dict[str, t.Any], words: str) -> None:
-    """Give a container or a network a name, a label or an id that is a path or controls a terminal.
+    """Give a container or a network a name, label or id that is a path or has terminal commands.
 
-    Gain: A file of the driver's or the agent's elsewhere, or characters for an administrator's terminal.
+    Gain: A file of the driver or the agent in another place, or control characters on an administrator's terminal.
     Precedent: CWE-22, CWE-93, CWE-150.
-    Result: The driver refuses it in printable words, and neither a file nor a device is made.
+    Result: The driver refuses it in printable words, and creates neither a file nor a device.
     """
     before = stands(driver.daemon)
     body = {**BODIES.get(f"NetworkDriver.{method}", {}), **changed}
@@ -396,11 +396,11 @@ def test_texts_that_read_as_something_else(driver: Driver, method: str, changed:
 
 
 def test_another_container_in_its_place(driver: Driver) -> None:
-    """Ask for a running container's endpoint once more, with another address and other labels.
+    """Request a running container's endpoint again, with another address and other labels.
 
-    Gain: A running container that loses its address, or gets labels that policy allows more for.
+    Gain: A running container that loses its address, or gets labels for which policy allows more.
     Precedent: CWE-694.
-    Result: The driver refuses it; the container keeps address and labels.
+    Result: The driver refuses it. The container keeps its address and labels.
     """
     container = FakeContainer(driver, "box", 77).start()
     before = driver.daemon.call("workload.get", id=f"docker/{container.endpoint}")

@@ -99,8 +99,8 @@ def test_a_document_ends_neither_time_nor_memory_nor_the_program(tmp_path: pathl
 
     Gain: a pipeline that does not end, or a document that passes because its check crashed.
     Precedent: CVE-2019-11253 (YAML aliases against the Kubernetes API server).
-    Result: Each document is refused with its file, the reason and, if it is known, the line. All together take less
-    than 40 seconds, and no command in a tag is run.
+    Result: Each document is refused with its file, the reason and, where known, the line. All of them together take
+    less than 40 seconds, and no command in a tag is run.
     """
     for name, (content, dummy) in DOCUMENTS.items():
         (tmp_path / name).write_text(content)
@@ -136,7 +136,7 @@ def hostile_places(folder: pathlib.Path) -> dict[str, str]:
 
 
 def test_a_file_that_has_no_end_is_not_read(tmp_path: pathlib.Path) -> None:
-    """Put a pipe, a device, a socket, a loop of links, a terabyte or text that is not UTF-8 in the place of a document.
+    """Replace a document by a pipe, a device, a socket, a loop of links, a terabyte, or text that is not UTF-8.
 
     Gain: A check that blocks or takes all memory.
     Precedent: CWE-400.

@@ -173,11 +173,11 @@ def all_attacked(*attacks: t.Callable[[FakeEtcd, Hostile], None], synced_before:
 
 @pytest.mark.parametrize("synced_before", [True, False], ids=["knew all", "began"])
 def test_answers_without_an_end(synced_before: bool) -> None:
-    """Answer with headers and bodies without an end, of 64 MiB, byte by byte, or in another protocol.
+    """Send headers and bodies that are endless, 64 MiB long, sent byte by byte, or of another protocol.
 
     Gain: Memory of every node, or nodes that wait for ever.
     Precedent: CWE-400, CWE-770.
-    Result: The node gives up after 16 MiB or its time, keeps what it knows, and asks another member.
+    Result: The node stops after 16 MiB or its timeout, keeps its data, and asks another member.
     """
 
     def attack(answer: Answer) -> t.Callable[[FakeEtcd, Hostile], None]:
@@ -240,11 +240,11 @@ def wrong_values(etcd: FakeEtcd) -> dict[str, list[gateway.Json]]:
 
 
 def test_values_that_are_wrong() -> None:
-    """Begin a watch properly, and go on with keys, numbers, revisions and ends that are none.
+    """Begin a watch correctly, then send invalid keys, numbers, revisions and ends.
 
-    Gain: A reader that ends, or that takes the wrong position and misses changes from then on.
+    Gain: A reader that stops, or that records a wrong position and misses changes from then on.
     Precedent: CWE-20.
-    Result: The node leaves the member, and is in the end where the honest ones are.
+    Result: The node changes to another member, and ends with the data of the honest ones.
     """
 
     def prepare(etcd: FakeEtcd, hostile: Hostile, wrong: str) -> None:
@@ -270,11 +270,11 @@ def test_values_that_are_wrong() -> None:
 
 
 def test_calls_that_are_answered_by_rubbish() -> None:
-    """Answer calls with other types, empty objects and errors without a reason.
+    """Answer calls with wrong types, empty objects, and errors without a reason.
 
-    Gain: A reader that ends.
+    Gain: A reader that stops.
     Precedent: CWE-20.
-    Result: Each is an answer that is none; the node keeps what it knows and asks another member.
+    Result: None of these counts as an answer. The node keeps its data and asks another member.
     """
     rubbish: list[gateway.Json] = [
         *({}, {"header": []}, {"header": {}, "kvs": [1]}, {"header": {}, "responses": [{}]}, {"error": {"a": []}}),

@@ -141,7 +141,7 @@ def test_slow_clients_do_not_blind_metrics(daemon: Daemon, said: str, again: boo
 
     Each connection sends `said`. With `again` the attackers open a new one for each that is closed.
 
-    Gain: No alarm is raised any more.
+    Gain: Monitoring gets no metrics, so no alarm is raised.
     Precedent: CVE-2007-6750 (Slowloris).
     Result: Connections without a request are closed for new ones, and a scraper gets its answer. The agent still adds
     workloads, and its memory grows by less than 12 MiB.

@@ -168,7 +168,7 @@ def give_current_away(root: pathlib.Path) -> str:
 def test_engine_that_others_could_replace_is_not_run(
     root: pathlib.Path, damage: t.Callable[[pathlib.Path], str]
 ) -> None:
-    """Find a folder, a link or a file on the way to the engine that others than root may write.
+    """Use a folder, link or file on the path to the engine that users other than root can write.
 
     `damage` makes it so, and returns the reason that is to be reported.
 
@@ -246,7 +246,7 @@ def alone(root: pathlib.Path) -> None:
 def test_byte_code_alone_is_passed_over(
     root: pathlib.Path, damage: t.Callable[[pathlib.Path], str], others: t.Callable[[pathlib.Path], None]
 ) -> None:
-    """Change the byte code of the engine, or take over the manifest that vouches for it.
+    """Change the byte code of the engine, or replace the manifest that lists its files.
 
     `damage` does so, and returns the reason that is to be reported.
 
@@ -318,11 +318,11 @@ def add_byte_code_alone(packed: PackedEngine) -> tuple[PackedEngine, str]:
 def test_exchanged_byte_code_is_not_installed(
     root: pathlib.Path, forge: t.Callable[[PackedEngine], tuple[PackedEngine, str]]
 ) -> None:
-    """Exchange the packed engine while it lies in Ansible's temporary folder, or add byte code without a source to it.
+    """Replace the packed engine in Ansible's temporary folder, or add byte code without a source to it.
 
     `forge` does so, and returns a part of the error.
 
-    Gain: Code that runs as root at each boot, with a manifest that vouches for it.
+    Gain: Code that runs as root at each boot, with a manifest that confirms it.
     Precedent: CWE-494 (download of code without integrity check), CWE-367.
     Result: The installation ends with an error, and the engine in use stays.
     """
@@ -337,11 +337,11 @@ def test_exchanged_byte_code_is_not_installed(
 
 
 def test_byte_code_of_another_interpreter_is_not_run(root: pathlib.Path) -> None:
-    """Have byte code installed that says it is for another interpreter, under the name of this one's byte code.
+    """Have byte code of another Python interpreter installed under the name for this interpreter.
 
-    Gain: Root's process reads code that it was not made for, and crashes or runs something else.
+    Gain: A process of root loads code for another interpreter, and crashes or runs something else.
     Precedent: CWE-843 (access of resource using incompatible type).
-    Result: The node compiles the sources, and the engine runs from what it compiled.
+    Result: The node compiles the sources, and the engine runs the result.
     """
     packed, digest = packed_and_digest(root.parent)
     other = f"{sys.implementation.cache_tag} 0123abcd"

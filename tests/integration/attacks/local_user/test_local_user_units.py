@@ -130,7 +130,7 @@ def host(
 
 
 def test_a_port_that_policy_closes_is_closed_while_the_host_boots(host: BootingHost) -> None:
-    """Reach a forbidden port of a host and of its workloads between its network and the boot unit.
+    """Reach a forbidden port of a host and its workloads after the network is up, before the boot unit has run.
 
     Gain: Services that policy closes, for the seconds that a boot takes.
     Precedent: CWE-696 (incorrect behavior order).
@@ -145,7 +145,7 @@ def test_a_port_that_policy_closes_is_closed_while_the_host_boots(host: BootingH
 
 
 def test_a_host_endpoint_known_by_address_is_closed_until_addresses_are_known(host: BootingHost) -> None:
-    """Reach a host whose HostEndpoint has no interface name before the host knows the interface.
+    """Reach a host whose HostEndpoint has no interface name, before its address is configured.
 
     Gain: All ports of a host that policy closes, until its addresses are configured.
     Precedent: CWE-636 (not failing securely).
@@ -168,7 +168,7 @@ def test_a_host_endpoint_known_by_address_is_closed_until_addresses_are_known(ho
 def test_a_restart_does_not_keep_a_change_that_nobody_confirmed(host: BootingHost) -> None:
     """Make a host boot with the policy of an unconfirmed change.
 
-    Gain: A time in which the host has a policy that it then reverts.
+    Gain: A time in which the host has a policy that it reverts later.
     Precedent: none known.
     Result: From the first packet on, the firewall is that of the state to which the host reverts.
     """

@@ -110,11 +110,11 @@ def with_flags(data: bytes, flags: int) -> bytes:
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_failsafe_port_as_source_opens_nothing(policed: PolicedNode, version: int) -> None:  # noqa: F811
-    """Send from a failsafe's port, so that a packet looks like an answer to the host.
+    """Send from a failsafe port, so that a packet looks like an answer to the host.
 
-    Gain: Every port of a host with untracked policy, which knows no connections.
+    Gain: Every port of a host with untracked policy, which does not track connections.
     Precedent: CWE-290; firewalls that let everything pass from source port 53.
-    Result: Dropped: connection tracking decides on packets that look like answers, and knows no request.
+    Result: Dropped. Connection tracking decides on packets that look like answers, and knows no request for them.
     """
     source, destination = ENDS[version]
     forged = [
@@ -131,11 +131,11 @@ def test_failsafe_port_as_source_opens_nothing(policed: PolicedNode, version: in
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_shape_of_a_packet_opens_no_port(policed: PolicedNode, version: int) -> None:  # noqa: F811
-    """Hide the port in fragments, behind extension headers or IP options, or send segments that begin no connection.
+    """Hide the port in fragments, behind extension headers or IP options, or send TCP segments other than SYN.
 
     Gain: ports that policy denies.
     Precedent: RFC 1858 and RFC 3128 (tiny fragments), RFC 7112 (IPv6 header chains), CVE-2012-2744.
-    Result: No form reaches a closed port; whole packets and fragments reach the open one.
+    Result: None of them reaches a closed port. Whole packets and fragments reach the open one.
     """
     source, destination = ENDS[version]
     policed.apply(*one_open_port(), settings=SETTINGS)

@@ -109,9 +109,9 @@ def test_a_neighbour_sends_as_a_local_workload(attacked: AttackedNode, interface
 
 
 def test_a_neighbour_answers_in_the_name_of_a_local_workload(attacked: AttackedNode) -> None:
-    """Send packets of a connection between two workloads of the node.
+    """Send forged packets of a connection between two workloads of the node.
 
-    Gain: Data in that connection, which policy does not check again.
+    Gain: Forged data in that connection, which policy does not check again.
     Precedent: CWE-290.
     Result: The packets are dropped, and the connection goes on.
     """
@@ -123,11 +123,11 @@ def test_a_neighbour_answers_in_the_name_of_a_local_workload(attacked: AttackedN
 
 
 def test_a_neighbour_sends_as_a_local_workload_what_untracked_policy_allows(attacked: AttackedNode) -> None:
-    """Send as a local workload to an interface whose doNotTrack policy allows everything first.
+    """Send as a local workload to an interface whose doNotTrack policy allows everything.
 
     Nodes without policy are not tried.
 
-    Gain: A way past the check, if it came after the untracked policy in the same table.
+    Gain: A way around the check, if it came after the untracked policy in the same table.
     Precedent: CWE-696.
     Result: The check comes first.
     """
@@ -145,7 +145,7 @@ def test_a_stranger_sends_encapsulated_packets(attacked: AttackedNode) -> None:
 
     Gain: Packets from any source to any workload, past all policy.
     Precedent: CVE-2020-10136 (IP-in-IP decapsulation of unspecified origin).
-    Result: Dropped; IPIP, and VXLAN to the fleet's port, is accepted from the fleet's nodes.
+    Result: Dropped. IPIP, and VXLAN to the fleet's port, is accepted only from nodes of the fleet.
     """
     attacked.defend(tunnels=True)
     strangers = [(OUTSIDE, HOST), (REMOTE, HOST), (OUTSIDE_V6, HOST_V6)]
@@ -161,11 +161,11 @@ def test_a_stranger_sends_encapsulated_packets(attacked: AttackedNode) -> None:
 
 @pytest.mark.parametrize("six", [False, True], ids=["IPv4", "IPv6"])
 def test_a_tunnel_delivers_packets_of_a_local_workload(attacked: AttackedNode, six: bool) -> None:
-    """Send VXLAN with packets of a local workload inside, with a fleet's node as forged outer source.
+    """Send VXLAN packets from a forged node address, with packets of a local workload inside.
 
     Gain: The identity of a local workload, through a tunnel without a reverse path check.
     Precedent: CWE-290.
-    Result: Packets from the tunnel with a source in the node's own blocks are dropped; others arrive.
+    Result: Packets from the tunnel with a source in the node's own blocks are dropped. Others arrive.
     """
     attacked.defend(tunnels=True)
     device, own, peer = DEVICES[six], (HOST, HOST_V6)[six], (PEER, PEER_V6)[six]
@@ -193,9 +193,9 @@ def test_a_tunnel_delivers_packets_of_a_local_workload(attacked: AttackedNode, s
 
 
 def test_what_a_node_sends_to_itself(attacked: AttackedNode) -> None:
-    """Send from the node's tunnel address, which lies in its own block, to itself and to a workload.
+    """Send from the node's tunnel address, which is in its own block, to itself and to a workload (honest).
 
-    Gain: None; the check must let this pass.
+    Gain: None. The check must let this pass.
     Precedent: none known.
     Result: The packets arrive.
     """

@@ -112,11 +112,11 @@ def boot(victim: t.Any) -> None:
 
 
 def test_a_line_break_in_an_address_is_no_command(victim: t.Any, tmp_path: pathlib.Path) -> None:
-    """Smuggle an ipset command into another node through an endpoint's address.
+    """Insert an ipset command into another node through a line break in an endpoint's address.
 
-    Gain: Root on every other node, since `save -file` writes any file, and the boot unit repeats it at each boot.
+    Gain: Root on every other node: `save -file` of ipset writes any file, and the boot unit repeats it at each boot.
     Precedent: CWE-93 (line breaks in the input of another program).
-    Result: The endpoint is left out and named with its node; a valid endpoint beside it counts.
+    Result: The endpoint is left out and named with its node. A valid endpoint beside it is used.
     """
     written = tmp_path / "written-by-ipset"
     for address, good in ((f"10.244.200.3\nsave -file {written}", APP), (f"fd00::3\nsave -file {written}", APP6)):
@@ -135,9 +135,9 @@ NO_ADDRESSES = (
 
 
 def test_what_is_no_address_widens_no_rule(victim: t.Any) -> None:
-    """Report a workload whose address is no single one: a range, one with an ipset option behind, or not a string.
+    """Report a workload with a range, an address and an ipset option, or a number as its address.
 
-    Gain: All packets match the rule, or a member that no repair removes.
+    Gain: A rule that matches all packets, or a member of a set that no repair removes.
     Precedent: CWE-88.
     Result: the endpoint is left out and named with its node.
     """
@@ -150,12 +150,12 @@ def test_what_is_no_address_widens_no_rule(victim: t.Any) -> None:
 
 
 def test_a_node_speaks_for_its_own_addresses_alone(victim: t.Any) -> None:
-    """Report workloads with addresses in another node's block, of a host, or of the receiving node.
+    """Report workloads with addresses of another node's block, of a host, or of the receiving node.
 
-    Gain: The labels that rules allow, for packets of any source.
+    Gain: Labels that rules allow, for packets of any source.
     Precedent: CWE-345.
-    Result: Each is left out and named; the controller sends the reporting node's blocks along, and the receiving node
-    checks them again. In a report without blocks, addresses of hosts, outside of all pools, and in the receiving node's
+    Result: Each is left out and named. The controller sends the reporting node's blocks along, and the receiving node
+    checks them again. If a report has no blocks, addresses of hosts, outside of all pools, and in the receiving node's
     blocks are left out.
     """
     own = victim.state.ipam.blocks[0].cidr.rpartition("/")[0]
@@ -177,9 +177,9 @@ def test_a_node_speaks_for_its_own_addresses_alone(victim: t.Any) -> None:
 
 
 def test_what_an_older_release_wrote_is_checked_at_boot(victim: t.Any, tmp_path: pathlib.Path) -> None:
-    """Leave an attack on the disk before a release that checks it, and wait for a boot.
+    """Have a release without these checks write a hostile report to the disk, then wait for a boot after an upgrade.
 
-    Gain: root, again at each boot.
+    Gain: Root, again at each boot.
     Precedent: CWE-93.
     Result: The boot unit leaves it out, the node reports it, and the next sync rewrites the file.
     """
@@ -197,9 +197,9 @@ def test_what_an_older_release_wrote_is_checked_at_boot(victim: t.Any, tmp_path:
 
 
 def test_exception_that_an_older_release_left_in_a_set_is_removed(victim: t.Any) -> None:
-    """Leave a member `nomatch` in the kernel's set, which a plain `del` of ipset does not delete.
+    """Leave a `nomatch` member in the kernel's IP set, which ipset does not delete with a plain `del`.
 
-    Gain: an exception from a rule that no repair removes.
+    Gain: An exception from a rule that no repair removes.
     Precedent: CWE-88.
     Result: the node's next run deletes the member, and the run goes on.
     """
@@ -250,10 +250,10 @@ def test_names_labels_and_ports_are_calico_s(victim: t.Any) -> None:
 def test_there_is_an_end_to_what_a_node_tells() -> None:
     """Report a million workloads, many of them with the same address.
 
-    Gain: the memory of the controller and of all nodes, or the place of another endpoint.
+    Gain: The memory of the controller and of all nodes, or the removal of another endpoint.
     Precedent: CWE-770.
-    Result: The first 16,384 are read, the rest is left out and counted; of two with the same name, address or interface
-    the first counts.
+    Result: The first 16,384 are read. The rest is left out and counted. If two have the same name, address or
+    interface, the first is used.
     """
     many = [workload(APP, f"w{n}") for n in range(20_000)]
     answer = {**answers.remote_endpoints_info("node2"), "endpoints": many + [None] * 980_000}
@@ -290,11 +290,11 @@ def inventory(folder: pathlib.Path, with_lockfile: bool = True) -> str:
 
 
 def test_lies_about_blocks_harm_the_liar_alone(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
-    """Claim another node's block or identity, a newer plan, no BGP, or an invalid state or journal.
+    """Claim another node's block or name or a newer plan, deny having BGP, or report an invalid state or journal.
 
     Gain: Another node's traffic, or no run for any node as long as the lie lasts.
     Precedent: CWE-345, CWE-290.
-    Result: The lie is named with its node, and the plan of the others stays as before.
+    Result: The claim is named with its node, and the plan of the others stays as before.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
     block = fleet["node1"].ipam.blocks[0].cidr
@@ -402,7 +402,7 @@ def test_a_rebuild_stops_where_nodes_disagree(tmp_path: pathlib.Path, fleet: dic
 
 
 def test_wrong_types_end_in_words(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
-    """Answer with wrong types to tasks of a change of all nodes, and to reports.
+    """Answer with wrong types to the tasks of a change of all nodes, and to reports.
 
     Gain: A traceback on the controller, which ends the run for all nodes half-way.
     Precedent: CWE-755.
@@ -461,11 +461,11 @@ def test_wrong_types_end_in_words(tmp_path: pathlib.Path, fleet: dict[str, NodeS
 def test_a_node_that_lies_is_not_changed_and_the_others_are(
     tmp_path: pathlib.Path, fleet: dict[str, NodeState]
 ) -> None:
-    """Make a run go on with a refused node, or end at the barrier of a change, by wrong types.
+    """Answer with wrong types, so that a run changes a refused node, or fails where all nodes must agree.
 
-    Gain: A node that blocks the others, or gets a state that its lies made.
+    Gain: A node that blocks the others, or gets a state that its false reports made.
     Precedent: CWE-345, CWE-755.
-    Result: The actions for that node fail with an explanation, and the gate names it.
+    Result: The actions for that node fail with an explanation, and the check before the change names it.
     """
     hosts_file = inventory(tmp_path / "one")
     nodes = {name: fleets.LAB[name] for name in NODES}

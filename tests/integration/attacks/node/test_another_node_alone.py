@@ -57,16 +57,16 @@ def too_far(what: str) -> str:
 
     `what` is what the run would do. Group 1 is the plan's approval.
     """
-    return rf"plan (\w+) goes further than a run may unasked because of what node3 alone says: it would {what}"
+    return rf"plan (\w+) needs approval because of what node3 alone says: it would {what}"
 
 
 def test_a_node_alone_neither_stops_nor_changes_a_run(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
-    """Tell of another mode, MTU or phase, of sessions that end, or of routes that no other node knows.
+    """Report a mode, an MTU, a phase, ending sessions or routes that no other node reports.
 
     Gain: No run for any node, or phases of a change for all of them, as often as the attacker likes.
     Precedent: CWE-345, CWE-400.
-    Result: What one node alone says concerns that node: it goes to the plan without phases, or is left out and named,
-    also while another node is down.
+    Result: A report of one node affects only that node. The node goes to the plan without phases, or is left out and
+    named, also while another node is down.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
     peer = fleet[LIAR].bird and answers.node_info(fleet[LIAR])["state"]["bird"]["peers"][0]
@@ -111,11 +111,11 @@ def test_a_node_alone_neither_stops_nor_changes_a_run(tmp_path: pathlib.Path, fl
 def test_a_node_that_says_that_its_sessions_end_stops_no_run_while_another_is_down(
     tmp_path: pathlib.Path, fleet: dict[str, NodeState]
 ) -> None:
-    """Tell of sessions with other settings, so that all nodes would have to take part while one of them is down.
+    """Report changed BGP sessions, so that all nodes would have to take part, while one of them is down.
 
-    Gain: No run for any node while any other one is down.
+    Gain: No run for any node while another one is down.
     Precedent: CWE-400.
-    Result: The node is left out and named, with those that cannot take part, and the others go on.
+    Result: The node is left out and named, with the nodes that cannot take part. The others go on.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
     lying = lie(honest, lambda state: state["bird"].update(hold_time=33))
@@ -136,7 +136,7 @@ NO_MODES: dict[str, tuple[str, bool]] = {
 def test_a_mode_that_there_is_not_gets_into_no_lockfile(
     tmp_path: pathlib.Path, fleet: dict[str, NodeState], device: str, cross_subnet: bool
 ) -> None:
-    """Report that BIRD runs a pool in a mode that does not exist, to a run of this node alone or of all.
+    """Report that BIRD runs a pool in a mode that does not exist, in a run of this node or of all nodes.
 
     Gain: A lockfile that no run can read, or an error that ends the run for all nodes.
     Precedent: CWE-20, CWE-400.
@@ -166,7 +166,7 @@ def test_a_mode_that_there_is_not_gets_into_no_lockfile(
 def test_a_tunnel_address_of_the_other_ip_version_gets_into_no_lockfile(
     tmp_path: pathlib.Path, fleet: dict[str, NodeState]
 ) -> None:
-    """Claim an IPv4 address of the node's own block for its IPv6 tunnel, in a copy that is newer than the lockfile.
+    """Claim an IPv4 address of its own block for its IPv6 tunnel, in a copy that is newer than the lockfile.
 
     Gain: A lockfile that no run can read, so that every run ends for all nodes.
     Precedent: CWE-20, CWE-400.
@@ -202,11 +202,12 @@ def test_a_tunnel_address_of_the_other_ip_version_gets_into_no_lockfile(
 
 
 def test_what_a_node_alone_says_goes_through_with_approval(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
-    """Be refused as a liar although the change is wanted: one node withdraws more routes than the limit.
+    """Be left out although its report is true and the change wanted: it withdraws more routes than the limit.
 
     Gain: A node that no run changes any more.
     Precedent: None known.
-    Result: The refusal names an approval. With it the run changes this node as well, and a check only warns.
+    Result: The refusal names a hash for `-e approve=HASH`. With it the run changes this node, too, and a check only
+    warns.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
     lying = lie(honest, lambda state: state["bird"]["blocks"].extend(f"10.244.{n}.0/26" for n in range(11)))
@@ -223,7 +224,7 @@ def test_what_a_node_alone_says_goes_through_with_approval(tmp_path: pathlib.Pat
     match = re.match(too_far("withdraw 11 routes"), words)
     assert match is not None
     assert words == (
-        f"plan {match.group(1)} goes further than a run may unasked because of what node3 alone says: it would "
+        f"plan {match.group(1)} needs approval because of what node3 alone says: it would "
         "withdraw 11 routes and calico_node_max_routes_withdrawn is 10 (10.244.0.0/26, 10.244.1.0/26, 10.244.10.0/26 "
         f"and 8 more). Look at it with --check --diff. If it is what you want, run it with -e "
         f"approve={match.group(1)}. Nothing was changed on node3."
@@ -234,11 +235,11 @@ def test_what_a_node_alone_says_goes_through_with_approval(tmp_path: pathlib.Pat
 
 
 def test_most_nodes_are_believed(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
-    """Hide among honest nodes that tell of a real change, by telling of none.
+    """Report no change while the honest nodes report a real change.
 
-    Gain: Nodes that go to another mode without the phases in which no packet is lost.
+    Gain: Nodes change the mode without the phases that prevent packet loss.
     Precedent: CWE-345.
-    Result: If most nodes tell of a change, all nodes go through its phases, and an exceeded limit stops the whole run.
+    Result: If most nodes report a change, all nodes go through its phases, and an exceeded limit stops the whole run.
     """
     nodes = {name: fleets.LAB[name] for name in NODES}
     before = fleets.states(fleets.build(fleets.pool("vxlan"), nodes=nodes, workloads=[], bgp_as_number=64999))
@@ -256,12 +257,12 @@ def test_most_nodes_are_believed(tmp_path: pathlib.Path, fleet: dict[str, NodeSt
 
 
 def test_a_node_does_not_inherit_from_nodes_without_a_copy(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
-    """Claim all blocks of nodes that were installed anew, with a generation that makes the lockfile look old.
+    """Claim all blocks of newly installed nodes, with a generation that makes the lockfile look old.
 
     Gain: The blocks of these nodes, and so their traffic.
     Precedent: CWE-345.
-    Result: Without a second witness the lockfile decides: the claims are left out, and the others go on. If the
-    lockfile is lost and an honest node claims its block, the run stops and writes nothing.
+    Result: Without a second witness the lockfile decides: the claims are left out, and the run goes on. If the lockfile
+    is lost and an honest node claims its block, the run stops and writes nothing.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
     claims = [
@@ -302,11 +303,11 @@ def test_a_node_does_not_inherit_from_nodes_without_a_copy(tmp_path: pathlib.Pat
 
 
 def test_a_rebuild_stops_where_a_route_contradicts_a_claim(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
-    """Claim the block of a node without a copy while the lockfile is lost, which no copy contradicts.
+    """Claim the block of a node that has no copy of its part of the plan, while the lockfile is lost.
 
     Gain: The block, through the plan that is rebuilt from the nodes' answers.
     Precedent: CWE-345.
-    Result: A third node has a route to the owner: the run stops, names both nodes and the block, and writes nothing.
+    Result: A third node has a route to the owner. The run stops, names both nodes and the block, and writes nothing.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
     block = fleet["node2"].ipam.blocks[0].cidr
@@ -328,11 +329,11 @@ def test_a_rebuild_stops_where_a_route_contradicts_a_claim(tmp_path: pathlib.Pat
 
 
 def test_a_node_alone_does_not_change_a_rollback(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
-    """Keep a generation with another mode and a pool that no other node has, and have the fleet go back to it.
+    """Keep a generation with another mode and a pool that no other node has, and wait for a rollback to it.
 
-    Gain: Phases for all nodes, and a mode that the lockfile remembers for the whole fleet.
+    Gain: Phases of a change for all nodes, and a mode that the lockfile records for the whole fleet.
     Precedent: CWE-345.
-    Result: The others go back as with an honest node, and the lockfile gets the modes that they agree on.
+    Result: The others roll back as with an honest node, and the lockfile gets the modes on which they agree.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
     theirs = {**answers.node_info(fleet[LIAR])["state"]["pools"][0], "name": "theirs", "cidr": "10.99.0.0/16"}

@@ -69,11 +69,12 @@ def seen(*names: str) -> dict[str, t.Any]:
 
 
 def test_facts_in_a_modules_answer_open_no_policy(fleet: Fleet) -> None:
-    """Return ansible_facts with a policy for the whole fleet, and other keys that Ansible obeys, from modules.
+    """Return from modules ansible_facts with a policy for the whole fleet, and other keys that Ansible acts on.
 
-    Gain: any policy for the fleet, other hosts in the inventory, any variable.
+    Gain: Any policy for the fleet, other hosts in the inventory, any variable.
     Precedent: CVE-2016-9587 (root on a node ran commands on the controller through returned facts).
-    Result: Only documented keys and those that report how the task went pass, and policy_explain still answers DENY.
+    Result: Only documented keys and those that report the outcome of the task pass, and policy_explain still answers
+    DENY.
     """
     fleet.answers(OBEYED)
     names = sorted(ARGUMENTS)
@@ -99,11 +100,11 @@ def test_facts_in_a_modules_answer_open_no_policy(fleet: Fleet) -> None:
 
 
 def test_facts_in_an_answer_to_an_ad_hoc_task_pass_neither(fleet: Fleet) -> None:
-    """Return keys that Ansible obeys to `ansible -m` of a module that needs nothing from the controller.
+    """Return keys that Ansible acts on to an ad hoc call (`ansible -m`) of a module.
 
     Gain: Facts that a cache keeps for later runs.
     Precedent: CVE-2016-9587.
-    Result: the answer is printed without them.
+    Result: The answer is printed without them.
     """
     fleet.answers({**OBEYED, "routes": []})
     done = fleet.run("ansible", "n1", "-m", "baremetal.host_routing.route_info")
@@ -113,14 +114,14 @@ def test_facts_in_an_answer_to_an_ad_hoc_task_pass_neither(fleet: Fleet) -> None
 @archive_alone
 @pytest.mark.parametrize("poll", [1, 0])
 def test_facts_in_an_answer_that_is_waited_for_open_no_policy(fleet: Fleet, poll: int) -> None:
-    """Return keys that Ansible obeys from a task with async, whose result Ansible reads from a file on the node.
+    """Return keys that Ansible acts on from an async task, whose result Ansible reads from a file on the node.
 
     With `poll` 1 Ansible itself waits for the result; with 0 a task with async_status reads it.
 
-    Gain: any policy for the fleet.
+    Gain: Any policy for the fleet.
     Precedent: CVE-2016-9587.
-    Result: The final answer is filtered. That of async_status, a module of Ansible, sets facts, which the compiler does
-    not read.
+    Result: The final answer is filtered. Facts that async_status, a module of Ansible, sets from it are not read by the
+    compiler.
     """
     fleet.answers({**OBEYED, "routes": []})
     status = {"ansible.builtin.async_status": {"jid": "{{ job.ansible_job_id }}"}, "register": "end"}
@@ -159,7 +160,7 @@ def test_facts_that_are_gathered_open_no_policy(fleet: Fleet) -> None:
 
 
 def test_a_node_does_not_become_another_one(fleet: Fleet) -> None:
-    """Take another node's name by the fact inventory_hostname, and hide it by a fact ansible_facts.
+    """Take another node's name by the fact inventory_hostname, and hide that by a fact ansible_facts.
 
     Gain: another node's state, policy and BGP passwords.
     Precedent: CWE-290.
@@ -178,7 +179,7 @@ def test_a_node_does_not_become_another_one(fleet: Fleet) -> None:
 
 @pytest.mark.parametrize("name", ["calico_node_mode", "inventory_dir"])
 def test_a_fact_is_no_variable_of_a_role(fleet: Fleet, name: str) -> None:
-    """Set the run's mode, or the folder of its inventory, by a fact named like the variable.
+    """Set the mode of the run, or the folder of its inventory, by a fact with the name of that variable.
 
     Gain: Another encapsulation for the whole fleet, interrupted sessions, another lockfile.
     Precedent: CWE-915.
@@ -192,7 +193,7 @@ def test_a_fact_is_no_variable_of_a_role(fleet: Fleet, name: str) -> None:
 
 @archive_alone
 def test_a_fact_is_no_option_of_a_playbook(fleet: Fleet) -> None:
-    """Make playbooks/explain.yml write its answer to a path of the node's choice on the controller.
+    """Make playbooks/explain.yml write its answer to a path on the controller that the node chooses.
 
     Gain: A file on the controller with the attacker's text.
     Precedent: CWE-73.

@@ -56,9 +56,9 @@ def taken(part: t.Mapping[str, t.Any]) -> list[t.Any]:
 
 
 def test_hostile_answers_about_workloads() -> None:
-    """Tamper with a node's answer about its workloads, at random places.
+    """Change a node's answer about its workloads at random places.
 
-    Gain: Addresses of others in their rules, or a line in another program's input.
+    Gain: Addresses of others in the rules of other nodes, or a line in another program's input.
     Precedent: CWE-20, CWE-93.
     Result: Only single addresses in the node's own blocks pass, and the answers of other nodes are passed on.
     """
@@ -158,12 +158,12 @@ def fleet(tmp_path: pathlib.Path) -> Fleet:
 
 
 def test_hostile_answers_about_a_node(fleet: Fleet) -> None:
-    """Tamper with a node's answer about itself: its state, its blocks, its journal.
+    """Change a node's answer about its state, its blocks or its journal at random places.
 
     Gain: Blocks or addresses of others, or no plan for any node.
     Precedent: CWE-20, CWE-345.
-    Result: The plan of the other nodes is the same as with honest answers, nothing is written, and the liar alone is
-    left out where it asks for a change of all nodes, also while another node is down.
+    Result: The plan of the other nodes is the same as with honest answers, and nothing is written. Only the attacker is
+    left out if it asks for a change of all nodes, also while another node is down.
     """
     chance = random.Random(SEED)
     before = fleet.lockfile.read_text()
@@ -201,11 +201,11 @@ def test_hostile_answers_about_a_node(fleet: Fleet) -> None:
 
 
 def test_hostile_generations() -> None:
-    """Tamper with a node's list of generations.
+    """Change a node's list of generations at random places.
 
     Gain: an error on the controller that ends the run for all.
     Precedent: CWE-755.
-    Result: Generations with the documented types, or a refusal in words.
+    Result: The generations have the documented types, or are refused with a message.
     """
     chance = random.Random(SEED)
     honest = answers.node_info(None)
@@ -224,11 +224,11 @@ def _read(said: t.Mapping[str, t.Any], reader: t.Any) -> dict[str, t.Any]:
 
 
 def test_hostile_reports() -> None:
-    """Tamper with a node's report on a change, on probes and on its state.
+    """Change a node's report on a change, on probes and on its state at random places.
 
-    Gain: an error on the controller, or others' lines in the report.
+    Gain: An error on the controller, or forged lines about other nodes in the report.
     Precedent: CWE-20, CWE-755.
-    Result: No report ends with a traceback, the others' answers are used, and their lines of the status do not differ.
+    Result: No report ends with a traceback. The answers of others are used, and their lines of the status are the same.
     """
     chance = random.Random(SEED)
     targets = Targets()
@@ -272,7 +272,7 @@ def test_hostile_reports() -> None:
 
 
 def test_a_refusal_is_one_sentence(fleet: Fleet) -> None:
-    """Put line breaks and control characters where the controller prints an error.
+    """Put line breaks and control characters into texts that the controller prints in an error.
 
     Gain: forged lines on the operator's terminal.
     Precedent: CWE-117, CWE-150.

@@ -45,11 +45,11 @@ ALONE = of_node2(shown())
 
 
 def test_a_hostile_heartbeat() -> None:
-    """Write heartbeats of control characters, line breaks, 1 MB, deep nesting and wrong types.
+    """Write heartbeats with control characters, line breaks, 1 MB, deep nesting and wrong types.
 
-    Gain: Lines of its own in the operator's terminal, or no status of any node.
+    Gain: Forged lines in the operator's terminal, or no status of any node.
     Precedent: CWE-150 (escape sequences), CWE-117, CWE-20, CWE-770.
-    Result: One line says that the node's heartbeat is left out, and why; the rows of other nodes are the same.
+    Result: One line says that the node's heartbeat is left out, and why. The rows of other nodes are the same.
     """
     whole = json.loads(heartbeats.encode(HONEST))
     for value in (
@@ -71,7 +71,7 @@ def test_a_hostile_heartbeat() -> None:
 def test_a_hostile_text_of_a_problem() -> None:
     """Report a problem whose text clears the terminal and continues with lines about other nodes.
 
-    Gain: The operator believes what the attacker says of another node.
+    Gain: Forged reports about other nodes on the operator's screen.
     Precedent: CWE-150, CWE-117, CVE-2021-42574 (text that changes its own direction).
     Result: The text is one line behind the node's own name, of at most 200 characters, with control characters shown.
     """
@@ -82,11 +82,11 @@ def test_a_hostile_text_of_a_problem() -> None:
 
 
 def test_keys_below_its_prefix_that_are_no_heartbeats() -> None:
-    """Write many keys below its own prefix, some with the name of another node in them.
+    """Write many keys below its own prefix, some of them with the name of another node.
 
     Gain: A heartbeat that counts as another node's.
     Precedent: CWE-290 (spoofing), CWE-22.
-    Result: A heartbeat has one key of each node. All others are skipped, whatever their names are.
+    Result: Only one key of each node is its heartbeat. All others are skipped, whatever their names are.
     """
     prefix = keys.heartbeats_of("node1")
     lie = heartbeats.encode(dataclasses.replace(HONEST, in_sync=False, problems=9))
@@ -100,7 +100,7 @@ def test_keys_below_its_prefix_that_are_no_heartbeats() -> None:
     lambda value: json.dumps({**json.loads(heartbeats.encode(HONEST)), "first_problem": value, "plan": value}).encode()
 ))  # fmt: skip
 def test_heartbeats_at_random(value: bytes) -> None:
-    """Write heartbeats of random bytes, and with random values in their fields.
+    """Write heartbeats of random bytes, and heartbeats with random values in their fields.
 
     Gain: An error that ends the status for all.
     Precedent: CWE-20, CWE-755.

@@ -75,7 +75,7 @@ def _commands(printed: str) -> list[str]:
 
 @pytest.mark.parametrize("shift", range(len(OUTCOMES)) if SOAK else (0,))
 def test_answers_command_no_terminal(fleet: Fleet, shift: int) -> None:
-    """Write commands to terminals into the answers of all modules: their own keys, and those that report how it went.
+    """Write terminal commands into the answers of all modules, also into the keys that report the outcome.
 
     Each module has one of OUTCOMES, in turn from the number `shift` on. With HOST_ROUTING_SOAK=1 each gets all of them.
 
@@ -113,13 +113,13 @@ def test_answers_command_no_terminal(fleet: Fleet, shift: int) -> None:
 
 @pytest.mark.parametrize("after", ["", '{"changed": false}'])
 def test_output_that_is_no_answer_commands_no_terminal(fleet: Fleet, after: str) -> None:
-    """Print commands to terminals behind an answer, or in the place of one.
+    """Print terminal commands after an answer, or instead of one.
 
     `after` is the answer, "" for none.
 
     Gain: Forged or hidden lines on the operator's screen, by the warning that Ansible itself prints.
     Precedent: CWE-150.
-    Result: The warning shows the characters as escapes. Of an engine's output, nothing beside an answer is printed.
+    Result: The warning shows the characters as escapes. Of an engine's output, only the answer is printed.
     """
     fleet.answers(f"{after}\nATTACK{HOSTILE}\n")
     path = fleet.folder / "play.yml"
@@ -133,7 +133,7 @@ def test_output_that_is_no_answer_commands_no_terminal(fleet: Fleet, after: str)
 
 
 def test_names_of_facts_command_no_terminal(fleet: Fleet) -> None:
-    """Name a fact like a variable of the fleet, with commands to terminals behind.
+    """Give a fact the name of a variable of the fleet, followed by terminal commands.
 
     Gain: Forged or hidden lines on the operator's screen, by the warning that the fact is left out.
     Precedent: CWE-150.
@@ -158,7 +158,7 @@ def test_names_of_facts_command_no_terminal(fleet: Fleet) -> None:
     ],
 )
 def test_playbooks_quote_no_command(fleet: Fleet, playbook: str, options: dict[str, t.Any], expected: str) -> None:
-    """Write commands to terminals into the texts that our playbooks quote in messages of their own.
+    """Write terminal commands into texts that the playbooks quote in messages of their own.
 
     Gain: Forged or hidden lines on the operator's screen.
     Precedent: CWE-150.
@@ -228,13 +228,13 @@ def _mutants(answer: t.Any) -> t.Iterator[t.Any]:
 
 
 def test_no_place_of_an_answer_commands_a_terminal(tmp_path: pathlib.Path) -> None:
-    """Write commands to terminals into the places of an answer, one after the other, and ask the actions that read it.
+    """Write terminal commands into each place of an answer in turn, and run the actions that read it.
 
     Without HOST_ROUTING_SOAK=1 one of five such answers is tried.
 
     Gain: Forged or hidden lines on the operator's screen.
     Precedent: CWE-150.
-    Result: Neither the printed lines nor the results of the actions of the controller contain a control character.
+    Result: Neither the printed lines nor the results of the controller's actions contain a control character.
     """
     inventory = tmp_path / "hosts.yml"
     nodes = {f"node{n}": {"calico_node_address": f"10.0.0.{n}/24"} for n in (1, 2)}

@@ -95,11 +95,11 @@ def node(request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: py
 
 
 def test_a_line_break_in_an_address_is_no_command(node: Node) -> None:
-    """Smuggle an ipset command into another node through an endpoint's address.
+    """Insert an ipset command into another node through a line break in an endpoint's address.
 
-    Gain: Root on every other node, since `save -file` writes any file.
+    Gain: Root on every other node, since `save -file` of ipset writes any file.
     Precedent: CWE-93.
-    Result: The address is left out of its set and named; sets and rules have all but it, and no file is written.
+    Result: The address is left out of its set and named. Sets and rules have all others, and no file is written.
     """
     good = "10.244.3.77"
     assert node.told(dataclasses.replace(OTHER, addresses=(good,))) == []
@@ -116,7 +116,7 @@ def test_a_line_break_in_an_address_is_no_command(node: Node) -> None:
 
 
 def test_a_member_longer_than_a_line_of_ipsets_is_no_second_line(node: Node) -> None:
-    """Make ipset read the end of a long address as its next line, since it reads lines into 1024 bytes.
+    """Make ipset, which reads lines into 1024 bytes, read the end of a long address as its next line.
 
     Gain: root on every other node, without a line break in the text.
     Precedent: CWE-120, as an input that is cut at the size of a buffer and continued.
@@ -139,11 +139,12 @@ def test_a_member_longer_than_a_line_of_ipsets_is_no_second_line(node: Node) -> 
 
 
 def test_what_is_no_single_address_widens_no_rule(node: Node) -> None:
-    """Put an option, a name or a range in the place of an address.
+    """Report an option, a name or a range instead of an address.
 
-    Gain: A member that is never repaired (`nomatch`), names that root resolves by DNS, sets of millions of members.
+    Gain: A set member that is never repaired (`nomatch`), names that root resolves by DNS, or sets of millions of
+    members.
     Precedent: CWE-88.
-    Result: Each is left out and named, and the sets have all but it.
+    Result: Each is left out and named, and the sets have all others.
     """
     good = (*OTHER.addresses, "10.244.3.99", "fd00::99")
     assert node.told(dataclasses.replace(OTHER, addresses=good)) == []
@@ -159,11 +160,11 @@ def test_what_is_no_single_address_widens_no_rule(node: Node) -> None:
 
 
 def test_an_option_that_was_smuggled_in_before_is_repaired(node: Node) -> None:
-    """Leave `nomatch` on a member of a set, as a line of an older release could.
+    """Leave `nomatch` on a member of a set, as an input of an older release could.
 
-    Gain: a rule that never matches an address again, which no run repairs.
+    Gain: A rule that never matches an address again, which no run repairs.
     Precedent: none known.
-    Result: The option is removed, the member stays, and nothing is left to do.
+    Result: The option is removed, the member stays, and nothing else has to change.
     """
     node.told(OTHER)
     expected = node.firewall()
@@ -196,12 +197,12 @@ def test_no_text_of_an_endpoint_is_a_command_or_stops_the_others(node: Node) -> 
 
 @pytest.mark.parametrize("family", [4, 6])
 def test_a_rule_with_a_line_break_is_no_second_rule(node: Node, family: int) -> None:
-    """Smuggle a line into iptables-restore through a rule, a chain's name, or a rule longer than its buffer.
+    """Insert a line into iptables-restore by a rule or chain name, or by a rule longer than its buffer.
 
-    Gain: any rule in any chain, in the same transaction as the node's own.
+    Gain: Any rule in any chain, in the same transaction as the node's own.
     Precedent: CWE-93.
-    Result: The chain is set aside and closed after its valid rules, and all others are written; INPUT has only the
-    hook.
+    Result: The chain is closed after its valid rules, and all other chains are written. INPUT has only the collection's
+    jump.
     """
     hook = (Hook("INPUT", "-j cali-INPUT"),)
     net = "fd00::/8" if family == 6 else "10.0.0.0/8"
@@ -238,11 +239,11 @@ def test_a_rule_with_a_line_break_is_no_second_rule(node: Node, family: int) -> 
 
 
 def test_an_interface_with_a_rule_in_its_name_is_no_rule(node: Node) -> None:
-    """Name an interface so that iptables reads the rest of the name as another condition or target.
+    """Name an interface so that iptables reads a part of the name as another condition or target.
 
     Gain: a rule that accepts what it should match.
     Precedent: CWE-88.
-    Result: the rule's chain is set aside, and the kernel has no rule with the text.
+    Result: The chain of the rule is not written, and the kernel has no rule with the text.
     """
     state = with_policy(STATE, (), (OTHER,))
     assert node.bring(state) == []
@@ -267,8 +268,8 @@ def test_no_text_of_a_session_is_a_statement_of_birds(tmp_path: pathlib.Path) ->
 
     Gain: The attacker's protocols and routes in BIRD, or files that it includes.
     Precedent: CWE-94.
-    Result: A text that is not a token is refused by name. Any other adds no statement, and BIRD's own parser accepts
-    it, unless it names a secret that is not defined.
+    Result: A text that is not a token is refused by name. Any other text adds no statement, and BIRD's own parser
+    accepts it, unless it names a secret that is not defined.
     """
     content = STATE.to_dict()["bird"]
     plain = bird_config.render(content)
@@ -311,11 +312,11 @@ def _parse(folder: pathlib.Path, text: str) -> str:
 
 
 def test_no_name_of_a_unit_is_an_option_or_a_pattern(tmp_path: pathlib.Path) -> None:
-    """Give a unit a name that systemctl reads as an option, a pattern of all units, or a path.
+    """Give a systemd unit a name that systemctl reads as an option, a pattern of all units, or a path.
 
     Gain: `--root=`, `*.service` or the attacker's file enabled as root.
     Precedent: CWE-88.
-    Result: The name is refused before systemctl runs; systemd finds nothing unknown or invalid in the shipped units.
+    Result: The name is refused before systemctl runs. Systemd finds nothing unknown or invalid in the shipped units.
     """
     ran = tmp_path / "ran"
     program = tmp_path / "systemctl"

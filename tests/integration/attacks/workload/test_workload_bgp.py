@@ -243,9 +243,9 @@ def sessions(
 
 
 def test_a_workload_opens_a_session_as_its_node(sessions: Sessions) -> None:
-    """Connect to BGP of another node, of a router on any of its addresses, and of the own node, where natOutgoing is.
+    """Connect to BGP of another node, of any address of a router, and of its own node, with natOutgoing.
 
-    Gain: The node's session, which the peer drops for the newer one, and so any route for the whole fleet.
+    Gain: The node's session, which the peer replaces by the newer one, and so any route for the whole fleet.
     Precedent: CWE-290, CWE-441.
     Result: The packets keep the workload's own address, and each BIRD refuses it. Packets to services are masqueraded.
     """
@@ -264,7 +264,7 @@ def test_a_workload_opens_a_session_as_its_node(sessions: Sessions) -> None:
 
 
 def test_a_workload_ends_a_session_by_bfd(sessions: Sessions) -> None:
-    """Send BFD control packets that say "administratively down" to another node and to the own one.
+    """Send BFD control packets that say "administratively down" to another node and to its own node.
 
     Gain: One datagram interrupts a session with all its routes, if the sender knows or guesses a discriminator.
     Precedent: CWE-290, RFC 5880 section 9.

@@ -184,9 +184,9 @@ def test_a_thousand_calls(daemon: Daemon) -> None:
     ids=["a line break", "a label", "an escape", "a device", "a container"],
 )
 def test_wishes_by_the_shim(daemon: Daemon, variable: str, value: str, code: int, said: str) -> None:
-    """Give the runtime a parameter that reads as something else.
+    """Give the runtime a parameter that looks like another variable, a path or a terminal command.
 
-    Gain: Another variable, a path, or control characters for an administrator's terminal.
+    Gain: Another variable, a path, or control characters on an administrator's terminal.
     Precedent: CWE-93.
     Result: The plugin refuses the parameter with an error that says what is wrong, and attaches nothing.
     """

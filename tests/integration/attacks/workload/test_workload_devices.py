@@ -82,7 +82,7 @@ def spoofed(wanted: NodeState) -> list[str]:
 
 @pytest.mark.parametrize("how", ["plan", "attach"])
 def test_a_workload_cannot_send_as_somebody_else(host: Host, wanted: NodeState, how: str) -> None:
-    """Send packets from other workloads', nodes' and foreign addresses, to the host and through it, without policy.
+    """Send from addresses of other workloads, nodes and networks, to the host and through it, without policy.
 
     `how` is as for Host.make.
 
@@ -204,7 +204,7 @@ def test_forged_arp_does_not_fill_the_neighbour_table(host: Host, wanted: NodeSt
 def test_a_workload_cannot_route_by_the_senders_list(host: Host, wanted: NodeState) -> None:
     """Send a packet with a source route that leads to another workload (loose source routing).
 
-    Gain: Packets that reach others from an address of the host's choosing, past filters for forwarded packets.
+    Gain: Packets that reach others from an address of the host, past filters for forwarded packets.
     Precedent: CWE-291, CVE-1999-0909.
     Result: The host drops such packets, whatever its setting for all interfaces.
     """
@@ -328,11 +328,11 @@ BREAKING = {
 def test_what_a_workload_breaks_inside_holds_up_nothing_else(
     host: Host, wanted: NodeState, tmp_path: pathlib.Path, how: str
 ) -> None:
-    """Break the network namespace so that its repair fails each time, as by a renamed lo or a taken name.
+    """Break the network namespace so that each repair fails, for example by a renamed lo or a taken name.
 
-    Gain: The node's BIRD is not reloaded, nothing is removed, and no run reaches its end there any more.
+    Gain: The node's BIRD is not reloaded, nothing is removed, and no run ends there any more.
     Precedent: CWE-400, CWE-636.
-    Result: The failure is a note about this workload; additions, BIRD and removals go on, without an agent as well.
+    Result: The failure is reported for this workload. Additions, BIRD and removals go on, also without an agent.
     """
     gone = Route("10.244.200.0/26", "blackhole")
     host.make("plan", dataclasses.replace(wanted, routes=(*wanted.routes, gone)))
@@ -363,7 +363,7 @@ def test_what_a_workload_breaks_inside_holds_up_nothing_else(
 def test_a_workload_cannot_redirect_the_host(host: Host, wanted: NodeState) -> None:
     """Answer the host's packets through a routing guest with ICMP redirects to another address.
 
-    Gain: the host's traffic to a network of the attacker's choosing.
+    Gain: The host's traffic to a network that the attacker chooses.
     Precedent: CWE-940.
     Result: The host's route does not change.
     """
@@ -394,7 +394,7 @@ def test_a_workload_cannot_redirect_the_host(host: Host, wanted: NodeState) -> N
 
 
 def test_no_device_of_ours_believes_its_neighbours(host: Host, wanted: NodeState) -> None:
-    """Find a device whose settings are open because of the host's defaults.
+    """Find a device of the collection that accepts settings from its neighbours because of the host's defaults.
 
     Gain: addresses, routes and redirects that the attacker chooses.
     Precedent: CVE-2020-13597.

@@ -38,7 +38,7 @@ def node(shared: Node) -> t.Iterator[Node]:
 
 
 def test_a_path_that_is_used_again_is_not_attached_to(node: Node) -> None:
-    """Reuse the path of a container that ended, as a process ID or a name, to get its address.
+    """Reuse the path of a container that ended, through its process ID or name, to get its address.
 
     Gain: The address of a container that ended, and with it its permissions in policy.
     Precedent: CWE-367, and CWE-340 for reused inodes.
@@ -67,7 +67,7 @@ def test_a_path_that_is_used_again_is_not_attached_to(node: Node) -> None:
 
 
 def test_a_link_to_another_container_is_not_followed_by_a_repair(node: Node) -> None:
-    """Point the link through which a container was attached to another container, then have the agent repair.
+    """Change the link of an attached container to another container, then have the agent repair.
 
     Gain: an interface and an address inside a container of another user.
     Precedent: CWE-61; of the same kind as CVE-2021-30465 (runc).
@@ -93,7 +93,7 @@ def test_a_link_to_another_container_is_not_followed_by_a_repair(node: Node) -> 
 
 @pytest.mark.parametrize("of", ["agent", "init"])
 def test_a_link_to_the_hosts_own_namespace_is_not_followed_by_a_repair(node: Node, of: str) -> None:
-    """Point the link to the namespace of the agent, the host's own, or of process 1, then have the agent repair.
+    """Change the link to the namespace of the agent, of the host or of process 1, then have the agent repair.
 
     Gain: The container's address and default route on the host, whose traffic then goes to the container.
     Precedent: CWE-61.
@@ -165,7 +165,7 @@ def _socket(home: pathlib.Path) -> str:
     ids=["fifo", "file", "socket", "folder", "device", "mount namespace", "user namespace", "pid namespace"],
 )
 def test_what_is_no_network_namespace_is_refused_at_once(node: Node, made: t.Callable[[pathlib.Path], str]) -> None:
-    """Give a FIFO, a device, a namespace of another kind or the like as a network namespace.
+    """Give a FIFO, a device or a namespace of another kind as a network namespace.
 
     Gain: Threads of the agent that hang or open a device, so that no container is attached any more.
     Precedent: CWE-66, CWE-775; of the same kind as CVE-2016-9962 (files of others opened by a privileged process).
@@ -185,7 +185,7 @@ def test_what_is_no_network_namespace_is_refused_at_once(node: Node, made: t.Cal
 
 
 def test_a_fifo_in_the_place_of_an_attached_namespace_holds_nobody_up(node: Node) -> None:
-    """Put a FIFO in the place of an attached container's namespace.
+    """Replace an attached container's namespace by a FIFO.
 
     Gain: Every repair, poll and attachment of the node waits for a writer.
     Precedent: CWE-66.
@@ -220,7 +220,7 @@ def test_a_mount_that_is_replaced_is_not_attached_to(node: Node) -> None:
 
 
 def test_a_link_that_turns_while_adding_never_splits_a_workload(node: Node) -> None:
-    """Change the link all the time, between two namespaces and the host's own, while containers are attached.
+    """Change the link all the time between two namespaces and the host's own, while containers are attached.
 
     Gain: an interface in one namespace with an address in another, or on the host.
     Precedent: CVE-2021-30465 (runc), CWE-367.
@@ -276,7 +276,7 @@ def test_a_namespace_that_was_made_anew_is_not_deleted_with_the_workload(node: N
 
     Gain: Another user's namespace is unmounted and its devices are deleted.
     Precedent: CWE-367; the kernel uses inode numbers of namespaces again.
-    Result: The marker belongs to another namespace, and deleting the workload does not delete this one.
+    Result: The agent's marker belongs to another namespace, so deleting the workload does not delete this one.
     """
     kernel, path = node.daemon.kernel, node.daemon.folder / "netns" / "owned"
     marker = node.daemon.folder / "markers" / "owned"
@@ -302,9 +302,10 @@ def test_a_namespace_that_was_made_anew_is_not_deleted_with_the_workload(node: N
 def test_a_record_without_an_identity_is_not_repaired_into_another_namespace(node: Node) -> None:
     """Change the link of a container that an earlier release attached, while the agent is upgraded.
 
-    Gain: The gain of a link that is changed later, for every container from before the upgrade.
+    Gain: An interface and an address in another namespace, for every container from before the upgrade.
     Precedent: CWE-61.
-    Result: The namespace that contains the end of the pair is adopted; if the path leads elsewhere, none is.
+    Result: The agent adopts the namespace that contains the inner interface. If the path leads elsewhere, it adopts
+    none.
     """
     link = node.link(node.path("mine"))
     node.run("ADD", link)
@@ -330,11 +331,11 @@ def test_a_record_without_an_identity_is_not_repaired_into_another_namespace(nod
 
 
 def test_a_container_that_is_started_again_at_its_path_is_attached_again(node: Node) -> None:
-    """Leave a restarted container without network because of its namespace's identity.
+    """Restart a container, whose namespace then has another identity than the recorded one.
 
     Gain: Containers that a runtime restarts after a crash have no network.
     Precedent: none known.
-    Result: The runtime's ADD counts: the former attachment is removed and the new namespace has the interface.
+    Result: The runtime's ADD decides: the former attachment is removed, and the new namespace has the interface.
     """
     first = node.run("ADD", node.path("pod"))
     node.destroy("pod")

@@ -58,11 +58,11 @@ def call(chance: random.Random, netns: str) -> tuple[str, bytes]:
 
 
 def test_hundreds_of_calls(daemon: Daemon) -> None:
-    """Make podman execute netavark's plugin with random input: deep, huge, with NUL, newlines and paths as names.
+    """Have podman execute the netavark plugin with random input: deep, huge, with NUL, newlines, paths as names.
 
     Gain: A crash of the agent, or a file, an address or a device with a name of the workload's choice.
     Precedent: CVE-2021-20206 (libcni: a name that leads to another program), CWE-20.
-    Result: Each call succeeds, or returns an error in words and no traceback, and leaves nothing behind.
+    Result: Each call succeeds, or returns an error message and no traceback, and leaves nothing behind.
     """
     netns = daemon.netns("c1")
     before, memory = stands(daemon), daemon.memory()
@@ -101,9 +101,9 @@ def test_hundreds_of_calls(daemon: Daemon) -> None:
     ids=["a path", "a line", "a label", "an escape", "a name server", "a device"],
 )
 def test_options_by_the_shim(daemon: Daemon, part: str, value: dict[str, t.Any], said: str) -> None:
-    """Give podman an option that reads as something else.
+    """Give podman an option that looks like a path, another line or a terminal command.
 
-    Gain: A path, another line of a container's resolv.conf, or control characters for an administrator's terminal.
+    Gain: A path, another line of a container's resolv.conf, or control characters on an administrator's terminal.
     Precedent: CWE-93.
     Result: The plugin refuses the option with an error that says what is wrong, and attaches nothing.
     """
@@ -121,7 +121,7 @@ def test_the_namespace_of_the_host(daemon: Daemon) -> None:
 
     Gain: A default route of the host that leads through the workload.
     Precedent: CWE-20.
-    Result: The plugin refuses it in words, and the host has no new device.
+    Result: The plugin refuses it with a message, and the host has no new device.
     """
     shim = Shim(daemon.folder / "lib" / "cni", daemon.socket, source=NETAVARK)
     before = stands(daemon)

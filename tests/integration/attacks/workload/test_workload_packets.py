@@ -81,9 +81,9 @@ def test_a_workload_sends_as_somebody_else(attacked: AttackedNode) -> None:
 
 
 def test_a_workload_gets_into_the_connection_of_another(attacked: AttackedNode) -> None:
-    """Send packets of another workload's connection.
+    """Send forged packets of another workload's connection.
 
-    Gain: Data in that connection, which policy does not check again.
+    Gain: Forged data in that connection, which policy does not check again.
     Precedent: CWE-290.
     Result: the packets are dropped, and the connection goes on.
     """
@@ -95,7 +95,7 @@ def test_a_workload_gets_into_the_connection_of_another(attacked: AttackedNode) 
 
 
 def test_a_workload_answers_for_a_server_of_the_host(attacked: AttackedNode) -> None:
-    """Send datagrams, as the server, to a connected socket of the host, such as a resolver's.
+    """Send datagrams with a server's address to a connected socket of the host, for example a DNS resolver's.
 
     Gain: Forged answers of DNS or NTP. The kernel gives them to the socket before it checks their source.
     Precedent: CWE-290.
@@ -158,11 +158,11 @@ def test_a_workload_that_may_route_sends_as_another_workload(attacked: AttackedN
 
 
 def test_what_honest_workloads_and_the_host_need(attacked: AttackedNode) -> None:
-    """Ask for an address by DHCP, and let the host reach its own workloads.
+    """Request an address by DHCP, and let the host reach its own workloads (honest).
 
-    Gain: None; the checks must let this pass.
+    Gain: None. The checks must let this pass.
     Precedent: none known.
-    Result: the host reaches its workloads, and without policy a request from 0.0.0.0 reaches the host.
+    Result: The host reaches its workloads, and without policy a request from 0.0.0.0 reaches the host.
     """
     attacked.defend()
     passes(attacked, {udp(HOST, W0): CALI0, udp(HOST_V6, W0_V6): CALI0}, by="")
@@ -181,11 +181,11 @@ def encapsulated(own: str, *targets: str) -> list[Flow]:
 
 
 def test_a_workload_encapsulates(attacked: AttackedNode) -> None:
-    """Send VXLAN and IPIP to other nodes, masqueraded by natOutgoing as this node, and to the own host.
+    """Send VXLAN and IPIP to other nodes, masqueraded by natOutgoing as this node, and to its own host.
 
     Gain: Packets from any source to any workload of the fleet, past all policy.
     Precedent: CVE-2020-8558 (class: trust in a packet's way).
-    Result: Packets to the fleet's port, to the assigned one and of IPIP are dropped before connection tracking.
+    Result: Packets to the fleet's VXLAN port, to port 4789 and of IPIP are dropped before connection tracking.
     """
     attacked.defend(tunnels=True)
     gets_nowhere(attacked, [*encapsulated(W0, PEER, HOST, W1), *encapsulated(W0_V6, PEER_V6, HOST_V6, W1_V6)])
@@ -201,7 +201,7 @@ def test_a_workload_encapsulates_in_fragments(attacked: AttackedNode, tunnels: b
 
     With `tunnels` the port is that of the fleet's VXLAN, and connections are tracked; otherwise it is 4789.
 
-    Gain: The gain of whole packets, if a rule on ports checked fragments one by one.
+    Gain: Packets to any workload past all policy, if a rule on ports checked fragments one by one.
     Precedent: CVE-2021-3773 (class), RFC 7112.
     Result: No fragment with an outer UDP header leaves, so that no host can reassemble the packet.
     """
@@ -225,9 +225,9 @@ def test_a_workload_encapsulates_in_fragments(attacked: AttackedNode, tunnels: b
 
 
 def test_a_workload_that_may_encapsulates(attacked: AttackedNode) -> None:
-    """Encapsulate where the inventory allows it.
+    """Encapsulate where the inventory allows it (honest).
 
-    Gain: None; calico_allow_vxlan_packets_from_workloads and its IPIP counterpart must let this pass.
+    Gain: None. calico_allow_vxlan_packets_from_workloads and its IPIP counterpart must let this pass.
     Precedent: none known.
     Result: Only the allowed kind passes.
     """
@@ -354,11 +354,11 @@ def test_a_workload_fills_the_hosts_table_of_neighbours(attacked: AttackedNode) 
 
 
 def test_what_neighbour_discovery_needs(attacked: AttackedNode) -> None:
-    """Look for the gateway from a link-local address, and from none as in duplicate address detection.
+    """Search for the gateway from a link-local address, and from none as in duplicate address detection (honest).
 
-    Gain: None; the limits must let this pass.
+    Gain: None. The limits must let this pass.
     Precedent: none known.
-    Result: the host answers.
+    Result: The host answers.
     """
     attacked.defend()
     name = with_gateway(attacked, 0)

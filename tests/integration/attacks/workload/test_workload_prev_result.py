@@ -72,11 +72,11 @@ def test_what_cannot_be_passed_on_attaches_nothing(node: Node, previous: str, ve
 
 
 def test_addresses_of_others_are_passed_on_and_nothing_is_done_for_them(node: Node) -> None:
-    """Name a foreign address in a prevResult, with host routes and a MAC.
+    """Put a foreign address, host routes and a MAC into a prevResult.
 
     Gain: A route of the host to the container for an address that it does not have.
     Precedent: CWE-441.
-    Result: The address is in the result as given, and the host has routes to the workload's own addresses only.
+    Result: The result has the address as given. The host has routes to the workload's own addresses only.
     """
     previous = {
         "interfaces": [{"name": "cali0", "mac": "ee:ee:ee:ee:ee:01"}],
@@ -95,7 +95,7 @@ def test_addresses_of_others_are_passed_on_and_nothing_is_done_for_them(node: No
 
 
 def test_whatever_a_prev_result_is_there_is_a_result_or_an_error(node: Node) -> None:
-    """Send random documents as prevResult, to ADD, CHECK and DEL.
+    """Send random documents as prevResult to ADD, CHECK and DEL.
 
     Gain: an internal error, or an address for each attempt.
     Precedent: CWE-20.

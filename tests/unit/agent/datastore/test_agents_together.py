@@ -13,6 +13,9 @@ import pathlib
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.remote_updates import (
+    RemoteUpdates,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, heartbeats, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
@@ -213,6 +216,55 @@ def test_a_node_that_claims_addresses_of_others_is_not_believed(tmp_path: pathli
                 keys.endpoint_key("node3", "cali3"): "one of its addresses lies in none of its node's blocks.",
             }
             assert two.agent.datastore.refused == 3
+
+    run(scenario())
+
+
+def test_thousands_of_changes_at_once_come_to_policy_in_portions(
+    tmp_path: pathlib.Path, etcd: FakeEtcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No pass has more than 1,000 of 2,500, a workload here is added meanwhile, and all are in the set soon."""
+    applied: list[int] = []
+    apply, passed = RemoteUpdates.apply, RemoteUpdates.passed
+
+    def counting(self: RemoteUpdates, changes: t.Any, live: t.Any = None) -> None:
+        applied[-1] += len(changes)
+        apply(self, changes, live)
+
+    def passing(self: RemoteUpdates) -> None:
+        applied.append(0)
+        passed(self)
+
+    async def scenario() -> None:
+        two = node(tmp_path, 2)
+        async with running(two):
+            await two.add("db", labels={"app": "db"})
+            await two.settle()
+            applied.append(0)
+            monkeypatch.setattr(RemoteUpdates, "apply", counting)
+            monkeypatch.setattr(RemoteUpdates, "passed", passing)
+            for number in range(2500):
+                third, fourth = divmod(number, 250)
+                elsewhere = f"elsewhere{third}"
+                if not fourth:
+                    etcd.put(keys.blocks_key(elsewhere), documents.encode_blocks([f"10.245.{third}.0/24"]))
+                endpoint = Endpoint(
+                    "WorkloadEndpoint",
+                    f"default/w{number}",
+                    elsewhere,
+                    f"cali{number}",
+                    (f"10.245.{third}.{fourth}",),
+                    (("app", "web"), ("projectcalico.org/namespace", "default")),
+                    namespace="default",
+                )
+                document = documents.encode_endpoint(documents.PublishedEndpoint(endpoint))
+                etcd.put(keys.endpoint_key(elsewhere, endpoint.interface), document)
+            await asyncio.sleep(0.02)
+            await two.add("meanwhile")
+            assert len(web_set(two)) < 2500
+            await asyncio.sleep(2)
+            assert len(web_set(two)) == 2500 and two.agent.in_sync
+            assert max(applied) <= 1000 and sum(applied) == 2500
 
     run(scenario())
 

@@ -100,6 +100,21 @@ def test_a_password_that_etcd_refuses_is_found_and_set() -> None:
     run(scenario())
 
 
+def test_a_step_that_etcd_denies_for_a_moment_is_repeated() -> None:
+    async def scenario() -> None:
+        etcd = members()
+        etcd.denials = 5
+        await publish(etcd)
+        assert etcd.granted["node2"] == {"node2"} and await publish(etcd) == 0
+        assert asyncio.get_running_loop().time() == pytest.approx(1.0, abs=0.1)
+        etcd.denials = 6
+        with pytest.raises(gateway.PermissionDenied):
+            await exchange.change_access(client(etcd), [rights.GrantRole("node1", "node2")], SECRET)
+        assert etcd.granted["node1"] == {"node1"}
+
+    run(scenario())
+
+
 def test_steps_that_take_rights_away() -> None:
     async def scenario() -> None:
         etcd = members()

@@ -48,9 +48,9 @@ BGP_CASES: list[Case] = [
         "node-without-session",
         {"own": RACKS, "bgp_peers": [TOR], "bgp_node_to_node_mesh": False},
         [
-            "error: calico_node_address of node3 is that of a node without any BGP session (so is node4): "
-            "nobody hears of its blocks. Make it a client of a reflector, let a BGPPeer select it, or leave the"
-            " mesh on. [node-without-session]",
+            "error: calico_node_address of node3 is that of a node without any BGP session (so is node4): no other "
+            "node learns routes to its blocks. Make it a client of a reflector, let a BGPPeer select it, or leave the "
+            "mesh on. [node-without-session]",
         ],
         {"own": RACKS, **TORS},
     ),
@@ -63,8 +63,8 @@ BGP_CASES: list[Case] = [
             "bgp_peers": [TOR],
         },
         [
-            "error: calico_node_address of node2 is that of a node without any BGP session: nobody hears of its "
-            "blocks. Make it a client of a reflector, let a BGPPeer select it, or leave the mesh on. "
+            "error: calico_node_address of node2 is that of a node without any BGP session: no other node learns "
+            "routes to its blocks. Make it a client of a reflector, let a BGPPeer select it, or leave the mesh on. "
             "[node-without-session]"
         ],
         {"nodes": {"node1": LAB["node1"]}, "bgp_node_to_node_mesh": True},
@@ -73,9 +73,9 @@ BGP_CASES: list[Case] = [
         "blocks-do-not-arrive",
         {"own": {**OWN_RACK, "rr2": {**OWN_RACK["rr2"]}}, "reflectors": {**RR1, **RR2}},
         [
-            "error: calico_node_address of node1 is that of a node that never hears of the blocks of node3 and "
-            "node4: no chain of sessions carries them (3 other nodes also lack some). Connect the reflectors "
-            "with each other, or give the nodes reflectors in common. [blocks-do-not-arrive]",
+            "error: calico_node_address of node1 is that of a node that never learns routes to the blocks of node3 and "
+            "node4: no chain of sessions advertises them (3 other nodes also lack some). Connect the reflectors with "
+            "each other, or give the nodes reflectors in common. [blocks-do-not-arrive]",
         ],
         {"own": {**OWN_RACK, "rr2": {**OWN_RACK["rr2"], **OTHER_CLUSTER}}, "reflectors": {**RR1, **RR2}},
     ),
@@ -83,7 +83,7 @@ BGP_CASES: list[Case] = [
         "reflector-without-clients",
         {"own": ALL_BUT_RR2, "reflectors": {**RR1, **RR2}},
         [
-            "warning: group calico_rr makes rr2 a route reflector, and it reflects for nobody. Give it clients "
+            "warning: group calico_rr makes rr2 a route reflector, but it has no clients. Give it clients "
             "(calico_node_route_reflector_clients, or a BGPPeer with peerSelector), or take the role from it. "
             "[reflector-without-clients]",
         ],
@@ -93,9 +93,9 @@ BGP_CASES: list[Case] = [
         "single-reflector",
         {"reflectors": RR1},
         [
-            "warning: group calico_rr makes rr1 the only route reflector: while it is down no new block reaches"
-            " another node, and after the graceful restart time none is left. Make another host a reflector, "
-            "too, with the same clients. [single-reflector]",
+            "warning: group calico_rr makes rr1 the only route reflector: while it is down, nodes learn no new routes, "
+            "and after the graceful restart time they lose all routes. Make another host a reflector, too, with the "
+            "same clients. [single-reflector]",
         ],
         {"reflectors": {**RR1, **RR2}},
     ),
@@ -103,9 +103,8 @@ BGP_CASES: list[Case] = [
         "one-reflector-of-several",
         {"own": {**RACKS, "rr2": OWN_RACK["rr2"]}, "reflectors": {**RR1, **RR2}},
         [
-            "warning: group calico_rr has rr1 reflect for node1 and node2, whom no other one reflects for: "
-            "while it is down they hear of nobody. Let a second reflector have them as clients. "
-            "[one-reflector-of-several]",
+            "warning: group calico_rr makes rr1 the only reflector of node1 and node2: while it is down, these nodes "
+            "learn no routes. Let a second reflector have them as clients. [one-reflector-of-several]",
         ],
         {"own": RACKS, "reflectors": {**RR1, **RR2}},
     ),
@@ -113,9 +112,9 @@ BGP_CASES: list[Case] = [
         "cluster-id-apart",
         {"own": OWN_RACK, "reflectors": {**RR1, **RR2}},
         [
-            "error: calico_rr_cluster_id 244.0.0.1 is the cluster id of rr1 and of rr2, which have different "
-            "clients: neither passes on what the other one reflected, so that 2 clients of rr1 alone and 2 of "
-            "rr2 alone never hear of each other. Give reflectors of different clients different cluster ids "
+            "error: calico_rr_cluster_id 244.0.0.1 is the cluster id of rr1 and of rr2, which have different clients: "
+            "each drops the routes that the other reflected. 2 clients of rr1 only and 2 of rr2 only learn no routes "
+            "to each other. Give reflectors of different clients different cluster ids "
             "(calico_node_route_reflector_cluster_id), or all of them all clients. [cluster-id-apart]",
         ],
         {"own": {**OWN_RACK, "rr2": {**OWN_RACK["rr2"], **OTHER_CLUSTER}}, "reflectors": {**RR1, **RR2}},
@@ -171,9 +170,9 @@ BGP_CASES: list[Case] = [
         "as-number-of-another",
         {"bgp_peers": [{"name": "p", "peerIP": "10.10.1.11", "asNumber": 64513}]},
         [
-            "error: calico_bgp_peers[0].asNumber 64513 is not that of node1, whose address 10.10.1.11 is: it "
-            "has 64512 and refuses the session. Correct it, or leave it out: a node's own is known. "
-            "[as-number-of-another]",
+            "error: calico_bgp_peers[0].asNumber 64513 is not the AS number of node1, which has address 10.10.1.11: "
+            "node1 has 64512 and refuses the session. Correct it, or leave it out for a node of the fleet, whose own "
+            "AS number is used. [as-number-of-another]",
         ],
         {
             "bgp_peers": [
@@ -209,10 +208,10 @@ BGP_CASES: list[Case] = [
         "own-as-refused",
         {"own": RACKS, **TORS},
         [
-            "error: calico_bgp_as_number 64512 is the AS number of node1, node2, node3 and node4, which have "
-            "eBGP sessions alone: each finds its own number in the path of the others' routes and drops them. "
-            "Set numAllowedLocalASNumbers: 1 in their BGPPeers, give them AS numbers of their own, or have the "
-            "routers rewrite them and name this rule in calico_lint_ignore. [own-as-refused]",
+            "error: calico_bgp_as_number 64512 is the AS number of node1, node2, node3 and node4, which have only eBGP "
+            "sessions: each finds its own number in the path of the others' routes and drops them. Set "
+            "numAllowedLocalASNumbers: 1 in their BGPPeers, give them AS numbers of their own, or have the routers "
+            "rewrite them and name this rule in calico_lint_ignore. [own-as-refused]",
         ],
         {"own": RACKS, **TORS, "bgp_peers": [{**tor, "numAllowedLocalASNumbers": 1} for tor in (TOR, TOR_B)]},
     ),
@@ -220,9 +219,9 @@ BGP_CASES: list[Case] = [
         "session-one-sided",
         {"bgp_node_to_node_mesh": False, "bgp_peers": [one("node1", "all()", reversePeering="Manual")]},
         [
-            "error: calico_node_address of node1 is that of a node that peers with node2 (10.10.1.12), which "
-            "does not peer with it and refuses the session (and 2 more like it). Let a BGPPeer say so for "
-            "node2, too, or leave reversePeering at Auto. [session-one-sided]",
+            "error: calico_node_address of node1 is that of a node that peers with node2 (10.10.1.12), which does not "
+            "peer with it and refuses the session (and 2 more like it). Add a BGPPeer for node2, too, or leave "
+            "reversePeering at Auto. [session-one-sided]",
         ],
         {"bgp_node_to_node_mesh": False, "bgp_peers": [one("node1", "all()")]},
     ),
@@ -248,9 +247,9 @@ BGP_CASES: list[Case] = [
         "ttl-too-small",
         {"bgp_peers": [{"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65000, "ttlSecurity": 1}]},
         [
-            "error: calico_bgp_peers[0].ttlSecurity 1 takes packets of neighbours alone, and 10.10.1.1 is in no"
-            " subnet of node3 and node4: the session never comes up. Set it to the number of hops, 2 with one "
-            "router between. [ttl-too-small]",
+            "error: calico_bgp_peers[0].ttlSecurity 1 accepts packets of direct neighbours only, and 10.10.1.1 is in "
+            "no subnet of node3 and node4: the session never comes up. Set it to the number of hops, 2 with one router "
+            "between. [ttl-too-small]",
         ],
         {
             "own": RACKS,
@@ -310,11 +309,11 @@ BGP_CASES: list[Case] = [
         },
         [
             "warning: calico_bgp_hold_time makes the hold time 8 s: a host that is busy for a moment loses its "
-            "sessions. Use BFD to notice quickly who is gone (bfd, calico_bgp_bfd), and at least 9 s and 3 s "
+            "sessions. Use BFD to detect failures quickly (bfd, calico_bgp_bfd), and at least 9 s and 3 s here. "
+            "[timers-too-short]",
+            "warning: calico_bgp_peers[1].keepaliveTime makes the keepalive time 2 s: a host that is busy for a moment "
+            "loses its sessions. Use BFD to detect failures quickly (bfd, calico_bgp_bfd), and at least 9 s and 3 s "
             "here. [timers-too-short]",
-            "warning: calico_bgp_peers[1].keepaliveTime makes the keepalive time 2 s: a host that is busy for a"
-            " moment loses its sessions. Use BFD to notice quickly who is gone (bfd, calico_bgp_bfd), and at "
-            "least 9 s and 3 s here. [timers-too-short]",
         ],
         {
             "bgp_hold_time": 9,
@@ -340,9 +339,9 @@ BGP_CASES: list[Case] = [
         "bfd-on-one-side",
         {"bgp_node_to_node_mesh": False, "bgp_peers": [one("node1", "all()", bfd=True), one("node2", "all()")]},
         [
-            "warning: calico_node_address of node1 is that of a node whose session with node2 has BFD at node1 "
-            "and not at node2: it is noticed by the hold time alone when one of them is gone. Set bfd at both "
-            "ends, or at none. [bfd-on-one-side]",
+            "warning: calico_node_address of node1 is that of a node whose session with node2 has BFD at node1 and not "
+            "at node2: BFD does not start, and only the hold time detects a failure. Set bfd at both ends, or at none. "
+            "[bfd-on-one-side]",
         ],
         {
             "bgp_node_to_node_mesh": False,
@@ -427,7 +426,7 @@ BGP_CASES: list[Case] = [
             "bgp_prefix_advertisements": [{"cidr": "10.244.0.0/16", "communities": ["gold"]}],
         },
         [
-            "warning: calico_bgp_communities[1].name lead is given to nothing that is announced. Name it in "
+            "warning: calico_bgp_communities[1].name lead is used by no prefix advertisement. Name it in "
             "calico_bgp_prefix_advertisements, or remove it. [community-unused]",
         ],
         {
@@ -449,18 +448,18 @@ BGP_CASES: list[Case] = [
             ]
         },
         [
-            "warning: calico_bgp_prefix_advertisements[0].cidr 10.245.0.0/16 holds no block of any pool, and "
-            "blocks are what is announced: nothing gets its communities. Write a pool's range (10.244.0.0/16) "
-            "or one with whole blocks. [advertisement-of-no-block]",
-            "warning: calico_bgp_prefix_advertisements[1].cidr 10.244.0.0/27 holds no block of any pool, and "
-            "blocks are what is announced: nothing gets its communities. Write a pool's range (10.244.0.0/16) "
-            "or one with whole blocks. [advertisement-of-no-block]",
-            "warning: calico_bgp_prefix_advertisements[2].cidr ::ffff:10.244.0.0/123 holds no block of any pool, and "
-            "blocks are what is announced: nothing gets its communities. Write a pool's range (10.244.0.0/16) "
-            "or one with whole blocks. [advertisement-of-no-block]",
-            "warning: calico_bgp_prefix_advertisements[3].cidr fd00::/8 holds no block of any pool, and "
-            "blocks are what is announced: nothing gets its communities. Write a pool's range (10.244.0.0/16) "
-            "or one with whole blocks. [advertisement-of-no-block]",
+            "warning: calico_bgp_prefix_advertisements[0].cidr 10.245.0.0/16 contains no block of any pool. Nodes "
+            "advertise blocks, so that no route gets its communities. Write a pool's range (10.244.0.0/16) or one with "
+            "whole blocks. [advertisement-of-no-block]",
+            "warning: calico_bgp_prefix_advertisements[1].cidr 10.244.0.0/27 contains no block of any pool. Nodes "
+            "advertise blocks, so that no route gets its communities. Write a pool's range (10.244.0.0/16) or one with "
+            "whole blocks. [advertisement-of-no-block]",
+            "warning: calico_bgp_prefix_advertisements[2].cidr ::ffff:10.244.0.0/123 contains no block of any pool. "
+            "Nodes advertise blocks, so that no route gets its communities. Write a pool's range (10.244.0.0/16) or "
+            "one with whole blocks. [advertisement-of-no-block]",
+            "warning: calico_bgp_prefix_advertisements[3].cidr fd00::/8 contains no block of any pool. Nodes advertise "
+            "blocks, so that no route gets its communities. Write a pool's range (10.244.0.0/16) or one with whole "
+            "blocks. [advertisement-of-no-block]",
         ],
         {
             "bgp_prefix_advertisements": [

@@ -16,17 +16,38 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint 
 
 PAGE = pathlib.Path(__file__).resolve().parents[4] / "docs" / "reference" / "validate.md"
 _TABLE = re.compile(r"(<!-- rules: .* -->\n).*?(<!-- end of rules -->)", re.DOTALL)
+#: Heading -> the modules of the rules below it. `written` is the package of the rules about files.
+_GROUPS = {
+    "Files and variables": ("written",),
+    "Nodes": ("placement",),
+    "Pools and MTU": ("pools", "underlay"),
+    "BGP sessions": ("sessions", "reach"),
+    "Route reflectors and mesh": ("reflectors",),
+    "Timers and BFD": ("timers",),
+    "BGP routes, filters and secrets": ("announcements",),
+    "Policy": ("policies",),
+}
+
+
+def _module(rule: rules.LintRule) -> str:
+    return rule.check.__module__.rpartition(".lint.")[2].split(".")[0]
+
+
+def _row(rule: rules.LintRule) -> str:
+    # The first line is "Report ...". The table has what is reported.
+    verb, dummy, meaning = (rule.check.__doc__ or "").splitlines()[0].partition(" ")
+    assert verb == "Report", f"the docstring of rule {rule.name} does not begin with Report"
+    return f"| `{rule.name}` | {rule.severity} | {meaning[0].upper()}{meaning[1:]} |"
 
 
 def test_the_table_of_rules() -> None:
-    rows = ["| rule | severity | what is found |", "|---|---|---|"]
-    for rule in rules.RULES:
-        # The first line is "Report ...". The table has what is reported.
-        verb, dummy, meaning = (rule.check.__doc__ or "").splitlines()[0].partition(" ")
-        assert verb == "Report", f"the docstring of rule {rule.name} does not begin with Report"
-        rows.append(f"| `{rule.name}` | {rule.severity} | {meaning[0].upper()}{meaning[1:]} |")
+    assert {_module(rule) for rule in rules.RULES} == {module for group in _GROUPS.values() for module in group}
+    lines: list[str] = []
+    for title, modules in _GROUPS.items():
+        lines += ["", f"### {title}", "", "| rule | severity | what is found |", "|---|---|---|"]
+        lines += [_row(rule) for rule in rules.RULES if _module(rule) in modules]
     text = PAGE.read_text("utf-8")
-    table = "".join(f"{row}\n" for row in rows)
+    table = "".join(f"{line}\n" for line in [*lines, ""])
     wanted = _TABLE.sub(lambda found: f"{found.group(1)}{table}{found.group(2)}", text)
     if os.environ.get("DOCUMENTATION") == "write":
         PAGE.write_text(wanted, "utf-8")

@@ -71,7 +71,7 @@ def test_each_family_has_sessions_of_its_own() -> None:
     apart = {"name": "r", "node": "a1", "peerIP": "fd00::99", "asNumber": 64512}
     (text,) = found(network(*pools, bgp_peers=[peers[0], apart], **common), "blocks-do-not-arrive")
     assert text.startswith(
-        "error: calico_node_address_ipv6 of a1 is that of a node that never hears of the blocks of a2:"
+        "error: calico_node_address_ipv6 of a1 is that of a node that never learns routes to the blocks of a2:"
     )
 
 
@@ -205,6 +205,5 @@ def test_the_others_that_lack_blocks_are_counted(reflector: dict[str, str], word
     reflectors = {"rr1": "10.10.1.2/24", "rr2": "10.10.1.3/24"}
     given = network(pool(), nodes=two, reflectors=reflectors, own=own, workloads=[], bgp_node_to_node_mesh=False)
     texts = found(given, "blocks-do-not-arrive")
-    assert [f"never hears of the blocks of a2: no chain of sessions carries them{words}." in one for one in texts] == (
-        [True] if words else []
-    )
+    sentence = f"never learns routes to the blocks of a2: no chain of sessions advertises them{words}."
+    assert [sentence in one for one in texts] == ([True] if words else [])

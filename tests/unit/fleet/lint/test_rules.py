@@ -51,8 +51,8 @@ OTHER_CASES = [
         {"nodes": {"node1": "10.10.1.11/24", "node2": "10.10.1.12/16"}, "workloads": []},
         [
             "error: calico_node_address of node1 10.10.1.11/24 lies in node2's subnet 10.10.0.0/16, but node2 lies "
-            "outside of node1's: they disagree about whether a router is between them, and CrossSubnet goes by that. "
-            "Give all nodes of a network its prefix length. [subnets-disagree]"
+            "outside of node1's: they disagree about whether a router is between them, and CrossSubnet depends on "
+            "that. Give all nodes of a network its prefix length. [subnets-disagree]"
         ],
         {"nodes": {"node1": "10.10.1.11/24", "node2": "10.10.2.12/23"}, "workloads": []},
     ),
@@ -62,7 +62,7 @@ OTHER_CASES = [
         [
             f"error: calico_node_address_ipv6 of {node} {cidr} lies in node2's subnet fd00:10:10::/48, but "
             f"node2 lies outside of {node}'s: they disagree about whether a router is between them, and CrossSubnet "
-            "goes by that. Give all nodes of a network its prefix length. [subnets-disagree]"
+            "depends on that. Give all nodes of a network its prefix length. [subnets-disagree]"
             for node, cidr in (("node1", "fd00:10:10:1::11/64"), ("node3", "fd00:10:10:2::13/64"))
         ],
         {"own": {**ADDRESSES6, "node2": {"calico_node_address_ipv6": "fd00:10:10:1::12/128"}}},
@@ -72,8 +72,8 @@ OTHER_CASES = [
         {"nodes": {"node1": "10.10.1.11/24", "node2": "10.10.0.12/16", "node3": "10.10.2.13/24"}, "workloads": []},
         [
             f"error: calico_node_address of {node} {cidr} lies in node2's subnet 10.10.0.0/16, but node2 lies "
-            f"outside of {node}'s: they disagree about whether a router is between them, and CrossSubnet goes by that. "
-            "Give all nodes of a network its prefix length. [subnets-disagree]"
+            f"outside of {node}'s: they disagree about whether a router is between them, and CrossSubnet depends on "
+            "that. Give all nodes of a network its prefix length. [subnets-disagree]"
             for node, cidr in (("node1", "10.10.1.11/24"), ("node3", "10.10.2.13/24"))
         ],
         {"nodes": {"node1": "10.10.1.11/24", "node2": "10.11.0.12/16", "node3": "10.10.2.13/24"}, "workloads": []},
@@ -150,7 +150,7 @@ OTHER_CASES = [
         "address-on-no-device",
         {"links": {"node1": None, "node2": UnderlayLink("eth0", 1500)}},
         [
-            "error: calico_node_address of node1 10.10.1.11/24 is on no device of node1, as gathered facts have them. "
+            "error: calico_node_address of node1 10.10.1.11/24 is on no device of node1, according to gathered facts. "
             "Write the address that the host itself has on the underlay. [address-on-no-device]"
         ],
         {"links": {"node1": UnderlayLink("eth0", 1500)}},
@@ -159,8 +159,8 @@ OTHER_CASES = [
         "address-on-no-device",
         {"own": ADDRESSES6, "links": {"node1": UnderlayLink("eth0", 1500)}, "links6": {"node1": None}},
         [
-            "error: calico_node_address_ipv6 of node1 fd00:10:10:1::11/64 is on no device of node1, as gathered facts "
-            "have them. Write the address that the host itself has on the underlay. [address-on-no-device]"
+            "error: calico_node_address_ipv6 of node1 fd00:10:10:1::11/64 is on no device of node1, according to "
+            "gathered facts. Write the address that the host itself has on the underlay. [address-on-no-device]"
         ],
         {"own": ADDRESSES6, "links6": {"node1": UnderlayLink("eth0", 1500)}},
     ),
@@ -196,8 +196,8 @@ OTHER_CASES = [
         "pool-for-nobody",
         {"pools": [pool(), pool(name="b", cidr="10.245.0.0/16", nodeSelector="rack == 'b'")]},
         [
-            "warning: calico_ip_pools[1].nodeSelector rack == 'b' matches no node, so that pool b gives addresses to "
-            "nobody. Correct it, or the calico_node_labels of the nodes that are meant. [pool-for-nobody]"
+            "warning: calico_ip_pools[1].nodeSelector rack == 'b' matches no node, so that no node gets addresses of "
+            "pool b. Correct it, or the calico_node_labels of the nodes that are meant. [pool-for-nobody]"
         ],
         {
             "pools": [
@@ -258,8 +258,8 @@ OTHER_CASES = [
             "links6": {"node1": UnderlayLink("eth1", 1280)},
         },
         [
-            "error: calico_underlay_mtu 1500 is more than eth1 of node1 carries (1280): larger packets vanish. Set it "
-            "to 1280, or raise the MTU of the devices and of all switches between them. [mtu-above-link]"
+            "error: calico_underlay_mtu 1500 is more than eth1 of node1 carries (1280): larger packets are lost. Set "
+            "it to 1280, or raise the MTU of the devices and of all switches between them. [mtu-above-link]"
         ],
         {"own": ADDRESSES6, "links6": {"node1": UnderlayLink("eth1", 1500), "node2": None}},
     ),
@@ -271,8 +271,8 @@ OTHER_CASES = [
             "links6": {"node1": UnderlayLink("eth0", 1280)},
         },
         [
-            "error: calico_underlay_mtu 1500 is more than eth0 of node1 carries (1280): larger packets vanish. Set it "
-            "to 1280, or raise the MTU of the devices and of all switches between them. [mtu-above-link]"
+            "error: calico_underlay_mtu 1500 is more than eth0 of node1 carries (1280): larger packets are lost. Set "
+            "it to 1280, or raise the MTU of the devices and of all switches between them. [mtu-above-link]"
         ],
         {"own": ADDRESSES6, "links6": {"node1": UnderlayLink("eth0", 1500)}},
     ),
@@ -283,8 +283,8 @@ OTHER_CASES = [
             "links": {"node1": UnderlayLink("eth0", 1500), "node3": UnderlayLink("bond0", 1500), "node2": None},
         },
         [
-            "error: calico_underlay_mtu 9000 is more than eth0 of node1 and node3 carries (1500): larger packets "
-            "vanish. Set it to 1500, or raise the MTU of the devices and of all switches between them. [mtu-above-link]"
+            "error: calico_underlay_mtu 9000 is more than eth0 of node1 and node3 carries (1500): larger packets are "
+            "lost. Set it to 1500, or raise the MTU of the devices and of all switches between them. [mtu-above-link]"
         ],
         {"underlay_mtu": 9000, "links": {"node1": UnderlayLink("eth0", 9000), "node3": UnderlayLink("bond0", 9216)}},
     ),

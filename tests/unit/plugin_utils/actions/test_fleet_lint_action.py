@@ -48,16 +48,16 @@ spare:
 FOUND = """\
 SEVERITY   RULE                     WHERE
 error      address-on-no-device     hosts.yml:7
-  calico_node_address of node3 10.10.1.13/24 is on no device of node3, as gathered facts have them.
+  calico_node_address of node3 10.10.1.13/24 is on no device of node3, according to gathered facts.
   Write the address that the host itself has on the underlay.
 error      address-on-no-device     hosts.yml:7
-  calico_node_address_ipv6 of node3 fd00::13/64 is on no device of node3, as gathered facts have them.
+  calico_node_address_ipv6 of node3 fd00::13/64 is on no device of node3, according to gathered facts.
   Write the address that the host itself has on the underlay.
 error      pool-over-management     group_vars/all.yml:3
   calico_ip_pools[0].cidr 10.244.0.0/16 covers 10.244.1.1, by which Ansible reaches node1 (ansible_host): a run would cut itself off.
   Choose a range that nothing else uses.
 error      mtu-above-link           calico_underlay_mtu
-  calico_underlay_mtu 1500 is more than bond-0 of node2 carries (1400): larger packets vanish.
+  calico_underlay_mtu 1500 is more than bond-0 of node2 carries (1400): larger packets are lost.
   Set it to 1400, or raise the MTU of the devices and of all switches between them.
 warning    host-in-no-group         hosts.yml:11
   calico_node_address of node4 10.10.1.14/24 has no effect: node4 is neither in group calico_nodes nor in calico_rr.
@@ -66,7 +66,7 @@ warning    address-moves            hosts.yml:6
   calico_node_address of node2 10.10.1.12/24 is an additional address of bond-0 with /32, as those that move between hosts.
   Write the address that stays with the host.
 warning    pool-for-nobody          group_vars/all.yml:7
-  calico_ip_pools[1].nodeSelector rack == 'b' matches no node, so that pool b gives addresses to nobody.
+  calico_ip_pools[1].nodeSelector rack == 'b' matches no node, so that no node gets addresses of pool b.
   Correct it, or the calico_node_labels of the nodes that are meant.
 warning    pool-public-behind-nat   group_vars/all.yml:5
   calico_ip_pools[1].cidr 172.15.0.0/16 is a public range behind natOutgoing: its owners on the Internet cannot be reached from here.
@@ -132,7 +132,7 @@ warning    no-spare-blocks        prod/group_vars/all.yml:4
   calico_spare_blocks 0 leaves agents no block to open: a node whose blocks are full attaches no workload until the next run.
   Set it to 1, the default, unless workloads come by the inventory alone.
 and 5 more errors of rule refused about calico_node_address
-32 errors and 1 warning: 2 nodes and 35 rules, 19 rules more when the errors are mended
+32 errors and 1 warning: 2 nodes and 35 rules, 19 more rules once the errors are fixed
 """  # noqa: E501 - as it is printed
 UNREADABLE_WAY = ALONE.replace('12/64"}', "12/64\", ansible_host: '{{ ansible_default_ipv4.address }}'}")
 #: Values that a hostile node may report in place of the facts of the module setup.

@@ -99,7 +99,7 @@ def key_twice(written: WrittenInventory) -> t.Iterator[Issue]:
 
 
 def odd_number(written: WrittenInventory) -> t.Iterator[Issue]:
-    """Report a number that means another one to YAML, such as 064512 (octal) and 20:30 (1230)."""
+    """Report a number that YAML reads as another one, such as 064512 (octal) and 20:30 (1230)."""
     for one in written.odd_numbers:
         why, remedy = _ODD[one.why]
         yield Issue(one.variable, one.text, f"is {one.value} to YAML: {why}.", remedy, one.origin)

@@ -14,7 +14,7 @@ from .written_inventory import WrittenInventory
 
 
 def misspelt(written: WrittenInventory) -> t.Iterator[Issue]:
-    """Report a variable that is nearly called like a variable of this collection.
+    """Report a variable whose name is nearly that of a variable of this collection.
 
     A run refuses such a name only if it is nearly one of the fleet's or of a node's.
     """
