@@ -27,7 +27,7 @@ sys.path.insert(0, str(HERE))
 
 import links  # noqa: E402
 import reference  # noqa: E402
-from pages import CALICOCTL, FILES, PLAYBOOKS, PLUGINS, ROLES, Repository, SiteError  # noqa: E402
+from pages import CALICOCTL, FILES, IMAGES, PLAYBOOKS, PLUGINS, ROLES, Repository, SiteError  # noqa: E402
 
 COLLECTION = "baremetal.host_routing"
 #: Pages of Ansible's documentation, by the labels with which pages of antsibull-docs refer to them
@@ -37,7 +37,6 @@ ANSIBLE = {
     "common_return_values": f"{_ANSIBLE}/reference_appendices/common_return_values.html",
 }
 _BREAKS = re.compile(r"(?<=\w)_(?=\w)")
-IMAGES = (".svg", ".png", ".gif", ".jpg", ".webp")
 
 
 def run(*command: str) -> None:

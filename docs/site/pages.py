@@ -12,12 +12,13 @@ import re
 import subprocess
 import typing as t
 
-#: Code in which a link is no link, or a link. Images are left out.
+#: Code in which a link is no link, the text of an image, or where a link or an image leads.
 _LINK = re.compile(
     r"^ *(?P<fence>`{3,}).*?^ *(?P=fence)|(?<!`)(?P<code>`+)(?!`).+?(?<!`)(?P=code)(?!`)"
-    r"|(?<=\]\()(?P<link>[^)\s]+)(?=\))",
+    r"|(?P<image>!\[[^\]]*)(?=\]\()|(?<=\]\()(?P<link>[^)\s]+)(?=\))",
     re.DOTALL | re.MULTILINE,
 )
+IMAGES = (".svg", ".png", ".gif", ".jpg", ".webp")
 #: Folders of the site whose pages are generated.
 PLUGINS, PLAYBOOKS, ROLES, FILES = "plugins", "playbooks/index.md", "roles/index.md", "files"
 CALICOCTL = "bin/calicoctl.md"
@@ -103,11 +104,14 @@ class Repository:
     def relinked(self, page: str, text: str) -> str:
         """Return a page's Markdown `text` with its links led to pages of the site; code stays as it is.
 
-        Links to other sites, within the page and to nothing stay, too: Sphinx reports the latter.
+        Links to images, to other sites, within the page and to nothing stay, too: Sphinx reports the latter. The text
+        of an image becomes one line, because myst-parser joins its lines without a blank.
         """
 
         def led(match: re.Match[str]) -> str:
             link = match["link"]
+            if match["image"]:
+                return " ".join(match["image"].split("\n"))
             if link is None or "://" in link or link.startswith(("#", "mailto:")):
                 return match[0]
             path, _mark, anchor = link.partition("#")
@@ -123,9 +127,11 @@ class Repository:
     def page_of(self, path: str) -> t.Optional[str]:
         """Return the page that shows the file or folder `path`, with an anchor if it is a part of a page, or None."""
         folder, name = os.path.split(path)
-        inside = [file for file in self.files if file.startswith(f"{path}/")]
+        inside = [file for file in self.files if file.startswith(f"{path}/") and not file.endswith(IMAGES)]
         if path == "README.md":
             return "index.md"
+        if path.endswith(IMAGES):
+            return None
         if path in self.pages:
             return path
         if folder == "playbooks" and path in self.files:

@@ -32,6 +32,7 @@ def root(tmp_path: pathlib.Path) -> pathlib.Path:
             "inventories/one/group_vars/all.yml",
             "plugins/modules/probe.py",
             "bin/calicoctl",
+            "docs/images/map.svg",
         ),
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -81,6 +82,7 @@ def test_a_page_in_no_section_is_refused(root: pathlib.Path, page: str) -> None:
         ("../../bin/calicoctl", "../../bin/calicoctl.md"),
         ("../../inventories/one/hosts.yml", "../../files/inventories/one/hosts.yml.md"),
         ("../../inventories/one/", "../../files/inventories/one/index.md"),
+        ("../images/map.svg", "../images/map.svg"),
         ("missing.md", "missing.md"),
         ("#rules", "#rules"),
         ("https://example.org/x", "https://example.org/x"),
@@ -100,6 +102,11 @@ def test_files_that_pages_link_to_are_shown(root: pathlib.Path) -> None:
 def test_links_in_code_stay(root: pathlib.Path) -> None:
     code = "```text\n[a](../../README.md)\n```\n\n  ````\n  [b](../../README.md)\n  ````\n\n`[c](../../README.md)`\n"
     assert pages.Repository(root).relinked("docs/reference/a.md", code) == code
+
+
+def test_the_text_of_an_image_is_one_line(root: pathlib.Path) -> None:
+    made = pages.Repository(root).relinked("README.md", "![Nodes\nand routers.](docs/images/map.svg)\n")
+    assert made == "![Nodes and routers.](docs/images/map.svg)\n"
 
 
 def test_broken_links_are_found(tmp_path: pathlib.Path) -> None:

@@ -72,6 +72,8 @@ def what_is_wrong(page: Page, site: str) -> list[str]:
     wrong = [*page.console, *(f"asks {host}" for host in page.requested_hosts - {site.removeprefix("http://")})]
     if page.overflow():
         wrong.append(f"is {page.overflow()} pixels wider than its window")
+    broken = page.run("[...document.images].filter(i => !i.naturalWidth).map(i => i.src)")
+    wrong += [f"does not show {image}" for image in broken]
     wrong += [f"cut off: {what}" for what in page.cut_off()]
     wrong += [f"contrast {what}" for what in page.poor_contrast()]
     heading = "document.querySelector('h1')"

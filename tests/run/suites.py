@@ -110,7 +110,7 @@ SUITES: tuple[Suite, ...] = (
         "docs-site",
         "the site of the documentation is built, its links are right, and Chromium shows it well",
         (*PYTEST, "tests/docs_site"),
-        limit=600,
+        limit=900,
         covers=("tests/docs_site",),
         lane=EITHER,
         packages=CHROMIUM,
