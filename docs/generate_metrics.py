@@ -52,8 +52,8 @@ scrape_configs:
 rule_files: [calico-alerts.yml]
 ```
 
-- **Another address**: set `calico_node_agent_metrics_address` and `calico_node_agent_metrics_port` in the inventory. The
-  role writes them to `/etc/calico/agent.json`. Port 0 turns HTTP off.
+- **Another address**: set `calico_node_agent_metrics_address` and `calico_node_agent_metrics_port` in the inventory.
+  The role writes them to `/etc/calico/agent.json`. Port 0 turns HTTP off.
 - **No access control**: if other hosts can reach the address, protect it by a firewall.
 - **Alerts and dashboard**: alert rules for Prometheus and a Grafana dashboard are in
   `roles/calico_node/files/monitoring/`. They expect the job name `calico-agent`, and one `instance` for each node.

@@ -3,7 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Records `make demo` and keeps its switch of a pool as docs/images/switch.cast (asciicast v2) and switch.svg.
 
-`make recording` calls it. With --draw it records nothing and draws switch.svg from the switch.cast that is there.
+Ansible's own lines about tasks and hosts are left out, and pauses are shortened.
+
+`make recording` calls it. With --cut it records nothing and uses the last recording. With --draw it draws switch.svg
+from the switch.cast that is there.
 """
 
 from __future__ import annotations
@@ -18,12 +21,16 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAMS = ROOT / ".build" / "recording" / "bin"
 CAST, PICTURE = ROOT / "docs" / "images" / "switch.cast", ROOT / "docs" / "images" / "switch.svg"
-COLUMNS, ROWS = 118, 34
+COLUMNS, ROWS = 122, 27
 
 #: The parts of the demonstration that are kept: each begins at a line with the first text and ends before the second.
 PARTS = (("── Switch the pool from", "── And back to"), ("packets sent in", "How long it took"))
 LONGEST_PAUSE = 1.5  # seconds
-LAST_PAUSE = 5.0  # seconds for which the last screen stays
+LAST_PAUSE = 6000  # milliseconds for which the last screen stays
+#: Lines that are left out.
+_NOISE = re.compile(r"(?:ok|skipping|changed|included): |TASK |PLAY |node\d +: ok=|$")
+#: The lines that show routes are kept of the first node alone.
+_ROUTES = re.compile(r"(node\d)\$ ip route")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 #: An event of asciicast v2: seconds since the start, the kind ("o" is output), the data.
@@ -58,7 +65,7 @@ def cut(events: t.Iterable[Event]) -> t.List[Event]:
     kept: t.List[Event] = []
     parts = iter(PARTS)
     begin, end = next(parts)
-    inside, before, now = False, 0.0, 0.0
+    inside, shown, before, now = False, True, 0.0, 0.0
     for at, line in lines(events):
         text = _ESCAPES.sub("", line)
         if inside and end in text:
@@ -66,13 +73,14 @@ def cut(events: t.Iterable[Event]) -> t.List[Event]:
             begin, end = next(parts, ("", ""))
         if not inside and begin and begin in text:
             inside, before = True, at
-        if inside:
+        routes = _ROUTES.match(text)
+        shown = routes[1] == "node1" if routes else shown or not text.startswith("  ")
+        if inside and shown and not _NOISE.match(text):
             now += min(at - before, LONGEST_PAUSE)
             before = at
-            kept.append((round(now, 3), "o", f"{line}\r\n"))
+            kept.append((round(now, 3), "o", f"{line.replace(f'{ROOT}/', '')}\r\n"))
     if begin:
         raise ValueError(f"The demonstration did not print {begin!r} and, after it, {end!r}.")
-    kept.append((round(now + LAST_PAUSE, 3), "o", ""))
     return kept
 
 
@@ -91,16 +99,19 @@ def read(path: pathlib.Path) -> t.List[Event]:
 
 def draw() -> None:
     """Draw the picture from the kept recording. Raise CalledProcessError if that fails."""
-    command = [str(PROGRAMS / "termtosvg"), "render", str(CAST), str(PICTURE), "-t", "gjm8", "-D", "0"]
+    command = [str(PROGRAMS / "termtosvg"), "render", str(CAST), str(PICTURE), "-t", "gjm8", "-D", str(LAST_PAUSE)]
     subprocess.run(command, cwd=ROOT, check=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Record make demo and draw its switch of a pool.")
+    parser.add_argument("--cut", action="store_true", help="cut and draw the whole recording of the last time")
     parser.add_argument("--draw", action="store_true", help="draw from the recording that is there")
-    if not parser.parse_args().draw:
-        whole = ROOT / ".build" / "demo.cast"
+    options = parser.parse_args()
+    whole = ROOT / ".build" / "demo.cast"
+    if not (options.cut or options.draw):
         record(whole)
+    if not options.draw:
         write(cut(read(whole)), CAST)
     draw()
 

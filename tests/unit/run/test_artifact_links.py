@@ -27,7 +27,7 @@ def write(folder: pathlib.Path, more: str = "") -> pathlib.Path:
     root = folder / "collection"
     (root / "docs").mkdir(parents=True)
     (root / "README.md").write_text(PAGE + more)
-    (root / "docs" / "other.md").write_text("## A heading\n<a id=\"an-anchor\"></a>\n[back](../README.md)\n")
+    (root / "docs" / "other.md").write_text('## A heading\n<a id="an-anchor"></a>\n[back](../README.md)\n')
     (folder / "tests.md").write_text("")
     return root
 
