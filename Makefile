@@ -68,6 +68,10 @@ docs: setup ## Write the generated pages (docs/reference/variables.md, docs/refe
 	@$(BIN)/python docs/generate_metrics.py
 	@$(BIN)/python docs/generate_attacks.py
 
+.PHONY: docs-site
+docs-site: setup ## The documentation as a website in .build/site/html, with the reference of modules; links are checked
+	@$(BIN)/python docs/site/build.py
+
 .PHONY: demo
 demo: setup ## Start the lab, turn its hosts into routers, show what came of it (MODE=ipip: in an emulated machine)
 	@MODE="$(MODE)" tests/run/demo

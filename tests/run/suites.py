@@ -49,6 +49,8 @@ NETWORK = ("iproute2", "iptables", "ipset", "iputils-ping", "tcpdump")
 CONTAINERS = ("podman", "crun", "containernetworking-plugins", "netcat-openbsd", "busybox-static", "strace")
 # The package whose systemd-analyze judges unit files
 SYSTEMD = ("systemd",)
+# The browser that looks at pages, and a font (tests/browser.py)
+CHROMIUM = ("chromium", "fonts-dejavu-core")
 # The daemon that simulated hosts run from the machine's own programs (bench/site/simulated_hosts.py)
 BIRD = ("bird2",)
 
@@ -103,6 +105,15 @@ SUITES: tuple[Suite, ...] = (
         "the built artifact installs, its modules are found, and galaxy-importer takes it without a warning",
         ("tests/run/build_artifact",),
         limit=900,
+    ),
+    Suite(
+        "docs-site",
+        "the site of the documentation is built, its links are right, and Chromium shows it well",
+        (*PYTEST, "tests/docs_site"),
+        limit=900,
+        covers=("tests/docs_site",),
+        lane=EITHER,
+        packages=CHROMIUM,
     ),
     Suite(
         "sanity",
