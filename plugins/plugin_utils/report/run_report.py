@@ -1,0 +1,162 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report on a run: what a plan would change where, or what a run has changed, and whether all paths answer."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..lines import report_lines
+from ..nodes import run_results
+from . import drawing
+from .model import ChangeGroup, FleetReport, Loss, Node, Origin, Plan
+from .places import Links, Places
+
+Results = t.Mapping[str, t.Mapping[str, t.Any]]
+#: The most lines of one kind that are shown, and the most changes of one node that are looked at one by one.
+_LINES, _PER_NODE = 120, 3000
+_ORDER = "!-~+="
+
+
+class RunFacts(t.NamedTuple):
+    """What the run itself knows: whether nothing was changed, its plan, approval, impact and warnings."""
+
+    check: bool
+    plan: str = ""
+    approval: str = ""
+    impact: t.Sequence[str] = ()
+    warnings: t.Sequence[str] = ()
+
+
+def report(
+    origin: Origin,
+    hosts: t.Sequence[str],
+    plans: Results,
+    changes: Results,
+    reachability: Results,
+    places: Places,
+    facts: RunFacts,
+    lines: t.Sequence[str],
+    loss: t.Optional[Loss] = None,
+) -> FleetReport:
+    """Return the report of a run. `lines` are those that it prints at its end. The last one is the verdict.
+
+    `plans` are the answers of the module `node`, `changes` the same with subjects (readers.CHANGES), and `reachability`
+    those of `probe` or `soak`.
+    """
+    usable = {host: answer for host, answer in plans.items() if run_results.usable(answer)}
+    links = Links(places, drawing.RING)
+    for host, answer in reachability.items():
+        for target in answer.get("targets", ()):
+            if target.get("name") and target["name"] != host:
+                links.probes(host, target["name"], target["sent"], target["lost"])
+    lossy = links.all()
+    wrong = [line[2:] for line in lines if line.startswith("! ")]
+    lost = sum(link.lost for link in lossy)
+    plan = Plan(
+        made=not facts.check,
+        hosts=len(hosts),
+        changing=sum(bool(answer.get("changed")) for answer in usable.values()),
+        resets=sum(answer.get("sessions_reset", 0) for answer in usable.values()),
+        withdrawn=sum(answer.get("routes_withdrawn", 0) for answer in usable.values()),
+        name=facts.plan,
+        approval=facts.approval if facts.check else "",
+        impact=tuple(facts.impact),
+        phases=tuple(report_lines.phases(usable)),
+        groups=groups(changes),
+    )
+    return FleetReport(
+        origin,
+        good=len(usable) == len(hosts) and not wrong and not lost and (loss is None or loss.switched),
+        verdict=lines[-1] if lines else "",
+        problems=tuple(wrong),
+        warnings=tuple(facts.warnings),
+        nodes=tuple(_node(host, plans.get(host), changes.get(host), places, facts.check) for host in hosts),
+        links=lossy,
+        pools=places.pools({}, {}),
+        modes=places.route_modes(None),
+        plan=plan,
+        loss=loss,
+    )
+
+
+def _node(
+    host: str,
+    plan: t.Optional[t.Mapping[str, t.Any]],
+    answer: t.Optional[t.Mapping[str, t.Any]],
+    places: Places,
+    check: bool,
+) -> Node:
+    place: dict[str, t.Any] = {
+        "name": host,
+        "rack": places.rack(host),
+        "reflector": places.is_reflector(host),
+        "workload_node": places.is_workload_node(host),
+    }
+    if not run_results.usable(plan) or plan is None:
+        word = "unreachable" if plan is not None and plan.get("unreachable") else "failed"
+        return Node(**place, state="bad", word=word, detail=run_results.reason(plan))
+    count = sum(change["action"] != "=" for change in (answer or {}).get("changes", ()))
+    settled = plan.get("settled") or {}
+    found = settled.get("sessions") or {}
+    if not plan.get("changed"):
+        word = "nothing to change" if check else "unchanged"
+    else:
+        word = "new node" if plan.get("new") else "changes" if check else "changed"
+    return Node(
+        **place,
+        state="warn" if check and plan.get("changed") else "good",
+        word=word,
+        detail="; ".join(plan.get("cut", ())),
+        sessions_up=found.get("established"),
+        sessions_all=found.get("expected"),
+        changes=count,
+    )
+
+
+def groups(changes: Results) -> tuple[ChangeGroup, ...]:
+    """Return the changes of all nodes by action and kind, those that break something first.
+
+    Equal changes of several nodes are one line. A group has the first 120 lines; of each node the first 3,000 changes
+    are looked at for them.
+    """
+    counts: dict[tuple[str, str], int] = {}
+    on: dict[tuple[str, str], set[str]] = {}
+    lines: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for host, answer in sorted(changes.items()):
+        for index, change in enumerate(answer.get("changes", ())):
+            key = (change["action"], change["kind"])
+            counts[key] = counts.get(key, 0) + 1
+            on.setdefault(key, set()).add(host)
+            if index < _PER_NODE:
+                lines.setdefault(key, {}).setdefault(_line(change), []).append(host)
+    found = []
+    for key in sorted(counts, key=lambda key: (_ORDER.index(key[0]), -counts[key], key)):
+        every = lines.get(key, {})
+        shown = sorted(every.items(), key=lambda item: (-len(item[1]), item[0]))[:_LINES]
+        found.append(
+            ChangeGroup(
+                key[1],
+                key[0],
+                counts[key],
+                len(on[key]),
+                tuple((line, _names(hosts)) for line, hosts in shown),
+                len(every) - len(shown),
+            )
+        )
+    return tuple(found)
+
+
+def _line(change: t.Mapping[str, t.Any]) -> str:
+    before, after = change.get("before") or "", change.get("after") or ""
+    if change["action"] == "~" and before and after:
+        value = f"{before}  ->  {after}"
+    else:
+        value = before if change["action"] == "-" else after
+    note = f"  ({change['note']})" if change.get("note") else ""
+    return f"{change.get('subject', '')}  {value}{note}".strip()
+
+
+def _names(hosts: t.Sequence[str]) -> str:
+    return ", ".join(hosts) if len(hosts) <= 6 else f"{', '.join(hosts[:3])} and {len(hosts) - 3} more nodes"
