@@ -31,9 +31,13 @@ _GRAVE: t.Mapping[State, int] = {"bad": 3, "warn": 2, "unknown": 1, "good": 0}
 
 @dataclasses.dataclass(frozen=True)
 class Spot:
-    """A place on the map. `shape` is circle for a node or rack, diamond for a reflector, square for a router."""
+    """A place on the map, called `name` in links and `label` in the drawing.
+
+    `shape` is circle for a node or rack, diamond for a reflector, square for a router.
+    """
 
     name: str
+    label: str
     rack: str
     state: State
     shape: str
@@ -79,7 +83,8 @@ def ring(spots: t.Sequence[Spot], links: t.Sequence[Link], label: str) -> Markup
     Places of one rack lie side by side on a band. `label` says in words what the map shows.
     """
     at = dict(zip((spot.name for spot in spots), _positions(spots)))
-    drawn = [_band(rack, angles, len(spots)) for rack, angles in _bands(spots).items() if rack]
+    bands = {rack: turns for rack, turns in _bands(spots).items() if rack}
+    drawn = [_band(turns) for turns in bands.values()]
     known = [link for link in links if link.a in at and link.b in at and link.a != link.b]
     bad = [link for link in known if link.state == "bad"]
     curves = {id(link): _curve(at[link.a], at[link.b]) for link in known}
@@ -104,6 +109,7 @@ def ring(spots: t.Sequence[Spot], links: t.Sequence[Link], label: str) -> Markup
             )
         )
     drawn += [_spot(spot, *at[spot.name]) for spot in spots]
+    drawn += [_band_name(rack, turns) for rack, turns in bands.items()]
     return element("svg", *drawn, css="draw", viewBox=f"0 0 {_n(_WIDTH)} {_n(_HEIGHT)}", role="img", aria_label=label)
 
 
@@ -115,7 +121,7 @@ def describe(link: Link) -> str:
     if link.modes:
         parts.append(f"routes: {', '.join(link.modes)}")
     if link.missing:
-        parts.append(f"{link.missing} routes missing")
+        parts.append(f"{link.missing} route{'' if link.missing == 1 else 's'} missing")
     if link.sent:
         parts.append(f"{link.lost:,} of {link.sent:,} probes lost")
     return f"{cut(link.a, LONGEST_NAME)} - {cut(link.b, LONGEST_NAME)}: {'; '.join(parts) or 'nothing known'}"
@@ -160,16 +166,17 @@ def _bands(spots: t.Sequence[Spot]) -> dict[str, list[float]]:
     return found
 
 
-def _band(rack: str, turns: t.Sequence[float], places: int) -> Markup:
+def _band(turns: t.Sequence[float]) -> Markup:
     first, last = turns[0], turns[-1]
     steps = max(1, round((last - first) * 60))
     points = [_point(first + (last - first) * step / steps) for step in range(steps + 1)]
-    path = "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points) + ("h.01" if steps == 1 and first == last else "")
-    x, y = _point((first + last) / 2, 0.72)
-    words = element("text", cut(rack, 18), x=_n(x), y=_n(y + 4), css="small halo", text_anchor="middle")
-    return element(
-        "g", element("path", css="edge", d=path), element("path", css="band", d=path), words if places > 1 else None
-    )
+    path = "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points) + ("h.01" if first == last else "")
+    return element("g", element("path", css="edge", d=path), element("path", css="band", d=path))
+
+
+def _band_name(rack: str, turns: t.Sequence[float]) -> Markup:
+    x, y = _point((turns[0] + turns[-1]) / 2, 0.7)
+    return element("text", cut(rack, 18), x=_n(x), y=_n(y + 4), css="small halo", text_anchor="middle")
 
 
 def _curve(a: tuple[float, float], b: tuple[float, float]) -> tuple[str, tuple[float, float]]:
@@ -190,7 +197,7 @@ def _spot(spot: Spot, x: float, y: float) -> Markup:
         shape = element("circle", css="spot", cx=_n(x), cy=_n(y), r="8.5")
     right = x >= _WIDTH / 2
     side = {"text_anchor": "start" if right else "end", "x": _n(x + (17 if right else -17))}
-    name = element("text", cut(spot.name, _LABEL), y=_n(y + (0 if spot.count else 4)), css="halo", **side)
+    name = element("text", cut(spot.label, _LABEL), y=_n(y + (0 if spot.count else 4)), css="halo", **side)
     count = element("text", cut(spot.count, 18), y=_n(y + 11), css="small halo", **side) if spot.count else None
     return element("g", element("title", spot.title), shape, _mark(spot.state, x, y, 11), name, count, css=spot.state)
 

@@ -53,8 +53,9 @@ def element(tag: str, *children: Child, css: str = "", **attributes: object) -> 
         for name, value in values.items()
         if value is not None and value is not False
     )
-    if tag in _VOID:
-        return Markup(f"<{tag}{written}>")
+    if tag in _EMPTY:
+        # The slash ends an element of SVG, which HTML would leave open without it.
+        return Markup(f"<{tag}{written}/>")
     return Markup(f"<{tag}{written}>{join(*children)}</{tag}>")
 
 
@@ -74,4 +75,4 @@ def _parts(child: Child) -> t.Iterator[str]:
 
 
 _ATTRIBUTE = 4000  # the most characters of an attribute; paths of drawings are the longest
-_VOID = frozenset({"meta", "br", "hr", "rect", "line", "circle", "path", "use", "col"})
+_EMPTY = frozenset({"meta", "rect", "line", "circle", "path", "use"})

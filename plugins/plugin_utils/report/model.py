@@ -93,7 +93,7 @@ class Link:
 
 @dataclasses.dataclass(frozen=True)
 class DownSession:
-    """A BGP session that is not Established, as the node `host` tells of it."""
+    """A BGP session that is not Established, as the node `host` tells of it; or `count` sessions of one node."""
 
     host: str
     peer: str
@@ -101,6 +101,7 @@ class DownSession:
     since: str = ""
     why: str = ""
     routes_kept: bool = False
+    count: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,11 +210,12 @@ class FleetReport:
     """All that a page shows. A part that is None, or empty without a count, was not asked for.
 
     `links` are between the places of the map: nodes of a small fleet, otherwise racks. `routers` are the places outside
-    the fleet. `down` are the first of `down_count` sessions.
+    the fleet. `down` are the first of `down_count` sessions. `word` says in a few words how it is, and `verdict` more.
     """
 
     origin: Origin
-    good: bool
+    state: State
+    word: str
     verdict: str
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

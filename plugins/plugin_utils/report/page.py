@@ -32,16 +32,16 @@ def html(report: FleetReport) -> str:
         sections.header(report),
         sections.tiles(report),
         sections.problems(report),
+        sections.loss(report) if report.plan is not None else None,
         sections.plan(report.plan),
-        sections.loss(report) if report.loss is not None and report.plan is None else None,
         sections.fleet_map(report),
         sections.sessions(report),
         sections.blocks(report),
         sections.routes(report),
         sections.drift(report),
-        sections.loss(report) if report.loss is None or report.plan is not None else None,
+        sections.loss(report) if report.plan is None else None,
         sections.nodes(report),
         element("footer", text("This page is complete in itself: it loads nothing and runs no script.")),
     )
     body = element("body", style.SIGNS, main)
-    return str(join(Markup("<!DOCTYPE html>\n"), element("html", head, body, lang="en"), "\n"))
+    return str(join(Markup("<!DOCTYPE html>\n"), element("html", head, body, lang="en"), Markup("\n")))

@@ -179,6 +179,7 @@ class Links:
         self._ends: dict[tuple[str, str], list[float]] = {}  # sessions, down, missing, sent, lost
         self._modes: dict[tuple[str, str], set[str]] = {}
         self._down: set[tuple[str, str, bool]] = set()
+        self._total = 0.0
 
     def _place(self, host: str) -> str:
         return host if self.by_node else self.places.rack(host) or "no rack"
@@ -193,16 +194,28 @@ class Links:
             self._modes[key].update(self.places.modes(host, other))
         return self._ends[key]
 
-    def session(self, host: str, node: t.Optional[str], address: str, up: bool, answered: t.Container[str]) -> bool:
+    def session(
+        self,
+        host: str,
+        node: t.Optional[str],
+        address: str,
+        up: bool,
+        answered: t.Container[str],
+        troubled: t.Container[str],
+    ) -> bool:
         """Add a session by one of its ends. Return whether it is down and was not down by the other end already.
 
-        `answered` are the nodes that tell of their ends: a session between two of them is added twice.
+        `answered` are the nodes that tell of their ends: a session between two of them is added twice. The sessions of
+        `troubled` nodes are no fault of a link between racks, so they are not counted there.
         """
         other = node or self.places.router(address)
         if node is None:
             self.routers[other] = None
-        entry = self._entry(host, other)
-        entry[0] += 0.5 if node is not None and node in answered else 1.0
+        part = 0.5 if node is not None and node in answered else 1.0
+        self._total += part
+        apart = not self.by_node and (host in troubled or other in troubled)
+        entry = [0.0] * 5 if apart else self._entry(host, other)
+        entry[0] += part
         if up:
             return False
         key = (min(host, other), max(host, other), ":" in address)
@@ -228,7 +241,7 @@ class Links:
     @property
     def total(self) -> int:
         """The number of sessions."""
-        return round(sum(entry[0] for entry in self._ends.values()))
+        return round(self._total)
 
     def all(self) -> tuple[Link, ...]:
         """Return the links in the order of their places."""

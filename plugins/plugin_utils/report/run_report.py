@@ -10,7 +10,7 @@ import typing as t
 from ..lines import report_lines
 from ..nodes import run_results
 from . import drawing
-from .model import ChangeGroup, FleetReport, Loss, Node, Origin, Plan
+from .model import ChangeGroup, FleetReport, Loss, Node, Origin, Plan, State
 from .places import Links, Places
 
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
@@ -66,10 +66,17 @@ def report(
         phases=tuple(report_lines.phases(usable)),
         groups=groups(changes),
     )
+    verdict = lines[-1] if lines else ""
+    state: State = "good" if len(usable) == len(hosts) and not wrong else "bad"
+    if lost or (loss is not None and (loss.lost or not loss.switched)):
+        state = "bad"
+    if facts.check and state == "good" and (plan.changing or facts.warnings):
+        state = "warn"
     return FleetReport(
         origin,
-        good=len(usable) == len(hosts) and not wrong and not lost and (loss is None or loss.switched),
-        verdict=lines[-1] if lines else "",
+        state=state,
+        word=_word(facts, loss, verdict),
+        verdict=verdict.partition("  ")[2] or verdict,
         problems=tuple(wrong),
         warnings=tuple(facts.warnings),
         nodes=tuple(_node(host, plans.get(host), changes.get(host), places, facts.check) for host in hosts),
@@ -79,6 +86,15 @@ def report(
         plan=plan,
         loss=loss,
     )
+
+
+def _word(facts: RunFacts, loss: t.Optional[Loss], verdict: str) -> str:
+    """Return what the run is or has become, in a few words."""
+    if facts.check:
+        return "Plan, nothing was changed"
+    if loss is not None:
+        return f"{'Switched' if loss.switched else 'Not switched'}, {loss.lost:,} of {loss.sent:,} probes lost"
+    return verdict.partition("  ")[0].capitalize()
 
 
 def _node(

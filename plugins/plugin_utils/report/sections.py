@@ -18,8 +18,11 @@ _LISTED = 40
 #: The most rows of the table of nodes, and from how many on it is folded.
 _ROWS, _FOLDED = 2000, 40
 _RACKS = 120
-_NOT_WELL = 100
+_NOT_WELL = 25
+#: The most entries of a list that are shown unfolded.
+_SHOWN = 12
 _NEARLY_ALL = 0.8
+_ORDER = {"bad": 0, "warn": 1, "unknown": 2, "good": 3}
 _ACTIONS = {"+": "added", "~": "changed", "-": "removed", "!": "conflict or interrupted", "=": "kept"}
 
 
@@ -39,7 +42,10 @@ def table(heads: t.Sequence[tuple[str, bool]], rows: t.Iterable[t.Sequence[Child
     body = [
         element(
             "tr",
-            *(element("td", cell, css="num" if num else "", data_l=title) for (title, num), cell in zip(heads, row)),
+            *(
+                element("td", cell, css="num" if num else "" if index else "name", data_l=title)
+                for index, ((title, num), cell) in enumerate(zip(heads, row))
+            ),
         )
         for row in rows
     ]
@@ -51,17 +57,24 @@ def more(count: int, what: str) -> t.Optional[Markup]:
     return element("p", f"... and {count:,} more {what}, not shown here.", css="dim") if count > 0 else None
 
 
-def listed(texts: t.Sequence[str], state: State, most: int = MOST) -> Markup:
-    """Return the texts as a list with the sign of `state`, of at most `most`."""
-    items = [element("li", drawing.sign(state), text) for text in texts[:most]]
-    return join(element("ul", *items, css="list"), more(len(texts) - most, "lines"))
+def listed(texts: t.Sequence[str], state: State, most: int = _SHOWN) -> Markup:
+    """Return the texts as a list with the sign of `state`: `most` of them, and others of the first MOST folded."""
+    items = [element("li", drawing.sign(state), text) for text in texts[:MOST]]
+    return join(
+        element("ul", *items[:most], css="list"),
+        folded(element("ul", *items[most:], css="list"), len(items) - most),
+        more(len(texts) - MOST, "lines"),
+    )
+
+
+def folded(content: Markup, count: int) -> t.Optional[Markup]:
+    """Return the content folded below a line that says how many entries it has, None for none."""
+    return element("details", element("summary", f"{count:,} more"), content) if count > 0 else None
 
 
 def header(report: FleetReport) -> Markup:
     """Return the title, the verdict, and where the report comes from."""
     origin = report.origin
-    state: State = "bad" if not report.good else "warn" if report.warnings else "good"
-    word = {"good": "Good", "warn": "Good, with warnings", "bad": "Not all good"}[state]
     entries = [
         ("Made", origin.made + (f" by {origin.user}" if origin.user else "")),
         ("Inventory", origin.inventory),
@@ -75,9 +88,9 @@ def header(report: FleetReport) -> Markup:
         element("h1", origin.title),
         element(
             "div",
-            drawing.sign(state),
-            element("span", join(word, ": ") if report.verdict else word, report.verdict),
-            css=f"banner {state}",
+            drawing.sign(report.state),
+            element("span", report.word, ": " if report.verdict else None, report.verdict),
+            css=f"banner {report.state}",
             role="status",
         ),
         element("dl", *meta, css="meta"),
@@ -89,7 +102,7 @@ def tiles(report: FleetReport) -> t.Optional[Markup]:
     """Return the numbers that a reader looks for first."""
     nodes = report.nodes
     found: list[tuple[str, str]] = []
-    if nodes:
+    if nodes and report.plan is None:
         found.append((f"{sum(node.state in ('good', 'warn') for node in nodes):,}/{len(nodes):,}", "nodes well"))
     if report.sessions_all:
         found.append((f"{report.sessions_up or 0:,}/{report.sessions_all:,}", "BGP sessions Established"))
@@ -116,10 +129,16 @@ def tiles(report: FleetReport) -> t.Optional[Markup]:
         found.append((f"{loss.gap:.1f} ms", "longest gap in the last switch"))
     if not found:
         return None
-    return element(
-        "div", *(element("div", element("b", number), element("span", words), css="tile") for number, words in found),
-        css="tiles",
-    )  # fmt: skip
+    shown = [
+        element("div", element("b", _breakable(number)), element("span", words), css="tile") for number, words in found
+    ]
+    return element("div", *shown, css="tiles")
+
+
+def _breakable(number: str) -> Markup:
+    """Return a number such as 12/40, which may be broken behind the slash alone."""
+    first, slash, second = number.partition("/")
+    return join(first, slash, Markup("<wbr>"), second)
 
 
 def problems(report: FleetReport) -> t.Optional[Markup]:
@@ -135,11 +154,20 @@ def problems(report: FleetReport) -> t.Optional[Markup]:
 def spots(report: FleetReport) -> list[drawing.Spot]:
     """Return the places of the map: each node, or each rack of a large fleet, and the routers outside the fleet."""
     outside = [
-        drawing.Spot(name, "outside", _at(name, report.links), "square", f"router {name} outside the fleet")
+        drawing.Spot(
+            name,
+            name.partition(" (")[0],
+            "outside",
+            _at(name, report.links),
+            "square",
+            f"router {cut(name, LONGEST_NAME)} outside the fleet",
+            name.partition(" (")[2].rstrip(")"),
+        )
         for name in report.routers
     ]
     nodes = [
         drawing.Spot(
+            node.name,
             node.name,
             node.rack,
             node.state,
@@ -154,6 +182,7 @@ def spots(report: FleetReport) -> list[drawing.Spot]:
     racks = by_rack(report.nodes)
     return [
         drawing.Spot(
+            rack or "no rack",
             rack or "no rack",
             "",
             drawing.worst(node.state for node in members),
@@ -200,7 +229,7 @@ def fleet_map(report: FleetReport) -> t.Optional[Markup]:
     if report.links:
         side.append(drawing.legend(tunnels))
     if bad:
-        side += [element("h3", "Links that are not well"), listed([drawing.describe(link) for link in bad], "bad", 30)]
+        side += [element("h3", "Links that are not well"), listed([drawing.describe(link) for link in bad], "bad", 8)]
     elif report.links:
         side.append(element("p", drawing.said("good", "all links of the map are well")))
     top = element("div", element("div", drawn), element("div", *side), css="map") if drawn else join(*side)
@@ -219,6 +248,9 @@ def _card(rack: str, members: t.Sequence[Node], nodes: int) -> Markup:
     state = drawing.worst(node.state for node in members)
     not_well = sum(node.state not in ("good", "warn") for node in members)
     words = f"{not_well} of {len(members)} not well" if not_well else f"{plural(len(members), 'node')}"
+    changing = sum(bool(node.changes) for node in members)
+    if changing and not not_well:
+        words = f"{changing} of {plural(len(members), 'node')} with changes"
     if nodes <= _LISTED:
         content = element("ul", *(_entry(node) for node in members))
     else:
@@ -259,8 +291,9 @@ def sessions(report: FleetReport) -> t.Optional[Markup]:
     heads = [("Session", False), ("State", False), ("Since", False), ("Why", False)]
     return section(
         f"Sessions that are down ({report.down_count:,})",
-        table(heads, rows),
-        more(report.down_count - len(rows), "sessions"),
+        table(heads, rows[:_SHOWN]),
+        folded(table(heads, rows[_SHOWN:]), len(rows) - _SHOWN),
+        more(report.down_count - sum(one.count for one in report.down[:MOST]), "sessions"),
         name="sessions",
     )
 
@@ -275,13 +308,15 @@ def blocks(report: FleetReport) -> t.Optional[Markup]:
         (
             cut(pool.name, LONGEST_NAME),
             element("span", pool.cidr, css="mono"),
-            pool.mode,
+            pool.mode or "-",
             f"{pool.blocks:,} on {plural(pool.nodes, 'node')}",
             _use(pool),
             pool.fullest or "-",
         )
         for pool in report.pools[:MOST]
     ]
+    if all(pool.used is None for pool in report.pools):
+        heads, rows = heads[:4], [row[:4] for row in rows]
     return section("Blocks", table(heads, rows), more(len(report.pools) - MOST, "pools"), name="blocks")
 
 
@@ -315,7 +350,9 @@ def routes(report: FleetReport) -> t.Optional[Markup]:
         )
         for mode in report.modes[:MOST]
     ]  # fmt: skip
-    words = "Routes to the blocks of other nodes, as the inventory plans them. A tunnel's routes name its device."
+    if all(mode.missing is None for mode in report.modes):
+        heads, rows = heads[:3], [row[:3] for row in rows]
+    words = "Routes of all nodes to the blocks of the others, as the inventory plans them."
     return section("Routes by mode", element("p", words, css="dim"), table(heads, rows), name="routes")
 
 
@@ -335,12 +372,12 @@ def drift(report: FleetReport) -> t.Optional[Markup]:
             element("span", drawing.bar((node.drift or 0) / most), f"{node.drift:,}"),
             node.kinds or "-",
         )
-        for node in found[:20]
+        for node in found[:10]
     ]
     words = "Changes by other programs within 24 hours. The agent of the node has repaired them, or tells of it above."
     heads = [("Node", False), ("Changes", False), ("Kinds", False)]
     return section(
-        "Drift", element("p", words, css="dim"), table(heads, rows), more(len(found) - 20, "nodes"), name="drift"
+        "Drift", element("p", words, css="dim"), table(heads, rows), more(len(found) - 10, "nodes"), name="drift"
     )
 
 
@@ -392,7 +429,7 @@ def loss(report: FleetReport) -> t.Optional[Markup]:
     found = report.loss
     if found is None:
         return section("Last switch", element("p", report.loss_note), name="loss") if report.loss_note else None
-    title = "Loss of the switch" if report.plan is None and not report.loss_note else "Loss of the last switch"
+    title = "Loss of the last switch" if report.plan is None else "Loss of the switch"
     state: State = "bad" if found.lost or not found.switched else "good"
     words = "switched" if found.switched else "not switched"
     lost = "no probe lost" if not found.lost else f"{found.lost:,} of {found.sent:,} probes lost"
@@ -465,19 +502,19 @@ def nodes(report: FleetReport) -> t.Optional[Markup]:
     """Return the table of nodes. Those that are not well come first, and stand alone in a large fleet."""
     if not report.nodes:
         return None
-    ordered = sorted(report.nodes, key=lambda node: (node.state == "good", node.rack, node.name))
-    not_well = [node for node in ordered if node.state != "good"]
+    ordered = sorted(report.nodes, key=lambda node: (_ORDER[node.state], node.rack, node.name))
+    not_well = [node for node in ordered if node.state == "bad"]
     if len(ordered) <= _FOLDED:
         return section("Nodes", _rows(ordered), name="nodes")
     parts: list[Child] = []
     if not_well:
         parts += [element("h3", f"Not well ({len(not_well):,})"), _rows(not_well[:_NOT_WELL])]
         parts.append(more(len(not_well) - _NOT_WELL, "nodes; the table below has them"))
-    folded = element(
+    everything = element(
         "details", element("summary", f"All {len(ordered):,} nodes"), _rows(ordered[:_ROWS]),
         more(len(ordered) - _ROWS, "nodes"),
     )  # fmt: skip
-    return section("Nodes", *parts, folded, name="nodes")
+    return section("Nodes", *parts, everything, name="nodes")
 
 
 def _rows(shown: t.Sequence[Node]) -> Markup:

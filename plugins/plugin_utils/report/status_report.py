@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import heartbeat_cells
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import names
 
 from ..lines import heartbeat_lines, status_lines
 from ..nodes import run_results
@@ -28,23 +30,29 @@ def by_nodes(
     places: Places,
     problems: t.Sequence[str],
     warnings: t.Sequence[str],
-    verdict: str,
 ) -> FleetReport:
     """Return the report from results of node_status_info by host.
 
-    `problems`, `warnings` and `verdict` are those that are printed.
+    `problems` and `warnings` are those that are printed.
     """
     known = {host: status_lines.known(results.get(host)) for host in hosts}
     answered = {host: node for host, node in known.items() if node and node["node"] is not None}
+    troubled = {host for host in hosts if host not in answered or _mostly_down(answered[host])}
     telling = {host for host, node in answered.items() if node["bgp"]["running"]}
     links = Links(places, drawing.RING)
     down: list[DownSession] = []
+    of_troubled: dict[str, DownSession] = {}
     missing: dict[tuple[str, str], int] = {}
     for host, node in answered.items():
         for session in node["bgp"]["sessions"] if host in telling else ():
-            is_new = links.session(host, session["node"], session["address"], session["established"], telling)
-            if is_new and len(down) < markup.MOST:
-                down.append(_down(host, session, places))
+            if links.session(host, session["node"], session["address"], session["established"], telling, troubled):
+                one = _down(host, session, places)
+                cause = one.peer if one.peer in troubled else host if host in troubled else ""
+                if cause:
+                    before = of_troubled.get(cause)
+                    of_troubled[cause] = dataclasses.replace(one, count=1 + (before.count if before else 0))
+                elif len(down) < markup.MOST:
+                    down.append(one)
         for words in node["routes"]["missing"]:
             owner = places.owner(words)
             if owner is not None and owner[0] != host:
@@ -52,23 +60,56 @@ def by_nodes(
                 key = (places.mode(host, owner[0], owner[1]), owner[1])
                 missing[key] = missing.get(key, 0) + 1
     used, fullest = _use(answered)
-    troubled = {host for host in hosts if host not in answered or _mostly_down(answered[host])}
+    nodes = tuple(_node(host, known[host], results.get(host), places, troubled) for host in hosts)
+    well = sum(node.state in ("good", "warn") for node in nodes)
+    verdict = f"{well:,} of {len(nodes):,} nodes well"
+    if links.total:
+        verdict += f" · {links.total - links.down:,} of {links.total:,} sessions Established"
+    verdict += f" · {sum(node.workloads or 0 for node in nodes):,} workloads"
     return FleetReport(
         origin,
-        good=not problems,
-        verdict=verdict,
-        problems=tuple(problems),
+        **_said(problems, warnings, verdict),
+        problems=_joined(problems, troubled),
         warnings=tuple(warnings),
-        nodes=tuple(_node(host, known[host], results.get(host), places, troubled) for host in hosts),
+        nodes=nodes,
         routers=tuple(links.routers),
         links=links.all(),
         sessions_up=links.total - links.down,
         sessions_all=links.total,
-        down=tuple(down),
+        down=(*(_joined_session(node, one) for node, one in of_troubled.items()), *down),
         down_count=links.down,
         pools=places.pools(used, fullest),
         modes=places.route_modes(missing),
     )
+
+
+def _said(problems: t.Sequence[str], warnings: t.Sequence[str], verdict: str) -> dict[str, t.Any]:
+    """Return the state, the word and the verdict, without the word that the printed line begins with."""
+    state: State = "bad" if problems else "warn" if warnings else "good"
+    word = {"bad": "Not all good", "warn": "Good, with warnings", "good": "Good"}[state]
+    return {"state": state, "word": word, "verdict": verdict.partition("  ")[2] or verdict}
+
+
+def _joined(problems: t.Sequence[str], troubled: t.Container[str]) -> tuple[str, ...]:
+    """Return the problems, with one for all sessions of a troubled node if there are several."""
+    found: list[str] = []
+    several: dict[str, list[str]] = {}
+    for problem in problems:
+        words = problem.split(" ", 3)
+        ends = (words[2].rstrip(":"), words[0]) if len(words) > 2 and words[1] == "<->" else ()
+        cause = next((end for end in ends if end in troubled), "")
+        if cause:
+            several.setdefault(cause, []).append(problem)
+        else:
+            found.append(problem)
+    for node, texts in several.items():
+        found += texts if len(texts) == 1 else [f"{node}: {len(texts)} of its BGP sessions are down ({texts[0]} ...)"]
+    return tuple(found)
+
+
+def _joined_session(node: str, one: DownSession) -> DownSession:
+    """Return the sessions of a troubled node as one; a single session stays as it is."""
+    return one if one.count == 1 else dataclasses.replace(one, host=node, peer=f"{one.count} others")
 
 
 def _mostly_down(node: Result) -> bool:
@@ -164,8 +205,8 @@ def _judged(host: str, node: Result, places: Places, troubled: t.Container[str])
     if absent and not down:
         return "bad", f"{absent} route{'' if absent == 1 else 's'} missing", ""
     if down:
-        first = down[0]["node"] or places.router(down[0]["address"])
-        return "warn", sessions, f"with {first}" if len(down) == 1 else f"with {first} and {len(down) - 1} more"
+        # The map would show a whole fleet as not well where one of its nodes is down.
+        return "good", f"ok, but {sessions}", f"with {names([str(one['node']) for one in down])}, not well"
     if node["phase"] not in status_lines.AT_REST:
         return "bad", f"in phase {node['phase']}", ""
     if agent["running"] and not agent["in_sync"]:
@@ -188,8 +229,7 @@ def by_heartbeats(
     here = [found[host] for host in hosts if host in found]
     return FleetReport(
         origin,
-        good=not problems,
-        verdict=verdict,
+        **_said(problems, (), verdict),
         problems=tuple(problems),
         notes=(
             "Heartbeats count the sessions of each node and do not name their peers, routes or blocks: run "

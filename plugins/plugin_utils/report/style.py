@@ -49,7 +49,7 @@ font-weight:600}
 .meta dt{color:var(--dim)}.meta dd{margin:0}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(140px,1fr));gap:10px;margin:16px 0}
 .tile{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:9px 12px;break-inside:avoid}
-.tile b{display:block;font-size:20px;line-height:1.3;color:var(--ink)}
+.tile b{display:block;font-size:19px;line-height:1.3;color:var(--ink);overflow-wrap:normal}
 .tile span{font-size:13px;color:var(--dim)}
 ul.list{margin:6px 0;padding:0;list-style:none}
 ul.list li{padding:3px 0 3px 1.4em;text-indent:-1.4em}
@@ -78,6 +78,7 @@ ul.list li .i{width:1.05em;height:1.05em;text-indent:0}
 .racks{display:grid;grid-template-columns:repeat(auto-fill,minmax(186px,1fr));gap:10px}
 .rack{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:8px 10px;break-inside:avoid}
 .rack h3{margin:0 0 4px;font-size:14px}
+.rack p{margin:2px 0 6px;font-size:13px}.rack .state{white-space:normal}
 .rack ul{list-style:none;margin:0;padding:0;font-size:13px}
 .rack li{display:flex;gap:6px;align-items:center}
 .rack li .i{margin:0}
@@ -87,12 +88,14 @@ ul.list li .i{width:1.05em;height:1.05em;text-indent:0}
 .cells .good rect{fill:var(--goodbg)}.cells .warn rect{fill:var(--warnbg)}.cells .bad rect{fill:var(--badbg)}
 .cells .unknown rect{fill:var(--unknownbg)}
 .legend{display:flex;flex-wrap:wrap;gap:4px 16px;font-size:13px;color:var(--dim);margin:8px 0}
-.legend svg.key{width:30px;height:12px;vertical-align:-1px;margin-right:5px}
+.legend svg.key{display:inline-block;width:30px;height:12px;vertical-align:-1px;margin-right:5px}
 table{width:100%;border-collapse:collapse;font-size:14px;margin:8px 0}
 th,td{text-align:left;padding:5px 10px 5px 0;border-bottom:1px solid var(--line);vertical-align:top}
 th{font-size:12.5px;color:var(--dim);font-weight:600}
+.name{min-width:6.5em}
 .num{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 th.num{text-align:right}
+td.num+td,th.num+th{padding-left:14px}
 tr{break-inside:avoid}
 .bar{display:inline-block;width:90px;max-width:100%;height:9px;background:var(--barbg);border:1px solid var(--line);
 border-radius:3px;vertical-align:middle;margin-right:7px;overflow:hidden}
@@ -106,6 +109,7 @@ summary:focus-visible{outline:2px solid var(--bar);outline-offset:2px}
 .lines li>span{display:block;color:var(--dim);font-size:12.5px}
 footer{margin-top:40px;padding-top:10px;border-top:1px solid var(--line);font-size:13px;color:var(--dim)}
 @media (max-width:720px){
+.name{min-width:0}
 main{padding:14px 14px 36px}
 h1{font-size:21px}
 .map{grid-template-columns:minmax(0,1fr)}
@@ -119,6 +123,7 @@ table.stack td{display:flex;justify-content:space-between;gap:14px;border:0;padd
 white-space:normal}
 table.stack td::before{content:attr(data-l);color:var(--dim);font-size:13px;flex:none;text-align:left}
 table.stack td:first-child{font-weight:600}
+td.num+td,th.num+th{padding-left:0}
 }
 @media print{
 :root{color-scheme:light;--bg:#fff;--card:#fff;--ink:#000;--dim:#444;--line:#999;--good:#12632a;--goodbg:#e8f7ec;

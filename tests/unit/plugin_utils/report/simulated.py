@@ -157,8 +157,7 @@ def report_of(made: Fleet, answers: t.Mapping[str, Answer], origin: Origin = ORI
     """Return the report as the action makes it from the answers."""
     hosts = list(made.nodes)
     problems, warnings = status_lines.problems(hosts, answers), status_lines.warnings(hosts, answers)
-    verdict = status_lines.text(hosts, answers, warnings)[-1]
-    return status_report.by_nodes(origin, hosts, answers, Places(made, hosts), problems, warnings, verdict)
+    return status_report.by_nodes(origin, hosts, answers, Places(made, hosts), problems, warnings)
 
 
 def heartbeats(made: Fleet, now: float) -> dict[str, Heartbeat]:
@@ -267,7 +266,8 @@ def switch_of(
     }
     for index, (name, words) in enumerate(texts.items()):
         if switched or name != "retire":
-            gates[name] = {"line": f"{name:<9} {words}", "ok": switched or name != "soak", "at": 1795770000.0 + 7 * index}
+            ok = switched or name != "soak"
+            gates[name] = {"line": f"{name:<9} {words}", "ok": ok, "at": 1795770000.0 + 7 * index}
     loss = switch_loss.measured("pool default-ipv4-ippool to ipip", gates, soaked, switched)
     facts = run_report.RunFacts(False, made.digest)
     return run_report.report(
