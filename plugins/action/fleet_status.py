@@ -8,8 +8,10 @@ import json
 import time
 import typing as t
 
+from ansible.errors import AnsibleError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import (
     heartbeat_lines,
@@ -17,7 +19,25 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines impor
     status_lines,
 )
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import given_inventory, inventory_source
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import (
+    origin,
+    page,
+    report_file,
+    status_report,
+)
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.model import FleetReport
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.places import Places
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import (
+    given_inventory,
+    inventory_fleet,
+    inventory_source,
+)
+
+_TITLE = "Status of the fleet"
+_UNRECORDED = (
+    "No switch is recorded for this report. switch_pool_mode.yml and switch_topology.yml write a report of their own "
+    "with -e report=FILE."
+)
 
 
 class ActionModule(GuardedAction):
@@ -26,7 +46,8 @@ class ActionModule(GuardedAction):
     It is that of heartbeats if the datastore was read, and that of the nodes' own answers otherwise.
 
     The result has `lines`, `good`, `problems`, `warnings_found` and `nodes`. With `strict` the task fails if there is a
-    problem, without these keys; warnings change nothing. It also fails if Ansible could not read a part of the
+    problem, without these keys; warnings change nothing. With `report` it also writes the status into an HTML file, and
+    fails if it cannot. It also fails if Ansible could not read a part of the
     inventory.
     """
 
@@ -43,6 +64,7 @@ class ActionModule(GuardedAction):
                 "source": {"type": "str", "choices": ["auto", "etcd", "nodes"], "default": "auto"},
                 "output": {"type": "str", "choices": ["text", "json"], "default": "text"},
                 "strict": {"type": "bool", "default": False},
+                "report": {"type": "str", "default": ""},
             }
         )
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
@@ -59,6 +81,14 @@ class ActionModule(GuardedAction):
         if unread:
             warned = [f"the datastore was not read, so the nodes were asked: {unread}", *warned]
         nodes = {host: status_lines.known(found.get(host)) for host in hosts}
+        if args["report"]:
+            places, notes = self._places(task_vars, hosts)
+            report = status_report.by_nodes(
+                origin.origin(_TITLE, task_vars, "the nodes themselves"), hosts, found, places, problems, warned
+            )
+            self._write(
+                args["report"], dataclasses.replace(report, notes=(*report.notes, *notes), loss_note=_UNRECORDED)
+            )
         if args["output"] == "json":
             answer = {"good": not problems, "problems": problems, "warnings": warned, "nodes": nodes}
             lines = json.dumps(answer, indent=2).splitlines()
@@ -84,12 +114,39 @@ class ActionModule(GuardedAction):
         now = time.time()
         problems = heartbeat_lines.problems(hosts, agents, found, known["refused"], now)
         nodes = {host: known["nodes"].get(host) for host in hosts}
+        if args["report"]:
+            places, notes = self._places(task_vars, hosts)
+            source = "heartbeats in the datastore, which agents write every 10 seconds"
+            report = status_report.by_heartbeats(
+                origin.origin(_TITLE, task_vars, source), hosts, agents, found, known["refused"], now, places
+            )
+            self._write(
+                args["report"], dataclasses.replace(report, notes=(*report.notes, *notes), loss_note=_UNRECORDED)
+            )
         if args["output"] == "json":
             answer = {"good": not problems, "problems": problems, "warnings": [], "source": "etcd", "nodes": nodes}
             lines = json.dumps(answer, indent=2).splitlines()
         else:
             lines = heartbeat_lines.text(hosts, agents, found, known["refused"], now)
         return self._shown(result, lines, problems, [], nodes, strict=args["strict"])
+
+    @staticmethod
+    def _places(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> tuple[Places, list[str]]:
+        """Return the places of the hosts by the inventory, and a note if it cannot be compiled."""
+        try:
+            return Places(inventory_fleet.planned(task_vars), hosts), []
+        except FleetError as error:
+            return Places(None, hosts), [f"Racks, pools and modes are left out, as the inventory has an error: {error}"]
+
+    @staticmethod
+    def _write(path: str, report: FleetReport) -> None:
+        """Write the report. Raise AnsibleError if that fails."""
+        try:
+            written = report_file.path_for(path)
+            report_file.write(written, page.html(report))
+        except FleetError as error:
+            raise AnsibleError(str(error)) from error
+        shown_lines.show([f"report  {written}"])
 
     @staticmethod
     def _shown(

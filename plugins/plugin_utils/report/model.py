@@ -225,6 +225,7 @@ class FleetReport:
     links: tuple[Link, ...] = ()
     sessions_up: t.Optional[int] = None
     sessions_all: t.Optional[int] = None
+    sessions_are: str = "BGP sessions"
     down: tuple[DownSession, ...] = ()
     down_count: int = 0
     pools: tuple[Pool, ...] = ()

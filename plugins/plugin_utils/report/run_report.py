@@ -20,13 +20,14 @@ _ORDER = "!-~+="
 
 
 class RunFacts(t.NamedTuple):
-    """What the run itself knows: whether nothing was changed, its plan, approval, impact and warnings."""
+    """What the run itself knows: whether nothing was changed, its plan, approval, impact, warnings and phases."""
 
     check: bool
     plan: str = ""
     approval: str = ""
     impact: t.Sequence[str] = ()
     warnings: t.Sequence[str] = ()
+    phases: t.Sequence[str] = ()  # lines about the phases that were gone through
 
 
 def report(
@@ -63,7 +64,7 @@ def report(
         name=facts.plan,
         approval=facts.approval if facts.check else "",
         impact=tuple(facts.impact),
-        phases=tuple(report_lines.phases(usable)),
+        phases=tuple(facts.phases or report_lines.phases(usable)),
         groups=groups(changes),
     )
     verdict = lines[-1] if lines else ""
@@ -129,6 +130,25 @@ def _node(
         sessions_all=found.get("expected"),
         changes=count,
     )
+
+
+def in_phases(phases: t.Mapping[str, Results]) -> dict[str, dict[str, t.Any]]:
+    """Return the changes of all phases together by host. `phases` has answers of readers.CHANGES, by phase and host."""
+    found: dict[str, dict[str, t.Any]] = {}
+    for answers in phases.values():
+        for host, answer in answers.items():
+            found.setdefault(host, {"changes": []})["changes"].extend(answer.get("changes", ()))
+    return found
+
+
+def phase_lines(phases: t.Mapping[str, Results]) -> list[str]:
+    """Return one line for each phase, with the number of changes and the nodes; see `in_phases`."""
+    steps: dict[str, dict[str, t.Any]] = {}
+    for phase, answers in phases.items():
+        for host, answer in answers.items():
+            if "changes" in answer:
+                steps.setdefault(host, {"phases": []})["phases"].append({"phase": phase, "changes": answer["changes"]})
+    return report_lines.phases(steps)
 
 
 def groups(changes: Results) -> tuple[ChangeGroup, ...]:

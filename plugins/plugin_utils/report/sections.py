@@ -105,7 +105,7 @@ def tiles(report: FleetReport) -> t.Optional[Markup]:
     if nodes and report.plan is None:
         found.append((f"{sum(node.state in ('good', 'warn') for node in nodes):,}/{len(nodes):,}", "nodes well"))
     if report.sessions_all:
-        found.append((f"{report.sessions_up or 0:,}/{report.sessions_all:,}", "BGP sessions Established"))
+        found.append((f"{report.sessions_up or 0:,}/{report.sessions_all:,}", f"{report.sessions_are} Established"))
     expected = [node for node in nodes if node.routes_expected is not None]
     if expected:
         missing = sum((node.routes_expected or 0) - (node.routes_present or 0) for node in expected)

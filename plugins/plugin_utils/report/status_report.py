@@ -222,10 +222,10 @@ def by_heartbeats(
     refused: t.Mapping[str, str],
     now: float,
     places: Places,
-    verdict: str,
 ) -> FleetReport:
     """Return the report from the heartbeats; the arguments are those of heartbeat_lines.text."""
     problems = heartbeat_lines.problems(hosts, agents, found, refused, now)
+    verdict = heartbeat_lines.text(hosts, agents, found, refused, now)[-1]
     here = [found[host] for host in hosts if host in found]
     return FleetReport(
         origin,
@@ -238,6 +238,7 @@ def by_heartbeats(
         nodes=tuple(_by_heartbeat(host, host in agents, found.get(host), refused, now, places) for host in hosts),
         sessions_up=sum(one.sessions_established for one in here),
         sessions_all=sum(one.sessions_total for one in here),
+        sessions_are="ends of BGP sessions",
         pools=places.pools({}, {}),
         modes=places.route_modes(None),
     )
