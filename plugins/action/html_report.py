@@ -102,6 +102,7 @@ class ActionModule(GuardedAction):
                 [str(line) for line in run.get("impact", ())],
                 [str(warning) for warning in run.get("warnings", ())],
                 run_report.phase_lines(phases),
+                [str(problem) for gate in gates.values() for problem in gate.get("problems", ())],
             ),
             lines,
             loss,

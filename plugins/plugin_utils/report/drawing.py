@@ -57,7 +57,7 @@ def sign(state: State) -> Markup:
 
 def said(state: State, word: str = "") -> Markup:
     """Return a state as sign and word."""
-    return element("span", sign(state), cut(word or WORDS[state], LONGEST_NAME), css=f"state {state}")
+    return element("span", sign(state), cut(word or WORDS[state], 120), css=f"state {state}")
 
 
 def _mark(state: State, x: float, y: float, size: float) -> Markup:

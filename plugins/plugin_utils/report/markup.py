@@ -37,8 +37,15 @@ def cut(value: object, most: int = LONGEST) -> str:
 
 
 def text(value: object, most: int = LONGEST) -> Markup:
-    """Return the text as HTML, cut and escaped, for the content of an element or for an attribute in double quotes."""
-    return value if isinstance(value, Markup) else escape(cut(value, most))
+    """Return the text as HTML, cut and escaped, for the content of an element or for an attribute in double quotes.
+
+    A text that takes more than two bytes for each of its `most` characters, as one of signs that are all escaped, is
+    cut to a fifth. So hostile texts make no page much larger than others do.
+    """
+    if isinstance(value, Markup):
+        return value
+    escaped = escape(cut(value, most))
+    return escaped if len(escaped) <= most or len(escaped.encode()) <= 2 * most else escape(cut(value, most // 5))
 
 
 def element(tag: str, *children: Child, css: str = "", **attributes: object) -> Markup:

@@ -145,9 +145,13 @@ class ChangeGroup:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What a run changes, or has changed. `phases` and `impact` are lines, and `approval` is the plan's hash."""
+    """What a run changes, or has changed, or has changed and put back.
+
+    `phases` and `impact` are lines, and `approval` is the plan's hash.
+    """
 
     made: bool
+    put_back: bool
     hosts: int
     changing: int
     resets: int
@@ -185,12 +189,14 @@ class LossyPath:
 class Loss:
     """The loss of a switch. `by_second` has (second since the watch began, lost probes), () if it was not recorded.
 
-    `watched` is how many seconds the longest watch ran. `flip` is the second of the flip in it, None if not known.
+    `watched` is how many seconds the longest watch ran. With `proof` the switch ended before the flip: the probes were
+    marked ones over the new mode, and live traffic was not touched. `unwatched` are nodes that did not count all of it.
     """
 
     subject: str
     when: str = ""
     switched: bool = True
+    proof: bool = False
     phases: tuple[Phase, ...] = ()
     sent: int = 0
     lost: int = 0

@@ -105,14 +105,14 @@ class Places:
         found = []
         for pool in self.fleet.pools:
             now = runs.get(pool.name, pool.encapsulation)
-            told = "" if now == pool.encapsulation else f" (inventory: {pool.encapsulation})"
+            told = "" if now == pool.encapsulation else f", to become {_named(pool.encapsulation)}"
             nodes = blocks.get(pool.name, [])
             count, size = used.get(pool.name, (None, None))
             found.append(
                 Pool(
                     pool.name,
                     pool.cidr,
-                    f"{now}{told}",
+                    f"{_named(now)}{told}",
                     len(nodes),
                     len(set(nodes)),
                     count,
@@ -164,6 +164,11 @@ class Places:
                 subnet = self._subnets[name][version]
                 found[subnet] = found.get(subnet, 0) + 1
         return found
+
+
+def _named(encapsulation: str) -> str:
+    """Return the name of an encapsulation for people."""
+    return encapsulation if encapsulation in _MODES else "direct"
 
 
 class Links:

@@ -16,11 +16,13 @@ from .places import Links, Places
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
 #: The most lines of one kind that are shown, and the most changes of one node that are looked at one by one.
 _LINES, _PER_NODE = 120, 3000
+#: The most lines of all kinds together.
+_ALL_LINES = 1200
 _ORDER = "!-~+="
 
 
 class RunFacts(t.NamedTuple):
-    """What the run itself knows: whether nothing was changed, its plan, approval, impact, warnings and phases."""
+    """What the run itself knows: whether nothing was changed, its plan, approval, impact and warnings."""
 
     check: bool
     plan: str = ""
@@ -28,6 +30,7 @@ class RunFacts(t.NamedTuple):
     impact: t.Sequence[str] = ()
     warnings: t.Sequence[str] = ()
     phases: t.Sequence[str] = ()  # lines about the phases that were gone through
+    problems: t.Sequence[str] = ()  # why a switch was not made
 
 
 def report(
@@ -47,6 +50,7 @@ def report(
     those of `probe` or `soak`.
     """
     usable = {host: answer for host, answer in plans.items() if run_results.usable(answer)}
+    put_back = loss is not None and not loss.switched
     links = Links(places, drawing.RING)
     for host, answer in reachability.items():
         for target in answer.get("targets", ()):
@@ -57,6 +61,7 @@ def report(
     lost = sum(link.lost for link in lossy)
     plan = Plan(
         made=not facts.check,
+        put_back=put_back,
         hosts=len(hosts),
         changing=sum(bool(answer.get("changed")) for answer in usable.values()),
         resets=sum(answer.get("sessions_reset", 0) for answer in usable.values()),
@@ -68,6 +73,12 @@ def report(
         groups=groups(changes),
     )
     verdict = lines[-1] if lines else ""
+    if put_back:
+        wrong = [
+            *facts.problems,
+            *(f"{host}: {run_results.reason(plans.get(host))}" for host in hosts if host not in usable),
+        ]
+        verdict = f"  {len(usable)} of {len(hosts)} nodes run as before"
     state: State = "good" if len(usable) == len(hosts) and not wrong else "bad"
     if lost or (loss is not None and (loss.lost or not loss.switched)):
         state = "bad"
@@ -80,7 +91,7 @@ def report(
         verdict=verdict.partition("  ")[2] or verdict,
         problems=tuple(wrong),
         warnings=tuple(facts.warnings),
-        nodes=tuple(_node(host, plans.get(host), changes.get(host), places, facts.check) for host in hosts),
+        nodes=tuple(_node(host, plans.get(host), changes.get(host), places, facts.check, put_back) for host in hosts),
         links=lossy,
         pools=places.pools({}, {}),
         modes=places.route_modes(None),
@@ -94,7 +105,8 @@ def _word(facts: RunFacts, loss: t.Optional[Loss], verdict: str) -> str:
     if facts.check:
         return "Plan, nothing was changed"
     if loss is not None:
-        return f"{'Switched' if loss.switched else 'Not switched'}, {loss.lost:,} of {loss.sent:,} probes lost"
+        lost = f"{loss.lost:,} of {loss.sent:,} probes lost" if loss.sent else "no probes counted"
+        return f"Switched, {lost}" if loss.switched else "Not switched" if loss.proof else f"Not switched, {lost}"
     return verdict.partition("  ")[0].capitalize()
 
 
@@ -104,6 +116,7 @@ def _node(
     answer: t.Optional[t.Mapping[str, t.Any]],
     places: Places,
     check: bool,
+    put_back: bool,
 ) -> Node:
     place: dict[str, t.Any] = {
         "name": host,
@@ -112,7 +125,9 @@ def _node(
         "workload_node": places.is_workload_node(host),
     }
     if not run_results.usable(plan) or plan is None:
-        word = "unreachable" if plan is not None and plan.get("unreachable") else "failed"
+        word = (
+            "unreachable" if plan is not None and plan.get("unreachable") else "not put back" if put_back else "failed"
+        )
         return Node(**place, state="bad", word=word, detail=run_results.reason(plan))
     count = sum(change["action"] != "=" for change in (answer or {}).get("changes", ()))
     settled = plan.get("settled") or {}
@@ -121,6 +136,8 @@ def _node(
         word = "nothing to change" if check else "unchanged"
     else:
         word = "new node" if plan.get("new") else "changes" if check else "changed"
+    if put_back:
+        word = "as before"
     return Node(
         **place,
         state="warn" if check and plan.get("changed") else "good",
@@ -152,7 +169,7 @@ def phase_lines(phases: t.Mapping[str, Results]) -> list[str]:
 
 
 def groups(changes: Results) -> tuple[ChangeGroup, ...]:
-    """Return the changes of all nodes by action and kind, those that break something first.
+    """Return the changes of all nodes by action and kind, those that break something first, and files last.
 
     Equal changes of several nodes are one line. A group has the first 120 lines; of each node the first 3,000 changes
     are looked at for them.
@@ -167,10 +184,12 @@ def groups(changes: Results) -> tuple[ChangeGroup, ...]:
             on.setdefault(key, set()).add(host)
             if index < _PER_NODE:
                 lines.setdefault(key, {}).setdefault(_line(change), []).append(host)
-    found = []
-    for key in sorted(counts, key=lambda key: (_ORDER.index(key[0]), -counts[key], key)):
+    found: list[ChangeGroup] = []
+    left = _ALL_LINES
+    for key in sorted(counts, key=lambda key: (key[1] == "file", _ORDER.index(key[0]), -counts[key], key)):
         every = lines.get(key, {})
-        shown = sorted(every.items(), key=lambda item: (-len(item[1]), item[0]))[:_LINES]
+        shown = sorted(every.items(), key=lambda item: (-len(item[1]), item[0]))[: min(_LINES, left)]
+        left -= len(shown)
         found.append(
             ChangeGroup(
                 key[1],

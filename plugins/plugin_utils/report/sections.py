@@ -121,12 +121,17 @@ def tiles(report: FleetReport) -> t.Optional[Markup]:
     if report.plan is not None:
         verb = "changed" if report.plan.made else "change"
         found.append((f"{report.plan.changing:,}/{report.plan.hosts:,}", f"nodes {verb}"))
-        found.append((f"{report.plan.resets:,}", "ends of BGP sessions reset"))
-        found.append((f"{report.plan.withdrawn:,}", "routes withdrawn"))
+        if not report.plan.put_back:
+            found.append((f"{report.plan.resets:,}", "ends of BGP sessions reset"))
+            found.append((f"{report.plan.withdrawn:,}", "routes withdrawn"))
     if report.loss is not None and report.loss.sent:
         loss = report.loss
-        found.append((f"{loss.lost:,}", f"of {loss.sent:,} probes lost in the last switch"))
-        found.append((f"{loss.gap:.1f} ms", "longest gap in the last switch"))
+        which = "the switch" if report.plan is not None else "the last switch"
+        if loss.proof:
+            found.append((f"{loss.lost:,}", f"of {loss.sent:,} marked probes over the new mode unanswered"))
+        else:
+            found.append((f"{loss.lost:,}", f"of {loss.sent:,} probes lost in {which}"))
+            found.append((f"{loss.gap:.1f} ms", f"longest gap in {which}"))
     if not found:
         return None
     shown = [
@@ -386,6 +391,7 @@ def plan(part: t.Optional[Plan]) -> t.Optional[Markup]:
     if part is None:
         return None
     title = "What the run changed" if part.made else "What this plan changes"
+    title += ", and put back" if part.put_back else ""
     if not part.groups and not part.phases:
         return section(title, element("p", drawing.said("good", "nothing to change")), name="plan")
     facts = [("Plan", part.name), ("Approval", part.approval)]
@@ -432,17 +438,20 @@ def loss(report: FleetReport) -> t.Optional[Markup]:
     title = "Loss of the last switch" if report.plan is None else "Loss of the switch"
     state: State = "bad" if found.lost or not found.switched else "good"
     words = "switched" if found.switched else "not switched"
-    lost = "no probe lost" if not found.lost else f"{found.lost:,} of {found.sent:,} probes lost"
+    if found.proof:
+        words += "; marked probes tried the new mode, live traffic was not touched"
+    elif found.sent:
+        words += f", {found.lost:,} of {found.sent:,} probes lost" if found.lost else ", no probe lost"
+    about = join(" ", found.subject, f", {found.when}" if found.when else "")
     return section(
         title,
-        element("p", drawing.said(state, f"{words}, {lost}" if found.sent else words), " ",
-                element("span", join(found.subject, f", {found.when}" if found.when else ""), css="dim")),
+        element("p", drawing.said(state, words), element("span", about, css="dim")),
         element("p", report.loss_note, css="dim") if report.loss_note else None,
         _phases(found),
         _seconds(found),
         _paths(found),
         name="loss",
-    )  # fmt: skip
+    )
 
 
 def _phases(found: Loss) -> t.Optional[Markup]:

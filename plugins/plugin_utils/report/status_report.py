@@ -263,7 +263,15 @@ def _by_heartbeat(
     fresh = heartbeat_cells.is_fresh(found, now)
     age = found.age(now)
     down = found.sessions_total - found.sessions_established
-    word = "ok" if not wrong else "old heartbeat" if not fresh else f"{down} sessions down" if down else "problem"
+    word = (
+        "ok"
+        if not wrong
+        else "old heartbeat"
+        if not fresh
+        else f"{down} session{'' if down == 1 else 's'} down"
+        if down
+        else "problem"
+    )
     return Node(
         **place,
         state="good" if not wrong else "bad",

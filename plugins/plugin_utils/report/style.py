@@ -40,7 +40,8 @@ font-size:.9em;unicode-bidi:isolate}
 .i{width:1em;height:1em;vertical-align:-.13em;fill:none;stroke:currentColor;stroke-width:1.9;stroke-linecap:round;
 stroke-linejoin:round;margin-right:.3em;flex:none}
 .good{color:var(--good)}.warn{color:var(--warn)}.bad{color:var(--bad)}.unknown{color:var(--unknown)}
-.state{white-space:nowrap;font-weight:600}
+.state{font-weight:600}
+td .state{white-space:nowrap}
 .banner{display:flex;gap:8px;align-items:flex-start;padding:10px 14px;border:1px solid;border-radius:8px;
 font-weight:600}
 .banner .i{margin-top:.28em}
@@ -91,7 +92,8 @@ ul.list li .i{width:1.05em;height:1.05em;text-indent:0}
 .legend svg.key{display:inline-block;width:30px;height:12px;vertical-align:-1px;margin-right:5px}
 table{width:100%;border-collapse:collapse;font-size:14px;margin:8px 0}
 th,td{text-align:left;padding:5px 10px 5px 0;border-bottom:1px solid var(--line);vertical-align:top}
-th{font-size:12.5px;color:var(--dim);font-weight:600}
+td{min-width:4em}
+th{font-size:12.5px;color:var(--dim);font-weight:600;white-space:nowrap}
 .name{min-width:6.5em}
 .num{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 th.num{text-align:right}
@@ -109,6 +111,7 @@ summary:focus-visible{outline:2px solid var(--bar);outline-offset:2px}
 .lines li>span{display:block;color:var(--dim);font-size:12.5px}
 footer{margin-top:40px;padding-top:10px;border-top:1px solid var(--line);font-size:13px;color:var(--dim)}
 @media (max-width:720px){
+td{min-width:0}
 .name{min-width:0}
 main{padding:14px 14px 36px}
 h1{font-size:21px}
