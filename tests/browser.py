@@ -37,7 +37,7 @@ _FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-default-browser-check"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
     *("--hide-scrollbars", "--force-color-profile=srgb", "--mute-audio"),
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost",
+    *("--no-proxy-server", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1"),
     "--remote-debugging-pipe",
 )
 #: Seconds that Chromium has to answer a command or to load a page.
@@ -51,6 +51,54 @@ def _pipe() -> tuple[int, int]:
     for end in ends:
         os.close(end)
     return high[0], high[1]
+
+
+#: Text of less contrast than WCAG 2.1 AA asks: 4.5, or 3 for large text. Text over images is not judged.
+_POOR_CONTRAST = """(() => {
+  const rgba = text => {
+    const srgb = text.startsWith("color(srgb");
+    const [r, g, b, a = 1] = text.match(/-?[0-9.e-]+/g).map(Number);
+    return srgb ? [r * 255, g * 255, b * 255, a] : [r, g, b, a];
+  };
+  const over = (top, below) => [0, 1, 2].map(i => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
+  const light = colour => {
+    const [r, g, b] = colour.map(v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode, element = node.parentElement, style = getComputedStyle(element);
+    if (!node.data.trim() || !element.checkVisibility({opacityProperty: true, visibilityProperty: true})) continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    const box = range.getBoundingClientRect();
+    if (box.width < 2 || box.height < 2) continue;
+    const layers = [];
+    let image = false;
+    for (let e = element; e; e = e.parentElement) {
+      const own = getComputedStyle(e);
+      image ||= own.backgroundImage !== "none";
+      layers.push(rgba(own.backgroundColor));
+      if (layers.at(-1)[3] === 1) break;
+    }
+    if (image) continue;
+    const ground = layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255, 1]);
+    const [a, b] = [light(over(rgba(style.color), ground)), light(ground)].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05), size = parseFloat(style.fontSize);
+    const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+    if (ratio < (large ? 3 : 4.5)) found.push(`${ratio.toFixed(2)}: ${node.data.trim().slice(0, 60)}`);
+  }
+  return [...new Set(found)];
+})()"""
+#: Elements that reach beyond the window's right edge, unless a box around them scrolls.
+_CUT_OFF = """(() => {
+  const width = document.documentElement.clientWidth;
+  const scrolls = e => e && (getComputedStyle(e).overflowX !== "visible" || scrolls(e.parentElement));
+  return [...document.body.querySelectorAll("*")]
+    .filter(e => e.checkVisibility() && e.getBoundingClientRect().right > width + 1
+      && e.getBoundingClientRect().left < width && !scrolls(e.parentElement))
+    .map(e => `${e.tagName.toLowerCase()}.${e.className}: ${e.textContent.trim().slice(0, 60)}`);
+})()"""
 
 
 class BrowserError(Exception):
@@ -247,6 +295,14 @@ class Page:
     def overflow(self) -> int:
         """Return by how many pixels the page is wider than its window, 0 if it fits."""
         return int(self.run("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+    def poor_contrast(self) -> list[str]:
+        """Return "ratio: text" of the visible texts with less contrast than WCAG 2.1 AA asks (4.5, large text 3)."""
+        return list(self.run(_POOR_CONTRAST))
+
+    def cut_off(self) -> list[str]:
+        """Return the visible elements that reach beyond the window's right edge and are in no box that scrolls."""
+        return list(self.run(_CUT_OFF))
 
     def screenshot(self, path: str | os.PathLike[str], whole: bool = False) -> None:
         """Write a PNG of the window, or of the `whole` page, to `path`."""
