@@ -190,6 +190,13 @@ watch:
       description: Longest actual milliseconds between two probes to a target. Shorter gaps may be missed.
       type: float
       sample: 51.3
+    lost_by_second:
+      description:
+        - Number of lost probes of all targets for each second in which the watch lost some, as pairs of the second since
+          its start and the number. Only with O(watch=collect).
+      type: list
+      elements: list
+      sample: [[12, 3]]
 """
 
 from ansible.module_utils.basic import AnsibleModule

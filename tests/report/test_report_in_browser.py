@@ -124,9 +124,8 @@ def test_what_is_folded_opens_without_a_script(browser: Browser, pages: t.Mappin
         assert "node123" in page.text()
 
 
-@pytest.mark.parametrize("text", hostile.TEXTS, ids=range(len(hostile.TEXTS)))
 @pytest.mark.parametrize("kind", ["status", "plan", "switch"])
-def test_a_hostile_text_runs_and_adds_nothing(browser: Browser, tmp_path: pathlib.Path, kind: str, text: str) -> None:
+def test_hostile_texts_run_and_add_nothing(browser: Browser, tmp_path: pathlib.Path, kind: str) -> None:
     """No script runs, no element or attribute is added, nothing is requested, and the page still fits a phone.
 
     The policy is taken out of the page, so that escaping alone has to hold.
@@ -137,19 +136,22 @@ def test_a_hostile_text_runs_and_adds_nothing(browser: Browser, tmp_path: pathli
         "plan": lambda: simulated.plan_of(fleet, {"node1"}),
         "switch": lambda: simulated.switch_of(fleet, {("node1", "node3"): 9}),
     }[kind]()
-    html = report_page.html(hostile.named(made, text))
-    bare = html.replace('http-equiv="Content-Security-Policy"', 'name="none"')
-    assert bare != html
-    catching = bare.replace("<head>", "<head><script>function owned() { window.owned_called = true }</script>", 1)
     path = tmp_path / "report.html"
-    path.write_text(catching, "utf-8")
+    path.write_text("<title>before</title>")
     with browser.open(path, width=PHONE) as page:
-        page.run(UNFOLD)
-        called, elements, attributes = page.run(OWNED)
-        assert called == "undefined" and elements == 1 and attributes == 0
-        assert page.requests == [path.as_uri()] and page.console == []
-        assert page.overflow() == 0
-        assert page.run("document.querySelectorAll('h1').length") == 1
+        for text in hostile.TEXTS:
+            html = report_page.html(hostile.named(made, text))
+            bare = html.replace('http-equiv="Content-Security-Policy"', 'name="none"')
+            assert bare != html
+            catching = "<head><script>function owned() { window.owned_called = true }</script>"
+            path.write_text(bare.replace("<head>", catching, 1), "utf-8")
+            page.requests.clear()
+            page.goto(path.as_uri())
+            page.run(UNFOLD)
+            assert page.run(OWNED) == ["undefined", 1, 0], text[:100]
+            assert page.requests == [path.as_uri()] and page.console == [], text[:100]
+            assert page.overflow() == 0, text[:100]
+            assert page.run("document.querySelectorAll('h1').length") == 1, text[:100]
 
 
 def test_the_policy_stops_a_script_that_were_not_escaped(browser: Browser, tmp_path: pathlib.Path) -> None:

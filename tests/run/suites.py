@@ -49,6 +49,8 @@ NETWORK = ("iproute2", "iptables", "ipset", "iputils-ping", "tcpdump")
 CONTAINERS = ("podman", "crun", "containernetworking-plugins", "netcat-openbsd", "busybox-static", "strace")
 # The package whose systemd-analyze judges unit files
 SYSTEMD = ("systemd",)
+# The browser of tests/browser.py and the fonts that Debian only recommends for it
+BROWSER = ("chromium", "fonts-dejavu-core")
 # The daemon that simulated hosts run from the machine's own programs (bench/site/simulated_hosts.py)
 BIRD = ("bird2",)
 
@@ -114,6 +116,14 @@ SUITES: tuple[Suite, ...] = (
             "shellcheck": "the artifact has no shell script",
             "empty-init": "only for ansible-core itself",
         },
+    ),
+    Suite(
+        "report",
+        "reports of 4, 200 and 1,000 nodes in Chromium: desktop, phone, dark, paper, hostile texts",
+        (*PYTEST, "tests/report"),
+        limit=600,
+        covers=("tests/report",),
+        packages=BROWSER,
     ),
     Suite(
         "integration",

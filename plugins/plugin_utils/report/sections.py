@@ -474,7 +474,7 @@ def _seconds(found: Loss) -> t.Optional[Markup]:
     if not found.watched:
         return None
     words = (
-        f"Lost probes of all paths by second, from the start of the watch before the flip. The longest gap is "
+        f"Lost probes of all paths by second, from the start of the watches before the flip. The longest gap is "
         f"{found.gap:.1f} ms{f' ({found.worst})' if found.worst else ''}"
         f"{f'; gaps shorter than {found.resolution:.0f} ms may be missed' if found.resolution else ''}."
     )

@@ -41,7 +41,7 @@ font-size:.9em;unicode-bidi:isolate}
 stroke-linejoin:round;margin-right:.3em;flex:none}
 .good{color:var(--good)}.warn{color:var(--warn)}.bad{color:var(--bad)}.unknown{color:var(--unknown)}
 .state{font-weight:600}
-td .state{white-space:nowrap}
+
 .banner{display:flex;gap:8px;align-items:flex-start;padding:10px 14px;border:1px solid;border-radius:8px;
 font-weight:600}
 .banner .i{margin-top:.28em}
@@ -83,7 +83,8 @@ ul.list li .i{width:1.05em;height:1.05em;text-indent:0}
 .rack ul{list-style:none;margin:0;padding:0;font-size:13px}
 .rack li{display:flex;gap:6px;align-items:center}
 .rack li .i{margin:0}
-.rack li span:last-child{margin-left:auto;color:var(--dim);white-space:nowrap;padding-left:6px}
+.rack li span{min-width:0}
+.rack li span:last-child{margin-left:auto;color:var(--dim);padding-left:6px;text-align:right}
 .cells{display:block;max-width:100%;height:auto}
 .cells rect{stroke:currentColor;stroke-width:1}
 .cells .good rect{fill:var(--goodbg)}.cells .warn rect{fill:var(--warnbg)}.cells .bad rect{fill:var(--badbg)}
@@ -122,9 +123,10 @@ h1{font-size:21px}
 .racks{grid-template-columns:repeat(auto-fill,minmax(150px,1fr))}
 table.stack thead{display:none}
 table.stack tr{display:block;border:1px solid var(--line);border-radius:8px;padding:6px 10px;margin:8px 0}
-table.stack td{display:flex;justify-content:space-between;gap:14px;border:0;padding:2px 0;text-align:right;
-white-space:normal}
-table.stack td::before{content:attr(data-l);color:var(--dim);font-size:13px;flex:none;text-align:left}
+table.stack td{display:grid;grid-template-columns:minmax(5em,auto) minmax(0,1fr);column-gap:14px;border:0;padding:2px 0;
+text-align:right;white-space:normal}
+table.stack td>*{grid-column:2}
+table.stack td::before{content:attr(data-l);color:var(--dim);font-size:13px;grid-column:1;text-align:left}
 table.stack td:first-child{font-weight:600}
 td.num+td,th.num+th{padding-left:0}
 }
