@@ -192,8 +192,8 @@ watch:
       sample: 51.3
     lost_by_second:
       description:
-        - Number of lost probes of all targets for each second in which the watch lost some, as pairs of the second since
-          its start and the number. Only with O(watch=collect).
+        - The seconds in which the watch lost probes, as pairs of the second since its start and the number of lost
+          probes to all targets. Only with O(watch=collect).
       type: list
       elements: list
       sample: [[12, 3]]

@@ -33,8 +33,6 @@ class Probed:
         monkeypatch.setattr(watch, "collect", self.collect)
         monkeypatch.setattr(time, "sleep", lambda dummy: None)
 
-        self.by_second = [[3, 1]]
-
     def probe(self, targets, count, *dummy):
         if self.error:
             raise self.error
@@ -46,7 +44,7 @@ class Probed:
         entry = {"name": "node2", "address": "10.244.7.1", "sent": 40, "received": 39, "lost": 1}
         found = {**entry, "longest_gap": 50.0, "silent": 0.0, "reason": "1 not answered"}
         return {
-            "state": "stopped", "seconds": 9.0, "interval": 50.0, "resolution": 51.0, "lost_by_second": self.by_second,
+            "state": "stopped", "seconds": 9.0, "interval": 50.0, "resolution": 51.0, "lost_by_second": [[3, 1]],
             "targets": [found],
         }  # fmt: skip
 

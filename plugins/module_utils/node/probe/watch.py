@@ -118,12 +118,12 @@ def running(path: t.Optional[str] = None) -> t.Optional[int]:
 def collect(process: t.Optional[int], path: t.Optional[str] = None) -> t.Optional[dict[str, t.Any]]:
     """End the watch with the process id `process`, and return what it found, the dict that `_report` made.
 
-    Its keys are state, seconds, interval and resolution (both in milliseconds), lost_by_second and targets. `state` is "stopped" if a
-    call ended the watch, "ended" if it came to its limit, "running" if its process ended without a result: all counts
-    are 0 then. `process` None means that no watch should run. If none runs, the file of the last one is returned.
-    Return None if there is no file, or if it holds no JSON object. Return None also if the running watch is another
-    process: it belongs to a later change, and goes on. Raise ProbeError if the watch does not end within 30 seconds, or
-    if the lock file cannot be opened, and OSError if the result cannot be read.
+    Its keys are state, seconds, interval and resolution (both in milliseconds), lost_by_second and targets. `state` is
+    "stopped" if a call ended the watch, "ended" if it came to its limit, "running" if its process ended without a
+    result: all counts are 0 then. `process` None means that no watch should run. If none runs, the file of the last one
+    is returned. Return None if there is no file, or if it holds no JSON object. Return None also if the running watch
+    is another process: it belongs to a later change, and goes on. Raise ProbeError if the watch does not end within 30
+    seconds, or if the lock file cannot be opened, and OSError if the result cannot be read.
     """
     path = path or PATH
     if running(path) not in (None, process):
