@@ -24,8 +24,9 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report impo
     page,
     report_file,
     status_report,
+    switch_record,
 )
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.model import FleetReport
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.model import FleetReport, Loss
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.places import Places
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import (
     given_inventory,
@@ -34,10 +35,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 )
 
 _TITLE = "Status of the fleet"
-_UNRECORDED = (
-    "No switch is recorded for this report. switch_pool_mode.yml and switch_topology.yml write a report of their own "
-    "with -e report=FILE."
-)
+_UNRECORDED = "No switch is recorded beside the lockfile: switch_pool_mode.yml and switch_topology.yml record theirs."
 
 
 class ActionModule(GuardedAction):
@@ -82,13 +80,10 @@ class ActionModule(GuardedAction):
             warned = [f"the datastore was not read, so the nodes were asked: {unread}", *warned]
         nodes = {host: status_lines.known(found.get(host)) for host in hosts}
         if args["report"]:
-            places, notes = self._places(task_vars, hosts)
-            report = status_report.by_nodes(
-                origin.origin(_TITLE, task_vars, "the nodes themselves"), hosts, found, places, problems, warned
-            )
-            self._write(
-                args["report"], dataclasses.replace(report, notes=(*report.notes, *notes), loss_note=_UNRECORDED)
-            )
+            places, notes, loss = self._places(task_vars, hosts)
+            made = origin.origin(_TITLE, task_vars, "the nodes themselves")
+            report = status_report.by_nodes(made, hosts, found, places, problems, warned)
+            self._write(args["report"], report, notes, loss)
         if args["output"] == "json":
             answer = {"good": not problems, "problems": problems, "warnings": warned, "nodes": nodes}
             lines = json.dumps(answer, indent=2).splitlines()
@@ -115,14 +110,12 @@ class ActionModule(GuardedAction):
         problems = heartbeat_lines.problems(hosts, agents, found, known["refused"], now)
         nodes = {host: known["nodes"].get(host) for host in hosts}
         if args["report"]:
-            places, notes = self._places(task_vars, hosts)
+            places, notes, loss = self._places(task_vars, hosts)
             source = "heartbeats in the datastore, which agents write every 10 seconds"
             report = status_report.by_heartbeats(
                 origin.origin(_TITLE, task_vars, source), hosts, agents, found, known["refused"], now, places
             )
-            self._write(
-                args["report"], dataclasses.replace(report, notes=(*report.notes, *notes), loss_note=_UNRECORDED)
-            )
+            self._write(args["report"], report, notes, loss)
         if args["output"] == "json":
             answer = {"good": not problems, "problems": problems, "warnings": [], "source": "etcd", "nodes": nodes}
             lines = json.dumps(answer, indent=2).splitlines()
@@ -131,19 +124,28 @@ class ActionModule(GuardedAction):
         return self._shown(result, lines, problems, [], nodes, strict=args["strict"])
 
     @staticmethod
-    def _places(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> tuple[Places, list[str]]:
-        """Return the places of the hosts by the inventory, and a note if it cannot be compiled."""
+    def _places(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> tuple[Places, list[str], t.Optional[Loss]]:
+        """Return the places of the hosts by the inventory, notes on what is left out, and the last switch."""
+        notes = []
         try:
-            return Places(inventory_fleet.planned(task_vars), hosts), []
+            planned = inventory_fleet.with_lockfile(task_vars)
         except FleetError as error:
-            return Places(None, hosts), [f"Racks, pools and modes are left out, as the inventory has an error: {error}"]
+            notes.append(f"Racks, pools and modes are left out, as the inventory has an error: {error}")
+            return Places(None, hosts), notes, None
+        try:
+            return Places(planned.fleet, hosts), notes, switch_record.read(planned.lockfile)
+        except FleetError as error:
+            return Places(planned.fleet, hosts), [str(error)], None
 
     @staticmethod
-    def _write(path: str, report: FleetReport) -> None:
-        """Write the report. Raise AnsibleError if that fails."""
+    def _write(path: str, report: FleetReport, notes: t.Sequence[str], loss: t.Optional[Loss]) -> None:
+        """Write the report with the last switch and more notes. Raise AnsibleError if that fails."""
+        whole = dataclasses.replace(
+            report, notes=(*report.notes, *notes), loss=loss, loss_note="" if loss is not None else _UNRECORDED
+        )
         try:
             written = report_file.path_for(path)
-            report_file.write(written, page.html(report))
+            report_file.write(written, page.html(whole))
         except FleetError as error:
             raise AnsibleError(str(error)) from error
         shown_lines.show([f"report  {written}"])

@@ -18,8 +18,10 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report impo
     report_file,
     run_report,
     switch_loss,
+    switch_record,
 )
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import readers as report_readers
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.model import Loss
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.places import Places
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 
@@ -29,7 +31,8 @@ Results = dict[str, t.Mapping[str, t.Any]]
 class ActionModule(GuardedAction):
     """The action html_report, which writes one HTML file about a run: a plan, what was changed, or a switch.
 
-    The result has its `path`. It writes in check mode, too, because a plan is a report. The task fails if the file
+    The result has its `path`, if it is to be written. With `gates`, the loss of the change is also recorded beside the
+    lockfile. It writes in check mode, too, because a plan is a report. The task fails if the file
     cannot be written. With `gates` this is a warning: the play has to say what became of the change.
     """
 
@@ -49,11 +52,20 @@ class ActionModule(GuardedAction):
                 "switched": {"type": "bool", "default": True},
             }
         )
+        hosts = list(task_vars.get("ansible_play_hosts_all", []))
+        run = next(iter(run_results.of_hosts(task_vars, args["run"], hosts).values()), {})
+        reachability = self._read(task_vars, args["reachability"], report_readers.soak)
+        gates = {str(phase): self._gate(str(name), task_vars, hosts) for phase, name in args["gates"].items()}
+        loss = switch_loss.measured(args["subject"], gates, reachability, args["switched"]) if gates else None
         try:
+            if loss is not None and run.get("lockfile") and not self._task.check_mode:
+                switch_record.write(str(run["lockfile"]), loss)
+            if not args["path"]:
+                return result
             path = report_file.path_for(args["path"])
-            report_file.write(path, self._page(args, task_vars))
+            report_file.write(path, self._page(args, task_vars, hosts, run, reachability, gates, loss))
         except FleetError as error:
-            if args["gates"]:
+            if gates:
                 result["warnings"] = [str(error)]
             else:
                 result.update(failed=True, msg=str(error))
@@ -62,26 +74,32 @@ class ActionModule(GuardedAction):
         result["path"] = path
         return result
 
-    def _page(self, args: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> str:
+    @staticmethod
+    def _read(task_vars: t.Mapping[str, t.Any], name: t.Optional[str], reader: t.Optional[shapes.Reader]) -> Results:
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
+        return run_results.of_hosts(task_vars, name, hosts, reader) if name else {}
 
-        def read(name: t.Optional[str], reader: t.Optional[shapes.Reader]) -> Results:
-            return run_results.of_hosts(task_vars, name, hosts, reader) if name else {}
+    def _page(
+        self,
+        args: t.Mapping[str, t.Any],
+        task_vars: t.Mapping[str, t.Any],
+        hosts: t.Sequence[str],
+        run: t.Mapping[str, t.Any],
+        reachability: Results,
+        gates: t.Mapping[str, t.Mapping[str, t.Any]],
+        loss: t.Optional[Loss],
+    ) -> str:
+        def read(name: t.Optional[str], reader: shapes.Reader) -> Results:
+            return self._read(task_vars, name, reader)
 
-        run = next(iter(read(args["run"], None).values()), {})
         plans = read(args["plan"], readers.PLAN)
         settled = {host: plan["settled"] for host, plan in plans.items() if plan.get("settled")}
-        reachability = read(args["reachability"], report_readers.soak)
         if self._task.check_mode:
             lines = report_lines.plan(hosts, plans)
         else:
             convergence = read(args["convergence"], readers.CONVERGENCE) or settled
             elapsed = time.time() - run["started"] if run.get("started") else None
             lines = report_lines.converged(hosts, plans, convergence, reachability or settled, elapsed)
-        gates = {str(phase): self._gate(str(name), task_vars, hosts) for phase, name in args["gates"].items()}
-        loss = None
-        if gates:
-            loss = switch_loss.measured(args["subject"], gates, reachability, args["switched"])
         phases = {str(name): read(str(variable), report_readers.CHANGES) for name, variable in args["phases"].items()}
         try:
             fleet = targets.load(str(run.get("path", ""))).fleet

@@ -12,6 +12,8 @@ version_added: 0.2.0
 description:
   - Writes one HTML file on the controller, which shows what all hosts of the play registered. It is about a plan in
     check mode, otherwise about what was changed, and with O(gates) about a change in phases and what it lost.
+  - With O(gates) it also records the loss of the change in C(.calico.switch.json) beside the lockfile, for the report
+    of a later status.
   - The file needs nothing else. It has no script and loads nothing. It is replaced as a whole.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
@@ -23,7 +25,8 @@ extends_documentation_fragment:
 options:
   path:
     description:
-      - File to write, on the controller, from the current folder. Its folder has to exist.
+      - File to write, on the controller, from the current folder. Its folder has to exist. With V("") no page is
+        written.
     type: str
     required: true
   run:
@@ -83,6 +86,6 @@ EXAMPLES = r"""
 RETURN = r"""
 path:
   description: The file that was written.
-  returned: success
+  returned: when a file was written
   type: str
 """

@@ -15,7 +15,7 @@ import typing as t
 from markupsafe import Markup
 
 from .markup import LONGEST_NAME, cut, element, join
-from .model import Link, Loss, Node, State
+from .model import Loss, MapLink, ShownNode, State
 
 #: The most places of a ring: with more of them, their names would lie on each other.
 RING = 20
@@ -77,7 +77,7 @@ def _n(value: float) -> str:
     return f"{value:.1f}".rstrip("0").rstrip(".")
 
 
-def ring(spots: t.Sequence[Spot], links: t.Sequence[Link], label: str) -> Markup:
+def ring(spots: t.Sequence[Spot], links: t.Sequence[MapLink], label: str) -> Markup:
     """Return the map of at most RING places on a ring in the order of `spots`, with their links as chords.
 
     Places of one rack lie side by side on a band. `label` says in words what the map shows.
@@ -113,7 +113,7 @@ def ring(spots: t.Sequence[Spot], links: t.Sequence[Link], label: str) -> Markup
     return element("svg", *drawn, css="draw", viewBox=f"0 0 {_n(_WIDTH)} {_n(_HEIGHT)}", role="img", aria_label=label)
 
 
-def describe(link: Link) -> str:
+def describe(link: MapLink) -> str:
     """Return what is known of a link, as one line."""
     parts = []
     if link.total:
@@ -127,7 +127,7 @@ def describe(link: Link) -> str:
     return f"{cut(link.a, LONGEST_NAME)} - {cut(link.b, LONGEST_NAME)}: {'; '.join(parts) or 'nothing known'}"
 
 
-def _short(link: Link) -> str:
+def _short(link: MapLink) -> str:
     if link.up < link.total:
         down = link.total - link.up
         return "down" if link.total == 1 else f"{down} of {link.total} down"
@@ -202,7 +202,7 @@ def _spot(spot: Spot, x: float, y: float) -> Markup:
     return element("g", element("title", spot.title), shape, _mark(spot.state, x, y, 11), name, count, css=spot.state)
 
 
-def matrix(racks: t.Sequence[str], links: t.Sequence[Link], label: str) -> Markup:
+def matrix(racks: t.Sequence[str], links: t.Sequence[MapLink], label: str) -> Markup:
     """Return the links between at most MATRIX racks as a triangle of cells; the diagonal is inside a rack."""
     index = {rack: number for number, rack in enumerate(racks)}
     found = {
@@ -238,7 +238,7 @@ def matrix(racks: t.Sequence[str], links: t.Sequence[Link], label: str) -> Marku
     return element("div", svg, css="wide", tabindex="0")
 
 
-def cells(nodes: t.Sequence[Node], columns: int = 10) -> Markup:
+def cells(nodes: t.Sequence[ShownNode], columns: int = 10) -> Markup:
     """Return a small cell for each node of a rack, with its sign; the name is in the cell's title."""
     size, apart = 14, 17
     drawn = []

@@ -29,7 +29,7 @@ class Origin:
 
 
 @dataclasses.dataclass(frozen=True)
-class Node:
+class ShownNode:
     """A host of the play. A count of None is not known.
 
     `word` says the state in one or two words, `detail` in a sentence. `used` of `size` addresses in its blocks are in
@@ -67,7 +67,7 @@ class Node:
 
 
 @dataclasses.dataclass(frozen=True)
-class Link:
+class MapLink:
     """What lies between two places of the map: nodes, racks or routers outside the fleet.
 
     `up` of `total` sessions are Established. `modes` are the modes of the routes there, such as `IPIP`. `missing`
@@ -105,7 +105,7 @@ class DownSession:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pool:
+class ShownPool:
     """A pool: its blocks, and how many of the addresses in them are used.
 
     `used`, `free` and `size` are None if nodes were not asked. `fullest` names the node with the largest used share.
@@ -144,7 +144,7 @@ class ChangeGroup:
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class ShownPlan:
     """What a run changes, or has changed, or has changed and put back.
 
     `phases` and `impact` are lines, and `approval` is the plan's hash.
@@ -164,7 +164,7 @@ class Plan:
 
 
 @dataclasses.dataclass(frozen=True)
-class Phase:
+class SwitchPhase:
     """A phase of a switch. `at` is the time of its gate as text, `seconds` since the first gate."""
 
     name: str
@@ -197,7 +197,7 @@ class Loss:
     when: str = ""
     switched: bool = True
     proof: bool = False
-    phases: tuple[Phase, ...] = ()
+    phases: tuple[SwitchPhase, ...] = ()
     sent: int = 0
     lost: int = 0
     paths: int = 0
@@ -226,16 +226,16 @@ class FleetReport:
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[ShownNode, ...] = ()
     routers: tuple[str, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[MapLink, ...] = ()
     sessions_up: t.Optional[int] = None
     sessions_all: t.Optional[int] = None
     sessions_are: str = "BGP sessions"
     down: tuple[DownSession, ...] = ()
     down_count: int = 0
-    pools: tuple[Pool, ...] = ()
+    pools: tuple[ShownPool, ...] = ()
     modes: tuple[RouteMode, ...] = ()
-    plan: t.Optional[Plan] = None
+    plan: t.Optional[ShownPlan] = None
     loss: t.Optional[Loss] = None
     loss_note: str = ""

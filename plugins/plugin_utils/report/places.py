@@ -11,7 +11,7 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addresses import family_of
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 
-from .model import Link, Pool, RouteMode
+from .model import MapLink, RouteMode, ShownPool
 
 #: The labels that name the rack of a node; the first one that a node has counts.
 RACK_LABELS = ("rack", "topology.kubernetes.io/rack", "topology.kubernetes.io/zone")
@@ -92,11 +92,12 @@ class Places:
             self._pairs[key] = tuple(dict.fromkeys(self.mode(a, b, pool) for pool in self._modes))
         return self._pairs[key]
 
-    def pools(self, used: t.Mapping[str, tuple[int, int]], fullest: t.Mapping[str, str]) -> tuple[Pool, ...]:
+    def pools(self, used: t.Mapping[str, tuple[int, int]], fullest: t.Mapping[str, str]) -> tuple[ShownPool, ...]:
         """Return the pools. `used` has (used, size) of the addresses in blocks, and `fullest` a text, by pool."""
         if self.fleet is None:
             return tuple(
-                Pool(name, "", "", 0, 0, count, size, fullest.get(name, "")) for name, (count, size) in used.items()
+                ShownPool(name, "", "", 0, 0, count, size, fullest.get(name, ""))
+                for name, (count, size) in used.items()
             )
         runs = self.fleet.allocation.encapsulations
         blocks: dict[str, list[str]] = {}
@@ -109,7 +110,7 @@ class Places:
             nodes = blocks.get(pool.name, [])
             count, size = used.get(pool.name, (None, None))
             found.append(
-                Pool(
+                ShownPool(
                     pool.name,
                     pool.cidr,
                     f"{_named(now)}{told}",
@@ -248,10 +249,10 @@ class Links:
         """The number of sessions."""
         return round(self._total)
 
-    def all(self) -> tuple[Link, ...]:
+    def all(self) -> tuple[MapLink, ...]:
         """Return the links in the order of their places."""
         return tuple(
-            Link(
+            MapLink(
                 a,
                 b,
                 max(0, round(entry[0]) - int(entry[1])),

@@ -10,7 +10,7 @@ import typing as t
 from ..lines import report_lines
 from ..nodes import run_results
 from . import drawing
-from .model import ChangeGroup, FleetReport, Loss, Node, Origin, Plan, State
+from .model import ChangeGroup, FleetReport, Loss, Origin, ShownNode, ShownPlan, State
 from .places import Links, Places
 
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
@@ -59,7 +59,7 @@ def report(
     lossy = links.all()
     wrong = [line[2:] for line in lines if line.startswith("! ")]
     lost = sum(link.lost for link in lossy)
-    plan = Plan(
+    plan = ShownPlan(
         made=not facts.check,
         put_back=put_back,
         hosts=len(hosts),
@@ -117,7 +117,7 @@ def _node(
     places: Places,
     check: bool,
     put_back: bool,
-) -> Node:
+) -> ShownNode:
     place: dict[str, t.Any] = {
         "name": host,
         "rack": places.rack(host),
@@ -128,7 +128,7 @@ def _node(
         word = (
             "unreachable" if plan is not None and plan.get("unreachable") else "not put back" if put_back else "failed"
         )
-        return Node(**place, state="bad", word=word, detail=run_results.reason(plan))
+        return ShownNode(**place, state="bad", word=word, detail=run_results.reason(plan))
     count = sum(change["action"] != "=" for change in (answer or {}).get("changes", ()))
     settled = plan.get("settled") or {}
     found = settled.get("sessions") or {}
@@ -138,7 +138,7 @@ def _node(
         word = "new node" if plan.get("new") else "changes" if check else "changed"
     if put_back:
         word = "as before"
-    return Node(
+    return ShownNode(
         **place,
         state="warn" if check and plan.get("changed") else "good",
         word=word,

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from . import drawing
 from .markup import LONGEST_NAME, MOST, Child, cut, element, join
-from .model import ChangeGroup, FleetReport, Link, Loss, Node, Plan, Pool, State
+from .model import ChangeGroup, FleetReport, Loss, MapLink, ShownNode, ShownPlan, ShownPool, State
 
 #: The most nodes that are listed by name in the rack's card; above that each is a cell.
 _LISTED = 40
@@ -199,13 +199,13 @@ def spots(report: FleetReport) -> list[drawing.Spot]:
     ] + outside
 
 
-def _at(name: str, links: t.Sequence[Link]) -> State:
+def _at(name: str, links: t.Sequence[MapLink]) -> State:
     return drawing.worst(link.state for link in links if name in (link.a, link.b))
 
 
-def by_rack(nodes: t.Sequence[Node]) -> dict[str, list[Node]]:
+def by_rack(nodes: t.Sequence[ShownNode]) -> dict[str, list[ShownNode]]:
     """Return the nodes by rack, both in the order of names."""
-    found: dict[str, list[Node]] = {}
+    found: dict[str, list[ShownNode]] = {}
     for node in sorted(nodes, key=lambda node: (node.rack, node.name)):
         found.setdefault(node.rack, []).append(node)
     return found
@@ -249,7 +249,7 @@ def fleet_map(report: FleetReport) -> t.Optional[Markup]:
     )
 
 
-def _card(rack: str, members: t.Sequence[Node], nodes: int) -> Markup:
+def _card(rack: str, members: t.Sequence[ShownNode], nodes: int) -> Markup:
     state = drawing.worst(node.state for node in members)
     not_well = sum(node.state not in ("good", "warn") for node in members)
     words = f"{not_well} of {len(members)} not well" if not_well else f"{plural(len(members), 'node')}"
@@ -269,7 +269,7 @@ def _card(rack: str, members: t.Sequence[Node], nodes: int) -> Markup:
     )
 
 
-def _entry(node: Node) -> Markup:
+def _entry(node: ShownNode) -> Markup:
     count = f"{node.sessions_up}/{node.sessions_all}" if node.sessions_all else node.word
     if node.changes is not None:
         count = plural(node.changes, "change")
@@ -325,7 +325,7 @@ def blocks(report: FleetReport) -> t.Optional[Markup]:
     return section("Blocks", table(heads, rows), more(len(report.pools) - MOST, "pools"), name="blocks")
 
 
-def _use(pool: Pool) -> Child:
+def _use(pool: ShownPool) -> Child:
     return _share(pool.used, pool.size)
 
 
@@ -386,7 +386,7 @@ def drift(report: FleetReport) -> t.Optional[Markup]:
     )
 
 
-def plan(part: t.Optional[Plan]) -> t.Optional[Markup]:
+def plan(part: t.Optional[ShownPlan]) -> t.Optional[Markup]:
     """Return what a run changes where."""
     if part is None:
         return None
@@ -526,12 +526,12 @@ def nodes(report: FleetReport) -> t.Optional[Markup]:
     return section("Nodes", *parts, everything, name="nodes")
 
 
-def _rows(shown: t.Sequence[Node]) -> Markup:
+def _rows(shown: t.Sequence[ShownNode]) -> Markup:
     has = {
         name: any(getattr(node, name) not in (None, "") for node in shown)
         for name in ("rack", "sessions_all", "routes_expected", "size", "workloads", "drift", "agent", "age", "changes")
     }
-    columns: list[tuple[str, bool, bool, t.Callable[[Node], Child]]] = [
+    columns: list[tuple[str, bool, bool, t.Callable[[ShownNode], Child]]] = [
         ("Node", False, True, lambda node: cut(node.name, LONGEST_NAME)),
         ("Rack", False, has["rack"], lambda node: cut(node.rack or "-", LONGEST_NAME)),
         ("Role", False, any(node.reflector for node in shown), lambda node: node.role),
@@ -550,12 +550,12 @@ def _rows(shown: t.Sequence[Node]) -> Markup:
     return table([(title, num) for title, num, dummy in used], rows)
 
 
-def _state(node: Node) -> Child:
+def _state(node: ShownNode) -> Child:
     said = drawing.said(node.state, node.word)
     return join(said, element("div", cut(node.detail, 200), css="dim")) if node.detail else said
 
 
-def _node_use(node: Node) -> Child:
+def _node_use(node: ShownNode) -> Child:
     names = ", ".join(node.blocks[:2]) + (f" +{len(node.blocks) - 2}" if len(node.blocks) > 2 else "")
     if not node.size:
         return "-"

@@ -15,7 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors
 from ..lines import heartbeat_lines, status_lines
 from ..nodes import run_results
 from . import drawing, markup
-from .model import DownSession, FleetReport, Node, Origin, State
+from .model import DownSession, FleetReport, Origin, ShownNode, State
 from .places import Links, Places
 
 Result = t.Mapping[str, t.Any]
@@ -145,7 +145,7 @@ def _use(nodes: Results) -> tuple[dict[str, tuple[int, int]], dict[str, str]]:
 
 def _node(
     host: str, node: t.Optional[Result], result: t.Optional[Result], places: Places, troubled: t.Container[str]
-) -> Node:
+) -> ShownNode:
     place: dict[str, t.Any] = {
         "name": host,
         "rack": places.rack(host),
@@ -154,9 +154,9 @@ def _node(
     }
     if node is None:
         word = "not read" if result is not None and not result.get("unreachable") else "unreachable"
-        return Node(**place, state="bad", word=word, detail=run_results.reason(result))
+        return ShownNode(**place, state="bad", word=word, detail=run_results.reason(result))
     if node["node"] is None:
-        return Node(**place, state="bad", word="no state", detail="; ".join(node["problems"][:2]))
+        return ShownNode(**place, state="bad", word="no state", detail="; ".join(node["problems"][:2]))
     sessions = node["bgp"]["sessions"]
     up = sum(one["established"] for one in sessions) if node["bgp"]["running"] else 0
     state, word, detail = _judged(host, node, places, troubled)
@@ -164,7 +164,7 @@ def _node(
     agent = node["agent"]
     drift = agent["drift"] if agent["running"] else None
     kinds = sorted(drift["kinds"].items(), key=lambda item: (-item[1], item[0])) if drift else []
-    return Node(
+    return ShownNode(
         **place,
         state=state,
         word=word,
@@ -246,7 +246,7 @@ def by_heartbeats(
 
 def _by_heartbeat(
     host: str, agent: bool, found: t.Optional[Heartbeat], refused: t.Mapping[str, str], now: float, places: Places
-) -> Node:
+) -> ShownNode:
     place: dict[str, t.Any] = {
         "name": host,
         "rack": places.rack(host),
@@ -254,11 +254,11 @@ def _by_heartbeat(
         "workload_node": places.is_workload_node(host),
     }
     if host in refused:
-        return Node(**place, state="bad", word="not read", detail=refused[host], age="not read")
+        return ShownNode(**place, state="bad", word="not read", detail=refused[host], age="not read")
     if found is None:
         if not agent:
-            return Node(**place, state="unknown", word="no agent", age=_UNNAMED)
-        return Node(**place, state="bad", word="no heartbeat", age="never")
+            return ShownNode(**place, state="unknown", word="no agent", age=_UNNAMED)
+        return ShownNode(**place, state="bad", word="no heartbeat", age="never")
     wrong = list(heartbeat_cells.wrong(found, now))
     fresh = heartbeat_cells.is_fresh(found, now)
     age = found.age(now)
@@ -272,7 +272,7 @@ def _by_heartbeat(
         if down
         else "problem"
     )
-    return Node(
+    return ShownNode(
         **place,
         state="good" if not wrong else "bad",
         word=word,

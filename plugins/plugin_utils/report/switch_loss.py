@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import typing as t
 
-from .model import Loss, LossyPath, Phase
+from .model import Loss, LossyPath, SwitchPhase
 
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
 #: The phases in their order, with the suffix of the variable that their gate registered.
@@ -67,7 +67,7 @@ def measured(subject: str, gates: t.Mapping[str, t.Mapping[str, t.Any]], soaks: 
     )
 
 
-def _phases(gates: t.Mapping[str, t.Mapping[str, t.Any]]) -> tuple[Phase, ...]:
+def _phases(gates: t.Mapping[str, t.Mapping[str, t.Any]]) -> tuple[SwitchPhase, ...]:
     found = []
     first: t.Optional[float] = None
     for name in GATES:
@@ -79,7 +79,7 @@ def _phases(gates: t.Mapping[str, t.Mapping[str, t.Any]]) -> tuple[Phase, ...]:
             first = at
         line = str(gate["line"])
         found.append(
-            Phase(
+            SwitchPhase(
                 name,
                 line[len(name) :].strip() if line.startswith(name) else line,
                 bool(gate.get("ok")),

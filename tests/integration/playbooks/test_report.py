@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
@@ -100,7 +101,7 @@ def test_a_run_tells_of_paths(fleet: Fleet) -> None:
 def test_a_status_has_the_map_and_the_blocks(fleet: Fleet) -> None:
     words, dummy = fleet.report("status")
     assert "Good: 3 of 3 nodes well · 3 of 3 sessions Established" in words
-    assert "all links of the map are well" in words and "No switch is recorded" in words
+    assert "all links of the map are well" in words and "No switch is recorded beside the lockfile" in words
     assert "10.244.0.0/16" in words and "VXLAN" in words
     rights = stat.S_IMODE((fleet.folder / "report.html").stat().st_mode)
     mask = os.umask(0)
@@ -128,6 +129,8 @@ def test_a_switch_has_its_phases_and_its_loss(fleet: Fleet) -> None:
     for phase in ("prepare", "prove", "flip", "soak", "retire"):
         assert phase in words
     assert "Loss over time" in words and "All 6 paths answered." in words
+    recorded = json.loads((fleet.folder / ".calico.switch.json").read_text())
+    assert recorded["switched"] is True and recorded["lost"] == 0 and recorded["paths"] == 6
 
 
 def test_a_switch_that_was_not_made_says_where_it_stopped(fleet: Fleet) -> None:
@@ -135,6 +138,12 @@ def test_a_switch_that_was_not_made_says_where_it_stopped(fleet: Fleet) -> None:
     words, printed = fleet.report("switch_pool_mode", *POOL, "-e", "mode=direct", failed=True)
     assert "did not go through" in printed
     assert "Not switched" in words and "stopped here" in words and "Paths with losses" in words
+    assert "live traffic was not touched" in words and "3 of 3 nodes run as before" in words
+
+
+def test_a_later_status_shows_the_last_switch(fleet: Fleet) -> None:
+    words, dummy = fleet.report("status")
+    assert "Loss of the last switch" in words and "pool pool to direct" in words and "not switched; marked" in words
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import drawing, markup, page, status_report
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.markup import cut, element, join
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.model import FleetReport, Node
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.model import FleetReport, ShownNode
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.places import Places
 from markupsafe import Markup
 
@@ -190,7 +190,9 @@ def test_the_largest_page_of_1000_nodes_has_less_than_5_mb(text: str) -> None:
     """Nodes that fill every text make no page that a ticket refuses."""
     fleet = simulated.fleet(1000, 25)
     hosts = list(fleet.nodes)
-    node = Node(text, "", False, True, "bad", text, text, 1, 2, (text,) * 9, 1, 64, 1, 1, 2, 3, text, text, text, 4)
+    node = ShownNode(
+        text, "", False, True, "bad", text, text, 1, 2, (text,) * 9, 1, 64, 1, 1, 2, 3, text, text, text, 4
+    )
     nodes = tuple(dataclasses.replace(node, name=f"{host}{text}", rack=f"rack {index // 25}") for index, host in
                   enumerate(hosts))  # fmt: skip
     lossy = simulated.switch_of(simulated.fleet(30, 15), {(f"node{one}", "node30"): 9 for one in range(1, 29)})

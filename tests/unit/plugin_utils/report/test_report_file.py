@@ -13,7 +13,9 @@ import types
 import pytest
 from ansible import context
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import origin, report_file
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import origin, report_file, switch_record
+
+from tests.unit.plugin_utils.report import hostile, simulated
 
 
 def test_a_file_is_replaced_with_the_rights_of_any_new_file(tmp_path: pathlib.Path) -> None:
@@ -81,3 +83,24 @@ def test_a_command_shows_no_secret(monkeypatch: pytest.MonkeyPatch, extra: tuple
     task_vars = {"report": "a;b.html", "strict": True, "db_password": "hunter2", "token": "hunter2"}
     command = origin.command(task_vars, ["inventories/prod"])
     assert command == f"ansible-playbook playbooks/status.yml -i inventories/prod --check --limit rack_a{words}"
+
+
+def test_the_last_switch_is_recorded_and_read_again(tmp_path: pathlib.Path) -> None:
+    lockfile = str(tmp_path / ".calico.lock.yml")
+    fleet = simulated.fleet(4, 2)
+    loss = simulated.switch_of(fleet, {("node1", "node3"): 9}).loss
+    assert loss is not None and switch_record.read(lockfile) is None
+    switch_record.write(lockfile, loss)
+    assert switch_record.read(lockfile) == loss
+    hostile_loss = hostile.everywhere(loss, "<" * 1_000_000)
+    switch_record.write(lockfile, hostile_loss)
+    assert (tmp_path / switch_record.NAME).stat().st_size < 100_000 and switch_record.read(lockfile) is not None
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"subject": 1}', "[" * 100_000, "\x00", "1" * 5_000_000])
+def test_a_record_that_cannot_be_read_is_named(tmp_path: pathlib.Path, content: str) -> None:
+    path = tmp_path / switch_record.NAME
+    path.write_text(content)
+    with pytest.raises(FleetError) as error:
+        switch_record.read(str(tmp_path / ".calico.lock.yml"))
+    assert str(error.value) == f"record of the last switch {path} cannot be read. The next switch replaces it."
