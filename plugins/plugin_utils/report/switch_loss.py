@@ -51,7 +51,7 @@ def measured(subject: str, gates: t.Mapping[str, t.Mapping[str, t.Any]], soaks: 
         subject,
         when=moment(max(times)) if times else "",
         switched=switched,
-        proof=not switched and not gates.get("flip"),
+        proof=not switched and "line" not in gates.get("flip", {}),  # a skipped gate has none
         phases=phases,
         sent=sent,
         lost=lost,

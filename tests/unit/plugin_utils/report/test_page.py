@@ -11,7 +11,13 @@ import re
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import drawing, markup, page, status_report
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import (
+    drawing,
+    markup,
+    page,
+    status_report,
+    switch_loss,
+)
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.markup import cut, element, join
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.model import FleetReport, ShownNode
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.places import Places
@@ -160,6 +166,24 @@ def test_a_switch_has_phases_losses_and_seconds(reports: t.Mapping[str, FleetRep
     assert (
         "Not switched" in words and "soak stopped here" in words and "retire" not in words.partition("Nodes")[0][:200]
     )
+
+
+def test_a_switch_that_ended_before_the_flip_lost_no_live_traffic() -> None:
+    """Lost probes of the proof are marked ones, and a gate that was skipped was not passed."""
+    gates = {
+        "prepare": {"line": "prepare   4/4", "ok": True, "at": 7.0},
+        "prove": {"line": "prove     0/12", "ok": False, "at": 9.0},
+        "flip": {"skipped": True, "changed": False},
+    }
+    proved = {"node1": {"targets": [{"address": "10.0.0.1", "sent": 3, "lost": 3}]}}
+    loss = switch_loss.measured("a pool", gates, proved, switched=False)
+    assert loss.proof and [(one.name, one.ok, one.seconds) for one in loss.phases] == [
+        ("prepare", True, 0.0),
+        ("prove", False, 2.0),
+    ]
+    report = dataclasses.replace(simulated.switch_of(simulated.fleet(4, 2), {}), loss=loss)
+    words = Elements(page.html(report)).words
+    assert "live traffic was not touched" in words and "of 3 marked probes over the new mode unanswered" in words
 
 
 def test_colour_is_never_alone(reports: t.Mapping[str, FleetReport]) -> None:
