@@ -79,17 +79,18 @@ class ActionModule(GuardedAction):
         if unread:
             warned = [f"the datastore was not read, so the nodes were asked: {unread}", *warned]
         nodes = {host: status_lines.known(found.get(host)) for host in hosts}
+        written = ""
         if args["report"]:
             places, notes, loss = self._places(task_vars, hosts)
             made = origin.origin(_TITLE, task_vars, "the nodes themselves")
             report = status_report.by_nodes(made, hosts, found, places, problems, warned)
-            self._write(args["report"], report, notes, loss)
+            written = self._write(args["report"], report, notes, loss)
         if args["output"] == "json":
             answer = {"good": not problems, "problems": problems, "warnings": warned, "nodes": nodes}
             lines = json.dumps(answer, indent=2).splitlines()
         else:
             lines = status_lines.text(hosts, found, warned)
-        return self._shown(result, lines, problems, warned, nodes, strict=args["strict"])
+        return self._shown(result, lines, problems, warned, nodes, strict=args["strict"], written=written)
 
     def _by_heartbeats(
         self,
@@ -109,19 +110,20 @@ class ActionModule(GuardedAction):
         now = time.time()
         problems = heartbeat_lines.problems(hosts, agents, found, known["refused"], now)
         nodes = {host: known["nodes"].get(host) for host in hosts}
+        written = ""
         if args["report"]:
             places, notes, loss = self._places(task_vars, hosts)
             source = "heartbeats in the datastore, which agents write every 10 seconds"
             report = status_report.by_heartbeats(
                 origin.origin(_TITLE, task_vars, source), hosts, agents, found, known["refused"], now, places
             )
-            self._write(args["report"], report, notes, loss)
+            written = self._write(args["report"], report, notes, loss)
         if args["output"] == "json":
             answer = {"good": not problems, "problems": problems, "warnings": [], "source": "etcd", "nodes": nodes}
             lines = json.dumps(answer, indent=2).splitlines()
         else:
             lines = heartbeat_lines.text(hosts, agents, found, known["refused"], now)
-        return self._shown(result, lines, problems, [], nodes, strict=args["strict"])
+        return self._shown(result, lines, problems, [], nodes, strict=args["strict"], written=written)
 
     @staticmethod
     def _places(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> tuple[Places, list[str], t.Optional[Loss]]:
@@ -138,8 +140,8 @@ class ActionModule(GuardedAction):
             return Places(planned.fleet, hosts), [str(error)], None
 
     @staticmethod
-    def _write(path: str, report: FleetReport, notes: t.Sequence[str], loss: t.Optional[Loss]) -> None:
-        """Write the report with the last switch and more notes. Raise AnsibleError if that fails."""
+    def _write(path: str, report: FleetReport, notes: t.Sequence[str], loss: t.Optional[Loss]) -> str:
+        """Write the report with the last switch and more notes; return its path. Raise AnsibleError if that fails."""
         whole = dataclasses.replace(
             report, notes=(*report.notes, *notes), loss=loss, loss_note="" if loss is not None else _UNRECORDED
         )
@@ -148,7 +150,7 @@ class ActionModule(GuardedAction):
             report_file.write(written, page.html(whole))
         except FleetError as error:
             raise AnsibleError(str(error)) from error
-        shown_lines.show([f"report  {written}"])
+        return written
 
     @staticmethod
     def _shown(
@@ -159,8 +161,9 @@ class ActionModule(GuardedAction):
         nodes: t.Mapping[str, t.Any],
         *,
         strict: bool,
+        written: str,
     ) -> dict[str, t.Any]:
-        shown_lines.show(lines)
+        shown_lines.show([*lines, f"report  {written}"] if written else lines)
         if problems and strict:
             # The failure does not repeat the lines that are printed above it.
             count = "1 thing is" if len(problems) == 1 else f"{len(problems)} things are"

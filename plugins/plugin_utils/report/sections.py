@@ -128,7 +128,7 @@ def tiles(report: FleetReport) -> t.Optional[Markup]:
         loss = report.loss
         which = "the switch" if report.plan is not None else "the last switch"
         if loss.proof:
-            found.append((f"{loss.lost:,}", f"of {loss.sent:,} marked probes over the new mode unanswered"))
+            found.append((f"{loss.lost:,}", f"of {loss.sent:,} marked probes over the new mode unanswered in {which}"))
         else:
             found.append((f"{loss.lost:,}", f"of {loss.sent:,} probes lost in {which}"))
             found.append((f"{loss.gap:.1f} ms", f"longest gap in {which}"))
