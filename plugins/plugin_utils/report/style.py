@@ -93,7 +93,7 @@ ul.list li .i{width:1.05em;height:1.05em;text-indent:0}
 .legend svg.key{display:inline-block;width:30px;height:12px;vertical-align:-1px;margin-right:5px}
 table{width:100%;border-collapse:collapse;font-size:14px;margin:8px 0}
 th,td{text-align:left;padding:5px 10px 5px 0;border-bottom:1px solid var(--line);vertical-align:top}
-td{min-width:4em}
+td{min-width:4em}td:has(.state){min-width:7.5em}
 th{font-size:12.5px;color:var(--dim);font-weight:600;white-space:nowrap}
 .name{min-width:6.5em}
 .num{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
@@ -111,8 +111,8 @@ summary:focus-visible{outline:2px solid var(--bar);outline-offset:2px}
 .lines li{border-top:1px solid var(--line);padding:4px 0}
 .lines li>span{display:block;color:var(--dim);font-size:12.5px}
 footer{margin-top:40px;padding-top:10px;border-top:1px solid var(--line);font-size:13px;color:var(--dim)}
-@media (max-width:720px){
-td{min-width:0}
+@media screen and (max-width:720px){
+td,td:has(.state){min-width:0}
 .name{min-width:0}
 main{padding:14px 14px 36px}
 h1{font-size:21px}
