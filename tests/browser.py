@@ -8,8 +8,9 @@
         assert page.run("document.querySelectorAll('h1').length") == 1
         page.screenshot("page.png")
 
-The suite that uses it names PACKAGES among its packages. Nothing else is needed: no driver, no library. The browser
-resolves no host name, so that a page which refers to another host reaches nobody; `Page.requests` shows the attempt.
+A suite that uses it has CHROMIUM (tests/run/suites.py) among its packages. Nothing else is needed: no driver, no
+library. The browser
+resolves no host name, so that a page which refers to another host does not reach it; `Page.requests` shows the attempt.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ import typing as t
 import urllib.parse
 
 PROGRAM = "/usr/bin/chromium"
-#: Debian's packages that a suite needs for it (tests/run/suites.py); fonts are named, because Chromium only recommends.
-PACKAGES = ("chromium", "fonts-dejavu-core")
 DESKTOP, PHONE = 1280, 375
 
 _FLAGS = (
@@ -111,7 +110,7 @@ class Browser:
     def __init__(self, program: str = PROGRAM):
         """Start `program`. Raise FileNotFoundError if it is not installed."""
         if not pathlib.Path(program).exists():
-            raise FileNotFoundError(f"{program}: install Debian's packages {' '.join(PACKAGES)}.")
+            raise FileNotFoundError(f"{program} is missing. Run apt-get install chromium fonts-dejavu-core.")
         self._profile = tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True)
         (commands, self._to), (self._from, answers) = _pipe(), _pipe()
         # Chromium reads commands from descriptor 3 and writes answers to 4.
