@@ -176,14 +176,14 @@ approval:
   returned: success and not O(restore)
   type: str
   sample: 7f3a91c02b1e
-impact:
-  description: What the run interrupts, in words, if O(limits) are given.
-  returned: success and not O(restore)
-  type: list
-  elements: str
 modes:
   description: Mode of each pool in this run.
   returned: success
   type: dict
   sample: {default-ipv4-ippool: ipip}
+impact:
+  description: What the run interrupts, in words, if O(limits) are given.
+  returned: success and not O(restore)
+  type: list
+  elements: str
 """

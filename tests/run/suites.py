@@ -49,8 +49,8 @@ NETWORK = ("iproute2", "iptables", "ipset", "iputils-ping", "tcpdump")
 CONTAINERS = ("podman", "crun", "containernetworking-plugins", "netcat-openbsd", "busybox-static", "strace")
 # The package whose systemd-analyze judges unit files
 SYSTEMD = ("systemd",)
-# The browser of tests/browser.py and the fonts that Debian only recommends for it
-BROWSER = ("chromium", "fonts-dejavu-core")
+# The browser that looks at pages, and a font (tests/browser.py)
+CHROMIUM = ("chromium", "fonts-dejavu-core")
 # The daemon that simulated hosts run from the machine's own programs (bench/site/simulated_hosts.py)
 BIRD = ("bird2",)
 
@@ -123,7 +123,7 @@ SUITES: tuple[Suite, ...] = (
         (*PYTEST, "tests/report"),
         limit=600,
         covers=("tests/report",),
-        packages=BROWSER,
+        packages=CHROMIUM,
     ),
     Suite(
         "integration",
