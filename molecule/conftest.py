@@ -56,11 +56,15 @@ def observed(lab: BaseLab, run: Runner) -> dict[str, Observed]:
 
 @pytest.fixture(scope="module")
 def fleet(request: pytest.FixtureRequest, observed: dict[str, Observed]) -> Fleet:
-    """The observed hosts and what the module expects of them: its POOLS and, if defined, EXTERNAL and BY_SWITCHES."""
+    """The observed hosts and what the module expects of them: its POOLS and, if defined, EXTERNAL and BY_SWITCHES.
+
+    The module's OTHER_HOSTS, if defined, are neither nodes nor reflectors.
+    """
+    others = getattr(request.module, "OTHER_HOSTS", ())
     return Fleet(
         pools=request.module.POOLS,
         nodes={name: node for name, node in observed.items() if name not in REFLECTORS},
-        reflectors={name: node for name, node in observed.items() if name in REFLECTORS},
+        reflectors={name: node for name, node in observed.items() if name in REFLECTORS and name not in others},
         external=getattr(request.module, "EXTERNAL", {}),
         by_switches=getattr(request.module, "BY_SWITCHES", False),
     )

@@ -154,6 +154,7 @@ class ActionModule(GuardedAction):
             "steady": not compiled.change and _is_plan_of_all(observed, compiled.fleet.digest),
             "datastore": compiled.targets.datastore is not None,
             "approval": approval,
+            "impact": found.lines if args["limits"] is not None else [],
             "modes": compiled.modes,
             "warnings": [str(warning) for warning in warnings],
             "started": time.time(),

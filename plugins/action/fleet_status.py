@@ -8,8 +8,10 @@ import json
 import time
 import typing as t
 
+from ansible.errors import AnsibleError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import (
     heartbeat_lines,
@@ -17,7 +19,23 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines impor
     status_lines,
 )
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import given_inventory, inventory_source
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import (
+    origin,
+    page,
+    report_file,
+    status_report,
+    switch_record,
+)
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.model import FleetReport, Loss
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.places import Places
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import (
+    given_inventory,
+    inventory_fleet,
+    inventory_source,
+)
+
+_TITLE = "Status of the fleet"
+_UNRECORDED = "No switch is recorded beside the lockfile: switch_pool_mode.yml and switch_topology.yml record theirs."
 
 
 class ActionModule(GuardedAction):
@@ -26,7 +44,8 @@ class ActionModule(GuardedAction):
     It is that of heartbeats if the datastore was read, and that of the nodes' own answers otherwise.
 
     The result has `lines`, `good`, `problems`, `warnings_found` and `nodes`. With `strict` the task fails if there is a
-    problem, without these keys; warnings change nothing. It also fails if Ansible could not read a part of the
+    problem, without these keys; warnings change nothing. With `report` it also writes the status into an HTML file, and
+    fails if it cannot. It also fails if Ansible could not read a part of the
     inventory.
     """
 
@@ -43,6 +62,7 @@ class ActionModule(GuardedAction):
                 "source": {"type": "str", "choices": ["auto", "etcd", "nodes"], "default": "auto"},
                 "output": {"type": "str", "choices": ["text", "json"], "default": "text"},
                 "strict": {"type": "bool", "default": False},
+                "report": {"type": "str", "default": ""},
             }
         )
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
@@ -59,12 +79,18 @@ class ActionModule(GuardedAction):
         if unread:
             warned = [f"the datastore was not read, so the nodes were asked: {unread}", *warned]
         nodes = {host: status_lines.known(found.get(host)) for host in hosts}
+        written = ""
+        if args["report"]:
+            places, notes, loss = self._places(task_vars, hosts)
+            made = origin.origin(_TITLE, task_vars, "the nodes themselves")
+            report = status_report.by_nodes(made, hosts, found, places, problems, warned)
+            written = self._write(args["report"], report, notes, loss)
         if args["output"] == "json":
             answer = {"good": not problems, "problems": problems, "warnings": warned, "nodes": nodes}
             lines = json.dumps(answer, indent=2).splitlines()
         else:
             lines = status_lines.text(hosts, found, warned)
-        return self._shown(result, lines, problems, warned, nodes, strict=args["strict"])
+        return self._shown(result, lines, problems, warned, nodes, strict=args["strict"], written=written)
 
     def _by_heartbeats(
         self,
@@ -84,12 +110,47 @@ class ActionModule(GuardedAction):
         now = time.time()
         problems = heartbeat_lines.problems(hosts, agents, found, known["refused"], now)
         nodes = {host: known["nodes"].get(host) for host in hosts}
+        written = ""
+        if args["report"]:
+            places, notes, loss = self._places(task_vars, hosts)
+            source = "heartbeats in the datastore, which agents write every 10 seconds"
+            report = status_report.by_heartbeats(
+                origin.origin(_TITLE, task_vars, source), hosts, agents, found, known["refused"], now, places
+            )
+            written = self._write(args["report"], report, notes, loss)
         if args["output"] == "json":
             answer = {"good": not problems, "problems": problems, "warnings": [], "source": "etcd", "nodes": nodes}
             lines = json.dumps(answer, indent=2).splitlines()
         else:
             lines = heartbeat_lines.text(hosts, agents, found, known["refused"], now)
-        return self._shown(result, lines, problems, [], nodes, strict=args["strict"])
+        return self._shown(result, lines, problems, [], nodes, strict=args["strict"], written=written)
+
+    @staticmethod
+    def _places(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> tuple[Places, list[str], t.Optional[Loss]]:
+        """Return the places of the hosts by the inventory, notes on what is left out, and the last switch."""
+        notes = []
+        try:
+            planned = inventory_fleet.with_lockfile(task_vars)
+        except FleetError as error:
+            notes.append(f"Racks, pools and modes are left out, as the inventory has an error: {error}")
+            return Places(None, hosts), notes, None
+        try:
+            return Places(planned.fleet, hosts), notes, switch_record.read(planned.lockfile)
+        except FleetError as error:
+            return Places(planned.fleet, hosts), [str(error)], None
+
+    @staticmethod
+    def _write(path: str, report: FleetReport, notes: t.Sequence[str], loss: t.Optional[Loss]) -> str:
+        """Write the report with the last switch and more notes; return its path. Raise AnsibleError if that fails."""
+        whole = dataclasses.replace(
+            report, notes=(*report.notes, *notes), loss=loss, loss_note="" if loss is not None else _UNRECORDED
+        )
+        try:
+            written = report_file.path_for(path)
+            report_file.write(written, page.html(whole))
+        except FleetError as error:
+            raise AnsibleError(str(error)) from error
+        return written
 
     @staticmethod
     def _shown(
@@ -100,8 +161,9 @@ class ActionModule(GuardedAction):
         nodes: t.Mapping[str, t.Any],
         *,
         strict: bool,
+        written: str,
     ) -> dict[str, t.Any]:
-        shown_lines.show(lines)
+        shown_lines.show([*lines, f"report  {written}"] if written else lines)
         if problems and strict:
             # The failure does not repeat the lines that are printed above it.
             count = "1 thing is" if len(problems) == 1 else f"{len(problems)} things are"

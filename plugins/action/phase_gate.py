@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import time
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
@@ -27,9 +28,10 @@ def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
 class ActionModule(GuardedAction):
     """The action phase_gate, which checks the results of all hosts in a phase and prints a line about them.
 
-    The result has `ok`, `line`, `problems` and `settled`; a problem does not fail the task. With the phase `return` it
-    always fails, without these keys, and says why the change was not made. After `retire`, and after `return` if all
-    hosts could be put back, it records the modes of `fleet` in its lockfile, if it has one, except in check mode.
+    The result has `ok`, `line`, `problems`, `settled` and the time `at`; a problem does not fail the task. With the
+    phase `return` it always fails, without these keys, and says why the change was not made. After `retire`, and after
+    `return` if all hosts could be put back, it records the modes of `fleet` in its lockfile, if it has one, except in
+    check mode.
     """
 
     _requires_connection = False
@@ -66,7 +68,7 @@ class ActionModule(GuardedAction):
         line, problems = phase_lines.phase(args["phase"], hosts, results, fleet, args["max_lost_probes"])
         shown_lines.show([line], color=None if not problems else "red")
         settled = all(_settled(results.get(host)) for host in hosts)
-        result.update(ok=not problems, line=line, problems=problems, settled=settled)
+        result.update(ok=not problems, line=line, problems=problems, settled=settled, at=time.time())
         return result
 
     def _remember(self, fleet: targets.Targets, result: dict[str, t.Any]) -> None:

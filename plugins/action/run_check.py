@@ -9,6 +9,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import lint_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import report_file
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lint_source, pool_entry
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.written import role_variables
 
@@ -25,7 +26,9 @@ class ActionModule(GuardedAction):
     _requires_connection = False
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
-        dummy, args = self.validate_argument_spec({"pool": {"type": "str"}, "mode": {"type": "str"}})
+        dummy, args = self.validate_argument_spec(
+            {"pool": {"type": "str"}, "mode": {"type": "str"}, "report": {"type": "str", "default": ""}}
+        )
         result["changed"] = False
         errors = role_variables.of_hosts(task_vars)
         errors += role_variables.of_play(task_vars, self._templar.template)
@@ -37,6 +40,11 @@ class ActionModule(GuardedAction):
         asked = role_variables.of_choice("pool", args["pool"], pools) if args["pool"] is not None else []
         if args["mode"] is not None:
             asked += role_variables.of_choice("mode", args["mode"], list(pool_entry.FIELDS))
+        if args["report"]:
+            try:
+                report_file.path_for(args["report"])
+            except FleetError as error:
+                asked.append(error)
         errors += asked
         found += map(refusals.finding, asked)
         if errors:

@@ -181,4 +181,9 @@ modes:
   returned: success
   type: dict
   sample: {default-ipv4-ippool: ipip}
+impact:
+  description: What the run interrupts, in words, if O(limits) are given.
+  returned: success and not O(restore)
+  type: list
+  elements: str
 """

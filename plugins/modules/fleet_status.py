@@ -47,6 +47,11 @@ options:
       - Whether the task fails when something is wrong.
     type: bool
     default: false
+  report:
+    description:
+      - File on the controller to write the status to as one HTML page, V("") for none. Its folder has to exist.
+    type: str
+    default: ""
 seealso:
   - module: baremetal.host_routing.node_status_info
   - module: baremetal.host_routing.datastore_info

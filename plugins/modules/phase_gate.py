@@ -84,6 +84,10 @@ settled:
       read no other configuration in it.
   returned: success
   type: bool
+at:
+  description: When the gate was passed or not, in seconds since the epoch.
+  returned: success
+  type: float
 problems:
   description: One entry for each host or path that failed.
   returned: success

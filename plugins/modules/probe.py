@@ -190,6 +190,13 @@ watch:
       description: Longest actual milliseconds between two probes to a target. Shorter gaps may be missed.
       type: float
       sample: 51.3
+    lost_by_second:
+      description:
+        - The seconds in which the watch lost probes, as pairs of the second since its start and the number of lost
+          probes to all targets. Only with O(watch=collect).
+      type: list
+      elements: list
+      sample: [[12, 3]]
 """
 
 from ansible.module_utils.basic import AnsibleModule

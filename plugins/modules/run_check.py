@@ -32,6 +32,11 @@ options:
     description:
       - A mode that a pool can have.
     type: str
+  report:
+    description:
+      - File on the controller that the run is to write a report to, V("") for none. Its folder has to exist.
+    type: str
+    default: ""
 """
 
 EXAMPLES = r"""

@@ -127,6 +127,14 @@ SUITES: tuple[Suite, ...] = (
         },
     ),
     Suite(
+        "report",
+        "reports of 4, 200 and 1,000 nodes in Chromium: desktop, phone, dark, paper, hostile texts",
+        (*PYTEST, "tests/report"),
+        limit=600,
+        covers=("tests/report",),
+        packages=CHROMIUM,
+    ),
+    Suite(
         "integration",
         "drivers, modules and BIRD on this machine's kernel, in network namespaces",
         # Most of these tests wait: for BIRD, for the agent, for playbooks.

@@ -18,6 +18,7 @@ from tests.lab.suite_converged import NAMES, every_node
 POOLS = (Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan-crosssubnet", nat_outgoing=True),)
 WORKLOADS = {name: (node, "default-ipv4-ippool") for name, node in (("web-1", "node1"), ("db-1", "node3"))}
 MEMBERS = ("node1", "node3", "node5")
+OTHER_HOSTS = ("node5",)
 
 every_member = pytest.mark.parametrize("name", MEMBERS)
 

@@ -43,7 +43,10 @@ class Probed:
         self.collected = True
         entry = {"name": "node2", "address": "10.244.7.1", "sent": 40, "received": 39, "lost": 1}
         found = {**entry, "longest_gap": 50.0, "silent": 0.0, "reason": "1 not answered"}
-        return {"state": "stopped", "seconds": 9.0, "interval": 50.0, "resolution": 51.0, "targets": [found]}
+        return {
+            "state": "stopped", "seconds": 9.0, "interval": 50.0, "resolution": 51.0, "lost_by_second": [[3, 1]],
+            "targets": [found],
+        }  # fmt: skip
 
 
 @pytest.fixture
@@ -57,7 +60,7 @@ def test_a_host_with_all_sessions_and_routes_is_probed_and_its_watch_collected(h
     assert answer["sessions"] == {"expected": 2, "established": 2, "external_established": 0}
     assert answer["routes"] == {"expected": 3, "present": 3}
     assert probed.sizes == [1450] and probed.collected
-    assert answer["watch"]["complete"] is True
+    assert answer["watch"]["complete"] is True and answer["watch"]["lost_by_second"] == [[3, 1]]
     assert (answer["sent"], answer["lost"]) == (3 + 40, 1 + 1)
     assert answer["targets"][0]["longest_gap"] == 50.0
 

@@ -86,6 +86,7 @@ def collect(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target]) 
     about: Found = {"running": False, "complete": state == "stopped", "reason": reasons.get(state, "")}
     if report and state in ("stopped", "ended"):
         about.update({key: report[key] for key in ("seconds", "interval", "resolution")})
+        about["lost_by_second"] = report.get("lost_by_second", [])  # a watch of an earlier release has none
         watched = {(entry["name"], entry["address"]): entry for entry in report["targets"]}
         found = [together(entry, watched.get((entry["name"], entry["address"]))) for entry in found]
     return found, about

@@ -118,12 +118,12 @@ def running(path: t.Optional[str] = None) -> t.Optional[int]:
 def collect(process: t.Optional[int], path: t.Optional[str] = None) -> t.Optional[dict[str, t.Any]]:
     """End the watch with the process id `process`, and return what it found, the dict that `_report` made.
 
-    Its keys are state, seconds, interval and resolution (both in milliseconds), and targets. `state` is "stopped" if a
-    call ended the watch, "ended" if it came to its limit, "running" if its process ended without a result: all counts
-    are 0 then. `process` None means that no watch should run. If none runs, the file of the last one is returned.
-    Return None if there is no file, or if it holds no JSON object. Return None also if the running watch is another
-    process: it belongs to a later change, and goes on. Raise ProbeError if the watch does not end within 30 seconds, or
-    if the lock file cannot be opened, and OSError if the result cannot be read.
+    Its keys are state, seconds, interval and resolution (both in milliseconds), lost_by_second and targets. `state` is
+    "stopped" if a call ended the watch, "ended" if it came to its limit, "running" if its process ended without a
+    result: all counts are 0 then. `process` None means that no watch should run. If none runs, the file of the last one
+    is returned. Return None if there is no file, or if it holds no JSON object. Return None also if the running watch
+    is another process: it belongs to a later change, and goes on. Raise ProbeError if the watch does not end within 30
+    seconds, or if the lock file cannot be opened, and OSError if the result cannot be read.
     """
     path = path or PATH
     if running(path) not in (None, process):
@@ -247,11 +247,13 @@ def _send_steadily(exchange: Exchange, deadline: float, done: t.Callable[[], boo
 
 
 def _write(path: str, state: str, exchange: Exchange, started: float) -> None:
-    atomic_file.write(path, json.dumps(_report(state, exchange.tallies, time.monotonic() - started)), 0o644)
+    atomic_file.write(path, json.dumps(_report(state, exchange.tallies, started)), 0o644)
 
 
-def _report(state: str, tallies: t.Sequence[Tally], seconds: float) -> dict[str, t.Any]:
-    """Return what was found: state, seconds (how long it ran), interval, resolution and `targets`.
+def _report(state: str, tallies: t.Sequence[Tally], started: float) -> dict[str, t.Any]:
+    """Return what was found: state, seconds (how long it ran), interval, resolution, `lost_by_second` and `targets`.
+
+    `started` is the time of its start in monotonic seconds.
 
     `interval` is the planned time between two probes to one path, `resolution` the longest that occurred, or `interval`
     if none did; both are in milliseconds. `targets` has the dict that `_found` returns for each of `tallies`.
@@ -263,11 +265,38 @@ def _report(state: str, tallies: t.Sequence[Tally], seconds: float) -> dict[str,
     )
     return {
         "state": state,
-        "seconds": round(seconds, 1),
+        "seconds": round(time.monotonic() - started, 1),
         "interval": round(apart * 1000, 1),
         "resolution": round(widest * 1000, 1),
+        "lost_by_second": _lost_by_second(tallies, started),
         "targets": [_found(tally, apart) for tally in tallies],
     }
+
+
+def _lost_by_second(tallies: t.Sequence[Tally], started: float) -> list[list[int]]:
+    """Return [whole seconds from `started` to the sending of probes, how many of these are lost], for all paths.
+
+    Seconds without a loss are left out. Probes that `_found` does not count are not counted here either.
+    """
+    counts: dict[int, int] = {}
+    for tally in tallies:
+        first = _first_counted(tally)[0]
+        for sequence in range(first, tally.sent):
+            if sequence not in tally.answered:
+                second = max(0, int(tally.sent_at[sequence] - started))
+                counts[second] = counts.get(second, 0) + 1
+    return [[second, count] for second, count in sorted(counts.items())]
+
+
+def _first_counted(tally: Tally) -> tuple[int, float]:
+    """Return the number of the first probe that counts, and for how many seconds no probe before it was answered.
+
+    A path without an answer in its first second was down before the change: its probes count from the first answered
+    one on. Otherwise the result is (0, 0.0).
+    """
+    first = min(tally.answered, default=0)
+    silent = tally.sent_at[first] - tally.sent_at[0] if tally.answered else 0.0
+    return (first, silent) if silent >= _SILENT else (0, 0.0)
 
 
 def _found(tally: Tally, apart: float) -> dict[str, t.Any]:
@@ -280,10 +309,7 @@ def _found(tally: Tally, apart: float) -> dict[str, t.Any]:
     next one was sent, or would have been. `reason` is "" if none was lost. Round-trip times are None.
     """
     answered = sorted(tally.answered)
-    first = answered[0] if answered else 0
-    silent = tally.sent_at[first] - tally.sent_at[0] if answered else 0.0
-    if silent < _SILENT:
-        first, silent = 0, 0.0
+    first, silent = _first_counted(tally)
     longest, expected = 0.0, first
     for sequence in [*answered, tally.sent]:
         if sequence > expected:

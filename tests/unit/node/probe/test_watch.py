@@ -55,7 +55,7 @@ def test_a_gap_is_as_long_as_the_time_that_passed():
     """
     sent_at = [0.0, 0.05, 0.1, 0.6, 0.7, 1.0, 1.05]
     assert found(sent_at, {0, 1, 5, 6})[:3] == (7, 3, 900.0)
-    report = watch._report("stopped", [tally(sent_at, range(7))], 1.1)
+    report = watch._report("stopped", [tally(sent_at, range(7))], 0.0)
     assert (report["interval"], report["resolution"]) == (50.0, 500.0)
 
 
@@ -64,6 +64,17 @@ def test_a_path_that_was_down_before_counts_from_its_first_answer_on():
     assert found(steady(60), {*range(20, 60)} - {30}) == (40, 1, 50.0, 1000.0, "1 not answered")
     # Less than a second without an answer at the start counts as loss: the path may have been up before the watch.
     assert found(steady(60), range(19, 60)) == (60, 19, 950.0, 0.0, "19 not answered")
+
+
+def test_losses_are_counted_by_second():
+    """Losses of all paths are counted by the second of the watch, without those of a path that was down before."""
+    lossy = tally(steady(60), {*range(60)} - {10, 11, 40})
+    down_before = tally(steady(60), {*range(30, 60)} - {45})
+    whole = tally(steady(60), range(60))
+    report = watch._report("stopped", [lossy, down_before, whole, tally([], ())], 99.9)
+    assert report["lost_by_second"] == [[0, 2], [2, 2]]
+    assert sum(count for dummy, count in report["lost_by_second"]) == sum(one["lost"] for one in report["targets"])
+    assert watch._report("stopped", [whole], 100.0)["lost_by_second"] == []
 
 
 def test_a_path_whose_turn_never_came():

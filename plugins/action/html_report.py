@@ -1,0 +1,132 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import shapes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import report_lines, shown_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import (
+    origin,
+    page,
+    report_file,
+    run_report,
+    switch_loss,
+    switch_record,
+)
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import readers as report_readers
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.model import Loss
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.places import Places
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
+
+Results = dict[str, t.Mapping[str, t.Any]]
+
+
+class ActionModule(GuardedAction):
+    """The action html_report, which writes one HTML file about a run: a plan, what was changed, or a switch.
+
+    The result has its `path`, if it is to be written. With `gates`, the loss of the change is also recorded beside the
+    lockfile. It writes in check mode, too, because a plan is a report. The task fails if the file
+    cannot be written. With `gates` this is a warning: the play has to say what became of the change.
+    """
+
+    _requires_connection = False
+
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+        dummy, args = self.validate_argument_spec(
+            {
+                "path": {"type": "str", "required": True},
+                "run": {"type": "str", "required": True},
+                "plan": {"type": "str", "required": True},
+                "convergence": {"type": "str"},
+                "reachability": {"type": "str"},
+                "phases": {"type": "dict", "default": {}},
+                "gates": {"type": "dict", "default": {}},
+                "subject": {"type": "str", "default": ""},
+                "switched": {"type": "bool", "default": True},
+            }
+        )
+        hosts = list(task_vars.get("ansible_play_hosts_all", []))
+        run = next(iter(run_results.of_hosts(task_vars, args["run"], hosts).values()), {})
+        reachability = self._read(task_vars, args["reachability"], report_readers.soak)
+        gates = {str(phase): self._gate(str(name), task_vars, hosts) for phase, name in args["gates"].items()}
+        loss = switch_loss.measured(args["subject"], gates, reachability, args["switched"]) if gates else None
+        try:
+            if loss is not None and run.get("lockfile") and not self._task.check_mode:
+                switch_record.write(str(run["lockfile"]), loss)
+            if not args["path"]:
+                return result
+            path = report_file.path_for(args["path"])
+            report_file.write(path, self._page(args, task_vars, hosts, run, reachability, gates, loss))
+        except FleetError as error:
+            if gates:
+                result["warnings"] = [str(error)]
+            else:
+                result.update(failed=True, msg=str(error))
+            return result
+        shown_lines.show([f"report  {path}"])
+        result["path"] = path
+        return result
+
+    @staticmethod
+    def _read(task_vars: t.Mapping[str, t.Any], name: t.Optional[str], reader: t.Optional[shapes.Reader]) -> Results:
+        hosts = list(task_vars.get("ansible_play_hosts_all", []))
+        return run_results.of_hosts(task_vars, name, hosts, reader) if name else {}
+
+    def _page(
+        self,
+        args: t.Mapping[str, t.Any],
+        task_vars: t.Mapping[str, t.Any],
+        hosts: t.Sequence[str],
+        run: t.Mapping[str, t.Any],
+        reachability: Results,
+        gates: t.Mapping[str, t.Mapping[str, t.Any]],
+        loss: t.Optional[Loss],
+    ) -> str:
+        def read(name: t.Optional[str], reader: shapes.Reader) -> Results:
+            return self._read(task_vars, name, reader)
+
+        plans = read(args["plan"], readers.PLAN)
+        settled = {host: plan["settled"] for host, plan in plans.items() if plan.get("settled")}
+        if self._task.check_mode:
+            lines = report_lines.plan(hosts, plans)
+        else:
+            convergence = read(args["convergence"], readers.CONVERGENCE) or settled
+            elapsed = time.time() - run["started"] if run.get("started") else None
+            lines = report_lines.converged(hosts, plans, convergence, reachability or settled, elapsed)
+        phases = {str(name): read(str(variable), report_readers.CHANGES) for name, variable in args["phases"].items()}
+        try:
+            fleet = targets.load(str(run.get("path", ""))).fleet
+        except OSError:
+            fleet = None
+        title = "Plan of a run" if self._task.check_mode else "Switch" if gates else "Run"
+        report = run_report.report(
+            origin.origin(f"{title}: {args['subject']}" if args["subject"] else title, task_vars),
+            hosts,
+            plans,
+            run_report.in_phases(phases) if phases else read(args["plan"], report_readers.CHANGES),
+            reachability,
+            Places(fleet, hosts),
+            run_report.RunFacts(
+                self._task.check_mode,
+                str(run.get("plan", "")),
+                str(run.get("approval", "")),
+                [str(line) for line in run.get("impact", ())],
+                [str(warning) for warning in run.get("warnings", ())],
+                run_report.phase_lines(phases),
+                [str(problem) for gate in gates.values() for problem in gate.get("problems", ())],
+            ),
+            lines,
+            loss,
+        )
+        return page.html(report)
+
+    @staticmethod
+    def _gate(name: str, task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> t.Mapping[str, t.Any]:
+        return next(iter(run_results.of_hosts(task_vars, name, hosts).values()), {})

@@ -1,0 +1,64 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file of a report on the controller."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+
+#: A file has these rights, less the process's umask, as any other file that a user makes.
+_MODE = 0o644
+
+
+def path_for(chosen: str) -> str:
+    """Return the path of the file, from the current folder; "~" is the home of the controller's user.
+
+    Raise FleetError if no file can be written there.
+    """
+    path = os.path.abspath(os.path.expanduser(chosen))
+    folder = os.path.dirname(path)
+    if os.path.isdir(path):
+        raise _error(chosen, "is a folder.", "Name a file in it, such as report.html.")
+    if not os.path.isdir(folder):
+        raise _error(
+            chosen, f"cannot be written: the folder {folder} does not exist.", "Make it, or name another file."
+        )
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise _error(chosen, "is no ordinary file.", "Name another file.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _error(chosen, f"cannot be written: you may not write in {folder}.", "Name a file in another folder.")
+    return path
+
+
+def write(path: str, content: str) -> None:
+    """Replace the file as a whole, or leave the old one. Raise FleetError if it cannot be written.
+
+    A symbolic link stays, and the file that it leads to is replaced.
+    """
+    target = os.path.realpath(path)
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=".report-", dir=os.path.dirname(target))
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(content)
+            os.fchmod(stream.fileno(), _MODE & ~_umask())
+        os.replace(temporary, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise _error(path, f"cannot be written: {error.strerror}.", "Name another file.") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _error(path: str, rule: str, remedy: str) -> FleetError:
+    return FleetError("-e report=FILE", path, rule, remedy)

@@ -1,0 +1,286 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report on the status of a fleet, from the nodes' answers or from the heartbeats in its datastore."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import heartbeat_cells
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import names
+
+from ..lines import heartbeat_lines, status_lines
+from ..nodes import run_results
+from . import drawing, markup
+from .model import DownSession, FleetReport, Origin, ShownNode, State
+from .places import Links, Places
+
+Result = t.Mapping[str, t.Any]
+Results = t.Mapping[str, Result]
+_UNNAMED = "-"
+
+
+def by_nodes(
+    origin: Origin,
+    hosts: t.Sequence[str],
+    results: Results,
+    places: Places,
+    problems: t.Sequence[str],
+    warnings: t.Sequence[str],
+) -> FleetReport:
+    """Return the report from results of node_status_info by host.
+
+    `problems` and `warnings` are those that are printed.
+    """
+    known = {host: status_lines.known(results.get(host)) for host in hosts}
+    answered = {host: node for host, node in known.items() if node and node["node"] is not None}
+    troubled = {host for host in hosts if host not in answered or _mostly_down(answered[host])}
+    telling = {host for host, node in answered.items() if node["bgp"]["running"]}
+    links = Links(places, drawing.RING)
+    down: list[DownSession] = []
+    of_troubled: dict[str, DownSession] = {}
+    missing: dict[tuple[str, str], int] = {}
+    for host, node in answered.items():
+        for session in node["bgp"]["sessions"] if host in telling else ():
+            if links.session(host, session["node"], session["address"], session["established"], telling, troubled):
+                one = _down(host, session, places)
+                cause = one.peer if one.peer in troubled else host if host in troubled else ""
+                if cause:
+                    before = of_troubled.get(cause)
+                    of_troubled[cause] = dataclasses.replace(one, count=1 + (before.count if before else 0))
+                elif len(down) < markup.MOST:
+                    down.append(one)
+        for words in node["routes"]["missing"]:
+            owner = places.owner(words)
+            if owner is not None and owner[0] != host:
+                links.missing(host, owner[0])
+                key = (places.mode(host, owner[0], owner[1]), owner[1])
+                missing[key] = missing.get(key, 0) + 1
+    used, fullest = _use(answered)
+    nodes = tuple(_node(host, known[host], results.get(host), places, troubled) for host in hosts)
+    well = sum(node.state in ("good", "warn") for node in nodes)
+    verdict = f"{well:,} of {len(nodes):,} nodes well"
+    if links.total:
+        verdict += f" · {links.total - links.down:,} of {links.total:,} sessions Established"
+    verdict += f" · {sum(node.workloads or 0 for node in nodes):,} workloads"
+    return FleetReport(
+        origin,
+        **_said(problems, warnings, verdict),
+        problems=_joined(problems, troubled),
+        warnings=tuple(warnings),
+        nodes=nodes,
+        routers=tuple(links.routers),
+        links=links.all(),
+        sessions_up=links.total - links.down,
+        sessions_all=links.total,
+        down=(*(_joined_session(node, one) for node, one in of_troubled.items()), *down),
+        down_count=links.down,
+        pools=places.pools(used, fullest),
+        modes=places.route_modes(missing),
+    )
+
+
+def _said(problems: t.Sequence[str], warnings: t.Sequence[str], verdict: str) -> dict[str, t.Any]:
+    """Return the state, the word and the verdict, without the word that the printed line begins with."""
+    state: State = "bad" if problems else "warn" if warnings else "good"
+    word = {"bad": "Not all good", "warn": "Good, with warnings", "good": "Good"}[state]
+    return {"state": state, "word": word, "verdict": verdict.partition("  ")[2] or verdict}
+
+
+def _joined(problems: t.Sequence[str], troubled: t.Container[str]) -> tuple[str, ...]:
+    """Return the problems, with one for all sessions of a troubled node if there are several."""
+    found: list[str] = []
+    several: dict[str, list[str]] = {}
+    for problem in problems:
+        words = problem.split(" ", 3)
+        ends = (words[2].rstrip(":"), words[0]) if len(words) > 2 and words[1] == "<->" else ()
+        cause = next((end for end in ends if end in troubled), "")
+        if cause:
+            several.setdefault(cause, []).append(problem)
+        else:
+            found.append(problem)
+    for node, texts in several.items():
+        found += texts if len(texts) == 1 else [f"{node}: {len(texts)} of its BGP sessions are down ({texts[0]} ...)"]
+    return tuple(found)
+
+
+def _joined_session(node: str, one: DownSession) -> DownSession:
+    """Return the sessions of a troubled node as one; a single session stays as it is."""
+    return one if one.count == 1 else dataclasses.replace(one, host=node, peer=f"{one.count} others")
+
+
+def _mostly_down(node: Result) -> bool:
+    """Return whether most sessions of a node are down: then the node is the cause, and not all of its peers."""
+    sessions = node["bgp"]["sessions"]
+    lost = len(sessions) if not node["bgp"]["running"] else sum(not one["established"] for one in sessions)
+    return bool(sessions) and lost * 2 > len(sessions)
+
+
+def _down(host: str, session: Result, places: Places) -> DownSession:
+    peer = session["node"] or places.router(session["address"])
+    why = "; ".join(filter(None, (session["error"], session.get("reason"))))
+    return DownSession(host, peer, session["state"], session["since"], why, session["routes_kept"])
+
+
+def _use(nodes: Results) -> tuple[dict[str, tuple[int, int]], dict[str, str]]:
+    """Return by pool (used, size) of the addresses in blocks, and the node with the largest used share, as text."""
+    sums: dict[str, tuple[int, int]] = {}
+    shares: dict[str, tuple[float, str]] = {}
+    for host, node in nodes.items():
+        own: dict[str, tuple[int, int]] = {}
+        for block in node["blocks"]:
+            used, size = own.get(block["pool"], (0, 0))
+            own[block["pool"]] = (used + block["size"] - block["free"], size + block["size"])
+        for pool, (used, size) in own.items():
+            before = sums.get(pool, (0, 0))
+            sums[pool] = (before[0] + used, before[1] + size)
+            share = used / size if size else 0.0
+            if share > shares.get(pool, (0.0, ""))[0]:
+                shares[pool] = (share, f"{host} ({100 * share:.0f} %)")
+    return sums, {pool: words for pool, (dummy, words) in shares.items()}
+
+
+def _node(
+    host: str, node: t.Optional[Result], result: t.Optional[Result], places: Places, troubled: t.Container[str]
+) -> ShownNode:
+    place: dict[str, t.Any] = {
+        "name": host,
+        "rack": places.rack(host),
+        "reflector": places.is_reflector(host),
+        "workload_node": places.is_workload_node(host),
+    }
+    if node is None:
+        word = "not read" if result is not None and not result.get("unreachable") else "unreachable"
+        return ShownNode(**place, state="bad", word=word, detail=run_results.reason(result))
+    if node["node"] is None:
+        return ShownNode(**place, state="bad", word="no state", detail="; ".join(node["problems"][:2]))
+    sessions = node["bgp"]["sessions"]
+    up = sum(one["established"] for one in sessions) if node["bgp"]["running"] else 0
+    state, word, detail = _judged(host, node, places, troubled)
+    blocks = [block for block in node["blocks"] if not block["spare"]]
+    agent = node["agent"]
+    drift = agent["drift"] if agent["running"] else None
+    kinds = sorted(drift["kinds"].items(), key=lambda item: (-item[1], item[0])) if drift else []
+    return ShownNode(
+        **place,
+        state=state,
+        word=word,
+        detail=detail,
+        sessions_up=up if node["bgp"]["enabled"] else None,
+        sessions_all=len(sessions) if node["bgp"]["enabled"] else None,
+        blocks=tuple(block["cidr"] for block in blocks),
+        used=sum(block["size"] - block["free"] for block in blocks),
+        size=sum(block["size"] for block in blocks),
+        workloads=node["workloads"],
+        routes_present=node["routes"]["present"],
+        routes_expected=node["routes"]["expected"],
+        drift=drift["day"] if drift else None,
+        kinds=", ".join(f"{kind} {count}" for kind, count in kinds[:6]) if drift and drift["day"] else "",
+        agent=f"{agent['version']}, up {status_lines.duration(agent['uptime'])}" if agent["running"] else "",
+    )
+
+
+def _judged(host: str, node: Result, places: Places, troubled: t.Container[str]) -> tuple[State, str, str]:
+    """Return the state of a node, a word and a detail. Sessions with a node that is troubled are that node's fault."""
+    bgp = node["bgp"]
+    agent = node["agent"]
+    if bgp["enabled"] and not bgp["running"]:
+        return "bad", "BIRD is down", ""
+    down = [one for one in bgp["sessions"] if not one["established"]]
+    own = [one for one in down if host in troubled or one["node"] not in troubled]
+    absent = node["routes"]["expected"] - node["routes"]["present"]
+    other = [*node["problems"], *(agent.get("problems", ()) if agent["running"] else ())]
+    sessions = f"{len(down)} session{'' if len(down) == 1 else 's'} down"
+    if own:
+        return "bad", sessions, other[0] if other else ""
+    if agent["wanted"] and not agent["running"]:
+        return "bad", "agent down", other[0] if other else ""
+    if other:
+        return "bad", "problem", other[0]
+    if not node["complete"]:
+        return "bad", "run cut short", ""
+    if absent and not down:
+        return "bad", f"{absent} route{'' if absent == 1 else 's'} missing", ""
+    if down:
+        # The map would show a whole fleet as not well where one of its nodes is down.
+        return "good", f"ok, but {sessions}", f"with {names([str(one['node']) for one in down])}, not well"
+    if node["phase"] not in status_lines.AT_REST:
+        return "bad", f"in phase {node['phase']}", ""
+    if agent["running"] and not agent["in_sync"]:
+        return "warn", "repairing", ""
+    return "good", "ok", ""
+
+
+def by_heartbeats(
+    origin: Origin,
+    hosts: t.Sequence[str],
+    agents: t.Collection[str],
+    found: t.Mapping[str, Heartbeat],
+    refused: t.Mapping[str, str],
+    now: float,
+    places: Places,
+) -> FleetReport:
+    """Return the report from the heartbeats; the arguments are those of heartbeat_lines.text."""
+    problems = heartbeat_lines.problems(hosts, agents, found, refused, now)
+    verdict = heartbeat_lines.text(hosts, agents, found, refused, now)[-1]
+    here = [found[host] for host in hosts if host in found]
+    return FleetReport(
+        origin,
+        **_said(problems, (), verdict),
+        problems=tuple(problems),
+        notes=(
+            "Heartbeats count the sessions of each node and do not name their peers, routes or blocks: run "
+            "status.yml with -e source=nodes for a report that has them.",
+        ),
+        nodes=tuple(_by_heartbeat(host, host in agents, found.get(host), refused, now, places) for host in hosts),
+        sessions_up=sum(one.sessions_established for one in here),
+        sessions_all=sum(one.sessions_total for one in here),
+        sessions_are="ends of BGP sessions",
+        pools=places.pools({}, {}),
+        modes=places.route_modes(None),
+    )
+
+
+def _by_heartbeat(
+    host: str, agent: bool, found: t.Optional[Heartbeat], refused: t.Mapping[str, str], now: float, places: Places
+) -> ShownNode:
+    place: dict[str, t.Any] = {
+        "name": host,
+        "rack": places.rack(host),
+        "reflector": places.is_reflector(host),
+        "workload_node": places.is_workload_node(host),
+    }
+    if host in refused:
+        return ShownNode(**place, state="bad", word="not read", detail=refused[host], age="not read")
+    if found is None:
+        if not agent:
+            return ShownNode(**place, state="unknown", word="no agent", age=_UNNAMED)
+        return ShownNode(**place, state="bad", word="no heartbeat", age="never")
+    wrong = list(heartbeat_cells.wrong(found, now))
+    fresh = heartbeat_cells.is_fresh(found, now)
+    age = found.age(now)
+    down = found.sessions_total - found.sessions_established
+    word = (
+        "ok"
+        if not wrong
+        else "old heartbeat"
+        if not fresh
+        else f"{down} session{'' if down == 1 else 's'} down"
+        if down
+        else "problem"
+    )
+    return ShownNode(
+        **place,
+        state="good" if not wrong else "bad",
+        word=word,
+        detail=wrong[0] if wrong else "",
+        sessions_up=found.sessions_established,
+        sessions_all=found.sessions_total,
+        workloads=found.workloads,
+        drift=found.drift_day,
+        agent=found.version,
+        age=f"{heartbeat_cells.duration(abs(age))} {'old' if age >= 0 else 'ahead of this clock'}",
+    )

@@ -1,0 +1,95 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The loss of a switch: its phases with the times of their gates, and what the watches of all nodes counted."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from .model import Loss, LossyPath, SwitchPhase
+
+Results = t.Mapping[str, t.Mapping[str, t.Any]]
+#: The phases in their order, with the suffix of the variable that their gate registered.
+GATES = ("prepare", "prove", "divert", "flip", "soak", "retire")
+_PATHS = 100
+
+
+def measured(subject: str, gates: t.Mapping[str, t.Mapping[str, t.Any]], soaks: Results, switched: bool) -> Loss:
+    """Return the loss by the gates' results, by phase, and the results of `soak` by host (readers.soak).
+
+    `switched` says whether the change was made.
+    """
+    paths = []
+    by_second: dict[int, int] = {}
+    sent = lost = count = 0
+    watched = resolution = 0.0
+    unwatched = []
+    for host, answer in sorted(soaks.items()):
+        for target in answer.get("targets", ()):
+            count += 1
+            sent += target["sent"]
+            lost += target["lost"]
+            path = f"{host} -> {target.get('name') or target['address']}"
+            if target["lost"] or target.get("longest_gap"):
+                gap = target.get("longest_gap", 0.0)
+                paths.append(LossyPath(path, target["sent"], target["lost"], gap, target.get("reason", "")))
+        watch = answer.get("watch") or {}
+        if answer.get("targets") and not watch.get("complete"):
+            unwatched.append(f"{host} ({watch.get('reason') or 'no watch was running'})")
+        watched = max(watched, watch.get("seconds", 0.0))
+        resolution = max(resolution, watch.get("resolution", 0.0))
+        for pair in watch.get("lost_by_second", ()):
+            if len(pair) == 2:
+                by_second[pair[0]] = by_second.get(pair[0], 0) + pair[1]
+    paths.sort(key=lambda path: (-path.lost, -path.gap, path.path))
+    longest = max(paths, key=lambda path: path.gap, default=None)
+    phases = _phases(gates)
+    times = [gate["at"] for gate in gates.values() if gate.get("at")]
+    return Loss(
+        subject,
+        when=moment(max(times)) if times else "",
+        switched=switched,
+        proof=not switched and "line" not in gates.get("flip", {}),  # a skipped gate has none
+        phases=phases,
+        sent=sent,
+        lost=lost,
+        paths=count,
+        gap=longest.gap if longest else 0.0,
+        worst=longest.path if longest else "",
+        resolution=resolution,
+        lossy=tuple(paths[:_PATHS]),
+        lossy_more=max(0, len(paths) - _PATHS),
+        by_second=tuple(sorted(by_second.items())),
+        watched=watched,
+        unwatched=tuple(unwatched),
+    )
+
+
+def _phases(gates: t.Mapping[str, t.Mapping[str, t.Any]]) -> tuple[SwitchPhase, ...]:
+    found = []
+    first: t.Optional[float] = None
+    for name in GATES:
+        gate = gates.get(name)
+        if not gate or "line" not in gate:
+            continue
+        at = gate.get("at")
+        if at is not None and first is None:
+            first = at
+        line = str(gate["line"])
+        found.append(
+            SwitchPhase(
+                name,
+                line[len(name) :].strip() if line.startswith(name) else line,
+                bool(gate.get("ok")),
+                time.strftime("%H:%M:%S", time.localtime(at)) if at is not None else "",
+                at - first if at is not None and first is not None else None,
+            )
+        )
+    return tuple(found)
+
+
+def moment(at: float) -> str:
+    """Return a time in seconds since 1970 as local time in words."""
+    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(at))

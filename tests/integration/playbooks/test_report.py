@@ -1,0 +1,165 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reports that playbooks write: a plan, a run, a status, a switch that was made and one that was not."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import stat
+import subprocess
+import sys
+import typing as t
+
+import pytest
+import yaml
+
+from bench.site.simulated_hosts import SimulatedHosts
+from tests.integration.ansible_playbook import ROOT, play
+
+pytestmark = pytest.mark.root
+
+HOSTS = ("host1", "host2", "host3")
+ENVIRONMENT = {
+    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+    "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection"),
+}
+POOL = ("-e", "pool=pool")
+
+
+class Fleet:
+    """Three nodes in a mesh, each in a rack and a subnet of its own."""
+
+    def __init__(self, hosts: SimulatedHosts, folder: pathlib.Path) -> None:
+        entries = {
+            name: {
+                "calico_node_address": hosts.addresses[name],
+                "simulated_host_pid": space.pid,
+                "calico_node_labels": {"rack": name[-1]},
+            }
+            for name, space in hosts.spaces.items()
+        }
+        variables = {
+            "ansible_connection": "namespace",
+            "ansible_python_interpreter": sys.executable,
+            "calico_node_agent": False,
+            "calico_node_install_packages": False,
+            "calico_node_soak_seconds": 2,
+            "calico_node_convergence_timeout": 20,
+            "calico_bgp_secrets": {"mesh": {"key": "very-secret-password"}},
+            "calico_bgp_mesh_password": {"secretKeyRef": {"name": "mesh", "key": "key"}},
+            "calico_ip_pools": [{"name": "pool", "cidr": "10.244.0.0/16", "vxlanMode": "Always"}],
+        }
+        folder.mkdir()
+        self.hosts, self.folder = hosts, folder
+        (folder / "hosts.yml").write_text(yaml.safe_dump({"calico_nodes": {"hosts": entries, "vars": variables}}))
+
+    def play(self, playbook: str, *options: str) -> subprocess.CompletedProcess[str]:
+        inventory = self.folder / "hosts.yml"
+        return play(f"playbooks/{playbook}.yml", inventory, *options, environment=ENVIRONMENT, timeout=300)
+
+    def report(self, playbook: str, *options: str, failed: bool = False) -> tuple[str, str]:
+        """Run a playbook with a report; return the file's words without markup as one line, and what was printed.
+
+        Raise AssertionError if the run fails, or with `failed` if it succeeds.
+        """
+        path = self.folder / "report.html"
+        path.unlink(missing_ok=True)
+        done = self.play(playbook, *options, "-e", f"report={path}")
+        assert (done.returncode != 0) == failed, done.stdout[-6000:] + done.stderr[-2000:]
+        page = path.read_text()
+        assert "very-secret-password" not in page and "<script" not in page
+        body = re.sub(r"<style>.*?</style>|<title>.*?</title>", "", page.partition("<body>")[2], flags=re.S)
+        return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body)), done.stdout
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Fleet]:
+    folder = tmp_path_factory.mktemp("report")
+    (folder / "private").mkdir()
+    with SimulatedHosts(len(HOSTS), folder / "private") as hosts:
+        yield Fleet(hosts, folder / "inventory")
+
+
+def test_a_plan_names_what_it_changes_where(fleet: Fleet) -> None:
+    words, printed = fleet.report("site", "--check", "--diff")
+    assert "Plan of a run" in words and "Plan, nothing was changed: 3 of 3 nodes change" in words
+    assert "What this plan changes" in words and "device" in words and "vxlan.calico" in words
+    assert "--check --diff -e report=" in words and "rack 1" in words and "baremetal.host_routing 0.2.0" in words
+    assert f"report  {fleet.folder}/report.html" in printed
+
+
+def test_a_run_tells_of_paths(fleet: Fleet) -> None:
+    words, dummy = fleet.report("site")
+    assert "Converged: 3/3 nodes · 3/3 sessions Established · 6/6 paths answer" in words
+    assert "What the run changed" in words and "host1 - host2" not in words
+
+
+def test_a_status_has_the_map_and_the_blocks(fleet: Fleet) -> None:
+    words, dummy = fleet.report("status")
+    assert "Good: 3 of 3 nodes well · 3 of 3 sessions Established" in words
+    assert "all links of the map are well" in words and "No switch is recorded beside the lockfile" in words
+    assert "10.244.0.0/16" in words and "VXLAN" in words
+    rights = stat.S_IMODE((fleet.folder / "report.html").stat().st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    assert rights == 0o644 & ~mask
+    assert sorted(path.name for path in fleet.folder.glob(".report-*")) == []
+
+
+def test_a_status_shows_what_is_down(fleet: Fleet) -> None:
+    pid = str(fleet.hosts.spaces["host2"].pid)
+    enter = ["nsenter", f"--target={pid}", "--mount", "--net", "--pid", "--"]
+    subprocess.run([*enter, "birdc", "-s", "/run/calico/bird.ctl", "disable", "all"], check=True, capture_output=True)
+    try:
+        words, dummy = fleet.report("status")
+    finally:
+        subprocess.run(
+            [*enter, "birdc", "-s", "/run/calico/bird.ctl", "enable", "all"], check=True, capture_output=True
+        )
+    assert "Not all good" in words and "sessions down" in words and "Sessions that are down" in words
+
+
+def test_a_switch_has_its_phases_and_its_loss(fleet: Fleet) -> None:
+    words, dummy = fleet.report("switch_pool_mode", *POOL, "-e", "mode=vxlan-crosssubnet")
+    assert "Switch: pool pool to vxlan-crosssubnet" in words and "switched, no probe lost" in words
+    for phase in ("prepare", "prove", "flip", "soak", "retire"):
+        assert phase in words
+    assert "Loss over time" in words and "All 6 paths answered." in words
+    recorded = json.loads((fleet.folder / ".calico.switch.json").read_text())
+    assert recorded["switched"] is True and recorded["lost"] == 0 and recorded["paths"] == 6
+
+
+def test_a_switch_that_was_not_made_says_where_it_stopped(fleet: Fleet) -> None:
+    """The router between the hosts knows no blocks, so that no path answers without a tunnel."""
+    words, printed = fleet.report("switch_pool_mode", *POOL, "-e", "mode=direct", failed=True)
+    assert "did not go through" in printed
+    assert "Not switched" in words and "stopped here" in words and "Paths with losses" in words
+    assert "live traffic was not touched" in words and "3 of 3 nodes run as before" in words
+
+
+def test_a_later_status_shows_the_last_switch(fleet: Fleet) -> None:
+    words, dummy = fleet.report("status")
+    assert "Loss of the last switch" in words and "pool pool to direct" in words and "not switched; marked" in words
+
+
+@pytest.mark.parametrize(
+    ("playbook", "path", "words"),
+    [
+        ("status", "nowhere/report.html", "cannot be written: the folder"),
+        ("site", "", "is a folder. Name a file in it, such as report.html."),
+        ("switch_pool_mode", "nowhere/report.html", "cannot be written: the folder"),
+        ("switch_topology", "", "is a folder. Name a file in it, such as report.html."),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_a_host_is_asked(
+    fleet: Fleet, playbook: str, path: str, words: str
+) -> None:
+    options = [*POOL, "-e", "mode=direct"] if playbook == "switch_pool_mode" else []
+    done = fleet.play(playbook, *options, "-e", f"report={fleet.folder}/{path}")
+    printed = re.sub(r"\s+", " ", done.stdout)
+    assert done.returncode != 0 and words in printed and "Traceback" not in printed
+    assert "This collection contacted no host." in printed
