@@ -181,6 +181,7 @@ SECTIONS = (
             "calico_node_max_session_resets",
             "calico_node_max_hosts_changed",
             "calico_node_approve",
+            "calico_node_report",
         ),
     ),
     Section(

@@ -130,7 +130,7 @@ class Prose:
         return sorted(found)
 
     def check_page(self, page: str) -> list[Problem]:
-        """Return the problems of a page of Markdown, sorted by line: banned phrases, and sentences of too many words."""
+        """Return the problems of a page of Markdown, sorted by line: banned phrases and sentences that are too long."""
         found = set(self._phrases(pages.prose_of(page), 1, openings=False))
         for sentence in pages.sentences(page):
             if sentence.words > pages.MOST_WORDS:

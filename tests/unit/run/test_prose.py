@@ -178,7 +178,7 @@ LONG = " ".join(["word"] * 26)
             ["4 a sentence of 26 words, beginning 'word word"],
         ),
         (f"| a | b |\n|---|---|\n| x | {LONG} |\n", ["3 a sentence of 26 words"]),
-        ("A peer\nthat is told.\n", ["2 contains 'is told'"]),
+        ("A peer\nwith an example,\n" + "as " + "ever.\n", ["3 contains 'as ever'"]),
     ],
     ids=["a paragraph", "an item", "a cell", "a phrase"],
 )
