@@ -226,13 +226,21 @@ def test_policies_behind_one_that_decides_on_everything() -> None:
     assert texts(Policy("s", order=1.0, ingress=(PolicyRule("Deny"),), staged=True), web) == []
 
 
+CLOSED = (
+    "HostEndpoint node1-eth0: has no profile, and no policy without preDNAT applies to it: nothing but failsafe ports "
+    "reaches node1 there, or leaves it. Write a policy that selects it, or give it the profile "
+    "projectcalico-default-allow."
+)
+
+
 def test_tiers_and_hosts() -> None:
     assert texts(PolicyTier("platform", 1.0), HOST, Policy("web", selector='app == "web"')) == [
         "Tier platform: has no policy and decides nothing. Remove it, or give it one.",
-        "HostEndpoint node1-eth0: has no profile and no policy applies to it: nothing but failsafe ports reaches node1 "
-        "there, or leaves it. Write a policy that selects it, or give it the profile projectcalico-default-allow.",
+        CLOSED,
     ]
-    assert texts(HOST, Policy("hosts", selector="has(role)")) == []
+    before_dnat = Policy("dnat", selector="has(role)", pre_dnat=True, apply_on_forward=True)
+    assert texts(HOST, before_dnat) == [CLOSED]
+    assert texts(HOST, before_dnat, Policy("hosts", selector="has(role)")) == []
 
 
 def test_a_rule_that_is_found_decides_on_no_flow() -> None:

@@ -52,9 +52,9 @@ def test_where_it_is_written() -> None:
         f"policy/all.yml:6: NetworkPolicy default/staged:web: {unreached}",
         f"group_vars/all.yml:7: calico_policies[0]: NetworkPolicy default/w: {unreached}",
         "policy/all.yml:1: Tier platform: has no policy and decides nothing. Remove it, or give it one.",
-        "calico_node_policies[0] of node2: HostEndpoint h: has no profile and no policy applies to it: nothing but "
-        "failsafe ports reaches node2 there, or leaves it. Write a policy that selects it, or give it the profile "
-        "projectcalico-default-allow.",
+        "calico_node_policies[0] of node2: HostEndpoint h: has no profile, and no policy without preDNAT applies to "
+        "it: nothing but failsafe ports reaches node2 there, or leaves it. Write a policy that selects it, or give it "
+        "the profile projectcalico-default-allow.",
     ]
 
 

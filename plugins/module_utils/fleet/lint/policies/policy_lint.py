@@ -289,18 +289,21 @@ def _entities(policy: Policy) -> t.Iterator[tuple[str, PolicyRule, Entity]]:
 
 
 def _closed_hosts(policy_set: PolicySet, endpoints: t.Iterable[Endpoint]) -> t.Iterator[PolicyFinding]:
-    """Yield a finding for each HostEndpoint that has no profile and that no enforced policy selects."""
+    """Yield a finding for each HostEndpoint that has no profile and that no enforced policy selects.
+
+    A policy with preDNAT does not count: packets that it does not drop still need one that allows them.
+    """
     given = labels_by_profile(policy_set.profiles)
     for endpoint in endpoints:
         if endpoint.kind != HOST_ENDPOINT or endpoint.profiles:
             continue
         labels = effective_labels(endpoint.labels, endpoint.profiles, given)
-        applying = (one for one in policy_set.policies if not one.staged)
+        applying = (one for one in policy_set.policies if not one.staged and not one.pre_dnat)
         if not any(selectors.parse(one.selector).matches(labels) for one in applying):
             yield PolicyFinding(
                 HOST_ENDPOINT,
                 endpoint.name,
-                f"has no profile and no policy applies to it: nothing but failsafe ports reaches {endpoint.node} "
-                "there, or leaves it. Write a policy that selects it, or give it the profile "
+                f"has no profile, and no policy without preDNAT applies to it: nothing but failsafe ports reaches "
+                f"{endpoint.node} there, or leaves it. Write a policy that selects it, or give it the profile "
                 "projectcalico-default-allow.",
             )
