@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 PLUGINS = sorted((ROOT / "plugins").rglob("*.py"))
 # The string is in two parts, because `reuse lint` would take the whole for a header.
 HEADER = "SPDX-License" + "-Identifier: "
-HEADERLESS = {".json", ".pcap", ".png", ".svg", ".txt", ".rst", ".tsv", ".gz"}
+HEADERLESS = {".cast", ".json", ".pcap", ".png", ".svg", ".txt", ".rst", ".tsv", ".gz"}
 DECLARED = ("LICENSES", "changelogs", "tests/unit/cases")
 
 
