@@ -25,7 +25,7 @@ _QUIET = 0.01  # seconds without a change after which those before it are compil
 _LONGEST = 0.1  # the most seconds that a change waits while others follow it
 _BURST = 250  # the number of changes that are a burst
 _BURST_LONGEST = 0.5  # the most seconds that a change of a burst waits
-_PORTION = 1000  # the most changes of a pass, for callers that ask for `room`
+_PORTION = 500  # the most changes of a pass, for callers that ask for `room`
 _LONGEST_PAUSE = 0.25  # the most seconds between a pass and the changes for the next one
 _PATIENCE = 1.0  # seconds after which a pass counts as over, such as one that waits for the desired state
 

@@ -153,10 +153,10 @@ def test_there_is_room_again_after_the_pass_and_a_pause_as_long() -> None:
     async def scenario() -> None:
         looks, rooms = Looks(), list[float]()
         looks.updates.on_room = lambda: rooms.append(round(asyncio.get_running_loop().time(), 3))
-        assert looks.updates.room == 1000
-        looks.updates.apply(workloads(400))
-        assert looks.updates.room == 600
-        looks.updates.apply(workloads(600, 400))
+        assert looks.updates.room == 500
+        looks.updates.apply(workloads(200))
+        assert looks.updates.room == 300
+        looks.updates.apply(workloads(300, 200))
         assert looks.updates.room == 0
         await asyncio.sleep(0.11)
         assert looks.times == [0.01] and looks.updates.room == 0  # the pass that was asked for goes on
@@ -165,7 +165,7 @@ def test_there_is_room_again_after_the_pass_and_a_pause_as_long() -> None:
         await asyncio.sleep(0.09)
         assert rooms == []
         await asyncio.sleep(0.02)
-        assert rooms == [0.21] and looks.updates.room == 1000
+        assert rooms == [0.21] and looks.updates.room == 500
 
     run(scenario())
 
@@ -174,10 +174,10 @@ def test_a_pass_that_does_not_come_holds_changes_up_for_a_second() -> None:
     async def scenario() -> None:
         looks, rooms = Looks(), list[float]()
         looks.updates.on_room = lambda: rooms.append(round(asyncio.get_running_loop().time(), 3))
-        looks.updates.apply(workloads(1000))
+        looks.updates.apply(workloads(500))
         await asyncio.sleep(3)
         assert rooms == [1.01]
-        looks.updates.apply(workloads(1, 1000))
+        looks.updates.apply(workloads(1, 500))
         await asyncio.sleep(3)
         assert rooms == [1.01]  # nobody waits for room that was there
 
