@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The way of other nodes' endpoints from the datastore into policy: a burst of changes is one pass.
+"""The way of other nodes' endpoints from the datastore into policy: a burst is few passes.
 
     datastore ── apply(changes, live) ──► OtherEndpoints ──► compiled in the drivers' thread
                         └── soon, once ──► the reconciler looks at sets and rules ──► passed()
