@@ -208,8 +208,7 @@ SUITES: tuple[Suite, ...] = (
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in (
                     *("modes", "installation", "agent", "podman", "docker", "ports", "services"),
-                    "etcd",
-                    *("runtimes", "podman_by_ipip"),
+                    *("etcd", "live", "runtimes", "podman_by_ipip"),
                     *("policy", "policy_lockout", "topology", "switches", "getting_started"),
                     *("upgrade", "upgrade_by_node", "runbook"),
                 )

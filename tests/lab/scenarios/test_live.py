@@ -111,11 +111,12 @@ def attach(lab: BaseLab, node: str, name: str, app: str = "web") -> str:
 
 
 def status(lab: BaseLab, node: str) -> dict:
-    return json.loads(lab.exec(node, "calicoctl status -o json", check=False).stdout)
+    """Return the status of the node's agent, {} while none runs."""
+    return json.loads(lab.exec(node, "calicoctl status -o json", check=False).stdout or "{}")
 
 
 def synced(lab: BaseLab, node: str) -> bool:
-    return bool(status(lab, node)["datastore"].get("synced"))
+    return bool(status(lab, node).get("datastore", {}).get("synced"))
 
 
 def members(lab: BaseLab, command: str) -> None:
