@@ -217,7 +217,7 @@ class Browser:
                 self._read(what)
 
     def _read(self, what: str) -> None:
-        """Read what is there; keep answers, and hand events to their pages."""
+        """Read what Chromium has sent. Keep its answers, and give its events to the pages that they are about."""
         got = os.read(self._from, 1 << 20)
         if not got:
             raise BrowserError(f"{what}: Chromium has ended.")

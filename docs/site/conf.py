@@ -73,7 +73,7 @@ class AnchorsOfHtml(SphinxTransform):
 
 
 def setup(app: t.Any) -> dict[str, t.Any]:
-    """Tell Sphinx of the function and the transform above."""
+    """Register the transform and the function of this file with Sphinx."""
     app.add_transform(AnchorsOfHtml)
     app.connect("doctree-resolved", mark_columns_of_sentences)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

@@ -16,6 +16,7 @@ _FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _ANCHOR = re.compile(r'<a id="([^"]+)">')
+_NAMED = re.compile(r"\[([^\]]*)\]\([^)]*\)")  # a link in a heading, which is named by its text
 _HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 
 
@@ -30,7 +31,8 @@ def anchors(text: str) -> set[str]:
     GitHub and Galaxy make the name of a heading: lower case, no punctuation, hyphens for blanks.
     """
     prose = _FENCE.sub("", text)
-    names = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in _HEADING.findall(prose)}
+    headings = (_NAMED.sub(r"\1", heading).lower() for heading in _HEADING.findall(prose))
+    names = {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings}
     return names | set(_ANCHOR.findall(prose))
 
 

@@ -20,7 +20,7 @@ import random
 import typing as t
 
 from . import gateway
-from .gateway import Json, Unauthenticated, Unavailable
+from .gateway import Json, PermissionDenied, Unauthenticated, Unavailable
 from .keys import KeyRange
 from .transport import ANSWER_LIMIT, AnswerTooLarge, Lines, RefusedStream, Transport, TransportError
 
@@ -32,6 +32,10 @@ PAGE = 500
 JITTER = 1.0
 #: The call that answers a name and a password with a token.
 AUTHENTICATE = "/v3/auth/authenticate"
+#: The calls on users and roles, which only root may make.
+_ADMINISTRATION = "/v3/auth/"
+#: The attempts of such a call that is denied, and the seconds between two of them.
+_ATTEMPTS, _DENIED_PAUSE = 6, 0.2
 #: A watch at a member without a leader ends instead of being silent (etcd's metadata `hasleader`).
 _NEEDS_LEADER = {"Grpc-Metadata-hasleader": "true"}
 
@@ -71,7 +75,24 @@ class Member:
         self._asking = asyncio.Lock()
 
     async def call(self, path: str, body: bytes, seconds: float = CALL_SECONDS) -> Json:
-        """Return the answer to a call. Raise EtcdError, or TransportError without an answer."""
+        """Return the answer to a call. Raise EtcdError, or TransportError without an answer.
+
+        A denied call on users and roles is tried for a second. After a user was written, etcd 3.5 may read an old state
+        of root, without its role, until the next commit 0.1 s later: `bucketBuffer.Range` in
+        server/mvcc/backend/tx_buffer.go reads an entry behind those in use.
+        """
+        denied = 0
+        while True:
+            try:
+                return await self._answered(path, body, seconds)
+            except PermissionDenied:
+                denied += 1
+                if denied == _ATTEMPTS or not path.startswith(_ADMINISTRATION):
+                    raise
+            await asyncio.sleep(_DENIED_PAUSE)
+
+    async def _answered(self, path: str, body: bytes, seconds: float) -> Json:
+        """Return the answer to a call, with a new token if the member refuses the one that it gave."""
         token = await self._known_token(seconds)
         try:
             return await self._call(path, body, token, seconds)

@@ -180,7 +180,7 @@ def _band_name(rack: str, turns: t.Sequence[float]) -> Markup:
 
 
 def _curve(a: tuple[float, float], b: tuple[float, float]) -> tuple[str, tuple[float, float]]:
-    """Return the path of a chord that bends to the middle of the ring, and the point halfway on it."""
+    """Return the SVG path of a link, a curve bent towards the middle of the ring, and the point halfway along it."""
     (ax, ay), (bx, by) = a, b
     mx, my = (ax + bx) / 2, (ay + by) / 2
     cx, cy = mx + (_WIDTH / 2 - mx) * 0.45, my + (_HEIGHT / 2 - my) * 0.45

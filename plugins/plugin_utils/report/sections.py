@@ -281,7 +281,7 @@ def _entry(node: ShownNode) -> Markup:
 
 
 def sessions(report: FleetReport) -> t.Optional[Markup]:
-    """Return the sessions that are down, one row each."""
+    """Return a table with one row for each session that is down, or None if all are up."""
     if not report.down_count:
         return None
     rows = [

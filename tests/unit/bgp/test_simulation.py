@@ -287,7 +287,7 @@ def test_memory_is_within_3_percent_of_what_was_measured(load: Load, resident: i
 
 
 def test_memory_is_that_of_the_documentation() -> None:
-    """The coefficients are those that docs/explanation/scaling.md gives for people who reckon by hand."""
+    """The model uses the coefficients that docs/explanation/scaling.md gives for calculations by hand."""
     text = (pathlib.Path(__file__).parents[3] / "docs" / "explanation" / "scaling.md").read_text(encoding="utf-8")
     written = f"{MEASURED.base:,} KiB, {MEASURED.session} KiB for each session and {MEASURED.path} KiB for each path"
     assert written in text

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.run.artifact_links import anchors
+
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
 TROUBLESHOOTING = (DOCS / "troubleshooting.md").read_text("utf-8")
@@ -104,16 +106,6 @@ def test_terms_are_sorted_and_have_an_anchor() -> None:
     assert [anchor for anchor, _term in terms] == [wanted.get(name, name.replace(" ", "-")) for name in names]
 
 
-def anchors(page: Path) -> set[str]:
-    """Return the anchors of a page: its headings as GitHub writes them, and those that it names itself."""
-    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    headings = re.findall(r"^#{1,6} +(.+?)$", text, re.MULTILINE)
-    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
-    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in plain} | set(
-        re.findall(r'id="([^"]+)"', text)
-    )
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name: str) -> None:
     page = DOCS / name
@@ -121,6 +113,6 @@ def test_links_lead_somewhere(name: str) -> None:
     broken = []
     for path, anchor in re.findall(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]*))?\)", text):
         target = page.parent / path if path else page
-        if not target.exists() or (anchor and anchor not in anchors(target)):
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text("utf-8"))):
             broken.append(f"{path}#{anchor}")
     assert broken == []

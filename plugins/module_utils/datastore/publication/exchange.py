@@ -8,7 +8,6 @@ All calls may be repeated, and a run that was cut short is completed by the next
 
 from __future__ import annotations
 
-import asyncio
 import re
 import typing as t
 
@@ -23,8 +22,6 @@ from .rights import Access, Step
 MOST_OPERATIONS = 128
 _TOO_MANY = "too many operations"  # in etcd's own words; its code says nothing else than a bad request
 _MOST_BYTES = 1 << 20
-#: The attempts of a step that is denied, and the seconds between two of them.
-_ATTEMPTS, _DENIED_PAUSE = 6, 0.2
 #: The oldest release of etcd whose JSON gateway has all calls under /v3/.
 OLDEST = (3, 4)
 _VERSION = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})\.[0-9]{1,4}(?:[-+.].{0,60})?", re.ASCII)
@@ -178,20 +175,9 @@ async def _write(client: EtcdClient, part: t.Sequence[Operation]) -> None:
 
 
 async def change_access(client: EtcdClient, steps: t.Iterable[Step], secret: bytes) -> None:
-    """Carry out steps of a plan of rights.py, in their order. Raise EtcdError or Unreachable.
-
-    etcd 3.5.16 has denied root a step right after another one, for up to 0.1 s, which is its interval of commits. A
-    denied step is therefore tried for a second.
-    """
+    """Carry out steps of a plan of rights.py, in their order. Raise EtcdError or Unreachable."""
     for step in steps:
-        for left in reversed(range(_ATTEMPTS)):
-            try:
-                await client.call(*_request(step, secret))
-                break
-            except gateway.PermissionDenied:
-                if not left:
-                    raise
-                await asyncio.sleep(_DENIED_PAUSE)
+        await client.call(*_request(step, secret))
 
 
 def _request(step: Step, secret: bytes) -> tuple[str, bytes]:

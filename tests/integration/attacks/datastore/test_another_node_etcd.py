@@ -145,7 +145,7 @@ def test_writes_outside_of_its_prefixes(cluster: EtcdCluster) -> None:
 
 
 def test_reads_outside_of_what_agents_read(cluster: EtcdCluster) -> None:
-    """List and watch everything: heartbeats of other nodes, and keys of other programs.
+    """List and watch the whole keyspace: other nodes' heartbeats, and the keys of other programs.
 
     Gain: Data of other programs in the same cluster, and what the run writes about the fleet.
     Precedent: CWE-200, CWE-863.

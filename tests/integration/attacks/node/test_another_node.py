@@ -177,7 +177,7 @@ def test_a_node_speaks_for_its_own_addresses_alone(victim: t.Any) -> None:
 
 
 def test_what_an_older_release_wrote_is_checked_at_boot(victim: t.Any, tmp_path: pathlib.Path) -> None:
-    """Have a release without these checks write a hostile report to the disk, then wait for a boot after an upgrade.
+    """Send a hostile report to a release that stores it unchecked, and wait until the upgraded node boots.
 
     Gain: Root, again at each boot.
     Precedent: CWE-93.

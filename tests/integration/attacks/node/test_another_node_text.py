@@ -197,7 +197,7 @@ def test_no_text_of_an_endpoint_is_a_command_or_stops_the_others(node: Node) -> 
 
 @pytest.mark.parametrize("family", [4, 6])
 def test_a_rule_with_a_line_break_is_no_second_rule(node: Node, family: int) -> None:
-    """Insert a line into iptables-restore by a rule or chain name, or by a rule longer than its buffer.
+    """Insert a line into the input of iptables-restore, by the name of a rule or chain, or by an overlong rule.
 
     Gain: Any rule in any chain, in the same transaction as the node's own.
     Precedent: CWE-93.
