@@ -235,7 +235,7 @@ def test_sizes(nodes: int, largest: int) -> None:
 
 
 def test_a_mesh_of_1000_nodes_is_summed_up_by_racks() -> None:
-    """The map shows 499,500 sessions as 820 pairs of racks. A node that is gone is one line; its peers count as well."""
+    """The map shows 499,500 sessions as 820 pairs of racks. A node that is gone is one line; its peers stay well."""
     fleet = simulated.fleet(1000, 25)
     report = simulated.status_of(fleet, down={("node1", "node30"), ("node2", "node999")}, gone={"node77"})
     assert report.sessions_all == 499_500 and report.sessions_up == 499_500 - 999 - 2
