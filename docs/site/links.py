@@ -38,9 +38,9 @@ class Page(html.parser.HTMLParser):
         self.links: list[tuple[str, bool]] = []
         self.feed(text)
 
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, t.Optional[str]]]) -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, t.Optional[str]]]) -> None:
         """Record the anchors and links of one element."""
-        given = {name: value or "" for name, value in attributes}
+        given = {name: value or "" for name, value in attrs}
         for name in {given.get("id"), given.get("name") if tag == "a" else None} - {None}:
             if name in self.anchors:
                 self.twice.append(str(name))

@@ -263,7 +263,7 @@ def cells(nodes: t.Sequence[ShownNode], columns: int = 10) -> Markup:
     )  # fmt: skip
 
 
-def bar(part: float, full: bool = False) -> Markup:
+def filled(part: float, full: bool = False) -> Markup:
     """Return a bar that is filled by `part`, from 0 to 1. The numbers have to stand beside it."""
     width = _n(100 * min(1.0, max(0.0, part)))
     return element(

@@ -334,7 +334,7 @@ def _share(used: t.Optional[int], size: t.Optional[int]) -> Child:
         return "not known" if used is None else "-"
     part = used / size
     return element(
-        "span", drawing.bar(part, part >= _NEARLY_ALL), f"{used:,} of {size:,} ({100 * part:.0f} %)",
+        "span", drawing.filled(part, part >= _NEARLY_ALL), f"{used:,} of {size:,} ({100 * part:.0f} %)",
         " nearly full" if part >= _NEARLY_ALL else None,
     )  # fmt: skip
 
@@ -349,7 +349,7 @@ def routes(report: FleetReport) -> t.Optional[Markup]:
         (
             element("b", mode.mode),
             cut(mode.pool, LONGEST_NAME),
-            element("span", drawing.bar(mode.planned / most), f"{mode.planned:,}"),
+            element("span", drawing.filled(mode.planned / most), f"{mode.planned:,}"),
             "not known" if mode.missing is None
             else drawing.said("bad", f"{mode.missing:,} missing") if mode.missing else drawing.said("good", "none"),
         )
@@ -374,7 +374,7 @@ def drift(report: FleetReport) -> t.Optional[Markup]:
     rows = [
         (
             cut(node.name, LONGEST_NAME),
-            element("span", drawing.bar((node.drift or 0) / most), f"{node.drift:,}"),
+            element("span", drawing.filled((node.drift or 0) / most), f"{node.drift:,}"),
             node.kinds or "-",
         )
         for node in found[:10]
@@ -402,7 +402,7 @@ def plan(part: t.Optional[ShownPlan]) -> t.Optional[Markup]:
         (
             element("b", f"{group.action} {_ACTIONS.get(group.action, '')}"),
             group.kind,
-            element("span", drawing.bar(group.count / total), f"{group.count:,}"),
+            element("span", drawing.filled(group.count / total), f"{group.count:,}"),
             f"{group.nodes:,}",
         )
         for group in part.groups
@@ -561,7 +561,7 @@ def _node_use(node: ShownNode) -> Child:
         return "-"
     part = (node.used or 0) / node.size
     return element(
-        "span", drawing.bar(part, part >= _NEARLY_ALL), f"{node.used}/{node.size}",
+        "span", drawing.filled(part, part >= _NEARLY_ALL), f"{node.used}/{node.size}",
         element("div", cut(names, 90), css="mono dim") if names else None,
     )  # fmt: skip
 

@@ -158,7 +158,7 @@ def beats_until_counted(node: Daemon, script: str, kind: str) -> int:
     """Run `script` on the node; return the number of waits of ten milliseconds until drift of this kind is counted.
 
     The agent is in sync again then. Raise AssertionError after 600 waits, if the script fails, or if the agent is not
-    in sync within 30 seconds.
+    in sync within two minutes.
     """
     counted = node.call("status")["drift"]["kinds"].get(kind, 0)
     shell(node.kernel, script)

@@ -102,7 +102,7 @@ class Node:
         """Start the agent if it has stopped, and remove all workloads, namespaces and files of the user.
 
         A namespace that cannot be removed stays. Raise AssertionError or AgentError if the agent does not answer, and
-        AssertionError if deletions have not ended, within 30 seconds.
+        AssertionError if deletions have not ended, within two minutes.
         """
         if self.daemon.process is None or self.daemon.process.poll() is not None:
             self.daemon.start()

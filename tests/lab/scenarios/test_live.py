@@ -83,7 +83,7 @@ def with_cluster(fleet: Fleet, there: bool) -> None:
     path.write_text(yaml.safe_dump(hosts), "utf-8")
 
 
-def until(what: str, holds: Callable[[], object], seconds: float = 90) -> float:
+def until(what: str, holds: Callable[[], object], seconds: float = 300) -> float:
     """Wait until `holds` and return the seconds that it took."""
     began = time.monotonic()
     while not holds():

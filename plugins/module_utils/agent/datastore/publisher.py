@@ -35,9 +35,10 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 4.0  # seconds between two attempts, before 
 class Publisher:
     """The publisher of what `content` returns, which is None while it is not known: nothing is changed then.
 
-    `problem` is why the last attempt failed, "" after a success. `waiting` is the number of keys that are to be written
-    or removed, None before the store was compared. `published` is the time.time() of the last comparison or transaction
-    after which nothing was waiting, 0.0 for never.
+    `problem` is why the last attempt failed, "" after a success. `waiting` is the number of keys that were found to be
+    written or removed, None while it is not known whether there are any: before the store was compared, and while it is
+    compared anew after nothing was waiting. `published` is the time.time() of the last comparison or transaction after
+    which nothing was waiting, 0.0 for never.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Publisher:
     def recheck(self) -> None:
         """Note that the store may have lost or altered what was published. Do not wait."""
         self._stored = None
+        self.waiting = self.waiting or None
         self._changed.set()
 
     def saw(self, key: str, checksum: t.Optional[int]) -> None:
@@ -105,7 +107,7 @@ class Publisher:
             self._stored = stored
         checksums = {key: zlib.crc32(document) for key, document in content.documents.items()}
         operations = _operations(content, checksums, stored)
-        self.waiting = len(operations)
+        waiting = self.waiting = len(operations)
         for part in _parts(operations):
             await client.write(part)
             # `recheck` while the answer was awaited has dropped `_stored`, and the next round lists anew.
@@ -114,7 +116,8 @@ class Publisher:
                     stored[operation.key] = checksums[operation.key]
                 else:
                     stored.pop(operation.key, None)
-            self.waiting -= len(part)
+            waiting -= len(part)
+            self.waiting = waiting or (None if self._stored is None else 0)
         self.published = self._clock()
 
 

@@ -152,7 +152,7 @@ async def add_node(cluster: EtcdCluster) -> None:
 def be_busy(daemon: Daemon) -> None:
     """Cause events that the metrics count: adds, a deletion, a resync, a logged and denied packet, a plugin's requests.
 
-    Raise AssertionError if the packet arrives, the agent does not know of it within 30 seconds, or a request of the
+    Raise AssertionError if the packet arrives, the agent does not know of it within two minutes, or a request of the
     plugins for CNI and netavark fails. Raise AgentError if the agent refuses a call.
     """
     daemon.add("web")

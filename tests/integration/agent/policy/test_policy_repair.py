@@ -109,8 +109,8 @@ def started(daemon: Daemon) -> None:
 def seconds_until_back(daemon: Daemon, script: str, expected: list[str]) -> float:
     """Run `script` on the node; return the seconds from its end until `ours` returns `expected` again.
 
-    Raise AssertionError if the script fails, the rules and sets are not back within 30 seconds, or a forbidden datagram
-    that is sent afterwards arrives.
+    Raise AssertionError if the script fails, the rules and sets are not back within two minutes, or a forbidden
+    datagram that is sent afterwards arrives.
     """
     began = 0.0
     with Datagrams(daemon, "client", "web", CLOSED) as closed:

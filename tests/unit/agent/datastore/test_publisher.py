@@ -139,6 +139,37 @@ def test_a_workload_is_published_at_once_and_taken_away_when_it_goes() -> None:
     run(scenario())
 
 
+def stop(etcd: FakeEtcd, stopped: bool) -> None:
+    for member in etcd.members.values():
+        member.stopped = stopped
+
+
+def test_nothing_waits_is_said_only_of_a_store_that_was_compared() -> None:
+    """Members that accept and say nothing keep a comparison, or a transaction, waiting."""
+
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        node = Node(etcd)
+        assert node.publisher.waiting is None
+        async with publishing(node):
+            await node.until_published()
+            await asyncio.sleep(1)
+            assert node.publisher.waiting == 0
+            stop(etcd, True)
+            node.publisher.recheck()
+            await asyncio.sleep(1)
+            assert node.publisher.waiting is None
+            stop(etcd, False)
+            await asyncio.sleep(60)
+            assert node.publisher.waiting == 0
+            stop(etcd, True)
+            node.have(veth(1), veth(2))
+            await asyncio.sleep(60)
+            assert node.publisher.waiting == 2
+
+    run(scenario())
+
+
 def test_what_changes_within_a_tenth_of_a_second_is_one_transaction() -> None:
     async def scenario() -> None:
         node = Node(FakeEtcd())
