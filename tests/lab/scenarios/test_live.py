@@ -195,7 +195,10 @@ def test_everything_goes_on_without_etcd(
         assert webs(lab) == before
         run = fleet.site().check()
         assert "The datastore was not updated" in run.output, run.output
-        assert "The datastore is not followed: " in " ".join(status(lab, "node3")["problems"])
+        until(
+            "the outage is a problem in words",
+            lambda: "The datastore is not followed: " in " ".join(status(lab, "node3")["problems"]),
+        )
         time.sleep(max(0.0, OUTAGE - (time.monotonic() - began)))
         assert webs(lab) == before
         members(lab, "start")
