@@ -174,6 +174,10 @@ def _workload(commands: t.Any) -> None:
         parser = _command(group, name, workloads.delete, "delete workloads and release their addresses")
         parser.add_argument("names", metavar="NAME", nargs="+")
         parser.add_argument("-n", "--namespace", default="default")
+        parser.add_argument(
+            "--wait", type=int, default=0, metavar="SECONDS",
+            help="how long to wait for an agent that does not answer, such as one that restarts (default: 0)",
+        )  # fmt: skip
     parser = _command(group, "label", workloads.label, "change the labels of a workload, which policy selects by")
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("labels", metavar="LABEL", nargs="+", help="KEY=VALUE to set a label, KEY- to remove it")

@@ -138,10 +138,21 @@ class Sources:
         Raise CommandError if the agent refuses, does not run, or does not answer within 30 seconds or not by the
         protocol, or if its socket may not be opened.
         """
-        try:
-            return self._client.call(method, **params)
-        except AgentError as error:
-            raise CommandError(error.message) from error
+        return self.ask_for(0, method, **params)
+
+    def ask_for(self, seconds: int, method: str, **params: t.Any) -> Data:
+        """Return what `ask` does, and ask again for so many seconds while no agent answers.
+
+        The method may be done twice: an agent may end before its answer. Raise what `ask` raises.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return self._client.call(method, **params)
+            except AgentError as error:
+                if not isinstance(error, NotRunning) or time.monotonic() >= deadline:
+                    raise CommandError(error.message) from error
+            time.sleep(_STEP)
 
     def ask_if_running(self, method: str, **params: t.Any) -> t.Optional[Data]:
         """Return the agent's result for `method`, or None if no agent runs, with one warning per command.

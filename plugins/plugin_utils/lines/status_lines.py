@@ -67,6 +67,25 @@ def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
     `results` are those of node_status_info by host. A host without a usable one is a problem. A session that both of
     its nodes report as down is named once, and so is a phase in which several nodes are.
     """
+    return _problems(hosts, results, ())
+
+
+def troubled(nodes: t.Mapping[str, t.Optional[Result]]) -> set[str]:
+    """Return the hosts that are the cause if a session with them is down, by what is `known` of all hosts.
+
+    They have no answer or no state, or most of their sessions are down.
+    """
+    return {host for host, node in nodes.items() if node is None or node["node"] is None or _mostly_down(node)}
+
+
+def _mostly_down(node: Result) -> bool:
+    sessions = node["bgp"]["sessions"]
+    lost = len(sessions) if not node["bgp"]["running"] else sum(not one["established"] for one in sessions)
+    return bool(sessions) and lost * 2 > len(sessions)
+
+
+def _problems(hosts: t.Iterable[str], results: Results, blamed: t.Container[str]) -> list[str]:
+    """Return what `problems` does, without sessions whose other end is one of the `blamed` hosts."""
     found: list[str] = []
     seen: Counts = collections.Counter()
     halfway: dict[str, list[str]] = {}
@@ -79,7 +98,7 @@ def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
                 f"{host}: has no state yet. Run playbooks/site.yml."
             ]
         else:
-            found += _of_node(host, node, seen)
+            found += _of_node(host, node, seen, blamed)
             if node["phase"] not in AT_REST:
                 halfway.setdefault(node["phase"], []).append(host)
     return [*found, *(_halfway(phase, nodes) for phase, nodes in halfway.items())]
@@ -103,8 +122,8 @@ def warnings(hosts: t.Sequence[str], results: Results) -> list[str]:
     return [*_other_releases(nodes), *scarce]
 
 
-def _of_node(host: str, node: Result, seen: Counts) -> t.Iterator[str]:
-    """Yield a sentence for each problem of a node, but none for a session that `seen` has.
+def _of_node(host: str, node: Result, seen: Counts, blamed: t.Container[str]) -> t.Iterator[str]:
+    """Yield a sentence for each problem of a node, but none for a session that `seen` has, or with a `blamed` host.
 
     `seen` counts the sessions that are named so far, by their two ends and IP version; those named here are added.
     """
@@ -112,7 +131,7 @@ def _of_node(host: str, node: Result, seen: Counts) -> t.Iterator[str]:
     peers = collections.Counter(session["node"] for session in sessions)
     own: Counts = collections.Counter()
     for session in sessions:
-        if session["established"]:
+        if session["established"] or session["node"] in blamed:
             continue
         between = (frozenset((host, session["node"] or session["address"])), ":" in session["address"])
         own[between] += 1
@@ -245,7 +264,8 @@ def duration(seconds: int) -> str:
 
 
 def _verdict(nodes: t.Mapping[str, t.Optional[Result]], results: Results, wrong: t.Sequence[str]) -> str:
-    good = sum(1 for host in nodes if not problems([host], results))
+    causes = troubled(nodes)  # A node is well if nothing but sessions with them is down.
+    good = sum(1 for host in nodes if host not in causes and not _problems([host], results, causes))
     parts = [f"{good}/{len(nodes)} nodes"]
     up = wanted = 0
     for node in nodes.values():

@@ -37,7 +37,7 @@ def by_nodes(
     """
     known = {host: status_lines.known(results.get(host)) for host in hosts}
     answered = {host: node for host, node in known.items() if node and node["node"] is not None}
-    troubled = {host for host in hosts if host not in answered or _mostly_down(answered[host])}
+    troubled = status_lines.troubled(known)
     telling = {host for host, node in answered.items() if node["bgp"]["running"]}
     links = Links(places, drawing.RING)
     down: list[DownSession] = []
@@ -110,13 +110,6 @@ def _joined(problems: t.Sequence[str], troubled: t.Container[str]) -> tuple[str,
 def _joined_session(node: str, one: DownSession) -> DownSession:
     """Return the sessions of a troubled node as one; a single session stays as it is."""
     return one if one.count == 1 else dataclasses.replace(one, host=node, peer=f"{one.count} others")
-
-
-def _mostly_down(node: Result) -> bool:
-    """Return whether most sessions of a node are down: then the node is the cause, and not all of its peers."""
-    sessions = node["bgp"]["sessions"]
-    lost = len(sessions) if not node["bgp"]["running"] else sum(not one["established"] for one in sessions)
-    return bool(sessions) and lost * 2 > len(sessions)
 
 
 def _down(host: str, session: Result, places: Places) -> DownSession:

@@ -146,6 +146,17 @@ def test_a_service_outlives_the_agent_and_starts_with_its_host(lab: BaseLab, fle
     )
 
 
+def test_a_namespace_that_stops_waits_for_the_agent(lab: BaseLab, fleet: Fleet) -> None:
+    """The agent is away for some seconds, as while it is upgraded: workload, address and namespace go all the same."""
+    node = NODES[0]
+    lab.exec(node, "systemctl start calico-netns@brief")
+    lab.exec(node, "systemctl stop calico-agent && (sleep 3; systemctl start calico-agent) >/dev/null 2>&1 &")
+    until(lambda: lab.exec(node, "systemctl is-active calico-agent", check=False).returncode != 0)
+    lab.exec(node, "systemctl stop calico-netns@brief")
+    assert added(lab, node) == []
+    assert "brief" not in lab.exec(node, "ip netns list").stdout
+
+
 REFUSED = [
     ("a:b", "", "name 'a:b' must be 1 to 200 letters, digits, '-', '_' and '.', a letter or digit at its ends."),
     ("..-x", "", "must be 1 to 200 letters, digits, '-', '_' and '.', a letter or digit at its ends."),

@@ -77,7 +77,7 @@ def delete(arguments: argparse.Namespace, sources: Sources) -> int:
     for name in arguments.names:
         id = identity(arguments.namespace, name)
         try:
-            gone = sources.ask("workload.delete", id=id)["deleted"]
+            gone = sources.ask_for(arguments.wait, "workload.delete", id=id)["deleted"]
         except CommandError as error:
             sys.stderr.write(f"{id}: {error}\n")
             status = PROBLEMS

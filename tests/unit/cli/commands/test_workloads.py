@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
 
 import pytest
 import yaml
@@ -119,6 +120,18 @@ def test_delete_goes_on_after_one_that_failed(node: Node) -> None:
     )
     expected = "prod/a: No space left. Make room.\n"
     assert node.run("workload", "delete", "-n", "prod", "a", "b") == (1, "Deleted prod/b\n", expected)
+
+
+def test_delete_waits_for_an_agent_that_restarts(node: Node) -> None:
+    node.agent().answers["workload.delete"] = {"deleted": True}
+    run, hidden = node.folder / "run", node.folder / "hidden"
+    run.rename(hidden)  # nobody listens at the agent's socket
+    status, dummy, err = node.run("workload", "del", "web-1", "--wait", "0")
+    assert (status, err.count("the agent of this node does not answer")) == (1, 1)
+    starting = threading.Timer(0.5, hidden.rename, (run,))
+    starting.start()
+    assert node.run("workload", "del", "web-1", "--wait", "60") == (0, "Deleted default/web-1\n", "")
+    starting.join()
 
 
 def test_label(node: Node) -> None:

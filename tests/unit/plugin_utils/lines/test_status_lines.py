@@ -121,6 +121,37 @@ def test_good() -> None:
     assert shown(HOSTS, {name: node(name) for name in HOSTS}) == GOOD
 
 
+def mesh(*down: set[str]) -> dict[str, t.Any]:
+    """Return the answers of a mesh of five in which the sessions between these pairs are down."""
+    names = [f"node{number}" for number in range(1, 6)]
+    return {
+        name: node(
+            name,
+            bgp={
+                "enabled": True,
+                "running": True,
+                "sessions": [
+                    lost(other) if {name, other} in down else session(other) for other in names if other != name
+                ],
+            },
+        )
+        for name in names
+    }
+
+
+def test_a_node_that_is_down_does_not_count_against_its_peers() -> None:
+    of_node5 = [{f"node{number}", "node5"} for number in range(1, 5)]
+    unreachable, silent, cut = mesh(*of_node5), mesh(*of_node5), mesh(*of_node5)
+    unreachable["node5"] = {"unreachable": True, "msg": "timed out"}
+    silent["node5"]["bgp"] = {"enabled": True, "running": False, "sessions": [session(f"node{n}") for n in range(1, 5)]}
+    for results in (unreachable, silent, cut):
+        assert status_lines.text(list(results), results)[-1].startswith("not all good  4/5 nodes · ")
+    some = mesh({"node1", "node2"})
+    assert status_lines.text(list(some), some)[-1].startswith("not all good  3/5 nodes · 9/10 sessions")
+    halves = mesh(*({f"node{n}", f"node{m}"} for n in (1, 2) for m in (3, 4, 5)))
+    assert status_lines.text(list(halves), halves)[-1].startswith("not all good  3/5 nodes · 4/10 sessions")
+
+
 def test_a_session_with_somebody_else_has_one_end_here() -> None:
     bgp = {"enabled": True, "running": True, "sessions": [session(""), session("", "Active")]}
     lines = status_lines.text(["node1"], {"node1": node("node1", bgp=bgp)})
