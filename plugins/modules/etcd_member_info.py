@@ -10,6 +10,7 @@ version_added: 0.2.0
 description:
   - Returns the versions of the package, whether the member runs, and what it says of itself and the cluster.
   - The member is asked on its own host, with the files of TLS there.
+  - With O(gate_url), the gate before the member is asked, too, if the member answers.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -23,6 +24,10 @@ options:
       - URL of the host's own member.
     type: str
     required: true
+  gate_url:
+    description:
+      - URL of the gate before the member. Without it the gate is not asked.
+    type: str
   username:
     description:
       - The operator's user. The action sets it, and O(password).
@@ -69,6 +74,12 @@ member:
     auth: "on"
     members: []
     alarms: []
+gate:
+  description: What became of the gate. RV(ignore:reason) is why it does not answer, empty if it does or was not asked.
+  returned: success
+  type: dict
+  sample:
+    reason: ""
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -44,7 +44,10 @@ class RaisedAlarm(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SeenHost:
-    """A host of the group: what it has of etcd, and what its member says. `reason` is "" if the member answers."""
+    """A host of the group: what it has of etcd, and what its member says.
+
+    `reason` is "" if the member answers, and `gate_reason` if its gate does, or was not asked.
+    """
 
     host: EtcdHost
     installed: str = ""
@@ -63,6 +66,7 @@ class SeenHost:
     auth: str = "unknown"
     members: tuple[ListedMember, ...] = ()
     alarms: tuple[RaisedAlarm, ...] = ()
+    gate_reason: str = ""
 
     @property
     def name(self) -> str:
@@ -77,7 +81,7 @@ class SeenHost:
 
 def read(host: EtcdHost, answer: t.Any) -> SeenHost:
     """Return what a host answered. Raise UnreadableAnswer."""
-    on_host, member = _part(answer, "host", dict), _part(answer, "member", dict)
+    on_host, member, gate = (_part(answer, name, dict) for name in ("host", "member", "gate"))
     return SeenHost(
         host,
         installed=_matching(on_host, "installed", _VERSION),
@@ -98,6 +102,7 @@ def read(host: EtcdHost, answer: t.Any) -> SeenHost:
         alarms=tuple(
             RaisedAlarm(_matching(one, "member", _IDENTITY), _text(one, "kind")) for one in _entries(member, "alarms")
         ),
+        gate_reason=_text(gate, "reason"),
     )
 
 

@@ -12,7 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render 
 from .membership import minor, shown_minor
 from .seen_hosts import SeenHost
 
-HEADING = ("MEMBER", "ADDRESS", "ETCD", "ROLE", "DATABASE", "REVISION", "CERTIFICATE")
+HEADING = ("MEMBER", "ADDRESS", "ETCD", "ROLE", "GATE", "DATABASE", "REVISION", "CERTIFICATE")
 #: A certificate that ends sooner is a problem: runs renew it when a third of its validity is left.
 _SOON = 30
 _MIB = 1 << 20
@@ -37,6 +37,12 @@ def problems(hosts: t.Sequence[SeenHost], days: t.Mapping[str, int]) -> list[str
     if not answering:
         remedy = "start them with `systemctl start calico-etcd`, or run playbooks/etcd_restore.yml."
         return [*found, f"No member answers: {remedy}"]
+    found += [
+        f"{seen.name}: its gate does not answer ({seen.gate_reason}), so no node reaches this member. "
+        "`systemctl status calico-etcd-gate` there says why."
+        for seen in answering
+        if seen.gate_reason
+    ]
     if any(seen.auth == "off" for seen in answering):
         found.append("Authentication is off: run playbooks/etcd.yml, which switches it on.")
     if any(seen.auth == "refused" for seen in answering):
@@ -81,8 +87,9 @@ def _row(seen: SeenHost, days: t.Mapping[str, int]) -> tuple[str, ...]:
     left = days.get(f"members/{seen.name}/server.pem")
     until = f"{left} days" if left is not None else "-"
     if not seen.answers:
-        return seen.name, seen.host.address, seen.installed or "-", "down !", "-", "-", until
+        return seen.name, seen.host.address, seen.installed or "-", "down !", "-", "-", "-", until
     own = next((one for one in seen.members if one.identity == seen.identity), None)
     role = "leader" if seen.identity == seen.leader else "learner" if own is not None and own.learner else "follower"
     size = f"{seen.db_in_use / _MIB:.1f}/{seen.db_size / _MIB:.1f} MiB"
-    return seen.name, seen.host.address, seen.version, role, size, str(seen.revision), until
+    gate = "down !" if seen.gate_reason else "ok"
+    return seen.name, seen.host.address, seen.version, role, gate, size, str(seen.revision), until

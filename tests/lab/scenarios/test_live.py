@@ -223,6 +223,10 @@ def test_members_that_stop_one_after_the_other_are_not_missed(lab: BaseLab, flee
         lab.exec("node4", f"calicoctl workload delete through{number}")
         until("and gone", lambda a=address: a not in webs(lab))
         until("three members answer", lambda: "3 of 3 members answer" in fleet.play("etcd_status.yml").output)
+    lab.exec("node5", "systemctl stop calico-etcd-gate")
+    assert "! node5: its gate does not answer (Connection refused)" in fleet.play("etcd_status.yml").output
+    lab.exec("node5", "systemctl start calico-etcd-gate")
+    fleet.play("etcd_status.yml", "-estrict=true").check()
 
 
 def test_a_fleet_leaves_its_datastore_and_loses_nothing(

@@ -21,6 +21,8 @@ from .messages import ClusterAlarm, ClusterMember
 TRUSTED, CLIENT = "/etc/calico-etcd/ca.pem", "/etc/calico-etcd/client.pem"
 #: Seconds for a call, as etcd itself gives up after 7; and for a question to another member.
 _CALL_SECONDS, _QUESTION_SECONDS = 10.0, 2.0
+#: Seconds in which a gate that was just restarted comes to answer, and between two questions to it.
+_GATE_SECONDS, _GATE_PAUSE = 10.0, 0.5
 
 #: How a cluster takes the operator's user: it is as given, no user is needed, the password is another, or not known.
 AUTH_ON, AUTH_OFF, AUTH_REFUSED, AUTH_UNKNOWN = "on", "off", "refused", "unknown"
@@ -183,6 +185,20 @@ async def view(calls: MemberCalls) -> MemberView:
     except (EtcdError, TransportError) as error:
         return dataclasses.replace(found, auth=auth, reason=str(error))
     return dataclasses.replace(found, auth=auth, members=members, alarms=alarms)
+
+
+async def silence(gate: MemberCalls) -> str:
+    """Return why the gate before a member does not answer within 10 seconds, "" if it does."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _GATE_SECONDS
+    while True:
+        try:
+            await gate.status(_QUESTION_SECONDS)
+            return ""
+        except (EtcdError, TransportError) as error:
+            if loop.time() >= end:
+                return str(error)
+        await asyncio.sleep(_GATE_PAUSE)
 
 
 def with_member(url: str, credentials: t.Optional[Credentials], work: t.Callable[[MemberCalls], t.Awaitable[_T]]) -> _T:

@@ -18,6 +18,7 @@ from ..module_call import ModuleCall, ModuleSpec
 SPEC = ModuleSpec(
     argument_spec={
         "url": {"type": "str", "required": True},
+        "gate_url": {"type": "str"},
         "username": {"type": "str"},
         "password": {"type": "str", "no_log": True},
     }
@@ -39,9 +40,15 @@ def run(module: ModuleCall) -> t.NoReturn:
     try:
         found = host.look()
         seen = _view(params) if found.running else MemberView(reason=f"{host.UNIT} does not run")
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        silence = member.with_member(params["gate_url"], None, member.silence) if _has_gate(params, seen) else ""
+    except (OSError, ValueError, ClusterError, subprocess.SubprocessError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=False, host=dataclasses.asdict(found), member=_plain(seen))
+    module.exit_json(changed=False, host=dataclasses.asdict(found), member=_plain(seen), gate={"reason": silence})
+
+
+def _has_gate(params: t.Mapping[str, t.Any], seen: MemberView) -> bool:
+    """Return whether the gate is to be asked: without its member it answers nothing."""
+    return bool(params["gate_url"]) and not seen.reason
 
 
 def _view(params: t.Mapping[str, t.Any]) -> MemberView:

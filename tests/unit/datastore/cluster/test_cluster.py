@@ -296,6 +296,22 @@ def test_a_member_is_viewed(gateway: Gateway) -> None:
     assert done(gateway, member.view).reason == "connection refused"
 
 
+def test_a_gate_has_some_time_to_answer(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(member, "_GATE_PAUSE", 0.001)
+    assert done(gateway, member.silence) == ""
+    assert gateway.asked == ["/v3/maintenance/status"]
+    gateway.down = True
+
+    async def returning(gate: MemberCalls) -> str:
+        asyncio.get_running_loop().call_later(0.05, setattr, gateway, "down", False)
+        return await member.silence(gate)
+
+    assert done(gateway, returning) == ""
+    gateway.down = True
+    monkeypatch.setattr(member, "_GATE_SECONDS", 0.01)
+    assert done(gateway, member.silence) == "connection refused"
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [

@@ -34,6 +34,7 @@ ANSWER: dict[str, t.Any] = {
         ],
         "alarms": [],
     },
+    "gate": {"reason": ""},
 }  # fmt: skip
 
 
@@ -148,6 +149,8 @@ def changed(path: str, value: t.Any) -> dict[str, t.Any]:
     ("answer", "said"),
     [
         (None, "host is missing or of another type"),
+        ({"host": {}, "member": {}}, "gate is missing or of another type"),
+        (changed("gate.reason", "x" * 3000), "reason has more than 2000 characters"),
         ({"host": {}, "member": []}, "member is missing or of another type"),
         (changed("host.installed", "3.4; rm -rf /"), "installed is '3.4; rm -rf /'"),
         (changed("host.data", "yes"), "data is missing or of another type"),
@@ -177,9 +180,9 @@ def test_the_table_shows_members_and_what_is_wrong() -> None:
         "members/etcd2/server.pem: its certificate ends in 12 days. Run playbooks/etcd.yml, which renews it.",
     ]
     assert [line.rstrip() for line in status_table.text([good, down], days, found, ["something."])] == [
-        "MEMBER   ADDRESS    ETCD     ROLE     DATABASE      REVISION   CERTIFICATE",
-        "etcd1    10.0.0.1   3.4.23   leader   1.0/3.0 MiB   12         200 days",
-        "etcd2    10.0.0.2   3.4.23   down !   -             -          12 days",
+        "MEMBER   ADDRESS    ETCD     ROLE     GATE   DATABASE      REVISION   CERTIFICATE",
+        "etcd1    10.0.0.1   3.4.23   leader   ok     1.0/3.0 MiB   12         200 days",
+        "etcd2    10.0.0.2   3.4.23   down !   -      -             -          12 days",
         "! etcd2: calico-etcd.service does not run.",
         "! members/etcd2/server.pem: its certificate ends in 12 days. Run playbooks/etcd.yml, which renews it.",
         "warning: something.",
@@ -201,6 +204,12 @@ def test_the_table_shows_members_and_what_is_wrong() -> None:
             "member.members.0.peer_urls",
             ["https://10.0.0.9:2380"],
             "etcd1: is a member, and not in group calico_etcd. Run playbooks/etcd.yml, which removes it.",
+        ),
+        (
+            "gate.reason",
+            "Connection refused",
+            "etcd1: its gate does not answer (Connection refused), so no node reaches this member. "
+            "`systemctl status calico-etcd-gate` there says why.",
         ),
         ("member.members.0.learner", True, "etcd1: has no vote. Run playbooks/etcd.yml, which gives it one."),
     ],
