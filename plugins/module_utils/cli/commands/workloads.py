@@ -119,10 +119,10 @@ def _known(arguments: argparse.Namespace, sources: Sources) -> str:
 
     Raise CommandError or ValueError if the agent's workloads have to be read for it and cannot be.
     """
-    id = identity(arguments.namespace, arguments.name)
-    if id != arguments.name or "/" in id:
+    name, id = arguments.name, identity(arguments.namespace, arguments.name)
+    if "/" in name or "." not in name:
         return id
-    named = [one.id for one in sources.workloads() if (one.namespace, one.name) == (arguments.namespace, id)]
+    named = [one.id for one in sources.workloads() if (one.namespace, one.name) == (arguments.namespace, name)]
     return named[0] if named else id
 
 

@@ -167,13 +167,14 @@ def test_check(node: Node) -> None:
 
 @pytest.mark.parametrize("command", ["get", "label", "check"])
 def test_a_container_is_found_by_the_name_that_is_listed(node: Node, command: str) -> None:
-    """A command takes a container's name as `list` shows it, web.3f0c.eth0, and asks the agent for its id.
+    """A command takes a container's name as `list` shows it, web.3f0c.eth0 or db.0123, and asks the agent for its id.
 
     An id, and a name that no workload has, go to the agent unchanged.
     """
     agent = node.agent()
     named = dataclasses.replace(POD, name="web.3f0c.eth0")
-    agent.answers["workload.list"] = {"workloads": [WEB.to_dict(), named.to_dict()]}
+    docker = dataclasses.replace(POD, id="docker/4567", name="db.0123", namespace="default")
+    agent.answers["workload.list"] = {"workloads": [WEB.to_dict(), named.to_dict(), docker.to_dict()]}
     agent.answers["workload.get"] = agent.answers["workload.label"] = {"workload": named.to_dict()}
     agent.answers["workload.check"] = {"problems": []}
     labels = ["app=web"] if command == "label" else []
@@ -181,6 +182,8 @@ def test_a_container_is_found_by_the_name_that_is_listed(node: Node, command: st
         ("prod", "web.3f0c.eth0", "podman.3f0c.eth0"),
         ("prod", "podman.3f0c.eth0", "podman.3f0c.eth0"),
         ("default", "web.3f0c.eth0", "web.3f0c.eth0"),
+        ("default", "db.0123", "docker/4567"),
+        ("prod", "db.0123", "prod/db.0123"),
     ):
         status, out, dummy = node.run("workload", command, "-n", namespace, name, *labels)
         assert (status, agent.asked[-1][1]["id"]) == (0, id)
