@@ -54,7 +54,7 @@ DOCUMENTED: t.Mapping[str, frozenset[str]] = {
         "bgp_session_info": "error router_id running sessions version",
         "convergence_info": "converged missing routes sessions",
         "drain": "workloads",
-        "etcd_member_info": "host member",
+        "etcd_member_info": "gate host member",
         "etcd_operation": "size",
         "interface_sysctl": "plan",
         "interface_sysctl_info": "settings",

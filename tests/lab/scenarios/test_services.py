@@ -150,8 +150,8 @@ def test_a_namespace_that_stops_waits_for_the_agent(lab: BaseLab, fleet: Fleet) 
     """The agent is away for some seconds, as while it is upgraded: workload, address and namespace go all the same."""
     node = NODES[0]
     lab.exec(node, "systemctl start calico-netns@brief")
-    lab.exec(node, "systemctl stop calico-agent && (sleep 3; systemctl start calico-agent) >/dev/null 2>&1 &")
-    until(lambda: lab.exec(node, "systemctl is-active calico-agent", check=False).returncode != 0)
+    lab.exec(node, "systemctl stop calico-agent")
+    lab.exec(node, "systemd-run -q sh -c 'sleep 3; systemctl start calico-agent'")
     lab.exec(node, "systemctl stop calico-netns@brief")
     assert added(lab, node) == []
     assert "brief" not in lab.exec(node, "ip netns list").stdout

@@ -67,7 +67,7 @@ def test_a_change_is_written_and_read(bird, checker: str, config: str) -> None:
 
 
 def test_no_change_is_no_write_and_no_reload(bird, checker: str, config: str) -> None:
-    bird.answers["show status"] = [[at(time.time() + 1)]]
+    bird.answers["show status"] = [[at(time.time() + 60)]]
     before = os.stat(config)
     assert configuration.apply(OLD, config, bird.path, checker) == configuration.Outcome(False, False, OLD, OLD)
     assert os.stat(config) == before
@@ -240,7 +240,7 @@ class TestPasswords:
 
     def test_another_password_alone_is_read_anew(self, bird, reader, config) -> None:
         bird.answers["configure"] = [[DONE]]
-        bird.answers["show status"] = [[at(time.time() + 1)]]
+        bird.answers["show status"] = [[at(time.time() + 60)]]
         configuration.apply(NEW, config, bird.path, reader, passwords=SECRETS)
         again = configuration.apply(NEW, config, bird.path, reader, passwords=SECRETS)
         assert (again.changed, again.reloaded) == (False, False)
@@ -251,7 +251,7 @@ class TestPasswords:
     def test_what_is_no_longer_used_goes_and_bird_is_not_told(self, bird, reader, config) -> None:
         bird.answers["configure"] = [[DONE]]
         configuration.apply(self.config_with("tor-a:password"), config, bird.path, reader, passwords=SECRETS)
-        bird.answers["show status"] = [[at(time.time() + 1)]]
+        bird.answers["show status"] = [[at(time.time() + 60)]]
         configuration.apply(NEW, config, bird.path, reader, passwords={})
         assert not os.path.exists(secrets_file.beside(config))
         assert not configuration.unread(config, bird.path)
