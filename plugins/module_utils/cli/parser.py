@@ -169,15 +169,13 @@ def _workload(commands: t.Any) -> None:
         "--publish", action="append", default=[], metavar="PORT",
         help="a port of the host that leads to it: [ADDRESS:]HOSTPORT:PORT[/PROTOCOL]; may be repeated",
     )  # fmt: skip
+    _wait(parser)
     _output(parser, "text", "json", "yaml")
     for name in ("del", "delete"):
         parser = _command(group, name, workloads.delete, "delete workloads and release their addresses")
         parser.add_argument("names", metavar="NAME", nargs="+")
         parser.add_argument("-n", "--namespace", default="default")
-        parser.add_argument(
-            "--wait", type=int, default=0, metavar="SECONDS",
-            help="how long to wait for an agent that does not answer, such as one that restarts (default: 0)",
-        )  # fmt: skip
+        _wait(parser)
     parser = _command(group, "label", workloads.label, "change the labels of a workload, which policy selects by")
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("labels", metavar="LABEL", nargs="+", help="KEY=VALUE to set a label, KEY- to remove it")
@@ -193,6 +191,13 @@ def _workload(commands: t.Any) -> None:
         _output(parser, "text", "wide", "json", "yaml")
     parser = _command(group, "list", workloads.show, "show all workloads of this node")
     _output(parser, "text", "wide", "json", "yaml")
+
+
+def _wait(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--wait", type=int, default=0, metavar="SECONDS",
+        help="how long to wait for an agent that does not answer, such as one that restarts (default: 0)",
+    )  # fmt: skip
 
 
 def _policy(commands: t.Any) -> None:

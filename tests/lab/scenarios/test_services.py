@@ -129,8 +129,8 @@ def test_the_commands_of_the_page(lab: BaseLab, fleet: Fleet, node: str) -> None
     lab.exec(node, by_lxc[2])
 
 
-def test_a_service_outlives_the_agent_and_starts_with_its_host(lab: BaseLab, fleet: Fleet) -> None:
-    node = NODES[0]
+@pytest.mark.parametrize("node", NODES)
+def test_a_service_outlives_the_agent_and_starts_with_its_host(lab: BaseLab, fleet: Fleet, node: str) -> None:
     lab.exec(node, "systemctl add-wants -q multi-user.target calico-netns@kept && systemctl start calico-netns@kept")
     (before,) = added(lab, node)
     lab.exec(node, "systemctl kill -s KILL calico-agent")
@@ -139,7 +139,7 @@ def test_a_service_outlives_the_agent_and_starts_with_its_host(lab: BaseLab, fle
     lab.reboot(node)
     until(lambda: lab.exec(node, "systemctl is-active calico-netns@kept", check=False).returncode == 0, 60)
     (after,) = added(lab, node)
-    assert after["name"] == before["name"]
+    assert (after["name"], after["addresses"]) == (before["name"], before["addresses"])
     assert after["addresses"][0] in lab.exec(node, "ip -n kept address").stdout
     lab.exec(
         node, "rm /etc/systemd/system/multi-user.target.wants/calico-netns@kept.service && systemctl daemon-reload"

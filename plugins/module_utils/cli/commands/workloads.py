@@ -22,7 +22,7 @@ _HEADING = ("NAMESPACE", "NAME", "ADDRESS", "POOL", "INTERFACE", "NETNS", "BY")
 
 
 def add(arguments: argparse.Namespace, sources: Sources) -> int:
-    answer = sources.ask("workload.add", **_wanted(arguments))
+    answer = sources.ask_for(arguments.wait, "workload.add", **_wanted(arguments))
     workload = answer["workload"]
     if not _write(arguments.output, workload):
         verb = "Attached" if answer["created"] else "Already attached:"

@@ -122,15 +122,19 @@ def test_delete_goes_on_after_one_that_failed(node: Node) -> None:
     assert node.run("workload", "delete", "-n", "prod", "a", "b") == (1, "Deleted prod/b\n", expected)
 
 
-def test_delete_waits_for_an_agent_that_restarts(node: Node) -> None:
-    node.agent().answers["workload.delete"] = {"deleted": True}
+@pytest.mark.parametrize("command", ["add", "del"])
+def test_a_command_waits_for_an_agent_that_restarts(node: Node, command: str) -> None:
+    agent = node.agent()
+    agent.answers["workload.delete"] = {"deleted": True}
+    agent.answers["workload.add"] = {"workload": WEB.to_dict(), "created": True}
     run, hidden = node.folder / "run", node.folder / "hidden"
     run.rename(hidden)  # nobody listens at the agent's socket
-    status, dummy, err = node.run("workload", "del", "web-1", "--wait", "0")
+    status, dummy, err = node.run("workload", command, "web-1", "--wait", "0")
     assert (status, err.count("the agent of this node does not answer")) == (1, 1)
     starting = threading.Timer(0.5, hidden.rename, (run,))
     starting.start()
-    assert node.run("workload", "del", "web-1", "--wait", "60") == (0, "Deleted default/web-1\n", "")
+    status, out, err = node.run("workload", command, "web-1", "--wait", "60")
+    assert (status, out.split()[0], err) == (0, "Attached" if command == "add" else "Deleted", "")
     starting.join()
 
 
