@@ -193,7 +193,7 @@ def _workload(commands: t.Any) -> None:
     _output(parser, "text", "wide", "json", "yaml")
 
 
-def _wait(parser: argparse.ArgumentParser) -> None:
+def _wait(parser: Parser) -> None:
     parser.add_argument(
         "--wait", type=int, default=0, metavar="SECONDS",
         help="how long to wait for an agent that does not answer, such as one that restarts (default: 0)",
