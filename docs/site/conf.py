@@ -60,12 +60,12 @@ def mark_columns_of_sentences(_app: t.Any, doctree: nodes.document, _page: str) 
 
 
 class AnchorsOfHtml(SphinxTransform):
-    """Makes `<a id="name"></a>` of Markdown an anchor to which links may lead, for myst-parser as for GitHub."""
+    """A transform that lets links lead to `<a id="name"></a>` in Markdown: GitHub allows them, myst-parser does not."""
 
     default_priority = 800  # myst-parser resolves links within a page at 879
 
     def apply(self, **_named: t.Any) -> None:
-        """Add the anchors of the document to its headings'."""
+        """Add the document's HTML anchors to the names that myst-parser knows, which are those of its headings."""
         slugs = getattr(self.document, "myst_slugs", None)
         for raw in self.document.findall(nodes.raw) if slugs else ():
             for name in re.findall(r'<a (?:id|name)="([^"]+)"', raw.astext()):
@@ -73,7 +73,7 @@ class AnchorsOfHtml(SphinxTransform):
 
 
 def setup(app: t.Any) -> dict[str, t.Any]:
-    """Register the transform and the function of this file with Sphinx."""
+    """Make Sphinx find the anchors that pages write in HTML, and mark the table columns that hold sentences."""
     app.add_transform(AnchorsOfHtml)
     app.connect("doctree-resolved", mark_columns_of_sentences)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

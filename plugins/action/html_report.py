@@ -29,7 +29,7 @@ Results = dict[str, t.Mapping[str, t.Any]]
 
 
 class ActionModule(GuardedAction):
-    """The action html_report. It writes one HTML file about a run: its plan, its changes, or the losses of a switch.
+    """The action html_report writes one HTML file about a run: its plan, its changes, or the packets a switch lost.
 
     The result has its `path`, if it is to be written. With `gates`, the loss of the change is also recorded beside the
     lockfile. It writes in check mode, too, because a plan is a report. The task fails if the file

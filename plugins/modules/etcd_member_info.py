@@ -10,7 +10,7 @@ version_added: 0.2.0
 description:
   - Returns the versions of the package, whether the member runs, and what it says of itself and the cluster.
   - The member is asked on its own host, with the files of TLS there.
-  - With O(gate_url), the gate before the member is asked, too, if the member answers.
+  - If the member answers, the module also asks the gate before it at O(gate_url).
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -75,7 +75,7 @@ member:
     members: []
     alarms: []
 gate:
-  description: What became of the gate. RV(ignore:reason) is why it does not answer, empty if it does or was not asked.
+  description: RV(ignore:reason) says why the gate does not answer. It is empty if the gate answers or was not asked.
   returned: success
   type: dict
   sample:

@@ -16,7 +16,7 @@ _FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _ANCHOR = re.compile(r'<a id="([^"]+)">')
-_NAMED = re.compile(r"\[([^\]]*)\]\([^)]*\)")  # a link in a heading, which is named by its text
+_NAMED = re.compile(r"\[([^\]]*)\]\([^)]*\)")  # in a heading's name GitHub puts the link's text
 _HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 
 

@@ -141,9 +141,9 @@ class Sources:
         return self.ask_for(0, method, **params)
 
     def ask_for(self, seconds: int, method: str, **params: t.Any) -> Data:
-        """Return what `ask` does, and ask again for so many seconds while no agent answers.
+        """Return what `ask` does. While no agent answers, ask again, for `seconds` seconds at most.
 
-        The method may be done twice: an agent may end before its answer. Raise what `ask` raises.
+        An agent may end before its answer, so the method must be one that may be called twice. Raise what `ask` raises.
         """
         deadline = time.monotonic() + seconds
         while True:

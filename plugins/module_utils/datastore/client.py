@@ -34,7 +34,7 @@ JITTER = 1.0
 AUTHENTICATE = "/v3/auth/authenticate"
 #: The calls on users and roles, which only root may make.
 _ADMINISTRATION = "/v3/auth/"
-#: The attempts of such a call that is denied, and the seconds between two of them.
+#: How often such a call is attempted while it is denied, and the seconds between two attempts.
 _ATTEMPTS, _DENIED_PAUSE = 6, 0.2
 #: A watch at a member without a leader ends instead of being silent (etcd's metadata `hasleader`).
 _NEEDS_LEADER = {"Grpc-Metadata-hasleader": "true"}
@@ -77,8 +77,8 @@ class Member:
     async def call(self, path: str, body: bytes, seconds: float = CALL_SECONDS) -> Json:
         """Return the answer to a call. Raise EtcdError, or TransportError without an answer.
 
-        A denied call on users and roles is tried for a second. After a user was written, etcd 3.5 may read an old state
-        of root, without its role, until the next commit 0.1 s later: `bucketBuffer.Range` in
+        A denied call on users and roles is repeated for a second. After a user was written, etcd 3.5 may read an old
+        state of root, without its role, until the next commit 0.1 s later: `bucketBuffer.Range` in
         server/mvcc/backend/tx_buffer.go reads an entry behind those in use.
         """
         denied = 0

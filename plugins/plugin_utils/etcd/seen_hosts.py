@@ -46,7 +46,8 @@ class RaisedAlarm(t.NamedTuple):
 class SeenHost:
     """A host of the group: what it has of etcd, and what its member says.
 
-    `reason` is "" if the member answers, and `gate_reason` if its gate does, or was not asked.
+    `reason` says why the member does not answer, "" if it does. `gate_reason` says the same of its gate, and is also ""
+    if the gate was not asked.
     """
 
     host: EtcdHost

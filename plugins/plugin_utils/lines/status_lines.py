@@ -61,31 +61,13 @@ def text(hosts: t.Sequence[str], results: Results, warned: t.Optional[t.Sequence
     return [*lines, _verdict(nodes, results, wrong)]
 
 
-def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
+def problems(hosts: t.Iterable[str], results: Results, blamed: t.Container[str] = ()) -> list[str]:
     """Return sentences about what is wrong, an empty list for nothing.
 
     `results` are those of node_status_info by host. A host without a usable one is a problem. A session that both of
-    its nodes report as down is named once, and so is a phase in which several nodes are.
+    its nodes report as down is named once, and so is a phase in which several nodes are. One whose other end is a
+    `blamed` host is left out.
     """
-    return _problems(hosts, results, ())
-
-
-def troubled(nodes: t.Mapping[str, t.Optional[Result]]) -> set[str]:
-    """Return the hosts that are the cause if a session with them is down, by what is `known` of all hosts.
-
-    They have no answer or no state, or most of their sessions are down.
-    """
-    return {host for host, node in nodes.items() if node is None or node["node"] is None or _mostly_down(node)}
-
-
-def _mostly_down(node: Result) -> bool:
-    sessions = node["bgp"]["sessions"]
-    lost = len(sessions) if not node["bgp"]["running"] else sum(not one["established"] for one in sessions)
-    return bool(sessions) and lost * 2 > len(sessions)
-
-
-def _problems(hosts: t.Iterable[str], results: Results, blamed: t.Container[str]) -> list[str]:
-    """Return what `problems` does, without sessions whose other end is one of the `blamed` hosts."""
     found: list[str] = []
     seen: Counts = collections.Counter()
     halfway: dict[str, list[str]] = {}
@@ -102,6 +84,20 @@ def _problems(hosts: t.Iterable[str], results: Results, blamed: t.Container[str]
             if node["phase"] not in AT_REST:
                 halfway.setdefault(node["phase"], []).append(host)
     return [*found, *(_halfway(phase, nodes) for phase, nodes in halfway.items())]
+
+
+def troubled(nodes: t.Mapping[str, t.Optional[Result]]) -> set[str]:
+    """Return the hosts to blame for their sessions that are down. `nodes` has what is `known` of each host.
+
+    They have no answer or no state, or most of their sessions are down.
+    """
+    return {host for host, node in nodes.items() if node is None or node["node"] is None or _mostly_down(node)}
+
+
+def _mostly_down(node: Result) -> bool:
+    sessions = node["bgp"]["sessions"]
+    lost = len(sessions) if not node["bgp"]["running"] else sum(not one["established"] for one in sessions)
+    return bool(sessions) and lost * 2 > len(sessions)
 
 
 def _halfway(phase: str, nodes: t.Sequence[str]) -> str:
@@ -264,8 +260,8 @@ def duration(seconds: int) -> str:
 
 
 def _verdict(nodes: t.Mapping[str, t.Optional[Result]], results: Results, wrong: t.Sequence[str]) -> str:
-    causes = troubled(nodes)  # A node is well if nothing but sessions with them is down.
-    good = sum(1 for host in nodes if host not in causes and not _problems([host], results, causes))
+    blamed = troubled(nodes)
+    good = sum(1 for host in nodes if host not in blamed and not problems([host], results, blamed))
     parts = [f"{good}/{len(nodes)} nodes"]
     up = wanted = 0
     for node in nodes.values():

@@ -147,7 +147,7 @@ def test_a_service_outlives_the_agent_and_starts_with_its_host(lab: BaseLab, fle
 
 
 def test_a_namespace_that_stops_waits_for_the_agent(lab: BaseLab, fleet: Fleet) -> None:
-    """The agent is away for some seconds, as while it is upgraded: workload, address and namespace go all the same."""
+    """A stop removes workload, address and namespace, although the agent is down and starts only seconds later."""
     node = NODES[0]
     lab.exec(node, "systemctl start calico-netns@brief")
     lab.exec(node, "systemctl stop calico-agent")

@@ -35,23 +35,26 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 4.0  # seconds between two attempts, before 
 class Publisher:
     """The publisher of what `content` returns, which is None while it is not known: nothing is changed then.
 
-    `problem` is why the last attempt failed, "" after a success. `waiting` is the number of keys that were found to be
-    written or removed, None while it is not known whether there are any: before the store was compared, and while it is
-    compared anew after nothing was waiting. `published` is the time.time() of the last comparison or transaction after
-    which nothing was waiting, 0.0 for never.
+    `problem` is why the last attempt failed, "" after a success. `published` is the time.time() of the last comparison
+    or transaction after which nothing was waiting, 0.0 for never.
     """
 
     def __init__(
         self, content: t.Callable[[], t.Optional[OwnContent]], clock: t.Callable[[], float] = time.time
     ) -> None:
         self.problem = ""
-        self.waiting: t.Optional[int] = None
         self.published = 0.0
         self._content = content
         self._clock = clock
         self._changed = asyncio.Event()
         self._stored: t.Optional[dict[str, int]] = None  # CRC-32 by key: what the store has as far as this knows
+        self._left = 0  # keys that the last comparison has found to differ, and that are not written yet
         self._prefix = ""
+
+    @property
+    def waiting(self) -> t.Optional[int]:
+        """The number of keys that were found to be written or removed, None while it is not known whether any are."""
+        return self._left or (None if self._stored is None else 0)
 
     def changed(self) -> None:
         """Note that the node's workloads may have changed. Do not wait."""
@@ -60,7 +63,6 @@ class Publisher:
     def recheck(self) -> None:
         """Note that the store may have lost or altered what was published. Do not wait."""
         self._stored = None
-        self.waiting = self.waiting or None
         self._changed.set()
 
     def saw(self, key: str, checksum: t.Optional[int]) -> None:
@@ -107,7 +109,7 @@ class Publisher:
             self._stored = stored
         checksums = {key: zlib.crc32(document) for key, document in content.documents.items()}
         operations = _operations(content, checksums, stored)
-        waiting = self.waiting = len(operations)
+        self._left = len(operations)
         for part in _parts(operations):
             await client.write(part)
             # `recheck` while the answer was awaited has dropped `_stored`, and the next round lists anew.
@@ -116,8 +118,7 @@ class Publisher:
                     stored[operation.key] = checksums[operation.key]
                 else:
                     stored.pop(operation.key, None)
-            waiting -= len(part)
-            self.waiting = waiting or (None if self._stored is None else 0)
+            self._left -= len(part)
         self.published = self._clock()
 
 

@@ -18,11 +18,13 @@ from ..render import tables, yaml_text
 from ..sources import Data, Sources
 from . import add_params
 
+#: The most seconds that a command waits for an agent.
+_LONGEST_WAIT = 3600
 _HEADING = ("NAMESPACE", "NAME", "ADDRESS", "POOL", "INTERFACE", "NETNS", "BY")
 
 
 def add(arguments: argparse.Namespace, sources: Sources) -> int:
-    answer = sources.ask_for(arguments.wait, "workload.add", **_wanted(arguments))
+    answer = sources.ask_for(_wait(arguments), "workload.add", **_wanted(arguments))
     workload = answer["workload"]
     if not _write(arguments.output, workload):
         verb = "Attached" if answer["created"] else "Already attached:"
@@ -32,6 +34,12 @@ def add(arguments: argparse.Namespace, sources: Sources) -> int:
         )
         sys.stdout.write("".join(f"{line}\n" for line in _published(workload)))
     return DONE
+
+
+def _wait(arguments: argparse.Namespace) -> int:
+    if not 0 <= arguments.wait <= _LONGEST_WAIT:
+        raise UsageError(f"--wait: {_LONGEST_WAIT} seconds are the most, and 0 the least.")
+    return int(arguments.wait)
 
 
 def _wanted(arguments: argparse.Namespace) -> Data:
@@ -73,11 +81,11 @@ def delete(arguments: argparse.Namespace, sources: Sources) -> int:
 
     The others are deleted all the same. An absent one is no failure. A CommandError is printed to stderr, not raised.
     """
-    status = DONE
+    wait, status = _wait(arguments), DONE
     for name in arguments.names:
         id = identity(arguments.namespace, name)
         try:
-            gone = sources.ask_for(arguments.wait, "workload.delete", id=id)["deleted"]
+            gone = sources.ask_for(wait, "workload.delete", id=id)["deleted"]
         except CommandError as error:
             sys.stderr.write(f"{id}: {error}\n")
             status = PROBLEMS

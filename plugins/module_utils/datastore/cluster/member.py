@@ -21,7 +21,7 @@ from .messages import ClusterAlarm, ClusterMember
 TRUSTED, CLIENT = "/etc/calico-etcd/ca.pem", "/etc/calico-etcd/client.pem"
 #: Seconds for a call, as etcd itself gives up after 7; and for a question to another member.
 _CALL_SECONDS, _QUESTION_SECONDS = 10.0, 2.0
-#: Seconds in which a gate that was just restarted comes to answer, and between two questions to it.
+#: The seconds that a gate has to answer after a restart, and the seconds between two questions to it.
 _GATE_SECONDS, _GATE_PAUSE = 10.0, 0.5
 
 #: How a cluster takes the operator's user: it is as given, no user is needed, the password is another, or not known.
@@ -187,18 +187,30 @@ async def view(calls: MemberCalls) -> MemberView:
     return dataclasses.replace(found, auth=auth, members=members, alarms=alarms)
 
 
-async def silence(gate: MemberCalls) -> str:
-    """Return why the gate before a member does not answer within 10 seconds, "" if it does."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + _GATE_SECONDS
+async def patiently(
+    attempt: t.Callable[[], t.Awaitable[_T]],
+    seconds: float,
+    pause: float,
+    repeated: tuple[type[Exception], ...] = (EtcdError, TransportError),
+) -> _T:
+    """Return the result of the first attempt that raises no `repeated` error. After `seconds`, raise the last one."""
+    end = asyncio.get_running_loop().time() + seconds
     while True:
         try:
-            await gate.status(_QUESTION_SECONDS)
-            return ""
-        except (EtcdError, TransportError) as error:
-            if loop.time() >= end:
-                return str(error)
-        await asyncio.sleep(_GATE_PAUSE)
+            return await attempt()
+        except repeated:
+            if asyncio.get_running_loop().time() > end:
+                raise
+        await asyncio.sleep(pause)
+
+
+async def silence(gate: MemberCalls) -> str:
+    """Return why the gate before a member does not answer within 10 seconds, "" if it does."""
+    try:
+        await patiently(lambda: gate.status(_QUESTION_SECONDS), _GATE_SECONDS, _GATE_PAUSE)
+    except (EtcdError, TransportError) as error:
+        return str(error)
+    return ""
 
 
 def with_member(url: str, credentials: t.Optional[Credentials], work: t.Callable[[MemberCalls], t.Awaitable[_T]]) -> _T:

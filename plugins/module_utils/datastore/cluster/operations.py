@@ -8,7 +8,6 @@ Each raises ClusterError, EtcdError or TransportError.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import os
@@ -19,7 +18,7 @@ from ..client import Credentials
 from ..gateway import EtcdError, PreconditionFailed
 from ..transport import TransportError
 from . import messages
-from .member import AUTH_OFF, AUTH_ON, AUTH_REFUSED, ClusterError, MemberCalls
+from .member import AUTH_OFF, AUTH_ON, AUTH_REFUSED, ClusterError, MemberCalls, patiently
 from .messages import ClusterMember
 
 _PAUSE = 0.3  # seconds between two attempts
@@ -31,22 +30,21 @@ _SECRETS_REMEDY = (
 
 async def wait(calls: MemberCalls, seconds: float, votes: bool) -> None:
     """Wait until the member answers and has a leader, and if it `votes` until the cluster has a quorum."""
-    end = asyncio.get_running_loop().time() + seconds
-    while True:
-        try:
-            if not (await calls.status()).leader:
-                raise ClusterError("it has no leader")
-            if votes:
-                await calls.proves_quorum()
-            return
-        except (EtcdError, TransportError, ClusterError) as error:
-            if asyncio.get_running_loop().time() > end:
-                raise ClusterError(
-                    f"The member at {calls.url} is not healthy after {seconds:g} s: {error}. Look at "
-                    "`journalctl -u calico-etcd` on the host. The other members were not touched; run the playbook "
-                    "again."
-                ) from None
-        await asyncio.sleep(_PAUSE)
+
+    async def attempt() -> None:
+        if not (await calls.status()).leader:
+            raise ClusterError("it has no leader")
+        if votes:
+            await calls.proves_quorum()
+
+    unhealthy = (EtcdError, TransportError, ClusterError)
+    try:
+        await patiently(attempt, seconds, _PAUSE, unhealthy)
+    except unhealthy as error:
+        raise ClusterError(
+            f"The member at {calls.url} is not healthy after {seconds:g} s: {error}. Look at "
+            "`journalctl -u calico-etcd` on the host. The other members were not touched; run the playbook again."
+        ) from None
 
 
 async def secure(calls: MemberCalls, credentials: Credentials, check: bool) -> bool:
@@ -92,7 +90,7 @@ async def add(calls: MemberCalls, peer_url: str, seconds: float, check: bool) ->
             await calls.ask("/v3/cluster/member/add", messages.add_request(peer_url))
         return True
 
-    return await _patiently(attempt, seconds, f"{calls.url} does not add {peer_url}")
+    return await _changed(attempt, seconds, f"{calls.url} does not add {peer_url}")
 
 
 async def promote(calls: MemberCalls, peer_url: str, seconds: float, check: bool) -> bool:
@@ -106,7 +104,7 @@ async def promote(calls: MemberCalls, peer_url: str, seconds: float, check: bool
             await calls.ask("/v3/cluster/member/promote", messages.identity_request(found.identity))
         return found.learner
 
-    return await _patiently(attempt, seconds, f"{calls.url} gives {peer_url} no vote")
+    return await _changed(attempt, seconds, f"{calls.url} gives {peer_url} no vote")
 
 
 async def remove(calls: MemberCalls, identity: int, seconds: float, check: bool) -> bool:
@@ -119,26 +117,22 @@ async def remove(calls: MemberCalls, identity: int, seconds: float, check: bool)
             await calls.ask("/v3/cluster/member/remove", messages.identity_request(identity))
         return True
 
-    return await _patiently(attempt, seconds, f"{calls.url} does not remove {messages.shown_identity(identity)}")
+    return await _changed(attempt, seconds, f"{calls.url} does not remove {messages.shown_identity(identity)}")
 
 
-async def _patiently(attempt: t.Callable[[], t.Awaitable[bool]], seconds: float, failed: str) -> bool:
+async def _changed(attempt: t.Callable[[], t.Awaitable[bool]], seconds: float, failed: str) -> bool:
     """Return the result of the first attempt that raises no EtcdError or TransportError.
 
     A cluster refuses to change its members until each has been connected for some seconds, and a learner gets no vote
     before it has the log. Raise ClusterError after `seconds`.
     """
-    end = asyncio.get_running_loop().time() + seconds
-    while True:
-        try:
-            return await attempt()
-        except (EtcdError, TransportError) as error:
-            if asyncio.get_running_loop().time() > end:
-                raise ClusterError(
-                    f"The member at {failed} within {seconds:g} s: {error}. See that all members are healthy "
-                    "(playbooks/etcd_status.yml), then run the playbook again, which continues here."
-                ) from None
-        await asyncio.sleep(_PAUSE)
+    try:
+        return await patiently(attempt, seconds, _PAUSE)
+    except (EtcdError, TransportError) as error:
+        raise ClusterError(
+            f"The member at {failed} within {seconds:g} s: {error}. See that all members are healthy "
+            "(playbooks/etcd_status.yml), then run the playbook again, which continues here."
+        ) from None
 
 
 async def revoke(calls: MemberCalls, user: str, check: bool) -> bool:

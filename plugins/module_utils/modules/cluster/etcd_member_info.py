@@ -40,15 +40,15 @@ def run(module: ModuleCall) -> t.NoReturn:
     try:
         found = host.look()
         seen = _view(params) if found.running else MemberView(reason=f"{host.UNIT} does not run")
-        silence = member.with_member(params["gate_url"], None, member.silence) if _has_gate(params, seen) else ""
+        silence = "" if seen.reason else _silence_of_gate(params["gate_url"])
     except (OSError, ValueError, ClusterError, subprocess.SubprocessError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=False, host=dataclasses.asdict(found), member=_plain(seen), gate={"reason": silence})
 
 
-def _has_gate(params: t.Mapping[str, t.Any], seen: MemberView) -> bool:
-    """Return whether the gate is to be asked: without its member it answers nothing."""
-    return bool(params["gate_url"]) and not seen.reason
+def _silence_of_gate(url: t.Optional[str]) -> str:
+    """Return why the gate at `url` does not answer, "" if it does or there is no URL. Raise ClusterError."""
+    return member.with_member(url, None, member.silence) if url else ""
 
 
 def _view(params: t.Mapping[str, t.Any]) -> MemberView:

@@ -145,7 +145,7 @@ def stop(etcd: FakeEtcd, stopped: bool) -> None:
 
 
 def test_nothing_waits_is_said_only_of_a_store_that_was_compared() -> None:
-    """Members that accept and say nothing keep a comparison, or a transaction, waiting."""
+    """The number is not 0 while members take connections, answer nothing and so hold up a comparison or a write."""
 
     async def scenario() -> None:
         etcd = FakeEtcd()

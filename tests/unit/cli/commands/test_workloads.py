@@ -98,6 +98,8 @@ def test_the_agents_refusal_is_said(node: Node) -> None:
     ("arguments", "error"),
     [
         ("x --label y", "invalid label y. Write it as key=value."),
+        (f"x --wait {'9' * 400}", "--wait: 3600 seconds are the most, and 0 the least."),
+        ("x --wait -1", "--wait: 3600 seconds are the most, and 0 the least."),
         ("x --pid 3 --netns y", "--pid and --netns name the same thing. Give one of them."),
     ],
 )
