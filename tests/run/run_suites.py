@@ -4,7 +4,7 @@
 """Runs test suites: all of them, those named (`run_suites.py unit lint`), or a part (`run_suites.py --part lab`).
 
 Suites of one lane run one after the other, the two lanes beside each other. Each suite has a log in .build/logs/ and
-its JUnit files in .build/junit/. The output ends with a table, the failures, the skips, the names of the failed tests
+its JUnit files in .build/junit/. The output ends with a table, the skips, the failures, the names of the failed tests
 and `N passed, N failed`. The exit status is 0 only if nothing failed, nothing hung and nothing was skipped without a
 reason given in suites.py.
 """
@@ -257,7 +257,7 @@ def indent(text: str) -> str:
 
 
 def summary(results: list[Result], wanted: list[Suite], seconds: float) -> bool:
-    """Print the table, failures, skips and sums; return whether no result failed and all of `wanted` ran.
+    """Print the table, skips, failures and sums; return whether no result failed and all of `wanted` ran.
 
     `seconds` is the time of the whole run. `results` and `wanted` together have one suite or more.
     """
@@ -272,6 +272,11 @@ def summary(results: list[Result], wanted: list[Suite], seconds: float) -> bool:
             f"{result.suite.name:<{width}}  {result.passed:>6}  {len(result.failures):>6}  {skips:>7}  "
             f"{result.seconds:>7.0f}{'  <- failed' if result.failures else ''}"
         )
+    skipped = [(result.suite.name, count, why) for result in results for why, count in result.skipped.items()]
+    if skipped:
+        print("\nSkipped on purpose:")
+        for name, count, why in skipped:
+            print(f"  {name}: {count}, {why}")
     failures = [(result.suite.name, text) for result in results for text in result.failures]
     if failures:
         print("\nFailed:")
@@ -280,16 +285,14 @@ def summary(results: list[Result], wanted: list[Suite], seconds: float) -> bool:
             print(f"  {name}: {first[:300]}")
             for line in why:
                 print(f"      {line[:300]}")
-    skipped = [(result.suite.name, count, why) for result in results for why, count in result.skipped.items()]
-    if skipped:
-        print("\nSkipped on purpose:")
-        for name, count, why in skipped:
-            print(f"  {name}: {count}, {why}")
     passed = sum(result.passed for result in results)
-    if failures:  # Where only the end of a long output is kept, the names are still in it.
+    if failures:  # Where only the end of a long output is kept, the names and the beginnings of reasons are still in it.
         print("\nRun again:")
         for name, text in failures:
-            print(f"  {name}: {text.splitlines()[0][:300]}")
+            first, *why = text.splitlines()
+            print(f"  {name}: {first[:300]}")
+            if why:
+                print(f"      {why[0][:120]}")
     print(f"\nin {seconds / 60:.1f} minutes")
     print(f"{passed} passed, {len(failures)} failed", flush=True)
     return not failures

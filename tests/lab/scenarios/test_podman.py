@@ -149,7 +149,9 @@ def test_two_networks_of_one_container(lab: BaseLab) -> None:
     """A second network leaves the default route alone; connecting and disconnecting it, too. Its options hold."""
     options = ("-o", "mtu=1400", "-o", "label.tier=back", "-o", "dns_search=example.org", "--dns", "10.0.0.53")
     podman(lab, "network", "create", "-d", "calico", *options, "back")
-    box = containers.run(lab, NODE, "w1", "--network", "back:app=x")
+    # podman gives eth0 and eth1 in no fixed order to networks without interface_name.
+    second_network = ("--network", "back:interface_name=eth1,app=x")
+    box = containers.run(lab, NODE, "w1", *second_network, network="calico:interface_name=eth0")
     other = containers.run(lab, "node1", "there")
     for again in (False, True):
         if again:

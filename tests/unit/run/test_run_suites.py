@@ -77,7 +77,7 @@ def test_the_summary_says_why_a_test_failed(capsys: pytest.CaptureFixture[str]) 
     shown = capsys.readouterr().out.partition("Failed:")[2]
     assert "  one: a::bad\n      2 is not 3\n      line 0\n" in shown
     assert "\n      ...\n" in shown and "\n      line 39\n" in shown and "line 20" not in shown
-    assert shown.endswith("\nRun again:\n  one: a::bad\n\nin 0.0 minutes\n0 passed, 1 failed\n")
+    assert shown.endswith("\nRun again:\n  one: a::bad\n      2 is not 3\n\nin 0.0 minutes\n0 passed, 1 failed\n")
 
 
 def running(process: int) -> bool:
