@@ -250,7 +250,7 @@ def test_what_only_root_may(daemon: Daemon) -> None:
         with pytest.raises(AgentError) as known:
             client.call("no such")
     assert all(method in known.value.message for method in methods)
-    before = daemon.call("status")
+    before = daemon.status_in_sync()
     for method in methods:
         message = f"{method} changes the node, and uid {MEMBER} may only read. Run it as root."
         assert ask(daemon, MEMBER, method, id="default/web")["message"] == message
@@ -263,7 +263,7 @@ def test_what_only_root_may(daemon: Daemon) -> None:
         "msg": f"uid {MEMBER} may not attach workloads",
         "details": "Only root may. Run the container runtime as root.",
     }
-    assert daemon.call("status") == before
+    assert daemon.status_in_sync() == before
 
 
 def test_all_of_it_at_once(daemon: Daemon) -> None:

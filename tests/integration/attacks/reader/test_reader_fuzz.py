@@ -121,15 +121,10 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Daemon]:
 
 
 def written(daemon: Daemon) -> dict[str, t.Any]:
-    """Return the agent's stored files, links, routes, log and status by name; without `in_sync` and `last_resync`.
-
-    These two change even if no request arrives, because the agent looks over the node now and then. Wait until the
-    agent is in sync; raise what `Daemon.in_sync` raises.
-    """
-    daemon.in_sync()
+    """Return the agent's stored files, links, routes, log and status by name; raise what `status_in_sync` raises."""
+    status = daemon.status_in_sync()
     folders = [daemon.folder / "lib", daemon.folder / "run" / "workloads"]
     files = {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
-    status = {name: value for name, value in daemon.call("status").items() if name not in ("in_sync", "last_resync")}
     kernel = {"links": daemon.links, "routes": daemon.routes}
     return {"files": files, **kernel, "log": daemon.log.read_text(), "status": status}
 
