@@ -69,8 +69,9 @@ nodes:
       problems: 0
       first_problem: ""
       drift_day: 0
-      sessions_established: 11
+      sessions_established: 10
       sessions_total: 11
+      sessions_down: [node7]
       workloads: 41
       revision: 5120
       cluster: 14841639068965178418

@@ -22,6 +22,7 @@ import time
 import typing as t
 
 from ..base.published_port import PublishedPort
+from ..bird.status import Session
 from ..dataplane.cached_drivers import CachedDrivers
 from ..dataplane.change import ObserveError
 from ..dataplane.kernel.port import Kernel, KernelError
@@ -111,6 +112,7 @@ class Agent:
         self.since = now()
         self.last_resync = ""
         self.ticked = clock()  # the reconciler's last sign of life, or the agent's making
+        self._sessions = Sessions(0, 0)
         self._clock = clock
         self._on_tick = on_tick
         self._applying = asyncio.Lock()
@@ -177,7 +179,7 @@ class Agent:
             thread("copy"),
             others=self.remote_updates,
             status=self.status,
-            sessions=self._sessions,
+            sessions=lambda: self._sessions,
         )
         self._context = WorkloadContext(
             self.persisted,
@@ -273,9 +275,9 @@ class Agent:
         self.policy_log.names.forget()
         self.datastore.workloads_changed()
 
-    def _sessions(self) -> Sessions:
-        established, total = self.instruments.bgp_established.value(), self.instruments.bgp_sessions.value()
-        return Sessions(int(established or 0), int(total or 0))
+    def see_sessions(self, sessions: t.Sequence[Session], unknown: str) -> None:
+        """Keep BIRD's sessions as they are now, for heartbeats; `unknown` is why their state is not known, or ""."""
+        self._sessions = Sessions.of(sessions, unknown)
 
     def _ticked(self) -> None:
         self.ticked = self._clock()

@@ -191,7 +191,10 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
         ).run(),
         "deleted containers": deleted.run(),
         "bgp figures": bgp_metrics.watch(
-            instruments, machine.bird_socket, lambda: agent.state is not None and agent.state.bird is not None
+            instruments,
+            machine.bird_socket,
+            lambda: agent.state is not None and agent.state.bird is not None,
+            agent.see_sessions,
         ),
         "loop": watch_loop(instruments),
         "signals": stopped.wait(),

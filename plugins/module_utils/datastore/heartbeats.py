@@ -4,8 +4,9 @@
 """The heartbeat of a node: how its agent does, in the key keys.heartbeat_key, which the agent rewrites every 10 s.
 
     {"written": 1795770000.5, "version": "0.1.0", "plan": "7f3a91c2", "phase": "converge", "in_sync": true,
-     "problems": 0, "first_problem": "", "drift_day": 0, "sessions_established": 11, "sessions_total": 11,
-     "workloads": 41, "revision": 5120, "cluster": 14841639068965178418, "feed_synced": true, "feed_age": 0.4}
+     "problems": 0, "first_problem": "", "drift_day": 0, "sessions_established": 10, "sessions_total": 11,
+     "sessions_down": ["node7"], "workloads": 41, "revision": 5120, "cluster": 14841639068965178418,
+     "feed_synced": true, "feed_age": 0.4}
 
 It is information only: nothing is ever removed or changed because a heartbeat is old. A node writes it as it likes, so
 readers check types and sizes, and skip fields that their release does not know.
@@ -26,7 +27,9 @@ from .documents import RefusedDocument
 INTERVAL_SECONDS = 10.0
 #: The most characters of the first problem that a heartbeat has.
 PROBLEM_LIMIT = 200
-#: The most bytes of a heartbeat. The longest one that an agent writes has about 3,000.
+#: The most nodes that `sessions_down` names, and the most characters of their names together.
+DOWN_LIMIT, _NAMES_LIMIT = 32, 4000
+#: The most bytes of a heartbeat. The longest one that an agent writes has about 7,000.
 _DOCUMENT_LIMIT = 8 << 10
 _MOST = 1 << 32  # of what is counted
 _LARGEST = (1 << 64) - 1  # of etcd's numbers
@@ -43,9 +46,11 @@ class Heartbeat:
     `version` is the release of the agent; `plan` and `phase` are those of the node's state, "" without a state.
     `problems` counts problems, and `first_problem` is the text of one of them, cut to PROBLEM_LIMIT characters.
     `drift_day` counts changes by other programs within a day. `sessions_established` of `sessions_total` BGP sessions
-    are up. `workloads` counts those of the inventory, too. The node's policy knows the store of `cluster` up to, and
-    with, `revision`; both are 0 if it has never read one. `feed_synced` means that changes arrive as they happen, and
-    `feed_age` is how many seconds ago a member was heard last, None for never.
+    are Established, and `sessions_down` names the nodes at the other ends of those that are not: once for each session,
+    and of many the first ones. Routers outside the fleet are not named. `workloads` counts those of the inventory, too.
+    The node's policy knows the store of `cluster` up to, and with, `revision`; both are 0 if it has never read one.
+    `feed_synced` means that changes arrive as they happen, and `feed_age` is how many seconds ago a member was heard
+    last, None for never.
     """
 
     node: str
@@ -59,6 +64,7 @@ class Heartbeat:
     drift_day: int = 0
     sessions_established: int = 0
     sessions_total: int = 0
+    sessions_down: t.Sequence[str] = ()
     workloads: int = 0
     revision: int = 0
     cluster: int = 0
@@ -71,10 +77,11 @@ class Heartbeat:
 
 
 def encode(heartbeat: Heartbeat) -> bytes:
-    """Return the document of a heartbeat. A longer text of a problem is cut; the node is in the key."""
+    """Return the document of a heartbeat. Longer texts and lists are cut; the node is in the key."""
     body = dataclasses.asdict(heartbeat)
     del body["node"]
     body["first_problem"] = heartbeat.first_problem[:PROBLEM_LIMIT]
+    body["sessions_down"] = _first_names(heartbeat.sessions_down)
     return documents.encoded(body)
 
 
@@ -87,6 +94,8 @@ def decode(node: str, value: bytes) -> Heartbeat:
     found = {name: read(name, body.get(name)) for name, read in _READERS.items()}
     if found["sessions_established"] > found["sessions_total"]:
         raise RefusedDocument("more of its BGP sessions are established than there are.")
+    if len(found["sessions_down"]) > found["sessions_total"] - found["sessions_established"]:
+        raise RefusedDocument("it names more BGP sessions that are down than there are.")
     return Heartbeat(node=node, **found)
 
 
@@ -106,6 +115,14 @@ def decode_all(values: t.Mapping[str, bytes]) -> tuple[dict[str, Heartbeat], dic
         except RefusedDocument as refusal:
             refused[node] = str(refusal)
     return found, refused
+
+
+def _first_names(names: t.Sequence[str]) -> list[str]:
+    """Return the first of the names: at most DOWN_LIMIT, which together have at most _NAMES_LIMIT characters."""
+    first = list(names[:DOWN_LIMIT])
+    while sum(map(len, first)) > _NAMES_LIMIT:
+        first.pop()
+    return first
 
 
 _FieldReader = t.Callable[[str, t.Any], t.Any]
@@ -161,6 +178,15 @@ def _problem(name: str, value: t.Any) -> str:
     return value
 
 
+def _nodes(name: str, value: t.Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > DOWN_LIMIT:
+        _refuse(name, value, f"a list of at most {DOWN_LIMIT} names of nodes")
+    for one in value:
+        if not isinstance(one, str) or not keys.is_node(one):
+            _refuse(name, one, "the name of a node")
+    return tuple(value)
+
+
 _READERS: t.Mapping[str, _FieldReader] = {
     "written": _seconds,
     "version": _text(_VERSION, "the number of a release"),
@@ -172,6 +198,7 @@ _READERS: t.Mapping[str, _FieldReader] = {
     "drift_day": _count(_MOST),
     "sessions_established": _count(_MOST),
     "sessions_total": _count(_MOST),
+    "sessions_down": _nodes,
     "workloads": _count(_MOST),
     "revision": _count(_LARGEST),
     "cluster": _count(_LARGEST),

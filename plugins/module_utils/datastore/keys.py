@@ -146,6 +146,11 @@ def parse_heartbeat_key(key: str) -> t.Optional[str]:
     return node if key.startswith(HEARTBEATS) and rest == _AGENT and _is_part(node) else None
 
 
+def is_node(text: str) -> bool:
+    """Return whether a node can have this name."""
+    return _is_part(text)
+
+
 def _is_part(text: str) -> bool:
     return len(text) <= _PART_LIMIT and _PART.fullmatch(text) is not None
 

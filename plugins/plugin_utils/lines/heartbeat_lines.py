@@ -38,15 +38,44 @@ def text(
 def problems(
     hosts: t.Sequence[str], agents: t.Collection[str], found: Heartbeats, refused: Refused, now: float
 ) -> list[str]:
-    """Return sentences about what is wrong, an empty list for nothing. The arguments are those of `text`."""
-    return [f"{host}: {what}" for host in hosts for what in _of_host(host, agents, found, refused, now)]
+    """Return sentences about what is wrong, an empty list for nothing. The arguments are those of `text`.
+
+    A session that is down with a node that is `troubled` is that node's fault alone.
+    """
+    blamed = troubled(hosts, agents, found, refused, now)
+    return [f"{host}: {what}" for host in hosts for what in _of_host(host, agents, found, refused, now, blamed)]
 
 
-def _of_host(host: str, agents: t.Collection[str], found: Heartbeats, refused: Refused, now: float) -> t.Iterator[str]:
+def troubled(
+    hosts: t.Sequence[str], agents: t.Collection[str], found: Heartbeats, refused: Refused, now: float
+) -> set[str]:
+    """Return the hosts to blame for their sessions that are down. The arguments are those of `text`.
+
+    They have an agent and no fresh heartbeat, or most of their sessions are down.
+    """
+    return {
+        host
+        for host in hosts
+        if (
+            host in found
+            and (not heartbeat_cells.is_fresh(found[host], now) or heartbeat_cells.mostly_down(found[host]))
+        )
+        or (host not in found and (host in agents or host in refused))
+    }
+
+
+def _of_host(
+    host: str,
+    agents: t.Collection[str],
+    found: Heartbeats,
+    refused: Refused,
+    now: float,
+    blamed: t.Collection[str],
+) -> t.Iterator[str]:
     if host in refused:
         yield f"its heartbeat is left out: {refused[host]}"
     elif host in found:
-        yield from heartbeat_cells.wrong(found[host], now)
+        yield from heartbeat_cells.wrong(found[host], now, () if host in blamed else blamed)
     elif host in agents:
         yield (
             "has sent no heartbeat yet. Its agent does not run, or does not reach the datastore: -e source=nodes asks "
@@ -55,7 +84,8 @@ def _of_host(host: str, agents: t.Collection[str], found: Heartbeats, refused: R
 
 
 def _verdict(hosts: t.Sequence[str], agents: t.Collection[str], found: Heartbeats, refused: Refused, now: float) -> str:
-    good = sum(1 for host in hosts if not any(True for dummy in _of_host(host, agents, found, refused, now)))
+    blamed = troubled(hosts, agents, found, refused, now)
+    good = sum(not any(True for dummy in _of_host(host, agents, found, refused, now, blamed)) for host in hosts)
     here = [found[host] for host in hosts if host in found]
     parts = [f"{good}/{len(hosts)} nodes"]
     total = sum(one.sessions_total for one in here)

@@ -220,15 +220,19 @@ def by_heartbeats(
     problems = heartbeat_lines.problems(hosts, agents, found, refused, now)
     verdict = heartbeat_lines.text(hosts, agents, found, refused, now)[-1]
     here = [found[host] for host in hosts if host in found]
+    blamed = heartbeat_lines.troubled(hosts, agents, found, refused, now)
     return FleetReport(
         origin,
         **_said(problems, (), verdict),
         problems=tuple(problems),
         notes=(
-            "Heartbeats count the sessions of each node and do not name their peers, routes or blocks: run "
-            "status.yml with -e source=nodes for a report that has them.",
+            "Heartbeats have no routes and blocks, and do not name sessions that are up: run status.yml with -e "
+            "source=nodes for a report that has them.",
         ),
-        nodes=tuple(_by_heartbeat(host, host in agents, found.get(host), refused, now, places) for host in hosts),
+        nodes=tuple(
+            _by_heartbeat(host, host in agents, found.get(host), refused, now, places, () if host in blamed else blamed)
+            for host in hosts
+        ),
         sessions_up=sum(one.sessions_established for one in here),
         sessions_all=sum(one.sessions_total for one in here),
         sessions_are="ends of BGP sessions",
@@ -238,7 +242,13 @@ def by_heartbeats(
 
 
 def _by_heartbeat(
-    host: str, agent: bool, found: t.Optional[Heartbeat], refused: t.Mapping[str, str], now: float, places: Places
+    host: str,
+    agent: bool,
+    found: t.Optional[Heartbeat],
+    refused: t.Mapping[str, str],
+    now: float,
+    places: Places,
+    blamed: t.Collection[str],
 ) -> ShownNode:
     place: dict[str, t.Any] = {
         "name": host,
@@ -252,19 +262,17 @@ def _by_heartbeat(
         if not agent:
             return ShownNode(**place, state="unknown", word="no agent", age=_UNNAMED)
         return ShownNode(**place, state="bad", word="no heartbeat", age="never")
-    wrong = list(heartbeat_cells.wrong(found, now))
+    wrong = list(heartbeat_cells.wrong(found, now, blamed))
     fresh = heartbeat_cells.is_fresh(found, now)
     age = found.age(now)
     down = found.sessions_total - found.sessions_established
-    word = (
-        "ok"
-        if not wrong
-        else "old heartbeat"
-        if not fresh
-        else f"{down} session{'' if down == 1 else 's'} down"
-        if down
-        else "problem"
-    )
+    sessions = f"{down} session{'' if down == 1 else 's'} down"
+    if not wrong:
+        word = f"ok, but {sessions}" if down else "ok"
+    elif not fresh:
+        word = "old heartbeat"
+    else:
+        word = sessions if down else "problem"
     return ShownNode(
         **place,
         state="good" if not wrong else "bad",

@@ -25,7 +25,8 @@ GOOD = Heartbeat(
     first_problem="route 10.244.7.0/26 is missing",
     drift_day=3,
     sessions_established=10,
-    sessions_total=11,
+    sessions_total=12,
+    sessions_down=("node7", "node8.example.org"),
     workloads=41,
     revision=5120,
     cluster=14841639068965178418,
@@ -47,11 +48,15 @@ def test_a_heartbeat_is_read_as_it_was_written() -> None:
 
 def test_a_long_problem_is_cut_and_the_longest_heartbeat_is_read() -> None:
     longest = dataclasses.replace(
-        GOOD, first_problem="\U0001f600" * 500, version="9" * 40, plan="f" * 64, cluster=2**64 - 1, revision=2**64 - 1
-    )
+        GOOD, first_problem="\U0001f600" * 500, version="9" * 40, plan="f" * 64, cluster=2**64 - 1, revision=2**64 - 1,
+        sessions_total=2**32, sessions_down=["n" * 253] * 1000,
+    )  # fmt: skip
     encoded = heartbeats.encode(longest)
-    assert len(encoded) < 3_000
-    assert heartbeats.decode("node1", encoded).first_problem == "\U0001f600" * 200
+    assert len(encoded) < 7_000
+    found = heartbeats.decode("node1", encoded)
+    assert (found.first_problem, found.sessions_down) == ("\U0001f600" * 200, ("n" * 253,) * 15)
+    many = dataclasses.replace(longest, sessions_down=[f"node{number}" for number in range(1000)])
+    assert heartbeats.decode("node1", heartbeats.encode(many)).sessions_down == tuple(f"node{n}" for n in range(32))
 
 
 def test_a_field_of_a_newer_release_is_skipped() -> None:
@@ -91,7 +96,21 @@ def test_a_field_of_a_newer_release_is_skipped() -> None:
             f"its field first_problem is {'x' * 77}..., not a text of at most 200 characters.",
         ),
         (document(first_problem={}), "its field first_problem is a table, not a text of at most 200 characters."),
-        (document(sessions_established=12), "more of its BGP sessions are established than there are."),
+        (document(sessions_established=13), "more of its BGP sessions are established than there are."),
+        (document(sessions_established=11), "it names more BGP sessions that are down than there are."),
+        (
+            document(sessions_down="node7"),
+            "its field sessions_down is node7, not a list of at most 32 names of nodes.",
+        ),
+        (
+            document(sessions_down=["n"] * 33, sessions_total=99),
+            "its field sessions_down is a list, not a list of at most 32 names of nodes.",
+        ),
+        (document(sessions_down=["node7", 8]), "its field sessions_down is 8, not the name of a node."),
+        (
+            document(sessions_down=["node7\n! node2: is down"]),
+            "its field sessions_down is 'node7\\n! node2: is down', not the name of a node.",
+        ),
         (document(revision=2**64), f"its field revision is {2**64}, not a whole number from 0 to {2**64 - 1}."),
         (document(cluster="7"), f"its field cluster is 7, not a whole number from 0 to {2**64 - 1}."),
         (document(feed_synced=None), "its field feed_synced is None, not true or false."),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ...base.release import VERSION
+from ...bird.status import Session
 from ...datastore import heartbeats, keys
 from ...datastore.feed import FeedStatus, Position
 from ...datastore.gateway import Put
@@ -15,10 +16,22 @@ from ...datastore.heartbeats import Heartbeat
 
 
 class Sessions(t.NamedTuple):
-    """The numbers of BGP sessions that are Established, and of all."""
+    """The numbers of BGP sessions that are Established, and of all.
+
+    `down` names the nodes at the other ends of those that are not Established. `unknown` says why nothing is known of
+    any session, "" if something is.
+    """
 
     established: int
     total: int
+    down: tuple[str, ...] = ()
+    unknown: str = ""
+
+    @classmethod
+    def of(cls, seen: t.Collection[Session], unknown: str = "") -> Sessions:
+        """Return the numbers of the sessions `seen`. Those with routers outside the fleet have no name in `down`."""
+        down = [session.description for session in seen if not session.established]
+        return cls(len(seen) - len(down), len(seen), tuple(name for name in down if keys.is_node(name)), unknown)
 
 
 def of(
@@ -31,9 +44,10 @@ def of(
     """Return the key and the document of a heartbeat.
 
     `status` is the result of the API method `status`, `position` how far the datastore was read, None for nothing.
-    `now` is a time.time(). Raise InvalidKey if the name of the node cannot be a part of a key.
+    `now` is a time.time(). That nothing is known of sessions counts as a problem. Raise InvalidKey if the
+    name of the node cannot be a part of a key.
     """
-    problems = status["problems"]
+    problems = [*status["problems"], *([sessions.unknown] if sessions.unknown else [])]
     heartbeat = Heartbeat(
         node=status["node"],
         written=now,
@@ -44,8 +58,9 @@ def of(
         problems=len(problems),
         first_problem=problems[0] if problems else "",
         drift_day=status["drift"]["day"],
-        sessions_established=min(sessions),
+        sessions_established=sessions.established,
         sessions_total=sessions.total,
+        sessions_down=sessions.down,
         workloads=status["workloads"] + status["inventory_workloads"],
         revision=position.revision if position is not None else 0,
         cluster=position.cluster if position is not None else 0,

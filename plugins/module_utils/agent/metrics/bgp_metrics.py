@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Metrics of BIRD's sessions, read from time to time in a thread, because its control socket may block."""
+"""BIRD's sessions and their metrics, read from time to time in a thread, because its control socket may block."""
 
 from __future__ import annotations
 
@@ -14,23 +14,29 @@ from .instruments import Instruments
 
 INTERVAL = 15.0  # seconds between two readings of BIRD; metrics are usually scraped every 15 to 60 s
 
+#: Takes the sessions, and why their state is not known, "" if it is.
+OnSessions = t.Callable[[t.Sequence[status.Session], str], None]
+
 
 async def watch(
     instruments: Instruments,
     socket: str = client.SOCKET,
     wanted: t.Callable[[], bool] = lambda: True,
+    on_sessions: OnSessions = lambda dummy, dummy_reason: None,
     interval: float = INTERVAL,
 ) -> t.NoReturn:
     """Refresh the metrics of BIRD's sessions now, and `interval` seconds after each reading. Never return.
 
     If BIRD does not answer, `bird_up` is 0 and nothing is raised. While `wanted()` is False, this node needs no BIRD:
-    `bird_up` and the numbers of sessions then have no values, so that no alert fires.
+    `bird_up` and the numbers of sessions then have no values, so that no alert fires. `on_sessions` is
+    called after each reading.
     """
     refused = RefusedAnnouncements()
     while True:
         if wanted():
-            await look(instruments, socket, refused=refused)
+            on_sessions(*await look(instruments, socket, refused=refused))
         else:
+            on_sessions((), "")
             instruments.bird_up.replace({})
             instruments.bgp_sessions.replace({})
             instruments.bgp_established.replace({})
@@ -65,20 +71,22 @@ async def look(
     socket: str = client.SOCKET,
     timeout: float = 5.0,
     refused: t.Optional[RefusedAnnouncements] = None,
-) -> None:
-    """Read BIRD's sessions once, in a thread, and set their metrics; `timeout` is in seconds for each answer of BIRD.
+) -> t.Tuple[t.Sequence[status.Session], str]:
+    """Read BIRD's sessions once, in a thread, and set their metrics; return them, and why their state is not known.
 
-    If BIRD does not answer or refuses a command, set `bird_up` to 0 and remove the numbers of sessions, because no
-    state is known; the count of refused announcements stays. Without `refused`, all refusals count as new.
+    `timeout` is in seconds for each answer of BIRD. If it does not answer or refuses a command, set `bird_up` to 0,
+    remove the numbers of sessions, because no state is known, and return no session; the count of refused announcements
+    stays. Without `refused`, all refusals count as new.
     """
     try:
         seen = await asyncio.get_running_loop().run_in_executor(None, status.observe, socket, timeout)
-    except BirdError:
+    except BirdError as error:
         instruments.bird_up.set(value=0)
         instruments.bgp_sessions.replace({})
         instruments.bgp_established.replace({})
-        return
+        return (), str(error)
     instruments.bird_up.set(value=1)
     instruments.bgp_sessions.set(value=len(seen.sessions))
     instruments.bgp_established.set(value=sum(session.established for session in seen.sessions))
     instruments.bgp_refused.add(amount=(refused or RefusedAnnouncements()).more(seen.sessions))
+    return seen.sessions, ""

@@ -41,8 +41,17 @@ def is_fresh(heartbeat: Heartbeat, now: float) -> bool:
     return -_AHEAD_SECONDS <= heartbeat.age(now) <= STALE_SECONDS
 
 
-def wrong(heartbeat: Heartbeat, now: float) -> t.Iterator[str]:
-    """Yield a clause that ends in a full stop for each thing that is wrong, without the node's name."""
+def mostly_down(heartbeat: Heartbeat) -> bool:
+    """Return whether most of a node's BGP sessions are not Established, or nothing is known of them."""
+    down = heartbeat.sessions_total - heartbeat.sessions_established
+    return down * 2 > heartbeat.sessions_total if heartbeat.sessions_total else heartbeat.problems > 0
+
+
+def wrong(heartbeat: Heartbeat, now: float, blamed: t.Container[str] = frozenset()) -> t.Iterator[str]:
+    """Yield a clause that ends in a full stop for each thing that is wrong, without the node's name.
+
+    Sessions with nodes that are `blamed` for them are left out.
+    """
     age = heartbeat.age(now)
     if age > STALE_SECONDS:
         yield (
@@ -57,6 +66,7 @@ def wrong(heartbeat: Heartbeat, now: float) -> t.Iterator[str]:
     elif not heartbeat.in_sync:
         yield "the agent repairs. `calicoctl plan` there says what."
     down = heartbeat.sessions_total - heartbeat.sessions_established
+    down -= sum(peer in blamed for peer in heartbeat.sessions_down)
     if down:
         verb = "is" if down == 1 else "are"
         yield f"{down} of {heartbeat.sessions_total} BGP sessions {verb} not Established."

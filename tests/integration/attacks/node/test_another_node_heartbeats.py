@@ -21,7 +21,7 @@ from tests.fakes.etcd import FakeEtcd
 from tests.unit.agent.virtual_time import run
 
 NOW = 1_795_770_000.0
-HONEST = Heartbeat("node2", NOW - 4, "0.2.0", "7f3a91", "converge", True, 0, "", 0, 1, 1, 2, 77, 7, True, 0.1)
+HONEST = Heartbeat("node2", NOW - 4, "0.2.0", "7f3a91", "converge", True, 0, "", 0, 1, 1, (), 2, 77, 7, True, 0.1)
 CLEAR = "\x1b[2J\x1b[1;1Hnode1  4s  0.2.0\n! node2: is down\r\u202e"
 
 
@@ -66,6 +66,24 @@ def test_a_hostile_heartbeat() -> None:
         )
         assert of_node2(lines) == ALONE and all(line.isprintable() for line in lines)
         assert len(lines) == 5 and max(map(len, lines)) < 400
+
+
+def test_it_blames_others() -> None:
+    """Report many sessions that are down, all with another node, or none that is up.
+
+    Gain: A good node is shown as one that is down, or sessions of others that are down are not shown.
+    Precedent: CWE-345 (insufficient verification of data authenticity).
+    Result: The lines about the other node are the same. A session that it lost with a third node is still its own.
+    """
+    lost = dataclasses.replace(HONEST, sessions_total=3, sessions_established=2, sessions_down=("node3",))
+    blaming = dataclasses.replace(
+        HONEST, node="node1", sessions_total=40, sessions_established=0, sessions_down=("node2",) * 20 + ("node3",) * 12
+    )
+    for honest in (HONEST, lost):
+        own = (keys.heartbeat_key("node2"), heartbeats.encode(honest))
+        alone = of_node2(shown(own))
+        assert of_node2(shown(own, (keys.heartbeat_key("node1"), heartbeats.encode(blaming)))) == alone
+        assert len(alone) == (2 if honest is lost else 1)
 
 
 def test_a_hostile_text_of_a_problem() -> None:

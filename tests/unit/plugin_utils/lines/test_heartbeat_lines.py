@@ -21,7 +21,7 @@ from tests.unit.plugin_utils.controller import Run
 
 NOW = 1_795_770_000.0
 GOOD = Heartbeat(
-    "node1", NOW - 4.2, "0.2.0", "7f3a91", "converge", True, 0, "", 0, 11, 11, 41, 5120, 7, True, 0.4
+    "node1", NOW - 4.2, "0.2.0", "7f3a91", "converge", True, 0, "", 0, 11, 11, (), 41, 5120, 7, True, 0.4
 )  # fmt: skip
 HEARTBEATS = {
     "node1": GOOD,
@@ -72,6 +72,63 @@ def test_everything_that_can_be_wrong() -> None:
         "! node6: its heartbeat is left out: it is not JSON.",
         "not all good  2/7 nodes · 32/33 ends of sessions Established · 164 workloads  (by heartbeats)",
     ]
+
+
+def without(*away: str, **odd: Heartbeat) -> list[str]:
+    """Return the problems and the verdict of five nodes of a mesh from which the nodes `away` have gone."""
+    hosts = [f"node{number}" for number in range(1, 6)]
+    others = {
+        host: dataclasses.replace(
+            GOOD, node=host, sessions_established=4 - len(away), sessions_total=4, sessions_down=away, workloads=1
+        )
+        for host in hosts
+        if host not in away
+    }
+    lines = heartbeat_lines.text(hosts, hosts, {**others, **odd}, {}, NOW)
+    return lines[len(hosts) + 1 :]
+
+
+def test_a_node_that_is_down_is_the_only_one_to_blame() -> None:
+    """Whether its heartbeat is old, its BIRD has ended, or most of its sessions are down."""
+    old = dataclasses.replace(GOOD, node="node5", written=NOW - 200, sessions_total=4, sessions_established=4)
+    silent = dataclasses.replace(
+        GOOD, node="node5", problems=1, first_problem="BIRD does not answer.", sessions_total=0, sessions_established=0
+    )
+    cut = dataclasses.replace(
+        GOOD, node="node5", sessions_total=4, sessions_established=1, sessions_down=("node1", "node2", "node3")
+    )
+    assert without("node5", node5=old) == [
+        "! node5: its last heartbeat is 3m old. The agent or the host is down, or does not reach the datastore; what "
+        "follows is from then.",
+        "not all good  4/5 nodes · 16/20 ends of sessions Established · 45 workloads  (by heartbeats)",
+    ]
+    assert without("node5", node5=silent) == [
+        "! node5: BIRD does not answer.",
+        "not all good  4/5 nodes · 12/16 ends of sessions Established · 45 workloads  (by heartbeats)",
+    ]
+    assert without("node5", node5=cut) == [
+        "! node5: 3 of 4 BGP sessions are not Established.",
+        "not all good  4/5 nodes · 13/20 ends of sessions Established · 45 workloads  (by heartbeats)",
+    ]
+    assert without("node5") == [
+        "! node5: has sent no heartbeat yet. Its agent does not run, or does not reach the datastore: -e source=nodes "
+        "asks the node itself.",
+        "not all good  4/5 nodes · 12/16 ends of sessions Established · 4 workloads  (by heartbeats)",
+    ]
+
+
+def test_a_session_with_a_node_that_does_well_counts() -> None:
+    """Also beside a node that is down, and one that the heartbeat does not name."""
+    one = dataclasses.replace(
+        GOOD, sessions_total=4, sessions_established=1, sessions_down=("node5", "node2"), workloads=1
+    )
+    fine = dataclasses.replace(
+        GOOD, node="node5", sessions_total=4, sessions_established=3, sessions_down=("node1",), workloads=1
+    )
+    other = dataclasses.replace(one, sessions_established=2)
+    assert without("node5", node1=other)[0] == "! node1: 1 of 4 BGP sessions is not Established."
+    assert without("node5", node1=one)[0] == "! node1: 3 of 4 BGP sessions are not Established."
+    assert without(node5=fine)[0] == "! node5: 1 of 4 BGP sessions is not Established."
 
 
 def test_a_node_that_never_heard_of_others() -> None:
