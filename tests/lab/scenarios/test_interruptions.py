@@ -31,7 +31,7 @@ TASKS = (
     "Retire the old mode",
 )
 #: The tasks within which a run is killed, one run for each.
-FATAL = TASKS if LONG else TASKS[1::2]
+FATAL = TASKS if LONG else TASKS[3::2]
 
 #: A rule that drops packets to workloads from rack 1 to rack 2. It names both interfaces, since it would otherwise
 #: match what the router's bridges pass within a rack.

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import NODES as NODES_OF_LAB
+from tests.lab import calicoctl
 from tests.lab.fleet import no_way_around
 from tests.lab.handle import BaseLab
 from tests.lab.measure.reach import Attempt, attempt, serving
@@ -36,19 +37,6 @@ NAME = f"{LAB}-policy"
 MONITOR = 9100
 #: A port that no policy names.
 OPEN = 9999
-#: A program that answers a list of command lines in one process, since starting Python for each would take minutes.
-EXPLAIN = """
-import contextlib, io, json, os, sys
-sys.path.insert(0, os.path.realpath("/usr/local/lib/calico/current"))
-from host_routing.cli.command import main
-found = []
-for words in json.load(sys.stdin):
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        status = main(["policy", "explain", *words])
-    found.append([status, said.getvalue()])
-json.dump(found, sys.stdout)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -97,13 +85,13 @@ def explained(lab: BaseLab, asked: dict[Attempt, tuple[Member, Member]]) -> dict
     answers: dict[Attempt, dict[str, tuple[int, str]]] = {one: {} for one in asked}
     for node in NODES:
         here = [one for one, ends in asked.items() if node in (ends[0].node, ends[1].node)]
-        words = [
-            ["--from", one.source.address, "--to", one.target.address, "--port", f"{one.port}/{one.protocol}"]
+        lines = [
+            f"policy explain --from {one.source.address} --to {one.target.address} --port {one.port}/{one.protocol}"
             for one in here
         ]
-        done = lab.exec(node, ["python3", "-c", EXPLAIN], input=json.dumps(words), timeout=180)
-        for one, (status, said) in zip(here, json.loads(done.stdout)):
-            answers[one][node] = (status, said)
+        answered = calicoctl.run_each(lab, node, [line.split() for line in lines])
+        for one, answer in zip(here, answered):
+            answers[one][node] = answer
     return answers
 
 
