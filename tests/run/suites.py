@@ -5,8 +5,8 @@
 
 The two lanes run side by side. The second lane begins with an emulated machine, which has priority over the first
 lane's suites where processors are scarce (tests/lab/machines/machine.py). Each suite with hosts has a lab of its own. A
-lane that has finished its own suites takes the next suite that either lane may run, so that both end at about the same
-time.
+lane that has finished its own suites takes the next suite that either lane may run. Of these the long ones come first,
+so that both lanes end at about the same time.
 """
 
 from __future__ import annotations
@@ -222,11 +222,25 @@ SUITES: tuple[Suite, ...] = (
         skips={"test_tunl0_on_this_kernel": "this kernel's tunl0 is tested in integration; lab-ipip runs this one"},
     ),
     scenario(
-        "modes",
-        "lab-modes",
-        "scenarios-modes",
-        "VXLAN without BGP, CrossSubnet, pools by rack; nodes and workloads come and go under traffic",
+        "agent",
+        "lab-agent",
+        "scenarios-agent",
+        "containers of podman on four hosts; agents restarted, upgraded and killed; reboots",
         limit=1500,
+    ),
+    scenario(
+        "services",
+        "lab-services",
+        "scenarios-services",
+        "services of systemd, containers of nspawn, LXC and containerd, on Debian 12 and 13",
+        limit=900,
+    ),
+    scenario(
+        "live",
+        "lab-live",
+        "scenarios-live",
+        "a fleet gets an etcd cluster, policy follows, members and hosts go and come back, and it leaves the cluster",
+        limit=1800,
     ),
     scenario(
         "topology",
@@ -236,10 +250,24 @@ SUITES: tuple[Suite, ...] = (
         limit=1200,
     ),
     scenario(
-        "switches",
-        "lab-switches",
-        "scenarios-switches",
-        "a mesh, reflectors, an AS per rack behind FRR switches: three shipped inventories in turn, under traffic",
+        "policy",
+        "lab-policy",
+        "scenarios-policy",
+        "a shop of three tiers: exactly what is allowed passes, while policy, labels, mode and agents change",
+        limit=1500,
+    ),
+    scenario(
+        "policy_lockout",
+        "lab-lockout",
+        "scenarios-lockout",
+        "changes that cut Ansible off all nodes, and nodes that go back from them by themselves",
+        limit=1200,
+    ),
+    scenario(
+        "getting_started",
+        "lab-getting-started",
+        "scenarios-start",
+        "docs/tutorials/getting-started.md, performed literally on plain hosts, by a Debian 13 with the artifact",
         limit=1500,
     ),
     scenario(
@@ -250,38 +278,24 @@ SUITES: tuple[Suite, ...] = (
         limit=1200,
     ),
     scenario(
-        "agent",
-        "lab-agent",
-        "scenarios-agent",
-        "containers of podman on four hosts; agents restarted, upgraded and killed; reboots",
+        "modes",
+        "lab-modes",
+        "scenarios-modes",
+        "VXLAN without BGP, CrossSubnet, pools by rack; nodes and workloads come and go under traffic",
         limit=1500,
     ),
     scenario(
-        "podman",
-        "lab-podman",
-        "scenarios-podman",
-        "podman of Debian 12 by CNI and of Debian 13 by netavark: what its users do, kills, reboots, Quadlet",
-        limit=900,
+        "switches",
+        "lab-switches",
+        "scenarios-switches",
+        "a mesh, reflectors, an AS per rack behind FRR switches: three shipped inventories in turn, under traffic",
+        limit=1500,
     ),
     scenario(
         "docker",
         "lab-docker",
         "scenarios-docker",
         "containers of Docker on Debian 12 and 13; dockerd, agents and driver restarted and killed; reboots",
-        limit=900,
-    ),
-    scenario(
-        "ports",
-        "lab-ports",
-        "scenarios-ports",
-        "ports that podman, Docker and calicoctl publish, on Debian 12 and 13, with clients and policy",
-        limit=900,
-    ),
-    scenario(
-        "services",
-        "lab-services",
-        "scenarios-services",
-        "services of systemd, containers of nspawn, LXC and containerd, on Debian 12 and 13",
         limit=900,
     ),
     scenario(
@@ -292,11 +306,18 @@ SUITES: tuple[Suite, ...] = (
         limit=1800,
     ),
     scenario(
-        "live",
-        "lab-live",
-        "scenarios-live",
-        "a fleet gets an etcd cluster, policy follows, members and hosts go and come back, and it leaves the cluster",
-        limit=1800,
+        "podman",
+        "lab-podman",
+        "scenarios-podman",
+        "podman of Debian 12 by CNI and of Debian 13 by netavark: what its users do, kills, reboots, Quadlet",
+        limit=900,
+    ),
+    scenario(
+        "ports",
+        "lab-ports",
+        "scenarios-ports",
+        "ports that podman, Docker and calicoctl publish, on Debian 12 and 13, with clients and policy",
+        limit=900,
     ),
     scenario(
         "runtimes",
@@ -304,26 +325,5 @@ SUITES: tuple[Suite, ...] = (
         "scenarios-runtimes",
         "packets between podman, Docker and namespaces on Debian 12 and 13; random starts, stops and kills",
         limit=600,
-    ),
-    scenario(
-        "policy",
-        "lab-policy",
-        "scenarios-policy",
-        "a shop of three tiers: exactly what is allowed passes, while policy, labels, mode and agents change",
-        limit=1500,
-    ),
-    scenario(
-        "getting_started",
-        "lab-getting-started",
-        "scenarios-start",
-        "docs/tutorials/getting-started.md, performed literally on plain hosts, by a Debian 13 with the artifact",
-        limit=1500,
-    ),
-    scenario(
-        "policy_lockout",
-        "lab-lockout",
-        "scenarios-lockout",
-        "changes that cut Ansible off all nodes, and nodes that go back from them by themselves",
-        limit=1200,
     ),
 )

@@ -22,6 +22,7 @@ from ..topology import NODES, UNDERLAY_MTU, LabError, Node, Places
 from . import images
 
 HERE = Path(__file__).resolve().parent
+SYSTEMD = "etc/systemd/system.conf.d"
 PACKAGES = "usr/lib/python3/dist-packages"  # the path is the same for every Python 3 of Debian
 
 
@@ -36,7 +37,8 @@ def prepare(
     work, here = places.work / node.name, places.state / node.name
     here.mkdir(parents=True, exist_ok=True)
     upper = work / "upper"
-    for folder in (work / "work", work / "root", upper / "etc/ssh", upper / "root/.ssh", upper / PACKAGES):
+    folders = (work / "work", work / "root", *(upper / name for name in ("etc/ssh", "root/.ssh", PACKAGES, SYSTEMD)))
+    for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
     (upper / "root").chmod(0o700)
     (upper / "root/.ssh").chmod(0o700)
@@ -52,6 +54,10 @@ def prepare(
         f"{PACKAGES}/zip_byte_code.py": (HERE / "zip_byte_code.py").read_text(),
         f"{PACKAGES}/zip_byte_code.pth": "import zip_byte_code\n",
     }
+    if podman and not docker:  # dockerd needs more time
+        # A host that goes down waits as long as this for containers whose first process ignores SIGTERM: by default 90
+        # seconds. Units of the collection have times of their own.
+        files[f"{SYSTEMD}/lab.conf"] = "[Manager]\nDefaultTimeoutStopSec=10s\n"
     for path, text in files.items():
         target = upper / path
         if not target.exists():
