@@ -44,8 +44,8 @@ def of(
     """Return the key and the document of a heartbeat.
 
     `status` is the result of the API method `status`, `position` how far the datastore was read, None for nothing.
-    `now` is a time.time(). That nothing is known of sessions counts as a problem. Raise InvalidKey if the
-    name of the node cannot be a part of a key.
+    `now` is a time.time(). That nothing is known of sessions counts as a problem. Raise InvalidKey if the name of
+    the node cannot be a part of a key.
     """
     problems = [*status["problems"], *([sessions.unknown] if sessions.unknown else [])]
     heartbeat = Heartbeat(

@@ -28,8 +28,8 @@ async def watch(
     """Refresh the metrics of BIRD's sessions now, and `interval` seconds after each reading. Never return.
 
     If BIRD does not answer, `bird_up` is 0 and nothing is raised. While `wanted()` is False, this node needs no BIRD:
-    `bird_up` and the numbers of sessions then have no values, so that no alert fires. `on_sessions` is
-    called after each reading.
+    `bird_up` and the numbers of sessions then have no values, so that no alert fires. `on_sessions` is called
+    after each reading.
     """
     refused = RefusedAnnouncements()
     while True:
