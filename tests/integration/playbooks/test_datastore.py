@@ -189,7 +189,7 @@ def test_a_return_to_stored_states_leaves_the_files(fleet: Fleet) -> None:
 
 def test_the_status_is_that_of_the_heartbeats(fleet: Fleet) -> None:
     """Each node writes its own; one of them is rubbish with control characters. No node is asked."""
-    good = Heartbeat("host1", time.time(), "0.2.0", "", "converge", True, 0, "", 0, 1, 1, 4, 77, 7, True, 0.1)
+    good = Heartbeat("host1", time.time(), "0.2.0", "", "converge", True, 0, "", 0, 1, 1, (), 4, 77, 7, True, 0.1)
     for host, value in (
         ("host1", heartbeats.encode(good)),
         ("host2", b'{"version": "\x1b[31m\\u001b[2J\\n", "written":1}'),

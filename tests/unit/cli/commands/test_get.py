@@ -417,7 +417,7 @@ def test_nodes_have_their_heartbeats_where_there_is_a_datastore(node: Node, monk
     etcd = FakeEtcd()
     etcd.users, etcd.granted = {"node1": "secret"}, {"node1": {"node1"}}
     etcd.roles = {"node1": {(encoded(one.keys.start), encoded(one.keys.end)): one.kind for one in permissions("node1")}}
-    beat = Heartbeat("node1", time.time() - 2, "0.2.0", "", "converge", True, 0, "", 0, 2, 3, 4, 5120, 7, True, 0.1)
+    beat = Heartbeat("node1", time.time() - 2, "0.2.0", "", "converge", True, 0, "", 0, 2, 3, (), 4, 5120, 7, True, 0.1)
     etcd.put(heartbeat_key("node1"), heartbeats.encode(beat))
     etcd.put(heartbeat_key("node2"), b"\x1b[2J rubbish")
     node.store()
