@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Many commands of calicoctl on one of the lab's hosts, in one process: to start Python for each would take minutes."""
+"""Run many calicoctl commands on a host of the lab in one process, because starting Python for each takes minutes."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def run_each(lab: BaseLab, node: str, commands: Sequence[Sequence[str]]) -> list
 
 
 def must_each(lab: BaseLab, node: str, commands: Sequence[Sequence[str]]) -> None:
-    """Do what `run_each` does, and raise AssertionError with the answers of all commands that failed, if any did."""
+    """Run the commands as `run_each` does; raise AssertionError with the answers of those that failed, if any did."""
     failed = [answer for answer in run_each(lab, node, commands) if answer.status != 0]
     assert not failed, failed

@@ -286,9 +286,8 @@ def summary(results: list[Result], wanted: list[Suite], seconds: float) -> bool:
             for line in why:
                 print(f"      {line[:300]}")
     passed = sum(result.passed for result in results)
-    if (
-        failures
-    ):  # Where only the end of a long output is kept, the names and the beginnings of reasons are still in it.
+    if failures:
+        # Where only the end of a long output is kept, it still has the names and the beginnings of the reasons.
         print("\nRun again:")
         for name, text in failures:
             first, *why = text.splitlines()

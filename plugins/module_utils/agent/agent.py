@@ -276,7 +276,10 @@ class Agent:
         self.datastore.workloads_changed()
 
     def see_sessions(self, sessions: t.Sequence[Session], unknown: str) -> None:
-        """Keep BIRD's sessions as they are now, for heartbeats; `unknown` is why their state is not known, or ""."""
+        """Keep what the next heartbeat says of BIRD's sessions.
+
+        `unknown` is the reason why their state cannot be read, or "" if it was read.
+        """
         self._sessions = Sessions.of(sessions, unknown)
 
     def _ticked(self) -> None:

@@ -46,11 +46,11 @@ class Heartbeat:
     `version` is the release of the agent; `plan` and `phase` are those of the node's state, "" without a state.
     `problems` counts problems, and `first_problem` is the text of one of them, cut to PROBLEM_LIMIT characters.
     `drift_day` counts changes by other programs within a day. `sessions_established` of `sessions_total` BGP sessions
-    are Established, and `sessions_down` names the nodes at the other ends of those that are not: once for each session,
-    and of many the first ones. Routers outside the fleet are not named. `workloads` counts those of the inventory, too.
-    The node's policy knows the store of `cluster` up to, and with, `revision`; both are 0 if it has never read one.
-    `feed_synced` means that changes arrive as they happen, and `feed_age` is how many seconds ago a member was heard
-    last, None for never.
+    are Established, and `sessions_down` names the nodes at the other ends of those that are not. A node is named once
+    for each such session, a long list is cut, and routers outside the fleet are not named. `workloads` counts those of
+    the inventory, too. The node's policy knows the store of `cluster` up to, and with, `revision`; both are 0 if it has
+    never read one. `feed_synced` means that changes arrive as they happen, and `feed_age` is how many seconds ago a
+    member was heard last, None for never.
     """
 
     node: str
@@ -77,7 +77,7 @@ class Heartbeat:
 
 
 def encode(heartbeat: Heartbeat) -> bytes:
-    """Return the document of a heartbeat. Longer texts and lists are cut; the node is in the key."""
+    """Return the document of a heartbeat. A text or a list over its limit is cut; the key has the node's name."""
     body = dataclasses.asdict(heartbeat)
     del body["node"]
     body["first_problem"] = heartbeat.first_problem[:PROBLEM_LIMIT]

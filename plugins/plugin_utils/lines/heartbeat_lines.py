@@ -75,7 +75,7 @@ def _of_host(
     if host in refused:
         yield f"its heartbeat is left out: {refused[host]}"
     elif host in found:
-        yield from heartbeat_cells.wrong(found[host], now, () if host in blamed else blamed)
+        yield from heartbeat_cells.wrong(found[host], now, blamed)
     elif host in agents:
         yield (
             "has sent no heartbeat yet. Its agent does not run, or does not reach the datastore: -e source=nodes asks "

@@ -230,8 +230,7 @@ def by_heartbeats(
             "source=nodes for a report that has them.",
         ),
         nodes=tuple(
-            _by_heartbeat(host, host in agents, found.get(host), refused, now, places, () if host in blamed else blamed)
-            for host in hosts
+            _by_heartbeat(host, host in agents, found.get(host), refused, now, places, blamed) for host in hosts
         ),
         sessions_up=sum(one.sessions_established for one in here),
         sessions_all=sum(one.sessions_total for one in here),

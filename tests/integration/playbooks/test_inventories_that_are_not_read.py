@@ -122,15 +122,8 @@ def test_no_playbook_is_green_if_a_part_is_not_parsed(playbook: str, folder: pat
     assert "changed=0" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("given", "options"),
-    [
-        *((given, ()) for given in REFUSED),
-        ("others.yml", ("-e", "strict=true")),
-        ("half.yml", ("--limit", "all")),
-        ("others.yml", ("--limit", "all")),
-    ],
-)
+@pytest.mark.parametrize("given", REFUSED)
+@pytest.mark.parametrize("options", [[], ["-e", "strict=true"], ["--limit", "all"]], ids=["", "strict", "limit"])
 def test_validate_is_red(given: str, options: t.Sequence[str], folder: pathlib.Path) -> None:
     sources = [
         word for name in given.split() for word in ("-i", ",".join(str(folder / part) for part in name.split(",")))

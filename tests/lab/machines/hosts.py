@@ -55,8 +55,8 @@ def prepare(
         f"{PACKAGES}/zip_byte_code.pth": "import zip_byte_code\n",
     }
     if podman and not docker:  # dockerd needs more time
-        # A host that goes down waits as long as this for containers whose first process ignores SIGTERM: by default 90
-        # seconds. Units of the collection have times of their own.
+        # At a shutdown systemd waits this long for containers whose first process ignores SIGTERM. Its default is 90
+        # seconds. The collection's units set their own times.
         files[f"{SYSTEMD}/lab.conf"] = "[Manager]\nDefaultTimeoutStopSec=10s\n"
     for path, text in files.items():
         target = upper / path

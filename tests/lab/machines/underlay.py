@@ -103,8 +103,8 @@ def bird_conf(ipv6: bool = False) -> str:
 
     The router waits for the session of every host, accepts blocks and advertises nothing. Blocks are prefixes of at
     least 12, 14 or 16 bits (see the filter) in private ranges and 198.18.0.0/15, but not in the lab's own networks.
-    A host that comes back has its session within seconds: BIRD's own wait after an error is 60 s and more. With `ipv6`
-    the router has sessions over IPv6 as well, and accepts prefixes of at least 16 bits in fd00::/8, without
+    The router takes the session of a host that comes back within seconds; BIRD's default after an error is 60 s. With
+    `ipv6` the router has sessions over IPv6 as well, and accepts prefixes of at least 16 bits in fd00::/8, without
     fd00:10:10::/48.
     """
     text = f"""log stderr {{ warning, error, fatal, bug, auth }};

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Containers that come and go after site.yml.
 
-podman runs on four hosts; one host reboots, and for a time agents are killed.
+podman runs on four hosts. One host reboots, and agents are killed for 20 seconds, or for 60 in `make soak`.
 """
 
 from __future__ import annotations

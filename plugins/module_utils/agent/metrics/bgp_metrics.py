@@ -14,7 +14,7 @@ from .instruments import Instruments
 
 INTERVAL = 15.0  # seconds between two readings of BIRD; metrics are usually scraped every 15 to 60 s
 
-#: Takes the sessions, and why their state is not known, "" if it is.
+#: A function that takes the sessions, and the reason why their state cannot be read, or "" if it was read.
 OnSessions = t.Callable[[t.Sequence[status.Session], str], None]
 
 

@@ -50,7 +50,7 @@ def mostly_down(heartbeat: Heartbeat) -> bool:
 def wrong(heartbeat: Heartbeat, now: float, blamed: t.Container[str] = frozenset()) -> t.Iterator[str]:
     """Yield a clause that ends in a full stop for each thing that is wrong, without the node's name.
 
-    Sessions with nodes that are `blamed` for them are left out.
+    A session with a node that is `blamed` is left out, unless this node is itself blamed.
     """
     age = heartbeat.age(now)
     if age > STALE_SECONDS:
@@ -66,7 +66,8 @@ def wrong(heartbeat: Heartbeat, now: float, blamed: t.Container[str] = frozenset
     elif not heartbeat.in_sync:
         yield "the agent repairs. `calicoctl plan` there says what."
     down = heartbeat.sessions_total - heartbeat.sessions_established
-    down -= sum(peer in blamed for peer in heartbeat.sessions_down)
+    if heartbeat.node not in blamed:
+        down -= sum(peer in blamed for peer in heartbeat.sessions_down)
     if down:
         verb = "is" if down == 1 else "are"
         yield f"{down} of {heartbeat.sessions_total} BGP sessions {verb} not Established."

@@ -89,7 +89,7 @@ def without(*away: str, **odd: Heartbeat) -> list[str]:
 
 
 def test_a_node_that_is_down_is_the_only_one_to_blame() -> None:
-    """Whether its heartbeat is old, its BIRD has ended, or most of its sessions are down."""
+    """Its peers are well whether its heartbeat is old, its BIRD has ended, or most of its sessions are down."""
     old = dataclasses.replace(GOOD, node="node5", written=NOW - 200, sessions_total=4, sessions_established=4)
     silent = dataclasses.replace(
         GOOD, node="node5", problems=1, first_problem="BIRD does not answer.", sessions_total=0, sessions_established=0
@@ -118,7 +118,7 @@ def test_a_node_that_is_down_is_the_only_one_to_blame() -> None:
 
 
 def test_a_session_with_a_node_that_does_well_counts() -> None:
-    """Also beside a node that is down, and one that the heartbeat does not name."""
+    """It counts also beside a session with a node that is down, and if the heartbeat does not name its other end."""
     one = dataclasses.replace(
         GOOD, sessions_total=4, sessions_established=1, sessions_down=("node5", "node2"), workloads=1
     )
