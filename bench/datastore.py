@@ -42,7 +42,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gateway, keys  # noqa: E402
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate import Gate  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.server import Gate  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import (  # noqa: E402
     DatastoreSettings,
     address_of,

@@ -38,7 +38,7 @@ STARTED = (
     "plugins/module_utils/agent/daemon.py",
     "plugins/module_utils/docker/daemon.py",
     "plugins/module_utils/datastore/feed.py",
-    "plugins/module_utils/datastore/gate_program.py",
+    "plugins/module_utils/datastore/gate/program.py",
     "plugins/module_utils/datastore/snapshot.py",
     "plugins/module_utils/datastore/settings.py",
     "plugins/module_utils/bgp/filter_verdict.py",

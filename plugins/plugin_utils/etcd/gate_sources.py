@@ -17,7 +17,10 @@ _COLLECTION = pathlib.Path(__file__).absolute().parents[3]
 _ROOM = _COLLECTION / "plugins" / "module_utils" / "datastore"
 _MAIN = _COLLECTION / "roles" / "calico_etcd" / "files" / "gate" / "__main__.py"
 #: The modules of the room that the program imports, itself included.
-_MODULES = ("__init__", "gate", "gate_program", "gateway", "keys", "transport")
+_MODULES = (
+    *("__init__", "gateway", "keys", "transport"),
+    *("gate/__init__", "gate/program", "gate/requests", "gate/server", "gate/tokens"),
+)
 
 
 def sources() -> dict[str, pathlib.Path]:

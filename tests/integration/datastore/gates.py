@@ -10,7 +10,7 @@ import contextlib
 import ssl
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate import Gate
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.server import Gate
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import address_of
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import TlsFiles
 

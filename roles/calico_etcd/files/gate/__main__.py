@@ -7,6 +7,6 @@ from __future__ import annotations
 
 import sys
 
-from datastore.gate_program import main
+from datastore.gate.program import main
 
 sys.exit(main(sys.argv[1:]))

@@ -18,8 +18,8 @@ import sys
 import typing as t
 from urllib.parse import urlsplit
 
-from .gate import Gate
-from .transport import MemberAddress, TlsFiles
+from ..transport import MemberAddress, TlsFiles
+from .server import Gate
 
 
 def main(arguments: t.Sequence[str]) -> int:

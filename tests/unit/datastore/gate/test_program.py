@@ -21,7 +21,8 @@ import sys
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gate_program, settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate import program
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains import settings as chain_settings
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import gate_sources
 
@@ -47,7 +48,7 @@ def files(tmp_path: pathlib.Path) -> list[str]:
 )
 def test_an_address_that_is_none(url: str, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        gate_program.main(["--listen", url, "--member", MEMBER, *files])
+        program.main(["--listen", url, "--member", MEMBER, *files])
     assert ended.value.code == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
         f"calico-etcd-gate: error: argument --listen: {url!r} is not a URL of the form https://HOST:PORT"
@@ -56,14 +57,14 @@ def test_an_address_that_is_none(url: str, files: list[str], capsys: pytest.Capt
 
 def test_files_that_cannot_be_used(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     listen = ["--listen", "https://127.0.0.1:2378", "--member", MEMBER]
-    assert gate_program.main([*listen, *files[:-1], "/nowhere.pem"]) == 1
+    assert program.main([*listen, *files[:-1], "/nowhere.pem"]) == 1
     assert capsys.readouterr().err == "The gate cannot serve at 127.0.0.1:2378: No such file or directory.\n"
 
 
 def test_an_address_in_use(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        assert gate_program.main(["--listen", f"https://127.0.0.1:{port}", "--member", MEMBER, *files]) == 1
+        assert program.main(["--listen", f"https://127.0.0.1:{port}", "--member", MEMBER, *files]) == 1
     said = capsys.readouterr().err
     assert said.startswith(f"The gate cannot serve at 127.0.0.1:{port}: ") and "address already in use" in said
 
@@ -117,9 +118,9 @@ def test_another_source_has_another_digest(tmp_path: pathlib.Path, monkeypatch: 
     before = gate_sources.listed()
     assert before == gate_sources.listed()
     assert [entry["name"] for entry in before["files"]][:2] == ["__main__.py", "datastore/__init__.py"]
-    changed = tmp_path / "gate.py"
-    changed.write_bytes(gate_sources.sources()["datastore/gate.py"].read_bytes() + b"\n")
-    sources = {**gate_sources.sources(), "datastore/gate.py": changed}
+    changed = tmp_path / "server.py"
+    changed.write_bytes(gate_sources.sources()["datastore/gate/server.py"].read_bytes() + b"\n")
+    sources = {**gate_sources.sources(), "datastore/gate/server.py": changed}
     monkeypatch.setattr(gate_sources, "sources", lambda: sources)
     assert gate_sources.listed()["digest"] != before["digest"]
 

@@ -1,0 +1,39 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The tokens of etcd that went through the gate, by which it knows the user of a request."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from .. import gateway
+
+#: The most tokens of a user that are remembered: a node's agent has one, and each command another.
+_TOKENS = 16
+
+
+class Tokens:
+    """The users of the tokens that went through the gate."""
+
+    def __init__(self) -> None:
+        self._users: dict[str, str] = {}
+        self._of: dict[str, list[str]] = {}
+
+    def note(self, request: bytes, answer: bytes) -> None:
+        """Remember the token in the answer to an authentication, and forget the user's oldest one."""
+        try:
+            token = gateway.token_of(gateway.decode(answer))
+        except gateway.EtcdError:
+            return
+        user = str(json.loads(request).get("name", ""))
+        mine = self._of.setdefault(user, [])
+        mine.append(token)
+        self._users[token] = user
+        if len(mine) > _TOKENS:
+            self._users.pop(mine.pop(0), None)
+
+    def user(self, token: str) -> t.Optional[str]:
+        """Return the user of a token, None if it is not known."""
+        return self._users.get(token)
