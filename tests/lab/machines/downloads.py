@@ -31,6 +31,7 @@ def debs(release: str, wanted: Sequence[str]) -> Path:
     with locked(CACHE_ROOT / ".downloads.lock"):
         if target.is_dir():
             return target
+        images.build_base(release)  # what a plain host has is not fetched again
         progress(f"{release}: fetching {' '.join(wanted)}")
         with images.filled(target) as half:
             images.fetch_repository(release, wanted, half, Path(f"{half}.scratch"))

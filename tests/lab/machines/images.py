@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -419,6 +419,16 @@ def build(
     wanted = {release: _kinds(baked, podman, docker) for release in releases}
     here = "bookworm" in wanted
     wanted["bookworm"] = [*_kinds(True, podman and here, docker and here), *(["switch"] if switches else [])]
+    _build_missing(wanted)
+
+
+def build_base(release: str) -> None:
+    """Build the layer of a plain Debian `release` if it is missing, as `build` does; raise what that raises."""
+    _build_missing({release: ["base"]})
+
+
+def _build_missing(wanted: Mapping[str, Sequence[str]]) -> None:
+    """Build the layers {release: kinds from the lowest to the topmost} that are missing; see `build`."""
     if all(layer_path(kind, release).is_dir() for release, kinds in wanted.items() for kind in kinds):
         return
     packages.install(packages.IMAGES)
