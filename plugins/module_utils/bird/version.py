@@ -31,6 +31,14 @@ class Version(t.NamedTuple):
         """Whether filters know `onlink = true`: 2.0.12 and newer do, except 3.0 and 3.1."""
         return (2, 0, 12) <= self < (3, 0, 0) or self >= (3, 2, 0)
 
+    @property
+    def may_end_itself(self) -> bool:
+        """Whether BIRD may end by an assertion of its own while it removes or restarts a session: 3.4 does.
+
+        It frees the session's event loop while an event still waits there (docs/reference/bgp.md).
+        """
+        return self >= (3, 4, 0)
+
 
 def parse(text: str) -> Version:
     """Return the first version in `text`, for example in `BIRD version 2.0.12` or a package's `2.17.5-0+deb13u1`.

@@ -157,7 +157,11 @@ def lacks_onlink(version: str) -> bool:
 
     Raises ValueError if `version` has no two numbers with a dot between.
     """
-    return not bird_version.parse(version.split(":")[-1]).has_onlink
+    return not _without_epoch(version).has_onlink
+
+
+def _without_epoch(version: str) -> bird_version.Version:
+    return bird_version.parse(version.split(":")[-1])
 
 
 def _device(state: NodeState, kind: str) -> t.Optional[TunnelDevice]:
@@ -590,6 +594,15 @@ def _bird(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
             f"BIRD {version} cannot place routes on tunnel devices.",
             f"It is {source}; its filters lack the attribute onlink, as all before 2.0.12 do, and 3.0 and 3.1.",
             "Install bird2 of Debian 12 or 13, or BIRD 3.2 or newer.",
+        )
+    elif version and _without_epoch(version).may_end_itself:
+        yield HostFinding(
+            "bird-may-end-itself",
+            "warning",
+            f"BIRD {version} may end itself while it removes or restarts a session, if the processors are busy.",
+            "Its unit starts it again after a second and its routes stay, but some packets from and to this host may "
+            "be lost.",
+            "Install bird2 of Debian 12 or 13, or change sessions while this host is idle.",
         )
 
 

@@ -15,6 +15,9 @@ import time
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdPool
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import backup_routes, kernel_sync
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.client import BirdClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import NotAnswering
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
 
@@ -96,6 +99,8 @@ class Daemon:
             self.ended_itself = True
             time.sleep(1)  # RestartSec= of calico-bird.service, which also adds -R where routes of BIRD are left
             self.start(recover=True)
+            with BirdClient(self.socket) as client:  # a command before the first scan may end it again
+                kernel_sync.wait_for_first_scan(client)
             done = self._asked(command)
         assert not check or done.returncode == 0, done
         return done.stdout
@@ -112,8 +117,9 @@ class Daemon:
         """
         if self._process is None:
             return False
-        with contextlib.suppress(subprocess.TimeoutExpired):  # its socket is closed a moment before it has ended
-            self._process.wait(2)
+        # Its socket is closed before it has ended, on a busy machine by seconds.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(30)
         return self._process.returncode == -signal.SIGABRT and _RACE in self.log.read_text()
 
     def configure(self, bird: t.Optional[Bird] = None, **changes: t.Any) -> None:
@@ -122,6 +128,18 @@ class Daemon:
         answer = self.birdc("configure")
         assert "Reconfigur" in answer, answer
         wait_for("reconfiguration", lambda: "up and running" in self.birdc("show", "status"))
+
+    def backup_routes(self) -> frozenset[str]:
+        """Return the blocks whose backup route is in use, as `backup_routes.in_use`.
+
+        With `restarts`, start a BIRD 3.4 that ended by its known race again first. Raise what `birdc` raises, and
+        NotAnswering if BIRD does not answer afterwards either.
+        """
+        try:
+            return backup_routes.in_use(self.socket)
+        except NotAnswering:
+            self.birdc("show", "status")
+            return backup_routes.in_use(self.socket)
 
     def restart_sessions(self) -> None:
         """Restart all BGP sessions; do not wait until they are up again.

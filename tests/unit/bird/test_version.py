@@ -32,6 +32,11 @@ def test_onlink_in_filters(text: str, onlink: bool) -> None:
     assert version.parse(text).has_onlink is onlink
 
 
+@pytest.mark.parametrize(("text", "races"), [("2.20.0-1", False), ("3.2.0-1", False), ("3.4.0-1", True), ("3.5", True)])
+def test_versions_that_may_end_themselves(text: str, races: bool) -> None:
+    assert version.parse(text).may_end_itself is races
+
+
 def test_a_version_reads_as_bird_writes_it() -> None:
     assert [str(version.parse(text)) for text in ("2.0.12", "2.17", "BIRD version 3.4.0")] == ["2.0.12", "2.17", "3.4"]
     with pytest.raises(ValueError, match="no version in 'none'"):

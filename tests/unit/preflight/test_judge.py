@@ -441,6 +441,14 @@ CASES = {
         "attribute onlink, as all before 2.0.12 do, and 3.0 and 3.1.\n"
         "Install bird2 of Debian 12 or 13, or BIRD 3.2 or newer.",
     ),
+    "bird that races": (
+        facts(bird_installed="3.4.0-2"),
+        "warning",
+        "node7: BIRD 3.4.0-2 may end itself while it removes or restarts a session, if the processors are busy. Its "
+        "unit starts it again after a second and its routes stay, but some packets from and to this host may be "
+        "lost.\n"
+        "Install bird2 of Debian 12 or 13, or change sessions while this host is idle.",
+    ),
     "no gateway": (
         facts(link_local_route=None),
         "error",

@@ -171,7 +171,7 @@ def by_bgp(fleet: Fleet, nodes: t.Sequence[Node]) -> None:
     """
     fleet.wait_established()
     for node in nodes:
-        wait_for(f"{node.name}: all by BGP", lambda n=node: not backup_routes.in_use(fleet[n.name].socket))
+        wait_for(f"{node.name}: all by BGP", lambda n=node: not fleet[n.name].backup_routes())
 
 
 @ALL
@@ -239,7 +239,7 @@ def test_backups_hold_when_all_sessions_restart_and_are_told_to_nobody(fleet: Fl
         node2 = fleet["node2"]
         node2.change_sessions("disable")
         held = {node.block for node in nodes if node.name != "node2"}
-        wait_for("all routes by backups", lambda: backup_routes.in_use(node2.socket) == held)
+        wait_for("all routes by backups", lambda: node2.backup_routes() == held)
         node2.change_sessions("enable")
         by_bgp(fleet, nodes)
     assert flows.lost == {}
