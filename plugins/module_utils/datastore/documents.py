@@ -18,10 +18,8 @@ from ..policy.model import WORKLOAD_ENDPOINT, Endpoint
 from ..state.answers import limits
 from ..state.answers.endpoints import OwnBlocks, RefusedEndpoint, read_endpoint
 from ..state.policy_json import to_plain
-from .keys import EndpointKey
+from .keys import ENDPOINT_BYTES, EndpointKey
 
-#: The most bytes of a document of a workload: 64 labels of the longest kind take 24 KB.
-_DOCUMENT_LIMIT = 64 << 10
 #: The most bytes of a node's blocks.
 _BLOCKS_LIMIT = 1 << 20
 #: The most bytes of a document whose labels are kept for others.
@@ -57,7 +55,7 @@ def decode_endpoint(key: EndpointKey, value: bytes, blocks: t.Optional[OwnBlocks
 
     Raise RefusedDocument for anything else.
     """
-    body = decoded(value, _DOCUMENT_LIMIT)
+    body = decoded(value, ENDPOINT_BYTES)
     planned = body.pop(_PLANNED, False)
     if not isinstance(planned, bool):
         raise RefusedDocument(f"its field {_PLANNED} is not true or false.")

@@ -29,8 +29,6 @@ INTERVAL_SECONDS = 10.0
 PROBLEM_LIMIT = 200
 #: The most nodes that `sessions_down` names, and the most characters of their names together.
 DOWN_LIMIT, _NAMES_LIMIT = 32, 4000
-#: The most bytes of a heartbeat. The longest one that an agent writes has about 7,000.
-_DOCUMENT_LIMIT = 8 << 10
 _MOST = 1 << 32  # of what is counted
 _LARGEST = (1 << 64) - 1  # of etcd's numbers
 _LATEST = 1e11  # seconds since 1970
@@ -90,7 +88,7 @@ def decode(node: str, value: bytes) -> Heartbeat:
 
     Raise RefusedDocument if a field is missing, has another type, or is too large. Unknown fields are skipped.
     """
-    body = documents.decoded(value, _DOCUMENT_LIMIT)
+    body = documents.decoded(value, keys.HEARTBEAT_BYTES)
     found = {name: read(name, body.get(name)) for name, read in _READERS.items()}
     if found["sessions_established"] > found["sessions_total"]:
         raise RefusedDocument("more of its BGP sessions are established than there are.")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The keys of the datastore, and the ranges of keys that users may read and write.
+"""The keys of the datastore, the ranges of keys that users may read and write, and how large their values may be.
 
     /host-routing/v1/blocks/<node>                  the blocks of a node       written by a run of Ansible
     /host-routing/v1/endpoints/<node>/<interface>   a workload of a node       written by that node's agent
@@ -25,6 +25,13 @@ ENDPOINTS = f"{ROOT}endpoints/"
 HEARTBEATS = f"{ROOT}heartbeats/"
 NODES = f"{ROOT}nodes/"
 POOLS = f"{ROOT}pools/"
+
+#: The most bytes of the document of a workload: 64 labels of the longest kind take 24 KB.
+ENDPOINT_BYTES = 64 << 10
+#: The most bytes of a heartbeat. The longest one that an agent writes has about 7,000.
+HEARTBEAT_BYTES = 8 << 10
+#: The most bytes of the document that says that all workloads are there. An agent writes two.
+COMPLETE_BYTES = 64
 
 #: The most characters of a part of a key: a DNS name has at most 253.
 _PART_LIMIT = 253
@@ -82,7 +89,7 @@ def endpoint_key(node: str, interface: str) -> str:
 
     Raise InvalidKey for names that no node and no interface can have.
     """
-    if not _INTERFACE.fullmatch(interface) or interface in (".", ".."):
+    if not _is_interface(interface):
         raise InvalidKey(f"{interface!r} is not the name of an interface")
     return f"{endpoints_of(node)}{interface}"
 
@@ -117,7 +124,7 @@ def parse_endpoint_key(key: str) -> t.Optional[EndpointKey]:
     if not key.startswith(ENDPOINTS):
         return None
     node, slash, interface = key[len(ENDPOINTS) :].partition("/")
-    if not slash or not _is_part(node) or not _INTERFACE.fullmatch(interface):
+    if not slash or not _is_part(node) or not _is_interface(interface):
         return None
     return EndpointKey(node, interface)
 
@@ -146,6 +153,15 @@ def parse_heartbeat_key(key: str) -> t.Optional[str]:
     return node if key.startswith(HEARTBEATS) and rest == _AGENT and _is_part(node) else None
 
 
+def most_bytes(key: str) -> t.Optional[int]:
+    """Return the most bytes of the value of a key that a node's agent writes, None for any other key."""
+    if parse_endpoint_key(key) is not None:
+        return ENDPOINT_BYTES
+    if parse_complete_key(key) is not None:
+        return COMPLETE_BYTES
+    return HEARTBEAT_BYTES if parse_heartbeat_key(key) is not None else None
+
+
 def is_node(text: str) -> bool:
     """Return whether a node can have this name."""
     return _is_part(text)
@@ -153,6 +169,10 @@ def is_node(text: str) -> bool:
 
 def _is_part(text: str) -> bool:
     return len(text) <= _PART_LIMIT and _PART.fullmatch(text) is not None
+
+
+def _is_interface(text: str) -> bool:
+    return _INTERFACE.fullmatch(text) is not None and text not in (".", "..")
 
 
 def _part(text: str) -> str:

@@ -13,7 +13,11 @@ import typing as t
 from .. import gateway, keys
 from ..gateway import Json
 
+#: The most keys of an answer. A member has them in memory several times, however slowly the answer is read: 64 values
+#: of the largest kind cost it 45 MiB.
+PAGE_KEYS = 64
 _OPERATIONS = 128
+_READ = "request_range"
 
 
 class RequestNotPassed(Exception):
@@ -108,25 +112,62 @@ def _text(value: t.Any) -> str:
 
 
 def _range(body: t.Any) -> Json:
+    """Return a range outside of a transaction. It ends after PAGE_KEYS keys, and who asks goes on behind the last."""
     fields = _Fields(body)
-    _keys(fields)
+    is_range = _keys(fields)
     for name in ("limit", "revision"):
         fields.number(name)
     for name in ("keys_only", "count_only", "serializable"):
         fields.flag(name)
     fields.one_of("sort_order", "NONE", "ASCEND", "DESCEND")
     fields.one_of("sort_target", "KEY", "MOD")
-    return fields.end()
+    taken = fields.end()
+    if is_range and not taken.get("count_only"):
+        # Without a limit, etcd takes 0 for none.
+        taken["limit"] = str(min(int(taken.get("limit", 0)) or PAGE_KEYS, PAGE_KEYS))
+    return taken
 
 
-def _keys(fields: _Fields) -> None:
-    """Take a key and the end of a range. An end of one zero byte means all keys, which etcd does not check."""
-    fields.key("key")
-    if "key" not in fields.taken:
-        raise RequestNotPassed("the request has no key")
+def _keys(fields: _Fields) -> bool:
+    """Take a key and the end of a range, and return whether there is an end.
+
+    An end of one zero byte means all keys, which etcd does not check.
+    """
+    _key(fields)
     fields.key("range_end")
     if fields.taken.get("range_end") == base64.b64encode(b"\x00").decode():
         raise RequestNotPassed("a range without an end is not passed")
+    return bool(fields.taken.get("range_end"))
+
+
+def _key(fields: _Fields) -> None:
+    fields.key("key")
+    if "key" not in fields.taken:
+        raise RequestNotPassed("the request has no key")
+
+
+def _read(body: t.Any) -> Json:
+    """Return a read within a transaction: of one key, or of the number of keys in a range."""
+    fields = _Fields(body)
+    is_range = _keys(fields)
+    fields.number("revision")
+    fields.flag("count_only")
+    if is_range and not fields.taken.get("count_only"):
+        raise RequestNotPassed("in a transaction a range is only counted")
+    return fields.end()
+
+
+def _put(body: t.Any) -> Json:
+    fields = _Fields(body)
+    _key(fields)
+    fields.key("value")
+    return fields.end()
+
+
+def _deletion(body: t.Any) -> Json:
+    fields = _Fields(body)
+    _key(fields)
+    return fields.end()
 
 
 def _compare(body: t.Any) -> Json:
@@ -140,21 +181,10 @@ def _compare(body: t.Any) -> Json:
 
 
 def _operation(body: t.Any) -> Json:
-    def put(inner: t.Any) -> Json:
-        values = _Fields(inner)
-        values.key("key")
-        values.key("value")
-        return values.end()
-
-    def delete(inner: t.Any) -> Json:
-        values = _Fields(inner)
-        _keys(values)
-        return values.end()
-
     fields = _Fields(body)
-    fields.part("request_range", _range)
-    fields.part("request_put", put)
-    fields.part("request_delete_range", delete)
+    fields.part(_READ, _read)
+    fields.part("request_put", _put)
+    fields.part("request_delete_range", _deletion)
     if len(fields.taken) != 1:
         raise RequestNotPassed("an operation is not one of those that are passed")
     return fields.end()
@@ -164,6 +194,11 @@ def _transaction(body: t.Any) -> Json:
     fields = _Fields(body)
     fields.listed("compare", _compare)
     fields.listed("success", _operation)
+    reads = sum(_READ in operation for operation in fields.taken.get("success", ()))
+    if reads > PAGE_KEYS:
+        raise RequestNotPassed(f"a transaction reads at most {PAGE_KEYS} times")
+    if reads and reads != len(fields.taken["success"]):
+        raise RequestNotPassed("a transaction reads or writes")
     return fields.end()
 
 
@@ -215,18 +250,26 @@ def passed(path: str, body: bytes) -> bytes:
 def writes(request: bytes) -> list[Json]:
     """Return the puts and deletions of a transaction that `passed` returned."""
     operations = json.loads(request).get("success", ())
-    return [one for operation in operations for name, one in operation.items() if name != "request_range"]
+    return [one for operation in operations for name, one in operation.items() if name != _READ]
 
 
 def check_writes(found: t.Iterable[Json], user: str) -> None:
-    """Raise RequestNotPassed if one of the writes is not below the two prefixes of the node that is the user."""
+    """Raise RequestNotPassed if one of the writes is not one that the agent of the node `user` makes.
+
+    It writes the keys that keys.py knows below its own two prefixes, each up to its size. It removes any key there.
+    """
     try:
         own = [keys.under(prefix) for prefix in (keys.endpoints_of(user), keys.heartbeats_of(user))]
     except keys.InvalidKey:
         own = []
     for one in found:
-        start, end = (base64.b64decode(one.get(name, "")) for name in ("key", "range_end"))
-        if not any(
-            prefix.start.encode() <= start < prefix.end.encode() and end <= prefix.end.encode() for prefix in own
-        ):
+        key = base64.b64decode(one["key"]).decode("utf-8", "surrogateescape")
+        if not any(key in prefix for prefix in own):
             raise RequestNotPassed("a write beside the user's own keys is not passed")
+        if "value" not in one:
+            continue
+        most, size = keys.most_bytes(key), len(base64.b64decode(one["value"]))
+        if most is None:
+            raise RequestNotPassed(f"no agent writes the key {ascii(key)[:80]}")
+        if size > most:
+            raise RequestNotPassed(f"the value of {ascii(key)[:80]} has {size} bytes, and at most {most} are passed")

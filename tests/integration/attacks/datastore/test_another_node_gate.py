@@ -121,3 +121,61 @@ def test_deletions_while_the_space_is_exceeded(cluster: EtcdCluster) -> None:
             await operator.call("/v3/maintenance/alarm", gateway.to_bytes({"action": "DEACTIVATE", **alarm}))
 
     through_gates(cluster, attack)
+
+
+def test_keys_and_values_that_no_reader_takes(cluster: EtcdCluster) -> None:
+    """Write heartbeats and workloads of 1 MB, and keys of other names below its own prefixes.
+
+    Gain: Hundreds of megabytes that every reader of the fleet lists, until none of them can.
+    Precedent: CWE-770; found in this collection: 600 MB switched the datastore off for all.
+    Result: The gate passes the keys that agents write, each up to the size that readers take, and says why not others.
+    """
+
+    async def attack(attacker: EtcdClient, operator: EtcdClient) -> None:
+        before = (await operator.status()).header.revision
+        endpoint, heartbeat = keys.endpoint_key("node1", "cali1"), keys.heartbeat_key("node1")
+        refusals = {
+            gateway.Put(heartbeat, b"x" * 700_000): "has 700000 bytes, and at most 8192 are passed",
+            gateway.Put(endpoint, b"x" * (1 << 19)): "has 524288 bytes, and at most 65536 are passed",
+            gateway.Put(keys.complete_key("node1"), b"x" * 65): "has 65 bytes, and at most 64 are passed",
+            gateway.Put(f"{heartbeat}2", b"x"): "no agent writes the key",
+            gateway.Put(f"{endpoint}/more", b"x"): "no agent writes the key",
+            gateway.Put(f"{keys.endpoints_of('node1')}{'y' * 100_000}", b"x"): "no agent writes the key",
+        }
+        for operation, words in refusals.items():
+            with pytest.raises(PermissionDenied) as refused:
+                await attacker.write([put(1, "node1"), operation])
+            assert words in refused.value.message and len(refused.value.message) < 200
+        assert (await operator.status()).header.revision == before
+
+    through_gates(cluster, attack)
+
+
+def test_reads_that_fill_a_members_memory(cluster: EtcdCluster) -> None:
+    """Ask for all workloads 128 times in one transaction of 10 KB, and for all of them without a limit.
+
+    Gain: Each request takes 1.3 GB of a member's memory, and three of them end it.
+    Precedent: CWE-400, CWE-770; found in this collection.
+    Result: In transactions the gate passes single keys and counts. A range ends after 64 keys, whatever was asked for.
+    """
+
+    async def attack(attacker: EtcdClient, operator: EtcdClient) -> None:
+        for first in range(0, 200, 100):
+            await operator.write([put(number, "node10") for number in range(first, first + 100)])
+        whole = ranged(keys.WATCHED.start, keys.WATCHED.end)
+        for count in (128, 1):
+            with pytest.raises(PermissionDenied, match="in a transaction a range is only counted"):
+                body = gateway.to_bytes({"success": [{"request_range": whole}] * count})
+                await attacker.call("/v3/kv/txn", body)
+        with pytest.raises(PermissionDenied, match="a transaction reads at most 64 times"):
+            counted = {"request_range": {**whole, "count_only": True}}
+            await attacker.call("/v3/kv/txn", gateway.to_bytes({"success": [counted] * 128}))
+        for asked in ({}, {"limit": "1000000"}, {"limit": "0", "revision": "0"}):
+            page = gateway.page_of(await attacker.call("/v3/kv/range", gateway.to_bytes({**whole, **asked})))
+            assert len(page.entries) == 64 and page.more
+        listed = [entry.key async for page in attacker.pages(keys.WATCHED) for entry in page.entries]
+        assert len(listed) == page.total and len(set(listed)) == len(listed)
+        for first in range(0, 200, 100):
+            await operator.write([gateway.Delete(put(number, "node10").key) for number in range(first, first + 100)])
+
+    through_gates(cluster, attack)

@@ -25,9 +25,11 @@ RANGE = "/v3/kv/range"
 TXN = "/v3/kv/txn"
 WATCH = "/v3/watch"
 PUT = {"request_put": {"key": "AA==", "value": "AA=="}}
+SPAN = {"key": "AA==", "range_end": "AQ=="}
+READ, COUNT = {"request_range": {"key": "AA=="}}, {"request_range": {**SPAN, "count_only": True}}
 
 REQUESTS = [
-    (RANGE, gateway.range_request(keys.WATCHED, limit=500, revision=7)),
+    (RANGE, gateway.range_request(keys.WATCHED, limit=64, revision=7)),
     (RANGE, gateway.range_request(keys.WATCHED, limit=1, keys_only=True, newest_first=True, local=True)),
     (RANGE, gateway.get_request(keys.blocks_key("node1"))),
     (TXN, gateway.history_request(keys.WATCHED, ["/a", "/b"], 7)),
@@ -59,6 +61,16 @@ def test_what_agents_ask_is_passed_as_it_is(path: str, body: bytes) -> None:
         (TXN, {"success": [PUT] * 129}, "success is no list of at most 128"),
         (TXN, {"success": [{"request_put": {"key": "AA==", "value": "", "lease": "1"}}]}, "'lease' is not passed"),
         (TXN, {"success": [{"request_put": {"key": "AA==", "prev_kv": True}}]}, "'prev_kv' is not passed"),
+        (
+            TXN,
+            {"success": [{"request_delete_range": SPAN}]},
+            "'range_end' is not passed",
+        ),
+        (TXN, {"success": [READ, PUT]}, "a transaction reads or writes"),
+        (TXN, {"success": [COUNT] * 65}, "a transaction reads at most 64 times"),
+        (TXN, {"success": [{"request_range": SPAN}]}, "in a transaction a range is only counted"),
+        (TXN, {"success": [{"request_range": {**SPAN, "count_only": True, "limit": "1"}}]}, "'limit' is not passed"),
+        (TXN, {"success": [{"request_put": {"value": ""}}]}, "the request has no key"),
         (RANGE, {"key": "AA==", "range_end": "AA=="}, "a range without an end is not passed"),
         (RANGE, {"range_end": "MA=="}, "the request has no key"),
         (RANGE, {"key": "%%"}, "a key or a value is not base64"),
@@ -93,6 +105,7 @@ def test_any_document_is_passed_in_the_gates_own_words_or_refused(path: str, doc
     assert passed(path, body) == body
 
 
+ENDPOINTS = keys.endpoints_of("node1")
 OWN = [keys.endpoint_key("node1", "cali1"), keys.complete_key("node1"), keys.heartbeat_key("node1")]
 FOREIGN = [
     *(keys.endpoint_key("node10", "cali1"), keys.heartbeat_key("node2"), keys.blocks_key("node1")),
@@ -119,11 +132,43 @@ def test_a_node_writes_no_key_of_others(key: str, user: str) -> None:
         assert str(refused.value) == "a write beside the user's own keys is not passed"
 
 
-@pytest.mark.parametrize("end", ["/host-routing/v1/endpoints/node10/", "/host-routing/v1/endpoints/node2/", "/z"])
-def test_a_deletion_ends_where_the_nodes_keys_end(end: str) -> None:
-    span = {"key": gateway.encoded(OWN[0]), "range_end": gateway.encoded(end)}
-    found = writes(passed(TXN, gateway.to_bytes({"success": [{"request_delete_range": span}]})))
-    with pytest.raises(RequestNotPassed):
-        check_writes(found, "node1")
-    span["range_end"] = gateway.encoded(keys.under(keys.endpoints_of("node1")).end)
-    check_writes(writes(passed(TXN, gateway.to_bytes({"success": [{"request_delete_range": span}]}))), "node1")
+@pytest.mark.parametrize("asked", [0, 65, 500, 1 << 40, None])
+def test_a_range_ends_after_a_page(asked: t.Optional[int]) -> None:
+    """A count has no limit: its answer has no keys."""
+    body = {**SPAN, "revision": "7"} if asked is None else {**SPAN, "revision": "7", "limit": asked}
+    assert json.loads(passed(RANGE, gateway.to_bytes(body))) == {**SPAN, "revision": "7", "limit": "64"}
+    counted = json.loads(passed(RANGE, gateway.to_bytes({**body, "count_only": True})))
+    assert counted.get("limit") == (None if asked is None else str(asked))
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("/host-routing/v1/endpoints/node1/", "no agent writes the key '/host-routing/v1/endpoints/node1/'"),
+        (f"{ENDPOINTS}a b", f"no agent writes the key '{ENDPOINTS}a b'"),
+        (f"{ENDPOINTS}..", f"no agent writes the key '{ENDPOINTS}..'"),
+        (f"{ENDPOINTS}cali1/more", f"no agent writes the key '{ENDPOINTS}cali1/more'"),
+        (f"{ENDPOINTS}{'x' * 16}", f"no agent writes the key '{ENDPOINTS}{'x' * 16}'"),
+        (f"{ENDPOINTS}@completed", f"no agent writes the key '{ENDPOINTS}@completed'"),
+        (f"{ENDPOINTS}\udcff\x00", f"no agent writes the key '{ENDPOINTS}\\udcff\\x00'"),
+        (
+            "/host-routing/v1/heartbeats/node1/other",
+            "no agent writes the key '/host-routing/v1/heartbeats/node1/other'",
+        ),
+        (f"{ENDPOINTS}{'x' * 500}", f"no agent writes the key '{ENDPOINTS}{'x' * 46}"),
+    ],
+)
+def test_a_key_that_no_agent_writes(key: str, words: str) -> None:
+    """It may be removed: whatever is below the node's prefix is its agent's."""
+    with pytest.raises(RequestNotPassed) as refused:
+        check_writes(_writing(gateway.Put(key, b"1")), "node1")
+    assert str(refused.value) == words
+    check_writes(_writing(gateway.Delete(key)), "node1")
+
+
+@pytest.mark.parametrize(("key", "most"), list(zip(OWN, (64 << 10, 64, 8 << 10))))
+def test_a_value_has_at_most_what_readers_take(key: str, most: int) -> None:
+    check_writes(_writing(gateway.Put(key, b"x" * most)), "node1")
+    with pytest.raises(RequestNotPassed) as refused:
+        check_writes(_writing(gateway.Put(key, b"x" * (most + 1))), "node1")
+    assert str(refused.value) == f"the value of '{key}' has {most + 1} bytes, and at most {most} are passed"
