@@ -692,8 +692,15 @@ class FakeKernel:
         self.machine.connections = [found for found in connections if not {*addresses} & {*found}]
         return len(connections) - len(self.machine.connections)
 
-    def connections(self) -> t.Iterator[port.Connection]:
-        return iter(list(self.machine.tracked))
+    def connections(self, wanted: t.Optional[port.ConnectionFilter] = None) -> t.Iterator[port.Connection]:
+        self._may_fail("connections", "", "list tracked connections")
+        return iter([one for one in self.machine.tracked if wanted is None or wanted.selects(one.sent)])
+
+    def connections_delete(self, connections: t.Collection[port.Connection]) -> int:
+        self._may_fail("connections_delete", "", f"delete {len(connections)} tracked connections")
+        before = len(self.machine.tracked)
+        self.machine.tracked = [one for one in self.machine.tracked if one not in connections]
+        return before - len(self.machine.tracked)
 
     def connections_mark(self, connections: t.Collection[port.Connection], bits: int, marked: bool) -> int:
         self._may_fail("connections_mark", "", f"mark {len(connections)} tracked connections")

@@ -5,7 +5,8 @@
 
 Only differences are written: chains whose hashes differ, and only the differing lines of a chain that just grows, or of
 a long one with few differences. See iptables_saved for the hashes, iptables_backend for nft and legacy,
-iptables_restore for the writing.
+iptables_restore for the writing. After a write of the table nat, iptables_nat deletes tracked connections that still
+have another translation.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import typing as t
 from ...state.node_state import Hook, IptablesTable
 from ..change import ApplyError, Change, Failures, SetAside
 from ..driver import DriverStep
-from ..kernel.port import Kernel
+from ..kernel.port import Kernel, KernelError
+from . import iptables_nat
 from .iptables_backend import Backends, Observed, backends, observe
-from .iptables_restore import ChainDelete, ChainWrite, HookWrite, RestoreOutcome, Rules, Write, restore
+from .iptables_restore import ChainDelete, ChainWrite, HookWrite, Reached, RestoreOutcome, Rules, Write, restore
 from .iptables_saved import COMMENT, PREFIX, Chains, SavedRule, TablePlace, bare, commented, hashes
 
 __all__ = [
@@ -74,11 +76,17 @@ def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digest
         for chain, rules in table.chains.items():
             change = _chain(place, chain, rules, digests(chain, rules), have.get(chain))
             if change is not None:
-                write = change.new._replace(hooked=chain in hooked, title=table.titles.get(chain, ""))
+                known = {rule.hash for rule in have.get(chain, ())}
+                reached = _reached(table, [rule for digest, rule in change.new.rules if digest not in known], digests)
+                write = change.new._replace(hooked=chain in hooked, title=table.titles.get(chain, ""), reached=reached)
                 changes.append(change._replace(new=write, note=write.title))
     for place in dict.fromkeys([*wanted, *observed.tables]):
-        hooks = wanted[place].hooks if place in wanted else ()
-        changes += _hooks(place, hooks, observed.tables.get(place, {}))
+        hooking = _hooks(place, wanted[place].hooks if place in wanted else (), observed.tables.get(place, {}))
+        for change in hooking:
+            if change.action != "-":
+                leading = [rule for _digest, rule in (*change.new.first, *change.new.last)]
+                change = change._replace(new=change.new._replace(reached=_reached(wanted[place], leading, digests)))
+            changes.append(change)
     for place, chains in observed.tables.items():
         keep = wanted[place].chains if place in wanted else {}
         for chain, found in chains.items():
@@ -86,10 +94,27 @@ def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digest
             ours = chain.startswith(PREFIX) and (not found or any(rule.hash for rule in found))
             if ours and chain not in keep:
                 detail = "\n".join(f"--A {chain} {rule.text}" for rule in found)
-                delete = ChainDelete(place, chain)
+                delete = ChainDelete(place, chain, found)
                 subject = _subject(place, chain)
                 changes.append(Change("iptables", "-", subject, _count(found), None, "", delete, None, detail))
     return changes
+
+
+def _reached(table: IptablesTable, rules: t.Iterable[str], digests: Digests) -> Reached:
+    """Return the chains that these rules of table nat lead to, directly or by others, with their rules.
+
+    The result is () for another table.
+    """
+    if table.name != iptables_nat.TABLE:
+        return ()
+    found: dict[str, Rules] = {}
+    todo = list(rules)
+    while todo:
+        for chain in _JUMP.findall(todo.pop()):
+            if chain in table.chains and chain not in found:
+                found[chain] = tuple(zip(digests(chain, table.chains[chain]), table.chains[chain]))
+                todo += table.chains[chain]
+    return tuple(found.items())
 
 
 def _chain(
@@ -217,8 +242,9 @@ def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
     except in table nat, drops packets that reach its end; one with an invalid name is left out. If a hook is refused,
     or a new chain that one leads to, or if the program refuses more than 50 chains, nothing of the table is written.
     Raise ApplyError with the changes that failed; a table in which nothing was written is named by its first change.
-    The error is SetAside if only single chains were refused, and everything else was written. Raise KernelError if the
-    kernel's namespace cannot be entered.
+    The error is SetAside if only single chains were refused, and everything else was written. It is also SetAside, with
+    a change of the subject "connections by table nat", if the rules were written and connections with a translation
+    that they do not give could not be deleted. Raise KernelError if the kernel's namespace cannot be entered.
     """
     apply_each_table(kernel, changes)
 
@@ -241,8 +267,48 @@ def apply_each_table(kernel: Kernel, changes: t.Sequence[Change]) -> int:
             failures.add(group[0], outcome.failure, group[1:])
         for position, reason in outcome.refused.items():
             failures.add(group[position], reason)
+        if place.table == iptables_nat.TABLE and not outcome.failure:
+            _delete_stale(kernel, place, [one for at, one in enumerate(group) if at not in outcome.refused], failures)
     failures.raise_if_any(ApplyError if whole else SetAside)
     return len(tables)
+
+
+def _delete_stale(kernel: Kernel, place: TablePlace, changes: t.Sequence[Change], failures: Failures) -> None:
+    """Delete the connections whose translation is no longer what table nat says, after these changes were made.
+
+    Add what the kernel refuses to `failures`.
+    """
+    family = 6 if place.program.startswith("ip6") else 4
+    chains: dict[str, iptables_nat.ChainRules] = {}
+    for change in changes:
+        write = written(change)
+        if isinstance(write, ChainWrite):
+            chains[write.chain] = iptables_nat.ChainRules(write.chain, change.old or (), write.rules)
+        elif isinstance(write, ChainDelete):
+            chains[write.chain] = iptables_nat.ChainRules(write.chain, write.rules, ())
+    for change in changes:
+        write = written(change)
+        for chain, rules in () if isinstance(write, ChainDelete) else write.reached:
+            # Packets are led to these rules only now, so none of them counts as in force before.
+            former = chains[chain].before if chain in chains else ()
+            removed = [rule for rule in former if rule[0] not in dict(rules)]
+            chains[chain] = iptables_nat.ChainRules(chain, removed, rules)
+    try:
+        iptables_nat.delete_stale(kernel, list(chains.values()), family)
+    except KernelError as error:
+        failures.add(_CONNECTIONS, _still_translated(error, family))
+
+
+_CONNECTIONS = Change("iptables", "~", "connections by table nat")
+
+
+def _still_translated(error: KernelError, family: int) -> str:
+    return (
+        f"The rules are written, but flows of IPv{family} that go on without a pause may keep the translation that they"
+        f" had before, because the kernel refused to {error.operation}: {error.said}. Their clients may get no answer"
+        " until then. Look at dmesg, then delete such flows with the program conntrack, for example"
+        f" `conntrack -D -f ipv{family} -p udp --orig-port-dst PORT` for a published port."
+    )
 
 
 STEP: DriverStep[t.Sequence[IptablesTable], Observed] = DriverStep(

@@ -37,6 +37,8 @@ _PROGRAM = re.compile(r"^ip6?tables\S*(?: v[\d.]+ \(\w+\))?: ?")
 
 #: The rules of a chain in their order, each as (hash, rule).
 Rules = tuple[tuple[str, str], ...]
+#: Chains of ours, each as (name, rules).
+Reached = tuple[tuple[str, Rules], ...]
 
 
 class ChainWrite(t.NamedTuple):
@@ -44,7 +46,8 @@ class ChainWrite(t.NamedTuple):
 
     `delta` are the lines that change the present chain into it. If there are none, the chain is emptied and refilled in
     the same transaction. `hooked` says that rules in chains of others refer to it, or that a refusal has already
-    reduced a new chain. `title` names the chain for people, "" if there is no better name.
+    reduced a new chain. `title` names the chain for people, "" if there is no better name. In table nat, `reached` has
+    the rules of each chain that it leads to.
     """
 
     place: TablePlace
@@ -54,6 +57,7 @@ class ChainWrite(t.NamedTuple):
     delta: tuple[str, ...] = ()
     hooked: bool = False
     title: str = ""
+    reached: Reached = ()
 
     @property
     def set_aside(self) -> bool:
@@ -65,8 +69,11 @@ class ChainWrite(t.NamedTuple):
 
 
 class ChainDelete(t.NamedTuple):
+    """The end of a chain of ours; `rules` are those that it has, as iptables-save prints them."""
+
     place: TablePlace
     chain: str
+    rules: Rules = ()
 
     @property
     def set_aside(self) -> bool:
@@ -76,7 +83,7 @@ class ChainDelete(t.NamedTuple):
 class HookWrite(t.NamedTuple):
     """Our rules at the beginning (`first`) and the end (`last`) of a chain of others.
 
-    `old` are those to delete before.
+    `old` are those to delete before. In table nat, `reached` has the rules of each chain that ours lead to.
     """
 
     place: TablePlace
@@ -84,6 +91,7 @@ class HookWrite(t.NamedTuple):
     first: Rules = ()
     last: Rules = ()
     old: tuple[str, ...] = ()  # our rules that are in the chain, as iptables-save prints them without -A and the chain
+    reached: Reached = ()
 
     @property
     def set_aside(self) -> bool:

@@ -24,7 +24,7 @@ import typing as t
 
 from ...policy.model import Flow
 from . import rtnetlink as rt
-from .port import Connection, KernelError
+from .port import Connection, ConnectionFilter, KernelError
 
 _NETLINK_NETFILTER = 12
 # NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_NEW, IPCTNL_MSG_CT_GET, IPCTNL_MSG_CT_DELETE, IPCTNL_MSG_CT_GET_STATS
@@ -41,7 +41,8 @@ _CTA_PROTOINFO, _CTA_MARK, _CTA_TUPLE_MASTER, _CTA_MARK_MASK = 4, 8, 14, 21
 _CTA_PROTOINFO_TCP, _CTA_PROTOINFO_TCP_STATE = 1, 1
 _ENDED = frozenset({7, 8})  # TCP_CONNTRACK_TIME_WAIT, TCP_CONNTRACK_CLOSE
 _FILTER_FLAGS = {_CTA_TUPLE_ORIG: 1, _CTA_TUPLE_REPLY: 2}  # CTA_FILTER_ORIG_FLAGS, CTA_FILTER_REPLY_FLAGS
-_FILTER_SOURCE = 1
+_FILTER_SOURCE = 1  # CTA_IP_SRC
+_FILTER_PROTOCOL, _FILTER_DESTINATION_PORT = 1 << 3, 1 << 5  # CTA_PROTO_NUM, CTA_PROTO_DST_PORT
 _CTA_STATS_GLOBAL_ENTRIES = 1
 _NESTED = 0x8000
 
@@ -69,6 +70,11 @@ def flush(channel: rt.Channel, addresses: t.Collection[str]) -> int:
             return 0
         raise
     return _each(channel, _DELETE, found, f"delete tracked connections of {', '.join(sorted(addresses))}")
+
+
+def delete(channel: rt.Channel, connections: t.Collection[Connection]) -> int:
+    """Delete these connections; return how many of them still existed. Raise KernelError if the kernel refuses."""
+    return _each(channel, _DELETE, [one.name for one in connections], f"delete {len(connections)} tracked connections")
 
 
 def set_mark(channel: rt.Channel, connections: t.Collection[Connection], bits: int, marked: bool) -> int:
@@ -186,8 +192,11 @@ def _source(ends: bytes) -> t.Optional[bytes]:
     return addresses.get(_CTA_IP_V4_SRC) or addresses.get(_CTA_IP_V6_SRC)
 
 
-def connections(channel: rt.Channel) -> t.Iterator[Connection]:
+def connections(channel: rt.Channel, wanted: t.Optional[ConnectionFilter] = None) -> t.Iterator[Connection]:
     """Yield each connection in the kernel's table of tracked connections (conntrack) that has not ended.
+
+    With `wanted` yield only those that it selects. The kernel selects them (5.8 and newer, for ports of UDP and TCP);
+    an older one sends more, and the others are left out here.
 
     TCP connections in the states TIME_WAIT and CLOSE have ended. Yield nothing if the kernel tracks no connections. The
     table is read while the caller iterates: until the end, nothing else may use `channel`, which has a socket of
@@ -196,17 +205,45 @@ def connections(channel: rt.Channel) -> t.Iterator[Connection]:
     Connections in a conntrack zone are left out, because they are not the host's own, and so are those for which the
     kernel sends no complete addresses or protocol. Raise KernelError if the kernel refuses or does not answer.
     """
-    head = _NFGENMSG.pack(socket.AF_UNSPEC, 0, 0)
     try:
-        for message in channel.each(_GET, head, "list tracked connections"):
+        for message in _each_listed(channel, wanted):
             found = rt.attributes(message, _HEADERS)
             if _CTA_ZONE not in found and not _has_ended(found):
                 connection = _connection(found)
-                if connection is not None:
+                if connection is not None and (wanted is None or wanted.selects(connection.sent)):
                     yield connection
     except KernelError as error:
         if error.errno not in _ABSENT:
             raise
+
+
+def _each_listed(channel: rt.Channel, wanted: t.Optional[ConnectionFilter]) -> t.Iterator[bytes]:
+    """Yield the messages of the connections that the kernel selects by `wanted`, or of all if it cannot select.
+
+    Raise KernelError if the kernel refuses or does not answer.
+    """
+    operation = "list tracked connections"
+    if wanted is not None:
+        family = _NFGENMSG.pack(socket.AF_INET6 if wanted.family == 6 else socket.AF_INET, 0, 0)
+        try:
+            yield from channel.each(_GET, family + _selection(wanted), operation)
+        except KernelError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+        else:
+            return
+    yield from channel.each(_GET, _NFGENMSG.pack(socket.AF_UNSPEC, 0, 0), operation)
+
+
+def _selection(wanted: ConnectionFilter) -> bytes:
+    """Return the attributes by which the kernel selects connections of one protocol, and of one port if it is given."""
+    protocol, flags = rt.attribute(_CTA_PROTO_NUM, bytes([wanted.protocol])), _FILTER_PROTOCOL
+    if wanted.port is not None:
+        protocol += rt.attribute(_CTA_PROTO_DST_PORT, wanted.port.to_bytes(2, "big"))
+        flags |= _FILTER_DESTINATION_PORT
+    ends = rt.attribute(_CTA_TUPLE_PROTO | _NESTED, protocol)
+    asked = rt.attribute(_FILTER_FLAGS[_CTA_TUPLE_ORIG], _U32.pack(flags))
+    return rt.attribute(_CTA_TUPLE_ORIG | _NESTED, ends) + rt.attribute(_CTA_FILTER | _NESTED, asked)
 
 
 def _connection(found: t.Mapping[int, bytes]) -> t.Optional[Connection]:
@@ -219,7 +256,8 @@ def _connection(found: t.Mapping[int, bytes]) -> t.Optional[Connection]:
     if (answered.source, answered.source_port) != (sent.destination, sent.destination_port):
         flow = dataclasses.replace(sent, destination=answered.source, destination_port=answered.source_port)
     mark = int.from_bytes(found.get(_CTA_MARK, b""), "big")
-    return Connection(sent, flow, ends, _name(found), found.get(_CTA_TUPLE_MASTER, b""), mark)
+    reply_to = "" if answered.destination == sent.source else answered.destination
+    return Connection(sent, flow, ends, _name(found), found.get(_CTA_TUPLE_MASTER, b""), mark, reply_to)
 
 
 #: The ends of an IPv4 connection with ports, as the kernel writes them: attribute headers and values in turn.

@@ -487,8 +487,11 @@ class LinuxKernel:
     def conntrack_flush(self, addresses: t.Collection[str]) -> int:
         return conntrack.flush(self._tracker, addresses)
 
-    def connections(self) -> t.Iterator[port.Connection]:
-        return conntrack.connections(self._tracker)
+    def connections(self, wanted: t.Optional[port.ConnectionFilter] = None) -> t.Iterator[port.Connection]:
+        return conntrack.connections(self._tracker, wanted)
+
+    def connections_delete(self, connections: t.Collection[port.Connection]) -> int:
+        return conntrack.delete(self._tracker, connections)
 
     def connections_mark(self, connections: t.Collection[port.Connection], bits: int, marked: bool) -> int:
         return conntrack.set_mark(self._tracker, connections, bits, marked)

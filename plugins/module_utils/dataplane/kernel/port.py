@@ -237,7 +237,8 @@ class Connection(t.NamedTuple):
 
     `sent` is its first packet as it arrived, `flow` the same after DNAT, which policy is applied to. `ends` and `name`
     are attributes by which the kernel identifies it. If another connection brought it about (RELATED, as FTP's data),
-    `master` has the `ends` of that one; otherwise it is empty.
+    `master` has the `ends` of that one; otherwise it is empty. `reply_to` is the address that replaces the source, and
+    that replies are sent to; it is "" if the source is not translated.
     """
 
     sent: Flow
@@ -246,6 +247,24 @@ class Connection(t.NamedTuple):
     name: bytes = b""
     master: bytes = b""
     mark: int = 0
+    reply_to: str = ""
+
+
+class ConnectionFilter(t.NamedTuple):
+    """A selection of tracked connections by their first packet, as it arrived.
+
+    `family` is the IP version, `protocol` an IANA number, and `port` the destination port, None for any.
+    """
+
+    family: int
+    protocol: int
+    port: t.Optional[int] = None
+
+    def selects(self, sent: Flow) -> bool:
+        """Return whether a connection with this first packet is selected."""
+        if sent.protocol != self.protocol or sent.ip_version != self.family:
+            return False
+        return self.port is None or sent.destination_port == self.port
 
 
 #: One write of `Kernel.write`: a change of a link, an address to add, a route operation, or a rule for a source address
@@ -350,11 +369,18 @@ class Kernel(t.Protocol):
         address.
         """
 
-    def connections(self) -> t.Iterator[Connection]:
+    def connections(self, wanted: t.Optional[ConnectionFilter] = None) -> t.Iterator[Connection]:
         """Yield each connection in the kernel's table of tracked connections (conntrack) that has not ended.
 
-        Yield nothing if the kernel tracks no connections. Connections in a conntrack zone are left out, and so are
-        those for which the kernel sends no complete addresses or protocol. Raise KernelError if the kernel refuses.
+        With `wanted` yield only those that it selects. Yield nothing if the kernel tracks no connections. Connections
+        in a conntrack zone are left out, and so are those for which the kernel sends no complete addresses or protocol.
+        Raise KernelError if the kernel refuses.
+        """
+
+    def connections_delete(self, connections: t.Collection[Connection]) -> int:
+        """Delete these connections, and return how many of them still existed.
+
+        The next packet of such a flow is translated as that of a new one. Raise KernelError if the kernel refuses.
         """
 
     def connections_mark(self, connections: t.Collection[Connection], bits: int, marked: bool) -> int:

@@ -11,7 +11,10 @@ import struct
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import conntrack, rtnetlink
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    ConnectionFilter,
+    KernelError,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Flow
 from hypothesis import given
 from hypothesis import strategies as st
@@ -239,6 +242,44 @@ def test_all_are_told_with_what_they_are_about():
         (plain, plain, gre[1], b""),
     ]
     assert not wires[0].closed
+
+
+def test_those_of_a_protocol_and_port_are_selected_by_the_kernel():
+    (wanted, _ends), (other_port, _ends), (tcp, _ends) = (
+        told(1, 17, ports=(40000, 53)),
+        told(2, 17),
+        told(3, 6, ports=(40000, 53)),
+    )
+    made, wires = channel([listed(wanted, other_port, tcp), listed(wanted, other_port)])
+    (found,) = conntrack.connections(made, ConnectionFilter(4, 17, 53))
+    assert (found.name, found.reply_to) == (wanted[1], "203.0.113.1")
+    assert len(list(conntrack.connections(made, ConnectionFilter(4, 17)))) == 2
+    one_port, all_ports = wires[0].sent
+    assert one_port[16:] == bytes.fromhex(
+        "02000000"  # inet
+        "1800" "0180" "1400" "0280" "0500" "0100" "11000000"  # CTA_TUPLE_ORIG, CTA_TUPLE_PROTO, CTA_PROTO_NUM
+        "0600" "0300" "00350000"  # CTA_PROTO_DST_PORT
+        "0c00" "1980" "0800" "0100" "28000000"  # CTA_FILTER, CTA_FILTER_ORIG_FLAGS: protocol and destination port
+    )  # fmt: skip
+    assert all_ports[16:] == bytes.fromhex("02000000" "1000" "0180" "0c00" "0280" "0500" "0100" "11000000"
+                                           "0c00" "1980" "0800" "0100" "08000000")  # fmt: skip
+
+
+def test_a_kernel_that_selects_no_protocol_sends_all():
+    (wanted, _ends), (tcp, _ends) = told(1, 17), told(2, 6)
+    made, _wires = channel([refused(errno.EOPNOTSUPP), listed(wanted, tcp, PING6)])
+    (found,) = conntrack.connections(made, ConnectionFilter(4, 17))
+    assert found.name == wanted[1]
+    made, _wires = channel([refused(errno.EPERM)])
+    with pytest.raises(KernelError, match="list tracked connections: Operation not permitted"):
+        list(conntrack.connections(made, ConnectionFilter(4, 17)))
+
+
+def test_chosen_ones_are_deleted():
+    (one, _ends), (two, _ends) = told(1, 17), told(2, 17, ports=(40001, 53))
+    made, wires = channel([listed(one, two), acknowledged(3, (2, errno.ENOENT))])
+    assert conntrack.delete(made, list(conntrack.connections(made))) == 1
+    assert deleted(wires[0].sent[-1]) == [one[1], two[1]]
 
 
 @given(st.binary(max_size=60), st.integers(0, 51), st.binary(min_size=1, max_size=4), st.sampled_from([6, 17, 132]))
