@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent as a process: `python3 -I /usr/local/lib/calico/current agent`, run by calico-agent.service.
+"""The agent as a process: `python3 -I /usr/local/lib/calico/start agent`, run by calico-agent.service.
 
 It reads its settings, takes the lock that makes it the only agent, starts all parts and handles signals. If any part
 ends, the process ends with status 1 and systemd starts it again; the data plane is not touched by that.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine's command line on a node: `python3 -I /usr/local/lib/calico/current apply|firewall|plan|show|wait`."""
+"""The engine's command line on a node: `python3 -I /usr/local/lib/calico/start apply|firewall|plan|show|wait`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .errors import ERRORS
 from .store import unconfirmed
 from .store.store import Store
 
-USAGE = """usage: python3 -I /usr/local/lib/calico/current [--mounts FILE] COMMAND
+USAGE = """usage: python3 -I /usr/local/lib/calico/start [--mounts FILE] COMMAND
   apply  bring this node to its stored state; what the boot unit does
   firewall
          write the stored state's IP sets and iptables alone; what calico-firewall.service does before the network is up

@@ -11,7 +11,7 @@ import os
 import sys
 import typing as t
 
-from ..engine import bundle
+from ..engine import bundle, engine_start
 from ..machine import Machine
 from ..store import unconfirmed
 from ..store.atomic_file import FileError
@@ -53,10 +53,10 @@ def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[U
         cut=tuple(lockout_check.sentence(change) for change in planned.cut),
     )
     interpreter = sys.executable or "/usr/bin/python3"
-    engine = os.path.join(machine.engine, "current")
+    start = os.path.join(machine.engine, engine_start.START)
     try:
         restart_time(machine, armed)
-        machine.start_detached([interpreter, "-I", engine, unconfirmed.WAIT, confirm.change])
+        machine.start_detached([interpreter, "-I", start, unconfirmed.WAIT, confirm.change])
     except BaseException:
         # The change is not made. If it waited all the same, the next boot would report that it was reverted.
         with contextlib.suppress(FileError, OSError):

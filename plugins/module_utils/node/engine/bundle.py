@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The bundle of the engine that nodes get: the rooms of module_utils that bring a node to its state, without Ansible.
 
-    /usr/local/lib/calico/<digest>/__main__.py      `python3 -I /usr/local/lib/calico/current apply` runs this
+    /usr/local/lib/calico/<digest>/__main__.py      `start` runs this
     /usr/local/lib/calico/<digest>/host_routing/    the rooms, as they are in the collection
     /usr/local/lib/calico/current -> <digest>
     /usr/local/lib/calico/manifests/<digest>.json   sha256 of each file of an engine, byte code included
-    /usr/local/lib/calico/start                     what the units run: see engine_start.py
+    /usr/local/lib/calico/start                     what units and calicoctl run: see engine_start.py
 
 The controller builds the bundle, with byte code of its own interpreter. The node installs it, and compiles the sources
 if its interpreter is another one. The previous engine is kept, so that one symbolic link returns to it. Everything

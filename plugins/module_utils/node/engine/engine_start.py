@@ -1,9 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The start of a node's engine: `python3 -I /usr/local/lib/calico/start apply|agent ...`, which the units run.
+"""The start of a node's engine: `python3 -I /usr/local/lib/calico/start apply|agent ...`.
 
-Ansible's actions run `start module <digest> <name>`; see `run_module`.
+The units, calicoctl and the process that reverts a change run it so. Ansible's actions run `start module <digest>
+<name>`; see `run_module`.
 
 The installation copies this file out of the engine's folder. It compares every file of the engine, byte code included,
 with the manifest that the installation wrote, looks at who may write the folders on the way to them, and then becomes
@@ -260,9 +261,10 @@ def read_alarm(path: str = ALARM) -> str:
 def _raise_alarm(sentence: str, path: str) -> None:
     """Write the alarm to standard error, with the journal's priority `alert`, and to the file at `path`.
 
-    A file that cannot be written is ignored.
+    A terminal gets no priority. A file that cannot be written is ignored.
     """
-    sys.stderr.write(f"<1>{sentence}\n")  # <1> is the priority `alert` in sd-daemon(3)
+    priority = "" if sys.stderr.isatty() else "<1>"  # `alert` in sd-daemon(3)
+    sys.stderr.write(f"{priority}{sentence}\n")
     folder = os.path.dirname(path)
     with contextlib.suppress(OSError):
         if not os.path.isdir(folder):

@@ -25,6 +25,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine.carried_start import PackedEngine
 
 from tests.fakes.forged_engine import forged
+from tests.unit.roles.test_engine_commands import engine_commands
 
 SOURCE = pathlib.Path(bundle.__file__).resolve().parents[2]
 APPLY = "host_routing/node/command.py"
@@ -39,9 +40,11 @@ def root(tmp_path: pathlib.Path) -> pathlib.Path:
 def install_both(folder: pathlib.Path) -> pathlib.Path:
     for number in (1, 2):
         source = folder / f"source{number}"
-        for room in ("", "agent", "node", "node/engine"):
+        for room in ("", "agent", "cli", "docker", "node", "node/engine"):
             (source / room).mkdir(exist_ok=True)
             (source / room / "__init__.py").write_text("")
+        for program in ("agent/daemon", "cli/command", "docker/daemon"):
+            (source / f"{program}.py").write_text(f"def main(arguments):\n    print('engine {number}')\n")
         (source / "agent" / "agent_start.py").write_text("connect = 'connect'\n")
         (source / "node" / "command.py").write_text(f"def main(argv, agent):\n    print('engine {number}', *argv)\n")
         shutil.copy(SOURCE / "node" / "engine" / "engine_start.py", source / "node" / "engine")
@@ -347,3 +350,27 @@ def test_byte_code_of_another_interpreter_is_not_run(root: pathlib.Path) -> None
     other = f"{sys.implementation.cache_tag} 0123abcd"
     assert bundle.install(forged(packed, other, byte_code={APPLY: ATTACK}), digest, str(root)) is True
     assert (start(root).stdout, alarm(root)) == ("engine 3 apply\n", "")
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a mount namespace")
+@pytest.mark.parametrize("place", sorted(engine_commands()))
+def test_every_program_of_the_system_runs_a_checked_engine(root: pathlib.Path, place: str) -> None:
+    """Change the engine's first file, then start each unit and program of the role that runs the engine.
+
+    Gain: Code that runs as root, from the one unit that does not check.
+    Precedent: CWE-353 (missing support for integrity check), CWE-829.
+    Result: Each of them runs the previous engine instead, and raises an alarm.
+    """
+    (current(root) / engine_start.MAIN).write_text("print('ATTACK')\n")
+    command = engine_commands()[place].replace("%i", "web").replace("$CALICO_OPTIONS", "")
+    script = f"""
+        mount -t tmpfs -o mode=755 none /run && mount -t tmpfs -o mode=755 none /usr/local/lib &&
+        mkdir /usr/local/lib/calico && cp -a {root}/. /usr/local/lib/calico && {command} && cat {engine_start.ALARM}
+    """
+    words = ["unshare", "--mount", "sh", "-c", script]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    said, raised = done.stdout.splitlines()
+    assert said.startswith("engine 1")
+    assert "__main__.py was changed or added. It was started as the engine " in json.loads(raised)["alarm"]

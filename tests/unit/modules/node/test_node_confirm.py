@@ -117,8 +117,8 @@ def test_a_change_that_is_confirmed_stays(settled):
     before = as_it_is(settled)
     answer = change(settled, state(2, plan="b"))
     assert (answer["unconfirmed"], answer["generation"]) == ("1st", None)
-    engine = os.path.join(settled.machine.engine, "current")
-    assert settled.detached == [[sys.executable, "-I", engine, "wait", "1st"]]
+    start = os.path.join(settled.machine.engine, "start")
+    assert settled.detached == [[sys.executable, "-I", start, "wait", "1st"]]
     assert generations(settled) == [(1, "a" * 12)], "it is no generation before it is confirmed"
     assert confirm(settled, "1st") == {"changed": True, "outcome": "confirmed", "news": "", "generation": 2}
     assert generations(settled) == [(1, "a" * 12), (2, "b" * 12)]
