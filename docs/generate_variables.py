@@ -245,6 +245,7 @@ SECTIONS = (
             "calico_etcd_address",
             "calico_etcd_operator_addresses",
             "calico_etcd_quota_bytes",
+            "calico_etcd_memory_bytes",
             "calico_etcd_snapshot_count",
             "calico_etcd_compaction_minutes",
             "calico_etcd_ca_cert",

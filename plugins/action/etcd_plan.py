@@ -59,9 +59,9 @@ class ActionModule(GuardedAction):
             changed=bool(plan.steps) and self._task.check_mode,
             steps=[dataclasses.asdict(step) for step in plan.steps],
             notices=list(plan.notices),
-            clients=allowed_clients.by_version([*members, *operators]),
-            gate_clients=allowed_clients.by_version([*nodes, *members, *operators]),
             members=allowed_clients.by_version(members),
+            fleet=allowed_clients.by_version([*nodes, *members]),
+            operators=allowed_clients.by_version(operators),
             via=next((seen.name for seen in hosts if seen.answers), ""),
         )
         return result

@@ -79,16 +79,16 @@ notices:
   returned: success
   type: list
   elements: str
-clients:
-  description: The addresses and CIDRs of members and operators, which reach the members themselves, by IP version.
-  returned: success
-  type: dict
-gate_clients:
-  description: The addresses and CIDRs of nodes, members and operators, which reach the gates, by IP version.
-  returned: success
-  type: dict
 members:
-  description: The addresses of members, by IP version.
+  description: The addresses of members, which reach each other, by IP version.
+  returned: success
+  type: dict
+fleet:
+  description: The addresses of nodes and members, which reach the gates, by IP version.
+  returned: success
+  type: dict
+operators:
+  description: The addresses and CIDRs of operators, which reach the members and the gates, by IP version.
   returned: success
   type: dict
 via:

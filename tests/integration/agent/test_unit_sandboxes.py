@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of the sandboxes of the role's units, by systemd's own measure, and of their limits of memory.
+"""Tests of the sandboxes of all roles' units, by systemd's own measure, and of their limits of memory.
 
 The lab shows that the units work inside their sandboxes, with the systemd of Debian 12 and 13.
 """
@@ -12,14 +12,12 @@ import configparser
 import contextlib
 import os
 import pathlib
-import re
 import subprocess
 import typing as t
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.unit.roles.test_calico_node_vars import ROLE, files
 
 #: The highest exposure of each unit that passes, in tenths of the level of `systemd-analyze security`. Less is better;
 #: a unit without any sandbox has 96.
@@ -27,6 +25,9 @@ MOST = {
     "calico-agent": 39,
     "calico-bird": 31,
     "calico-docker": 12,
+    "calico-etcd": 15,
+    "calico-etcd-firewall": 17,
+    "calico-etcd-gate": 15,
     "calico-firewall": 21,
     "calico-netns@": 15,
     "calico-node-state": 45,
@@ -37,13 +38,8 @@ RULES = 35_000
 
 
 def unit_files() -> dict[str, str]:
-    """Return {name of the unit without .service: its text}, as the role writes them."""
-    found = {}
-    for path, entry in files(calico_node_runtimes=["podman"]).items():
-        name = re.fullmatch(r"/etc/systemd/system/(.*)\.service", path)
-        if name:
-            found[name.group(1)] = (ROLE / "files" / entry["src"]).read_text("utf-8")
-    return found
+    """Return {name of the unit without .service: its text} for the units of all roles."""
+    return {path.stem: path.read_text("utf-8") for path in (ROOT / "roles").glob("*/files/systemd/*.service")}
 
 
 def setting(unit: str, name: str) -> str:
@@ -54,7 +50,10 @@ def setting(unit: str, name: str) -> str:
 
 
 def test_every_unit_has_its_limit() -> None:
+    """No file of a role is a unit of a service without a limit here, wherever it is."""
     assert unit_files().keys() == MOST.keys()
+    anywhere = [path for path in (ROOT / "roles").rglob("*") if path.is_file() and b"\nExecStart=" in path.read_bytes()]
+    assert len(anywhere) == len(MOST)
 
 
 @pytest.mark.parametrize("unit", sorted(MOST))
@@ -68,15 +67,6 @@ def test_exposure(unit: str, tmp_path: pathlib.Path) -> None:
     assert f"Overall exposure level for {instance}.service" in done.stdout
 
 
-def test_exposure_of_the_gate() -> None:
-    """The unit of the gate before a member of etcd has no right that others could want, and a user of its own."""
-    path = ROOT / "roles/calico_etcd/files/systemd/calico-etcd-gate.service"
-    command = ["systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
-    assert "Overall exposure level for calico-etcd-gate.service" in done.stdout
-
-
 def test_what_writes_the_firewall_has_one_sandbox() -> None:
     """The agent and the boot unit have the same limits of capabilities, namespaces, address families and memory.
 
@@ -87,6 +77,21 @@ def test_what_writes_the_firewall_has_one_sandbox() -> None:
     assert set(capabilities[1]) <= set(capabilities[0])
     for name in ("RestrictNamespaces", "RestrictAddressFamilies", "MemoryMax"):
         assert setting("calico-agent", name) == setting("calico-node-state", name), name
+
+
+def test_who_ends_first_if_the_host_lacks_memory() -> None:
+    """The order is by what the end costs: gate, member of etcd, agent and Docker's driver, BIRD."""
+    order = ["calico-etcd-gate", "calico-etcd", "calico-agent", "calico-docker", "calico-bird"]
+    assert [int(setting(unit, "OOMScoreAdjust")) for unit in order] == [-250, -500, -800, -800, -900]
+    # Others are there for moments, and end as any other program.
+    assert all("OOMScoreAdjust" not in unit_files()[unit] for unit in MOST.keys() - set(order))
+
+
+def test_what_others_can_make_large_has_a_limit_of_memory() -> None:
+    """Every unit that runs for long has one, except BIRD, whose end would cost packets."""
+    unlimited = {name for name, text in unit_files().items() if "MemoryMax=" not in text and "Type=oneshot" not in text}
+    assert unlimited == {"calico-bird", "calico-etcd"}
+    assert "MemoryMax={{ calico_etcd_memory }}\n" in (ROOT / "roles/calico_etcd/templates/memory.conf.j2").read_text()
 
 
 @contextlib.contextmanager

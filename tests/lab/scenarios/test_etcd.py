@@ -122,8 +122,8 @@ def test_the_cluster_is_made_and_a_second_run_changes_nothing(lab: BaseLab, clus
         assert lab.exec(node, "systemctl is-enabled etcd", check=False).stdout == "masked\n"
         assert lab.exec(node, "systemctl is-active etcd calico-etcd", check=False).stdout == "inactive\nactive\n"
         assert lab.exec(node, "systemctl is-active calico-etcd-gate").stdout == "active\n"
-        gate = lab.exec(node, "ps -o uid= $(systemctl show -P MainPID calico-etcd-gate)").stdout
-        assert 61184 <= int(gate) <= 65519  # of systemd's range for users that exist while their unit runs
+        gate = lab.exec(node, "ps -o user= $(systemctl show -P MainPID calico-etcd-gate)").stdout
+        assert gate.strip() == "calico-gate"
         assert lab.exec(node, "stat -c '%a %U' /var/lib/calico-etcd /etc/calico-etcd/server.pem").stdout == (
             "700 calico-etcd\n600 calico-etcd\n"
         )

@@ -49,6 +49,7 @@ _RANGES: dict[str, tuple[int, t.Optional[int]]] = {
     "calico_node_agent_resync_interval": (0, None),
     "calico_node_agent_address_cooldown": (0, None),
     "calico_etcd_quota_bytes": (64 << 20, 8 << 30),
+    "calico_etcd_memory_bytes": (512 << 20, None),
     "calico_etcd_snapshot_count": (100, 1_000_000),
     "calico_etcd_compaction_minutes": (1, 10_080),
     "calico_etcd_ca_days": (30, 36_500),

@@ -128,7 +128,7 @@ def test_another_source_has_another_digest(tmp_path: pathlib.Path, monkeypatch: 
 def test_the_port_is_one_everywhere() -> None:
     """The firewall of members and the failsafe ports of nodes have the gate's port."""
     firewall = (ROOT / "roles/calico_etcd/templates/firewall.nft.j2").read_text("utf-8")
-    for version in ("ip saddr @gate_clients4", "ip6 saddr @gate_clients6"):
-        assert f"tcp dport {settings.GATE_PORT} {version} accept\n" in firewall
+    for version in ("ip saddr @fleet4", "ip6 saddr @fleet6"):
+        assert f"tcp dport {settings.GATE_PORT} {version} goto fleet\n" in firewall
     for failsafe in (chain_settings.FAILSAFE_INBOUND, chain_settings.FAILSAFE_OUTBOUND):
         assert ("tcp", settings.GATE_PORT) in [(one.protocol, one.port) for one in failsafe]

@@ -69,17 +69,17 @@ def test_half_an_authority_is_refused(inventory: pathlib.Path, given: str) -> No
 
 
 def test_a_plan_has_steps_and_clients(inventory: pathlib.Path) -> None:
-    """Nodes reach the gates alone, members and the controller also etcd, or the operators that are named instead."""
+    """The controller's address is an operator's, unless operators are named."""
     off = changed("member.auth", "off")
     printed, result = run(inventory, "etcd_plan", {"seen": "seen"}, off)
     assert printed == "etcd1            switch authentication on"
     assert [step["kind"] for step in result["steps"]] == ["secure"]
-    assert result["clients"] == {"ipv4": ["10.0.0.1", "192.0.2.5"], "ipv6": []}
-    assert result["gate_clients"] == {"ipv4": ["10.0.0.1", "10.0.0.2", "192.0.2.5"], "ipv6": []}
+    assert result["operators"] == {"ipv4": ["192.0.2.5"], "ipv6": []}
+    assert result["fleet"] == {"ipv4": ["10.0.0.1", "10.0.0.2"], "ipv6": []}
     assert (result["members"], result["via"]) == ({"ipv4": ["10.0.0.1"], "ipv6": []}, "etcd1")
     dummy, named = run(inventory, "etcd_plan", {"seen": "seen", "operators": ["198.51.100.0/24"]}, off)
-    assert named["clients"]["ipv4"] == ["10.0.0.1", "198.51.100.0/24"]
-    assert named["gate_clients"]["ipv4"] == ["10.0.0.1", "10.0.0.2", "198.51.100.0/24"]
+    assert named["operators"]["ipv4"] == ["198.51.100.0/24"]
+    assert named["fleet"] == result["fleet"]
 
 
 def test_a_host_that_does_not_answer_stops_the_plan(inventory: pathlib.Path) -> None:
