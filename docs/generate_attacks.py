@@ -43,6 +43,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "workload_packets": "Packets with forged sources, encapsulated packets and neighbours",
         "workload_devices": "Settings of the host's devices",
         "workload_bgp": "BGP and BFD sessions",
+        "workload_etcd": "Members of etcd",
         "workload_namespace": "Network namespaces",
         "workload_cni_fuzz": "Parameters of the CNI plugin",
         "workload_prev_result": "Results of earlier CNI plugins",

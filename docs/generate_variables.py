@@ -165,6 +165,7 @@ SECTIONS = (
             "calico_iptables_filter_allow_action",
             "calico_iptables_filter_deny_action",
             "calico_workload_source_spoofing",
+            "calico_allow_etcd_from_workloads",
             "calico_allow_vxlan_packets_from_workloads",
             "calico_allow_ipip_packets_from_workloads",
             "calico_disable_conntrack_invalid_check",

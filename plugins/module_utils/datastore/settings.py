@@ -16,15 +16,13 @@ import json
 import typing as t
 from urllib.parse import urlsplit
 
+from ..base.ports import ETCD_CLIENT_PORT, ETCD_GATE_PORT
 from .client import CALL_SECONDS, JITTER, Credentials, EtcdClient
 from .feed import PROGRESS_SECONDS
 from .transport import HttpTransport, MemberAddress, TlsFiles
 
 PATH = "/etc/calico/datastore.json"
-#: The TCP port on which etcd accepts clients.
-CLIENT_PORT = 2379
-#: The port of the gate before a member; 2377, the next free one below, would be that of a manager of Docker's swarm.
-GATE_PORT = 2378
+CLIENT_PORT, GATE_PORT = ETCD_CLIENT_PORT, ETCD_GATE_PORT
 _REMEDY = "Run playbooks/site.yml, which writes the file."
 #: The most endpoints that the file may have.
 _MOST_ENDPOINTS = 16

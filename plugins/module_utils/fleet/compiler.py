@@ -158,10 +158,11 @@ def _packet_filter(
         allow_ipip_from_workloads=settings.allow_ipip_from_workloads,
         workload_source_spoofing=node.workload_source_spoofing,
         local_blocks=versions,
+        etcd_members=settings.etcd_members,
     )
     own = local_blocks.ipsets((*ipam.blocks, *ipam.spare_blocks), versions)
     return (
-        (*firewall.ipsets(devices, fleet.nodes.values()), *own),
+        (*firewall.ipsets(devices, fleet.nodes.values()), *firewall.etcd_members(settings.etcd_members), *own),
         (*firewall.sources(checks), *firewall.tables(own_pools, devices, fleet.bgp.ports)),
     )
 

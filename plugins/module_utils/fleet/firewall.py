@@ -24,6 +24,7 @@ from ..policy.chains.rules.marks import marks
 from ..policy.chains.rules.rule import jump
 from ..policy.chains.settings import ChainSettings
 from ..policy.chains.tables import RAW
+from ..policy.sets.ip_sets import ETCD_MEMBERS, name_of
 from ..state import outgoing_nat
 from ..state.attachment import WORKLOAD_INTERFACES
 from ..state.node_state import Hook, IpSet, IptablesTable, Pool, TunnelDevice
@@ -56,6 +57,16 @@ def ipsets(devices: t.Iterable[TunnelDevice], nodes: t.Iterable[Addressed]) -> t
         6: sorted(node.address6 for node in everybody if node.address6),
     }
     return tuple(IpSet(ALL_HOSTS[version], "hash:net", tuple(members[version])) for version in sorted(versions))
+
+
+def etcd_members(addresses: t.Sequence[str]) -> tuple[IpSet, ...]:
+    """Return the IP sets of the addresses of hosts with a member of etcd: one for each IP version that they have."""
+    of_version = {version: [one for one in addresses if family_of(one) == version] for version in (4, 6)}
+    return tuple(
+        IpSet(name_of(version, ETCD_MEMBERS), "hash:net", tuple(sorted(found)))
+        for version, found in of_version.items()
+        if found
+    )
 
 
 def sources(settings: ChainSettings) -> tuple[IptablesTable, ...]:

@@ -229,11 +229,11 @@ def _policy(inventory: Inventory, allocation: AllocationPlan) -> t.Optional[Poli
 
 
 def _without_defaults(settings: dict[str, t.Any]) -> dict[str, t.Any]:
-    """Return `settings` without the two that permit tunnels from workloads, as far as they are False.
+    """Return `settings` without those that earlier releases did not have, as far as they have their default.
 
-    Earlier releases did not have these two settings, and the name of a plan is not to change with the release.
+    The name of a plan is not to change with the release.
     """
-    later = ("allow_vxlan_from_workloads", "allow_ipip_from_workloads")
+    later = ("allow_vxlan_from_workloads", "allow_ipip_from_workloads", "etcd_members")
     return {name: value for name, value in settings.items() if value or name not in later}
 
 

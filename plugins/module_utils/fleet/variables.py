@@ -217,6 +217,14 @@ VARIABLES: tuple[Variable, ...] = (
         default=False,
     ),
     Variable(
+        "calico_allow_etcd_from_workloads",
+        FLEET,
+        "bool",
+        "Whether workloads may connect to ports 2378 to 2380 of the hosts in the group `calico_etcd`: to gates, with "
+        "the address of their node, if their pool has natOutgoing. If false, nodes drop these packets.",
+        default=False,
+    ),
+    Variable(
         "calico_workload_source_spoofing",
         NODE,
         "bool",

@@ -24,7 +24,7 @@ from ..policy.index.labels import namespaced_labels
 from ..policy.index.policy_index import PolicyIndex
 from ..policy.model import Endpoint
 from ..policy.node_policy import NodePolicy
-from ..policy.sets.ip_sets import LOCAL_BLOCKS, name_of
+from ..policy.sets.ip_sets import ETCD_MEMBERS, LOCAL_BLOCKS, name_of
 from .node_state import IpSet, IptablesTable, NodeState, VethEndpoint
 from .other_endpoints import OtherEndpoints
 from .policy_state import PolicySettings, PolicyState
@@ -331,7 +331,7 @@ def chain_settings(state: NodeState, settings: PolicySettings) -> ChainSettings:
     """Return the settings for the compiler of chains: `settings`, and what the chains depend on in `state`.
 
     That is the encapsulations of its tunnel devices, its VXLAN port (by default VXLAN_PORT), whether workloads may send
-    from any address, and the IP versions for which it has a set of its own blocks.
+    from any address, the IP versions for which it has a set of its own blocks, and the members of etcd.
     """
     encapsulations = tuple(
         Encapsulation(IPIP)
@@ -357,6 +357,7 @@ def chain_settings(state: NodeState, settings: PolicySettings) -> ChainSettings:
         mark_mask=settings.mark_mask,
         workload_source_spoofing=state.workload_source_spoofing,
         local_blocks=_local_blocks(state),
+        etcd_members=_etcd_members(state),
     )
 
 
@@ -364,6 +365,12 @@ def _local_blocks(state: NodeState) -> tuple[int, ...]:
     """Return the IP versions for which the state has a set of the node's own blocks."""
     names = {ipset.name for ipset in state.ipsets}
     return tuple(family for family in FAMILIES if name_of(family, LOCAL_BLOCKS) in names)
+
+
+def _etcd_members(state: NodeState) -> tuple[str, ...]:
+    """Return the addresses in the sets of members of etcd; () for a state without such a set."""
+    names = {name_of(family, ETCD_MEMBERS) for family in FAMILIES}
+    return tuple(address for ipset in state.ipsets if ipset.name in names for address in ipset.members)
 
 
 def _merged(without: tuple[IptablesTable, ...], policy: tuple[IptablesTable, ...]) -> tuple[IptablesTable, ...]:

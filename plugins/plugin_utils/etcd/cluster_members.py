@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import ETCD_PEER_PORT
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import settings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, shown
 
@@ -17,6 +19,7 @@ from ..sources.given_inventory import CLUSTER_GROUP
 
 #: The numbers of members that a cluster may have. An even number tolerates no more failures than one member less.
 COUNTS = (1, 3, 5)
+_NODE_ADDRESSES = ("calico_node_address", "calico_node_address_ipv6")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -39,7 +42,7 @@ class EtcdHost(t.NamedTuple):
     @property
     def peer_url(self) -> str:
         """The URL for other members."""
-        return f"https://{bracketed(self.address)}:2380"
+        return f"https://{bracketed(self.address)}:{ETCD_PEER_PORT}"
 
 
 def bracketed(address: str) -> str:
@@ -81,6 +84,20 @@ def of(task_vars: t.Mapping[str, t.Any]) -> list[EtcdHost]:
     return list(found.values())
 
 
+def host_addresses(task_vars: t.Mapping[str, t.Any]) -> list[str]:
+    """Return all addresses that the inventory has for the hosts of the group: those of members and of nodes.
+
+    The group may be empty. What cannot be read is left out: `of` refuses it before a member is made.
+    """
+    found = []
+    for name in task_vars.get("groups", {}).get(CLUSTER_GROUP, ()):
+        own = task_vars["hostvars"][name]
+        for variable in ("calico_etcd_address", *_NODE_ADDRESSES):
+            with contextlib.suppress(FleetError):
+                found.append(_parsed(_value(own, str(name), variable)))
+    return [address for address in found if address]
+
+
 def node_addresses(task_vars: t.Mapping[str, t.Any]) -> list[str]:
     """Return the addresses of all nodes and reflectors, sorted, IPv6 too. One that cannot be read is left out.
 
@@ -90,7 +107,7 @@ def node_addresses(task_vars: t.Mapping[str, t.Any]) -> list[str]:
     found = set()
     for name in {*groups.get("calico_nodes", ()), *groups.get("calico_rr", ())}:
         own = task_vars["hostvars"][name]
-        for variable in ("calico_node_address", "calico_node_address_ipv6"):
+        for variable in _NODE_ADDRESSES:
             address = _parsed(_value(own, str(name), variable))
             if address:
                 found.add(address)

@@ -44,6 +44,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import AT_REST
 
 from ..datastore import access
+from ..etcd import cluster_members
 from ..lines import policy_notices
 from ..nodes import node_removal
 from . import inventory_source, lockfile_store, policy_files, pool_modes
@@ -136,7 +137,7 @@ def _compile(
     refused: t.Mapping[str, FleetError],
 ) -> Compiled:
     documents = policy_files.documents(fleet_variable(hosts, policy_files.VARIABLE), task_vars)
-    inventory = read_inventory(hosts, documents)
+    inventory = read_inventory(hosts, documents, cluster_members.host_addresses(task_vars))
     overrides: dict[str, str] = {}
     if not as_observed:
         overrides = mode_overrides(inventory, pool, mode)

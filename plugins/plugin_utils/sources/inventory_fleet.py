@@ -11,6 +11,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 
+from ..etcd import cluster_members
 from . import inventory_source, lockfile_store, policy_files
 from .fleet_source import fleet_variable
 
@@ -39,4 +40,5 @@ def with_lockfile(task_vars: t.Mapping[str, t.Any]) -> PlannedFleet:
         documents = policy_files.documents(fleet_variable(hosts, policy_files.VARIABLE), task_vars)
         path = lockfile_store.path_for(fleet_variable(hosts, "calico_lockfile"), task_vars)
         previous = lockfile_store.read(path)
-        return PlannedFleet(Fleet.build(inventory.read(hosts, documents), previous), path, previous is not None)
+        found = inventory.read(hosts, documents, cluster_members.host_addresses(task_vars))
+        return PlannedFleet(Fleet.build(found, previous), path, previous is not None)

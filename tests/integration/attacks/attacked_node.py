@@ -56,17 +56,19 @@ class AttackedNode(PolicedNode):
         vxlan: bool = False,
         ipip: bool = False,
         tunnels: bool = False,
+        etcd_members: t.Sequence[str] = (),
     ) -> None:
         """Replace the rules and IP sets by those of a node with four workloads, whose profile allows everything.
 
         `documents` are its further policy; a node without policy ignores them. `spoofing` is the node's
         calico_workload_source_spoofing; `vxlan` and `ipip` allow workloads to send VXLAN and IP-in-IP. With `tunnels`,
-        the node has DEVICES, IPIP_DEVICE and POOLS, and the fleet is HOST and PEER of both IP versions. Raise what
-        `PolicedNode.apply` raises.
+        the node has DEVICES, IPIP_DEVICE and POOLS, and the fleet is HOST and PEER of both IP versions. `etcd_members`
+        are the addresses of hosts of etcd. Raise what `PolicedNode.apply` raises.
         """
-        given: dict[str, t.Any] = {}
+        given: dict[str, t.Any] = {"etcd_members": etcd_members}
         if tunnels:
-            given = {"devices": (*DEVICES, IPIP_DEVICE), "fleet": (HOST, PEER, HOST_V6, PEER_V6), "pools": POOLS}
+            fleet = (HOST, PEER, HOST_V6, PEER_V6)
+            given = {**given, "devices": (*DEVICES, IPIP_DEVICE), "fleet": fleet, "pools": POOLS}
         if self.policy:
             settings = PolicySettings(
                 default_endpoint_to_host_action="Accept",

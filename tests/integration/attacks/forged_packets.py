@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
+import socket
 import struct
+import typing as t
 
 UDP, IPIP, ICMPV6, DESTINATION_OPTIONS, FRAGMENT = 17, 4, 58, 60, 44
 ROUTER_SOLICITATION, ROUTER_ADVERTISEMENT, NEIGHBOR_SOLICITATION, NEIGHBOR_ADVERTISEMENT, REDIRECT = range(133, 138)
@@ -72,3 +75,24 @@ def ethernet(packet: bytes, source: str = "02:00:00:00:00:aa", destination: str 
 def vxlan(frame: bytes, vni: int) -> bytes:
     """Return the payload of a VXLAN datagram: the VXLAN header and the Ethernet frame."""
     return struct.pack("!II", 0x08000000, vni << 8) + frame
+
+
+def in_two(source: str, destination: str, body: bytes, at: int, protocol: int = UDP) -> list[bytes]:
+    """Return an IP packet with the payload `body` in two fragments; the first has `at` bytes of it, a multiple of 8."""
+    found = []
+    for offset, part in ((0, body[:at]), (at, body[at:])):
+        more = offset == 0
+        if ":" in source:
+            header = struct.pack("!BBHI", protocol, 0, offset | more, 4711)
+            found.append(ip(source, destination, FRAGMENT, header + part))
+        else:
+            found.append(ip(source, destination, protocol, part, offset >> 3 | more << 13))
+    return found
+
+
+def left(frames: socket.socket) -> t.Iterator[bytes]:
+    """Yield the frames that a socket has received, until none comes for a tenth of a second."""
+    frames.settimeout(0.1)
+    with contextlib.suppress(TimeoutError):
+        while True:
+            yield frames.recv(4096)

@@ -95,8 +95,7 @@ while True:
         established += key.fileobj.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
         print(established, flush=True)
 """
-# Opens and closes connections from a source, one after the other, until one of them is dropped, and prints how many there
-# were before it.
+# Opens and closes one connection after the other from a source, until one is dropped. Prints how many were before it.
 _HURRY = """\
 import json, socket, sys
 source, address, port = json.load(sys.stdin)
@@ -173,7 +172,7 @@ class MemberHost:
         """Run nft in the member's namespace, with the users of its host, and return its output."""
         tree = unpacked(ROOT / ".build" / "nftables-bookworm", "bookworm", "nftables", _LIBRARIES)
         libraries = next(tree.glob("usr/lib/*/libnftables.so.1")).parent
-        script = f"mount --bind {self._folder / 'passwd'} /etc/passwd && exec \"$@\""
+        script = f'mount --bind {self._folder / "passwd"} /etc/passwd && exec "$@"'
         nft = ("env", f"LD_LIBRARY_PATH={libraries}", str(tree / "usr/sbin/nft"))
         return self.host.run("unshare", "--mount", "sh", "-ec", script, "sh", *nft, *arguments)
 

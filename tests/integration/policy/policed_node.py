@@ -147,12 +147,14 @@ class PolicedNode:
         devices: t.Sequence[TunnelDevice] = (),
         fleet: t.Sequence[str] = (),
         pools: t.Sequence[Pool] = (),
+        etcd_members: t.Sequence[str] = (),
     ) -> None:
         """Replace the node's policy by these documents and a profile `open` that allows all, and program it.
 
         `devices` are the node's tunnels, and `fleet` holds the addresses of the fleet's nodes, which may send
-        encapsulated packets. `pools` decide about natOutgoing, and `settings` None means the defaults. Raise
-        ResourceError for an invalid document, ValueError if two policies have the same name, and what `program` raises.
+        encapsulated packets. `pools` decide about natOutgoing, `etcd_members` are addresses of hosts of etcd, and
+        `settings` None means the defaults. Raise ResourceError for an invalid document, ValueError if two policies have
+        the same name, and what `program` raises.
         """
         found = [resources.parse(one) for one in (allow_all_profile(), *documents)]
         policy_set = from_resources.policy_set(found)
@@ -161,7 +163,7 @@ class PolicedNode:
             devices=tuple(devices),
             pools=tuple(pools),
             workloads=tuple(_workloads(found)),
-            ipsets=(*_sets(devices, fleet), *local_blocks.ipsets(BLOCKS, (4, 6))),
+            ipsets=(*_sets(devices, fleet), *firewall.etcd_members(etcd_members), *local_blocks.ipsets(BLOCKS, (4, 6))),
             iptables=firewall.tables(pools, devices),
             policy=PolicyState(policy_set, tuple(_endpoints(found)), settings or PolicySettings()),
         )
@@ -173,18 +175,19 @@ class PolicedNode:
         devices: t.Sequence[TunnelDevice] = (),
         fleet: t.Sequence[str] = (),
         pools: t.Sequence[Pool] = (),
+        etcd_members: t.Sequence[str] = (),
     ) -> None:
         """Remove the policy, and program the rules that the compiler gives a node without policy.
 
-        They check the sources of packets, and hold the rules of `pools` and `devices`. `fleet` is as for `apply`, and
-        `settings` None means the defaults. Raise what `program` raises.
+        They check the sources of packets, and hold the rules of `pools` and `devices`. `fleet` and `etcd_members` are
+        as for `apply`, and `settings` None means the defaults. Raise what `program` raises.
         """
-        checks = dataclasses.replace(settings or ChainSettings(), local_blocks=(4, 6))
+        checks = dataclasses.replace(settings or ChainSettings(), local_blocks=(4, 6), etcd_members=tuple(etcd_members))
         self.state = dataclasses.replace(
             self.state,
             devices=tuple(devices),
             pools=tuple(pools),
-            ipsets=(*_sets(devices, fleet), *local_blocks.ipsets(BLOCKS, (4, 6))),
+            ipsets=(*_sets(devices, fleet), *firewall.etcd_members(etcd_members), *local_blocks.ipsets(BLOCKS, (4, 6))),
             iptables=(*firewall.sources(checks), *firewall.tables(pools, devices)),
             policy=None,
         )

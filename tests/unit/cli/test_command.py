@@ -290,9 +290,7 @@ def test_a_reader_that_has_seen_enough(tmp_path: pathlib.Path) -> None:
 
 def test_the_program_of_nodes_is_a_shell_script_that_hands_everything_on() -> None:
     path = ROOT / "roles" / "calico_node" / "files" / "calicoctl"
-    assert path.read_text().splitlines()[-1] == (
-        'exec /usr/bin/python3 -I /usr/local/lib/calico/start calicoctl "$@"'
-    )
+    assert path.read_text().splitlines()[-1] == ('exec /usr/bin/python3 -I /usr/local/lib/calico/start calicoctl "$@"')
     assert subprocess.run(["sh", "-n", str(path)], check=False).returncode == 0
 
 

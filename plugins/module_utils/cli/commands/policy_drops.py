@@ -32,6 +32,7 @@ _HOST = {
     log_prefix.INVALID_STATE: "host: of no connection",
     log_prefix.ENCAPSULATION: "host: encapsulated",
     log_prefix.ENDPOINT_TO_HOST: "host: workload to host",
+    log_prefix.ETCD: "host: workload to etcd",
     log_prefix.CUT: "a new policy, which cut it",
 }
 

@@ -26,7 +26,8 @@ _MISSING = object()
 class FleetSettings:
     """Settings of a whole fleet; FleetBGP and FleetPolicy have more.
 
-    `as_number` and `listen_port` are for nodes that have none of their own.
+    `as_number` and `listen_port` are for nodes that have none of their own. `etcd_members` are the addresses of hosts
+    with a member of etcd to which workloads may not connect, sorted.
     """
 
     bgp_enabled: bool
@@ -42,6 +43,7 @@ class FleetSettings:
     ip_reservations: tuple[str, ...] = ()  # CIDRs, in order of their addresses
     allow_vxlan_from_workloads: bool = False
     allow_ipip_from_workloads: bool = False
+    etcd_members: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,20 +62,23 @@ class Inventory:
         return ((pool_inventory.label_of(index), pool) for index, pool in enumerate(self.pools))
 
 
-def read(hosts: t.Sequence[Host], documents: t.Sequence[Document] = ()) -> Inventory:
+def read(
+    hosts: t.Sequence[Host], documents: t.Sequence[Document] = (), etcd_members: t.Iterable[str] = ()
+) -> Inventory:
     """Return the checked content of the inventory's variables, with defaults for those that are not set.
 
-    `documents` are policy resources from files. Raise FleetError for the first missing, invalid or contradictory value
+    `documents` are policy resources from files. `etcd_members` are the addresses of hosts with a member of etcd, also
+    of those that are no hosts of the fleet. Raise FleetError for the first missing, invalid or contradictory value
     or misspelt or renamed variable, with its file and line if they are known, and if group calico_nodes has no hosts.
     """
     try:
-        return _read(hosts, documents)
+        return _read(hosts, documents, etcd_members)
     except FleetError as error:
         error.origin = error.origin or origin(error.variable, hosts)
         raise
 
 
-def _read(hosts: t.Sequence[Host], documents: t.Sequence[Document]) -> Inventory:
+def _read(hosts: t.Sequence[Host], documents: t.Sequence[Document], etcd_members: t.Iterable[str]) -> Inventory:
     if not any(host.workload_node for host in hosts):
         raise FleetError("group calico_nodes", None, "has no hosts.", "Put the hosts that route for workloads into it.")
     reader = _Reader(hosts)
@@ -81,7 +86,7 @@ def _read(hosts: t.Sequence[Host], documents: t.Sequence[Document]) -> Inventory
         variables.check_renamed(host.variables)
         for name, meant in variables.misspelt(host.variables):
             raise FleetError(name, None, "is not a variable of this collection.", f"Did you mean {meant}?")
-    settings = _settings(reader, hosts)
+    settings = _settings(reader, etcd_members)
     pools = pool_inventory.read(reader.get, settings.bgp_enabled)
     nodes = node_inventory.read(hosts)
     pool_inventory.check_families(pools, nodes, settings.underlay_mtu)
@@ -148,7 +153,7 @@ class _Reader:
         return variables.check(name, value)
 
 
-def _settings(reader: _Reader, hosts: t.Sequence[Host]) -> FleetSettings:
+def _settings(reader: _Reader, etcd_members: t.Iterable[str]) -> FleetSettings:
     for name in ("calico_lockfile", "calico_rebuild_lockfile"):
         reader.get(name)  # checks the value of a variable that only the controller uses
     datastore_inventory.read(reader.get)
@@ -165,4 +170,5 @@ def _settings(reader: _Reader, hosts: t.Sequence[Host]) -> FleetSettings:
         release_blocks=tuple(reader.get("calico_release_blocks")),
         allow_vxlan_from_workloads=reader.get("calico_allow_vxlan_packets_from_workloads"),
         allow_ipip_from_workloads=reader.get("calico_allow_ipip_packets_from_workloads"),
+        etcd_members=() if reader.get("calico_allow_etcd_from_workloads") else tuple(sorted(set(etcd_members))),
     )

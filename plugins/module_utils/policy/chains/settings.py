@@ -71,6 +71,7 @@ class ChainSettings:
     - `cut_marked_flows`: packets of connections whose mark has `Marks.cut` are dropped.
     - `workload_source_spoofing`: workloads may send from addresses that they do not have.
     - `local_blocks`: the IP versions for which the node has a set of its own blocks.
+    - `etcd_members`: addresses of hosts with a member of etcd, to whose ports workloads may not connect.
     """
 
     interface_prefixes: tuple[str, ...] = ("cali",)
@@ -90,6 +91,7 @@ class ChainSettings:
     mark_mask: int = DEFAULT_MASK
     workload_source_spoofing: bool = False
     local_blocks: tuple[int, ...] = ()
+    etcd_members: tuple[str, ...] = ()
 
     @property
     def vxlan_ports(self) -> tuple[int, ...]:

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks on the source addresses of packets in the table raw, on every workload node, with or without policy.
+"""Checks on packets in the table raw, on every workload node, with or without policy: sources, tunnels, and etcd.
 
     cali-PREROUTING      leads packets of workloads to cali-wl-sources; drops other forged sources in this node's blocks
-    cali-wl-sources      drops forged sources, addresses of the loopback and encapsulated packets; leads link-local
-                         sources to cali-wl-link-local
+    cali-wl-sources      drops forged sources, addresses of the loopback, encapsulated packets, and packets to members
+                         of etcd; leads link-local sources to cali-wl-link-local
     cali-wl-link-local   IPv6: drops router advertisements and redirects; limits packets that create neighbour entries
 
 The checks come before connection tracking and before any policy. A packet costs one lookup in the kernel's routes at
@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ...base.ports import ETCD_PORTS
 from ..model import EGRESS
-from ..sets.ip_sets import LOCAL_BLOCKS, name_of
+from ..sets.ip_sets import ETCD_MEMBERS, LOCAL_BLOCKS, is_of, name_of
 from .policy_chains import RuleWriter
 from .rules import log_prefix, names
 from .rules.log_prefix import Reason
@@ -54,6 +55,8 @@ def chains(write: RuleWriter, interfaces: t.Iterable[str]) -> Chains:
         names.WORKLOAD_SOURCES: tuple(_of_workloads(write)),
         names.ENCAPSULATED: _dropped(write, log_prefix.ENCAPSULATION),
     }
+    if _knows_members(write):
+        found[names.TO_ETCD] = _dropped(write, log_prefix.ETCD)
     if write.family == 6:
         found[names.LINK_LOCAL] = tuple(_link_local(interfaces))
     return found
@@ -88,8 +91,18 @@ def _of_workloads(write: RuleWriter) -> t.Iterator[IptablesRule]:
             yield IptablesRule(("-p udp", f"-m udp --dport {port}"), goto(names.ENCAPSULATED))
     if not settings.allow_ipip_from_workloads:
         yield IptablesRule(("-p 4",), goto(names.ENCAPSULATED))
+    if _knows_members(write):
+        # Masqueraded, the packet would have the node's address, which gates and members trust.
+        ports = f"-m tcp --dport {ETCD_PORTS[0]}:{ETCD_PORTS[-1]}"
+        members = in_set(name_of(write.family, ETCD_MEMBERS), "dst")
+        yield IptablesRule(("-p tcp", ports, members), goto(names.TO_ETCD))
     if write.family == 6:
         yield IptablesRule(("-s fe80::/10",), goto(names.LINK_LOCAL))
+
+
+def _knows_members(write: RuleWriter) -> bool:
+    """Return whether a member of etcd has an address of the IP version of `write`."""
+    return any(is_of(write.family, address) for address in write.settings.etcd_members)
 
 
 def _link_local(interfaces: t.Iterable[str]) -> t.Iterator[IptablesRule]:

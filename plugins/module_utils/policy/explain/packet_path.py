@@ -12,8 +12,8 @@ workloads and of the host endpoint by which it leaves. A workload's egress polic
 host. Packets of the host itself meet untracked and normal policy of the host endpoint by which they leave.
 
 The host also decides without policy: a host may always reach its own workloads, failsafe ports are open, other nodes
-may send encapsulated packets and workloads, by default, may not. A default action follows the policy of a workload that
-sends to its own host.
+may send encapsulated packets and workloads, by default, may not. Workloads may not connect to members of etcd. A
+default action follows the policy of a workload that sends to its own host.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import dataclasses
 import typing as t
 
 from ...base.addresses import cidr
+from ...base.ports import ETCD_PORTS
 from ..chains.settings import DROP, IPIP, ChainSettings
 from ..chains.source_checks import LOOPBACK
 from ..hooks import FORWARD, NORMAL, PRE_DNAT, UNTRACKED
@@ -255,7 +256,8 @@ class _Asked:
     def _unless_refused(self, host: PathHost, flow: Flow) -> None:
         """Raise _Denied, after adding a stage, if the host drops a workload's `flow` before policy.
 
-        That is a flow to the host's loopback, or one that is encapsulated where workloads may not send such.
+        That is a flow to the host's loopback or a member of etcd, or one that is encapsulated where workloads may not
+        send such.
         """
         settings = self.settings
         if cidr(LOOPBACK[flow.ip_version]).contains(cidr(flow.destination)):
@@ -264,6 +266,9 @@ class _Asked:
         vxlan = any(_is_udp(flow, port) for port in settings.vxlan_ports) and not settings.allow_vxlan_from_workloads
         if ipip or vxlan:
             self._host_says(host, EGRESS, DENIED, "workloads may not send encapsulated packets")
+        tcp = flow.protocol == PROTOCOL_NUMBERS["tcp"]
+        if tcp and flow.destination_port in ETCD_PORTS and flow.destination in settings.etcd_members:
+            self._host_says(host, EGRESS, DENIED, "workloads may not connect to members of etcd")
 
     def _from_workload(self, host: PathHost, workload: Endpoint, flow: Flow, to_host: bool) -> None:
         if to_host and flow.protocol == PROTOCOL_NUMBERS["icmpv6"] and flow.icmp_type in _ALWAYS_FROM_WORKLOADS:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import pathlib
 import socket
@@ -210,18 +209,18 @@ def test_a_workload_encapsulates_in_fragments(attacked: AttackedNode, tunnels: b
     packets = []
     for own, peer in ((W0, PEER), (W0_V6, PEER_V6)):
         datagram = forged.udp(own, peer, 6000, port, b"x" * 64)
-        packets += [*_in_two(own, peer, datagram, 8), *_in_two(own, peer, datagram, 16)]
+        packets += [*forged.in_two(own, peer, datagram, 8), *forged.in_two(own, peer, datagram, 16)]
     options = struct.pack("!BB", forged.UDP, 0) + b"\1\4\0\0\0\0"
     behind_options = options + forged.udp(W0_V6, PEER_V6, 6000, port, b"x" * 64)
     packets.append(forged.ip(W0_V6, PEER_V6, forged.DESTINATION_OPTIONS, behind_options))
-    packets += _in_two(W0_V6, PEER_V6, behind_options, 16, forged.DESTINATION_OPTIONS)
+    packets += forged.in_two(W0_V6, PEER_V6, behind_options, 16, forged.DESTINATION_OPTIONS)
     if tunnels:
-        packets += _in_two(W0_V6, PEER_V6, behind_options, 8, forged.DESTINATION_OPTIONS)
+        packets += forged.in_two(W0_V6, PEER_V6, behind_options, 8, forged.DESTINATION_OPTIONS)
     with attacked.node.watching("eth0") as frames:
         for packet in packets:
             attacked.send_raw(packet, CALI0)
         attacked.expect([udp(W0, OUTSIDE)])
-        assert [frame.hex() for frame in _left(frames) if _has_udp_header(frame[14:], port)] == []
+        assert [frame.hex() for frame in forged.left(frames) if _has_udp_header(frame[14:], port)] == []
 
 
 def test_a_workload_that_may_encapsulates(attacked: AttackedNode) -> None:
@@ -237,26 +236,6 @@ def test_a_workload_that_may_encapsulates(attacked: AttackedNode) -> None:
     attacked.defend(ipip=True)
     passes(attacked, {of_protocol(4, W0, OUTSIDE): "eth0"})
     gets_nowhere(attacked, [udp(W0, OUTSIDE, 4789), udp(W0_V6, OUTSIDE_V6, 4789)])
-
-
-def _in_two(source: str, destination: str, body: bytes, at: int, protocol: int = forged.UDP) -> list[bytes]:
-    """Return an IP packet with the payload `body` in two fragments; the first has `at` bytes of it, a multiple of 8."""
-    found = []
-    for offset, part in ((0, body[:at]), (at, body[at:])):
-        more = offset == 0
-        if ":" in source:
-            header = struct.pack("!BBHI", protocol, 0, offset | more, 4711)
-            found.append(forged.ip(source, destination, forged.FRAGMENT, header + part))
-        else:
-            found.append(forged.ip(source, destination, protocol, part, offset >> 3 | more << 13))
-    return found
-
-
-def _left(frames: socket.socket) -> t.Iterator[bytes]:
-    frames.settimeout(0.1)
-    with contextlib.suppress(TimeoutError):
-        while True:
-            yield frames.recv(4096)
 
 
 def _has_udp_header(packet: bytes, port: int) -> bool:
@@ -321,7 +300,9 @@ def advertised(frames: socket.socket, target: str) -> bool:
     Return False after 0.1 seconds without a frame.
     """
     wanted = socket.inet_pton(socket.AF_INET6, target)
-    return any(frame[20] == forged.ICMPV6 and frame[54] == 136 and frame[62:78] == wanted for frame in _left(frames))
+    return any(
+        frame[20] == forged.ICMPV6 and frame[54] == 136 and frame[62:78] == wanted for frame in forged.left(frames)
+    )
 
 
 MAKING_ENTRIES: tuple[t.Callable[[str], bytes], ...] = (

@@ -150,6 +150,7 @@ def test_following(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"kind": "no-profile", "name": "", "rule": 0}, "no profile allows it"),
         ({"kind": "host", "name": "spoofed", "rule": 0}, "host: forged address"),
         ({"kind": "host", "name": "endpoint-to-host", "rule": 0}, "host: workload to host"),
+        ({"kind": "host", "name": "etcd", "rule": 0}, "host: workload to etcd"),
         ({"kind": "host", "name": "new-one", "rule": 0}, "host: new-one"),
     ],
 )

@@ -10,9 +10,13 @@ import itertools
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 
-from tests.unit.fleet.fleets import LAB, MODES, WORKLOADS, build, pool, states, workload
+from tests.unit.fleet.fleets import LAB, MODES, WORKLOADS, build, hosts, pool, states, stored, workload
 
 TUNNEL_OF = {
     "ipip": "tunl0",
@@ -338,6 +342,35 @@ def test_workloads_may_encapsulate_and_send_from_anywhere_where_the_inventory_sa
     # Even if spoofing is allowed, a workload cannot send from the address of another workload of this node.
     assert raw(spoofing=True)["cali-wl-sources"][2] == f"-m set --match-set cali40local-blocks src {_FORGED}"
     assert _FORGED not in raw(6, spoofing=True)["cali-wl-sources"]
+
+
+MEMBERS = ("10.10.1.11", "192.0.2.8", "2001:db8::8")
+
+
+def with_members(**variables: object) -> Fleet:
+    return Fleet.build(inventory.read(hosts(pool("direct"), **variables), (), MEMBERS), None)
+
+
+def test_workloads_do_not_reach_members_of_etcd() -> None:
+    """One rule for both IP versions finds the ports, and a set the addresses, with policy or without it."""
+    rule = "-p tcp -m tcp --dport 2378:2380 -m set --match-set cali{}0etcd-members dst -g cali-to-etcd"
+    for state in (states(with_members())["node1"], stored(states(with_members())["node1"])):
+        sets = {ipset.name: ipset.members for ipset in state.ipsets}
+        assert (sets["cali40etcd-members"], sets["cali60etcd-members"]) == (MEMBERS[:2], MEMBERS[2:])
+        policed = with_policy(dataclasses.replace(state, policy=PolicyState()))
+        for tables in (state.iptables, policed.iptables):
+            for family in (4, 6):
+                chains = next(one for one in tables if (one.name, one.family) == ("raw", family)).chains
+                assert any(text.endswith(rule.format(family)) for text in chains["cali-wl-sources"])
+                assert chains["cali-to-etcd"][-1].endswith("-j DROP")
+
+
+def test_workloads_reach_members_of_etcd_where_the_inventory_says_so() -> None:
+    plain = build(pool("direct"))
+    allowed = with_members(allow_etcd_from_workloads=True)
+    assert states(allowed)["node1"] == states(plain)["node1"]
+    assert allowed.digest == plain.digest != with_members().digest
+    assert "etcd" not in str(states(plain)["node1"].iptables)
 
 
 def test_a_fleet_without_allowances_keeps_the_name_of_its_plan() -> None:

@@ -114,6 +114,19 @@ def test_nodes_are_clients_by_both_ip_versions() -> None:
     assert found == ["10.10.1.2", "10.10.1.11", "fd00::1"]
 
 
+def test_workloads_are_kept_from_all_addresses_of_a_host() -> None:
+    """Those of its member and of its node, IPv6 too. What cannot be read is left out, and so is a missing group."""
+    found = cluster_members.host_addresses(
+        variables(
+            a={"calico_node_address": "10.10.1.11/24", "calico_node_address_ipv6": "FD00::1/64"},
+            b={"calico_etcd_address": "192.0.2.8", "calico_node_address": "10.10.1.2/24"},
+            c={"calico_etcd_address": "etcd.example.org"},
+        )
+    )
+    assert found == ["10.10.1.11", "fd00::1", "192.0.2.8", "10.10.1.2"]
+    assert cluster_members.host_addresses({"hostvars": {}}) == []
+
+
 def test_clients_are_tokens_of_nftables() -> None:
     """A text that is no address never reaches the rules: neither one of the inventory nor one that a host answers."""
     given = allowed_clients.networks("calico_etcd_operator_addresses", ["192.0.2.5", "192.0.2.0/24", "fd00::5"])

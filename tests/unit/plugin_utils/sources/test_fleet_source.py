@@ -40,6 +40,7 @@ class Controller:
         limit: t.Optional[t.Sequence[str]] = None,
         down: t.Sequence[str] = (),
         options: t.Mapping[str, t.Any] = {},
+        members: t.Mapping[str, t.Mapping[str, t.Any]] = {},
         **rest: t.Any,
     ) -> fleet_source.Compiled:
         hosts = fleets.hosts(*pools, **rest)
@@ -49,8 +50,9 @@ class Controller:
             "groups": {
                 "calico_nodes": [host.name for host in hosts if host.workload_node],
                 "calico_rr": [host.name for host in hosts if host.reflector],
+                "calico_etcd": list(members),
             },
-            "hostvars": {host.name: host.variables for host in hosts},
+            "hostvars": {**members, **{host.name: host.variables for host in hosts}},
             "inventory_dir": str(self.folder),
             "ansible_play_hosts_all": play,
         }
@@ -85,6 +87,17 @@ def test_a_second_run_finds_nothing_to_change(controller: Controller) -> None:
     assert second.before == second.after == text == controller.lockfile.read_text()
     assert second.fleet.digest == first.fleet.digest
     assert second.notices == ()
+
+
+def test_workloads_are_kept_from_members_of_etcd(controller: Controller) -> None:
+    """From those that are nodes and those that are not, by all addresses, unless the inventory allows it."""
+    members = {"node1": {}, "etcd1": {"calico_etcd_address": "192.0.2.8"}}
+    own = {"node1": {"calico_etcd_address": "192.0.2.1"}}
+    members = {name: {**found, **own.get(name, {})} for name, found in members.items()}
+    kept = controller.compile(pool("ipip"), members=members, own=own).fleet
+    assert kept.settings.etcd_members == tuple(sorted(["192.0.2.1", "192.0.2.8", LAB["node1"].partition("/")[0]]))
+    allowed = controller.compile(pool("ipip"), members=members, own=own, allow_etcd_from_workloads=True).fleet
+    assert allowed.settings.etcd_members == ()
 
 
 def test_a_limited_run_plans_the_same_blocks(controller: Controller, tmp_path: pathlib.Path) -> None:

@@ -14,7 +14,7 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import ETCD_PORTS, PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import (
     ChainSettings,
     Encapsulation,
@@ -133,6 +133,18 @@ def test_22_workloads_send_nothing_encapsulated(protocol: int, port: t.Optional[
 def test_22_workloads_do_not_reach_the_loopback() -> None:
     assert Fleet(workload_source_spoofing=True).says(tcp(A, "127.0.0.1"), tcp(A, "127.255.0.9")) == "deny deny"
     assert Fleet().says(tcp("fd65::a", "::1"), tcp("fd65::a", "::2")) == "deny allow"
+
+
+@pytest.mark.parametrize("port", ETCD_PORTS)
+def test_22_workloads_do_not_reach_members_of_etcd(port: int) -> None:
+    attempts = tcp(A, OUTSIDE, port), tcp("fd65::a", "2001:db8::8", port)
+    fleet = Fleet(etcd_members=(OUTSIDE, "2001:db8::8"))
+    assert fleet.says(*attempts) == "deny deny"
+    assert (
+        fleet.path(attempts[0]).stages[-1].verdict.decided_by.reason == "workloads may not connect to members of etcd"
+    )
+    assert fleet.says(tcp(A, OUTSIDE, 2381), tcp(A, "192.0.2.200", port)) == "allow allow"
+    assert Fleet().says(*attempts) == "allow allow"
 
 
 def ends(source: t.Union[Endpoint, str], destination: t.Union[Endpoint, str]) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ DENY, LOG, AUDIT = "deny", "log", "audit"
 POLICY, PROFILE, TIER, NO_PROFILE, HOST = "policy", "profile", "tier", "no-profile", "host"
 #: Names of the kind HOST: the reasons for which the host drops packets without policy.
 UNKNOWN_INTERFACE, SPOOFED, INVALID_STATE = "unknown-interface", "spoofed", "invalid-state"
-ENCAPSULATION, ENDPOINT_TO_HOST = "encapsulation", "endpoint-to-host"
+ENCAPSULATION, ENDPOINT_TO_HOST, ETCD = "encapsulation", "endpoint-to-host", "etcd"
 #: Another name of the kind HOST: for packets of a connection that was allowed when it began and is denied since.
 CUT = "cut"
 

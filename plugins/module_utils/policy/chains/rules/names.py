@@ -23,7 +23,7 @@ FROM_WORKLOAD_DISPATCH, TO_WORKLOAD_DISPATCH = "cali-from-wl-dispatch", "cali-to
 WORKLOAD_TO_HOST = "cali-wl-to-host"
 #: Chains in the table raw on every node of group calico_nodes: `source_checks.py` says what they do.
 WORKLOAD_SOURCES, LINK_LOCAL = "cali-wl-sources", "cali-wl-link-local"
-SPOOFED, ENCAPSULATED = "cali-spoofed", "cali-encapsulated"
+SPOOFED, ENCAPSULATED, TO_ETCD = "cali-spoofed", "cali-encapsulated", "cali-to-etcd"
 FROM_HOST_ENDPOINT, TO_HOST_ENDPOINT = "cali-from-host-endpoint", "cali-to-host-endpoint"
 FROM_HOST_FORWARD, TO_HOST_FORWARD = "cali-from-hep-forward", "cali-to-hep-forward"
 FAILSAFE_IN, FAILSAFE_OUT = "cali-failsafe-in", "cali-failsafe-out"
