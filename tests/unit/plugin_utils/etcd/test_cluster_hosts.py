@@ -115,7 +115,7 @@ def test_nodes_are_clients_by_both_ip_versions() -> None:
 
 
 def test_workloads_are_kept_from_all_addresses_of_a_host() -> None:
-    """Those of its member and of its node, IPv6 too. What cannot be read is left out, and so is a missing group."""
+    """Member and node may have different addresses, IPv6 too. What cannot be read is left out."""
     found = cluster_members.host_addresses(
         variables(
             a={"calico_node_address": "10.10.1.11/24", "calico_node_address_ipv6": "FD00::1/64"},
