@@ -177,7 +177,9 @@ class FakeEtcd:
                 found = one["request_put"]
                 changes.append((base64.b64decode(found["key"]), base64.b64decode(found["value"])))
             else:
-                changes.append((base64.b64decode(one["request_delete_range"]["key"]), None))
+                found = one["request_delete_range"]
+                start, end = base64.b64decode(found["key"]), base64.b64decode(found.get("range_end", ""))
+                changes += [(key, None) for key in (data if end else [start]) if not end or start <= key < end]
         self._apply(changes)
         return {"header": self.header(member), "succeeded": True}
 

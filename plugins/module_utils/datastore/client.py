@@ -20,14 +20,22 @@ import random
 import typing as t
 
 from . import gateway
-from .gateway import Json, PermissionDenied, Unauthenticated, Unavailable
-from .keys import KeyRange
-from .transport import ANSWER_LIMIT, AnswerTooLarge, Lines, RefusedStream, Transport, TransportError
+from .gateway import Json, PermissionDenied, TooManyOperations, Unauthenticated, Unavailable
+from .keys import KeyRange, endpoints_of, owner_of, under
+from .transport import AnswerTooLarge, Lines, NoAnswer, RefusedStream, Transport, TransportError
 
 #: Seconds for a call. etcd itself gives up after 7 (5 and twice its time of an election).
 CALL_SECONDS = 10.0
-#: The keys of one page of a listing. Larger pages cost the member less and the client more memory.
-PAGE = 500
+#: The keys of one page of a listing, and of its first one. Larger pages cost the member less and the client more
+#: memory. Before a member answers it has all values of a page in memory several times, whatever is sent of them. A node
+#: can make its own values as large as etcd takes them.
+PAGE, _FIRST_PAGE = 256, 32
+#: The bytes of a page as far as the page before tells; so many times fewer keys are asked for after a failure.
+_PAGE_BYTES, _SMALLER = 4 << 20, 8
+#: A page that took longer than this part of the time that a call may take is followed by a smaller one.
+_SLOW_PART = 4
+#: The most keys that are asked for by their names at once, and ranges that are counted: gates pass so many.
+_AT_ONCE = 64
 #: The most seconds of the random pause before a refused token is replaced.
 JITTER = 1.0
 #: The call that answers a name and a password with a token.
@@ -38,6 +46,7 @@ _ADMINISTRATION = "/v3/auth/"
 _ATTEMPTS, _DENIED_PAUSE = 6, 0.2
 #: A watch at a member without a leader ends instead of being silent (etcd's metadata `hasleader`).
 _NEEDS_LEADER = {"Grpc-Metadata-hasleader": "true"}
+_T = t.TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +55,13 @@ class Credentials:
 
     user: str
     password: str = dataclasses.field(repr=False)
+
+
+class ShareLimits(t.NamedTuple):
+    """The most keys that are read of one node in a listing, and the most bytes of their values."""
+
+    keys: int
+    bytes: int
 
 
 class Unreachable(Exception):
@@ -207,8 +223,12 @@ class EtcdClient:
         self.rotate()
         return Unreachable({name: str(error)})
 
-    async def _answer(self, path: str, body: bytes) -> Json:
-        """Return what `call` does. Raise AnswerTooLarge, too, which is no reason to ask another member."""
+    async def _answer(self, path: str, body: bytes, divisible: bool = False) -> Json:
+        """Return what `call` does. Raise AnswerTooLarge, too, which is no reason to ask another member.
+
+        A question that is `divisible` can be put as several smaller ones: a member that does not answer it in time is
+        left, and NoAnswer is raised.
+        """
         reasons: dict[str, str] = {}
         for dummy in range(len(self._members)):
             member = self.member
@@ -219,33 +239,79 @@ class EtcdClient:
             except (TransportError, Unavailable) as error:
                 reasons[member.name] = str(error)
                 self.rotate()
+                if divisible and isinstance(error, NoAnswer):
+                    raise
         raise Unreachable(reasons)
 
-    async def pages(self, keys: KeyRange, size: int = PAGE, keys_only: bool = False) -> t.AsyncIterator[gateway.Page]:
+    async def pages(
+        self, keys: KeyRange, size: int = PAGE, keys_only: bool = False, bounds: t.Optional[ShareLimits] = None
+    ) -> t.AsyncIterator[gateway.Page]:
         """Yield a range in pages, all of them at the revision of the first. Raise EtcdError or Unreachable.
 
-        A page has at most `size` keys, and fewer where values are large. With `keys_only` the values are b"". If the
-        members no longer keep that revision, Compacted is raised in the middle.
+        A page has at most `size` keys, and fewer where values are large or a member is slow. With `keys_only` the
+        values are b"". What a node has below its prefix of workloads beyond `bounds` is left out, and the next page
+        says so. If the members no longer keep the revision, Compacted is raised in the middle.
         """
-        start, revision, limit = keys.start, 0, size
+        start, revision, limit = keys.start, 0, min(size, _FIRST_PAGE)
+        share, left = _Share(bounds), 0
         while True:
-            request = gateway.range_request(
-                KeyRange(start, keys.end), limit=limit, revision=revision, keys_only=keys_only
-            )
+            began = asyncio.get_running_loop().time()
+            rest = KeyRange(start, keys.end)
+            request = gateway.range_request(rest, limit=limit, revision=revision, keys_only=keys_only)
             try:
-                page = gateway.page_of(await self._answer("/v3/kv/range", request))
-            except AnswerTooLarge as error:
-                if limit == 1:
-                    raise self._too_large(error) from None
-                limit = max(1, limit // 4)
-                continue
+                page = gateway.page_of(await self._answer("/v3/kv/range", request, divisible=limit > 1))
+            except (AnswerTooLarge, NoAnswer) as error:
+                if limit > 1:
+                    limit = max(1, limit // _SMALLER)
+                    continue
+                if not isinstance(error, AnswerTooLarge):
+                    raise
+                raise self._too_large(error) from None
             revision = revision or page.header.revision
-            yield page._replace(header=page.header._replace(revision=revision))
+            skipped = max(0, left - page.total) if share.ended else 0
+            yield page._replace(
+                header=page.header._replace(revision=revision), left_out=skipped, owner=share.ended if skipped else ""
+            )
             if not page.more or not page.entries:
                 return
-            start = f"{page.entries[-1].key}\x00"
-            if sum(len(entry.value) for entry in page.entries) < ANSWER_LIMIT // 8:
-                limit = min(size, limit * 2)
+            left = page.total - len(page.entries)
+            start = share.after(page.entries)
+            slow = asyncio.get_running_loop().time() - began > self._seconds / _SLOW_PART
+            largest = max(len(entry.key) + len(entry.value) for entry in page.entries)
+            limit = min(size, max(1, limit // 4) if slow else limit * 4, max(1, _PAGE_BYTES // largest))
+
+    async def named(self, names: t.Sequence[str]) -> list[gateway.KeyValue]:
+        """Return those of the keys `names` that exist. Raise EtcdError or Unreachable."""
+        found: list[gateway.KeyValue] = []
+        async for part, answer in self._parts(names, _AT_ONCE, gateway.values_request):
+            found += gateway.values_of(answer, part)
+        return found
+
+    async def counts(self, ranges: t.Sequence[KeyRange]) -> list[int]:
+        """Return the number of keys in each range; no value is read. Raise EtcdError or Unreachable."""
+        found: list[int] = []
+        async for part, answer in self._parts(ranges, _AT_ONCE, gateway.counts_request):
+            found += gateway.counts_of(answer, len(part))
+        return found
+
+    async def _parts(
+        self, asked: t.Sequence[_T], most: int, request: t.Callable[[t.Sequence[_T]], bytes]
+    ) -> t.AsyncIterator[tuple[t.Sequence[_T], Json]]:
+        """Yield parts of `asked`, in order, each with the answer to its `request`; at most `most` are in a part.
+
+        A part that is too large for a member or for an answer is halved. Raise EtcdError or Unreachable.
+        """
+        waiting = [asked[at : at + most] for at in range(0, len(asked), most)][::-1]
+        while waiting:
+            part = waiting.pop()
+            try:
+                answer = await self._answer("/v3/kv/txn", request(part), divisible=len(part) > 1)
+            except (AnswerTooLarge, NoAnswer, TooManyOperations) as error:
+                if len(part) == 1:
+                    raise self._too_large(error) if isinstance(error, AnswerTooLarge) else error from None
+                waiting += [part[len(part) // 2 :], part[: len(part) // 2]]
+                continue
+            yield part, answer
 
     async def get(self, key: str) -> t.Optional[gateway.KeyValue]:
         """Return a key, None if it does not exist. Raise EtcdError or Unreachable."""
@@ -260,13 +326,21 @@ class EtcdClient:
         request = gateway.history_request(keys, known, revision)
         return gateway.history_of(await self._answer("/v3/kv/txn", request))
 
-    async def newest(self, keys: KeyRange, most: int) -> gateway.Page:
-        """Return the keys of a range that were changed last, the newest first, at most `most` of them, without values.
+    async def last_change(self, keys: KeyRange) -> gateway.Page:
+        """Return a page whose only entry is the key of a range that was changed last, without its value.
 
-        Raise EtcdError or Unreachable.
+        It has no entry if the range has no key. Raise EtcdError or Unreachable.
         """
-        request = gateway.range_request(keys, limit=most, keys_only=True, newest_first=True)
-        return gateway.page_of(await self.call("/v3/kv/range", request))
+        last: t.Optional[gateway.Page] = None
+        newest: t.Optional[gateway.KeyValue] = None
+        async for page in self.pages(keys, keys_only=True):
+            last = last or page
+            for entry in page.entries:
+                if newest is None or entry.mod_revision > newest.mod_revision:
+                    newest = entry
+        if last is None:
+            raise gateway.InvalidAnswer("the listing has no page")
+        return last._replace(entries=(newest,) if newest is not None else (), more=False)
 
     async def write(
         self, operations: t.Sequence[gateway.Operation], conditions: t.Sequence[gateway.Unchanged] = ()
@@ -285,3 +359,31 @@ class EtcdClient:
         """Close all connections."""
         for member in self._members:
             await member.close()
+
+
+class _Share:
+    """The part of a listing that one node has, while it is read in the order of keys.
+
+    `ended` is the name of the node whose keys behind the last page are left out, "" for none.
+    """
+
+    def __init__(self, bounds: t.Optional[ShareLimits]) -> None:
+        self._bounds = bounds
+        self._owner: t.Optional[str] = None
+        self._keys = self._bytes = 0
+        self.ended = ""
+
+    def after(self, entries: t.Sequence[gateway.KeyValue]) -> str:
+        """Return where the next page begins."""
+        self.ended = ""
+        for entry in entries if self._bounds is not None else ():
+            owner = owner_of(entry.key)
+            if owner != self._owner:
+                self._owner, self._keys, self._bytes = owner, 0, 0
+            self._keys += 1
+            self._bytes += len(entry.value)
+        if self._bounds is not None and self._owner is not None:
+            if self._keys >= self._bounds.keys or self._bytes >= self._bounds.bytes:
+                self.ended = self._owner
+                return under(endpoints_of(self._owner)).end
+        return f"{entries[-1].key}\x00"

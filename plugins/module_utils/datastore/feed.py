@@ -26,7 +26,7 @@ import typing as t
 import zlib
 
 from . import gateway
-from .client import EtcdClient, Member, Unreachable
+from .client import EtcdClient, Member, ShareLimits, Unreachable
 from .gateway import Compacted, EtcdError, FutureRevision, Header, KeyChange, KeyValue, Unauthenticated, WatchAnswer
 from .keys import KeyRange
 from .transport import AnswerTooLarge, Lines, TransportError
@@ -79,10 +79,17 @@ class Sink(t.Protocol):
 
     @property
     def count(self) -> int:
-        """The number of keys."""
+        """The number of keys, those that are left out included."""
+
+    @property
+    def bounds(self) -> ShareLimits:
+        """The most that a listing reads of each node."""
 
     def list_part(self, entries: t.Sequence[KeyValue], first: bool) -> None:
         """Take a part of a new listing, which counts only after `list_end`. `first` drops one that was begun before."""
+
+    def leave_out(self, node: str, count: int) -> None:
+        """Note that the listing leaves so many keys of a node out."""
 
     def list_end(self, position: Position) -> t.Generator[None, None, None]:
         """Replace the content by the new listing, in steps of a few milliseconds; yield between two of them."""
@@ -187,8 +194,10 @@ class Feed:
         """List the range, and return the position of the listing. Raise EtcdError or Unreachable."""
         first = True
         position: t.Optional[Position] = None
-        async for page in self._client.pages(self._keys):
+        async for page in self._client.pages(self._keys, bounds=self._sink.bounds):
             revision = page.header.revision
+            if page.left_out:
+                self._sink.leave_out(page.owner, page.left_out)
             position = Position(page.header.cluster, revision, revision)
             for at in range(0, max(1, len(page.entries)), _STEP):
                 self._sink.list_part(page.entries[at : at + _STEP], first)
@@ -211,7 +220,7 @@ class Feed:
         try:
             await self._compared(position, revision)
         except (Compacted, FutureRevision) as error:
-            page = await self._client.newest(self._keys, 1)
+            page = await self._client.last_change(self._keys)
             self._same_store(page.header, position.cluster, position.revision)
             if isinstance(error, FutureRevision):
                 raise _AnotherStore(_OTHER_HISTORY) from None
@@ -307,15 +316,18 @@ class Feed:
             self._synced()
 
     async def _ask(self, member: Member) -> None:
-        """Ask the member again and again whether it lives, and what it changed last; raise its failure."""
+        """Ask the member again and again whether it lives; raise its failure.
+
+        Until the sink is in sync, ask also what was changed last, for which a member reads the whole range.
+        """
         while True:
-            request = gateway.range_request(self._keys, limit=1, keys_only=True, newest_first=True, local=True)
-            page = gateway.page_of(await member.call("/v3/kv/range", request))
+            await member.call("/v3/kv/range", gateway.range_request(self._keys, limit=1, keys_only=True, local=True))
             self.status = dataclasses.replace(self.status, heard=self._clock())
-            position = self._sink.position
-            last = page.entries[0].mod_revision if page.entries else 0
-            if position is not None and position.revision >= last:
-                self._synced()
+            if not self.status.synced:
+                page = await self._client.last_change(self._keys)
+                position = self._sink.position
+                if position is not None and all(entry.mod_revision <= position.revision for entry in page.entries):
+                    self._synced()
             await asyncio.sleep(_ASK_SECONDS)
 
     # --- status ---

@@ -37,6 +37,7 @@ _WRONG_PASSWORD = "authentication failed"
 _NO_SPACE = "database space exceeded"
 _AUTH_OFF = "authentication is not enabled"
 _OLD_REVISION = "revision of auth store is old"
+_TOO_MANY = "too many operations"
 
 
 class EtcdError(Exception):
@@ -83,6 +84,10 @@ class NoSpace(EtcdError):
     """The database has reached its quota, or a request asks for too much."""
 
 
+class TooManyOperations(EtcdError):
+    """A transaction has more operations than the member takes."""
+
+
 class Unavailable(EtcdError):
     """The member cannot answer at the moment, such as one without a leader."""
 
@@ -109,12 +114,17 @@ class KeyValue(t.NamedTuple):
 
 
 class Page(t.NamedTuple):
-    """A part of a listing. `total` is the number of keys in the range that was asked for; `more` follow this page."""
+    """A part of a listing. `total` is the number of keys in the range that was asked for; `more` follow this page.
+
+    `left_out` is the number of keys before this page that were not read, because those of `owner` were too many.
+    """
 
     header: Header
     entries: tuple[KeyValue, ...]
     more: bool
     total: int
+    left_out: int = 0
+    owner: str = ""
 
 
 class History(t.NamedTuple):
@@ -169,6 +179,12 @@ class Delete(t.NamedTuple):
     key: str
 
 
+class DeleteRange(t.NamedTuple):
+    """A range of keys that a transaction removes, without reading one of them."""
+
+    keys: KeyRange
+
+
 class Unchanged(t.NamedTuple):
     """A condition of a transaction: the key has this `mod_revision`, 0 meaning that it does not exist."""
 
@@ -176,7 +192,7 @@ class Unchanged(t.NamedTuple):
     mod_revision: int
 
 
-Operation = t.Union[Put, Delete]
+Operation = t.Union[Put, Delete, DeleteRange]
 
 
 # --- requests ---
@@ -188,13 +204,12 @@ def range_request(
     limit: int = 0,
     revision: int = 0,
     keys_only: bool = False,
-    newest_first: bool = False,
     local: bool = False,
 ) -> bytes:
     """Return the request for the keys of a range. 0 means no limit, and the newest revision.
 
-    `newest_first` sorts by the revision of the last change. `local` lets the member answer from what it has, without
-    asking the others.
+    `local` lets the member answer from what it has, without asking the others. A member reads as many values as `limit`
+    says, with `keys_only` too. It reads all values of the range if the answer has to be sorted, so none is asked for.
     """
     body: Json = {"key": encoded(keys.start), "range_end": encoded(keys.end)}
     if limit:
@@ -203,8 +218,6 @@ def range_request(
         body["revision"] = str(revision)
     if keys_only:
         body["keys_only"] = True
-    if newest_first:
-        body.update(sort_order="DESCEND", sort_target="MOD")
     if local:
         body["serializable"] = True
     return to_bytes(body)
@@ -217,9 +230,26 @@ def get_request(key: str) -> bytes:
 
 def history_request(keys: KeyRange, known: t.Iterable[str], revision: int) -> bytes:
     """Return the request for the number of keys in a range, and for the keys `known`, all at a revision."""
-    asked: list[Json] = [{"key": encoded(keys.start), "range_end": encoded(keys.end), "count_only": True}]
-    asked += [{"key": encoded(key)} for key in known]
-    return to_bytes({"success": [{"request_range": {**one, "revision": str(revision)}} for one in asked]})
+    asked = [_count(keys), *({"key": encoded(key)} for key in known)]
+    return _ranges([{**one, "revision": str(revision)} for one in asked])
+
+
+def counts_request(ranges: t.Iterable[KeyRange]) -> bytes:
+    """Return the request for the number of keys in each range. The member reads no value for it."""
+    return _ranges(map(_count, ranges))
+
+
+def values_request(keys: t.Iterable[str]) -> bytes:
+    """Return the request for keys by their names, in one transaction."""
+    return _ranges({"key": encoded(key)} for key in keys)
+
+
+def _count(keys: KeyRange) -> Json:
+    return {"key": encoded(keys.start), "range_end": encoded(keys.end), "count_only": True}
+
+
+def _ranges(asked: t.Iterable[Json]) -> bytes:
+    return to_bytes({"success": [{"request_range": one} for one in asked]})
 
 
 def transaction_request(operations: t.Iterable[Operation], conditions: t.Iterable[Unchanged] = ()) -> bytes:
@@ -234,7 +264,9 @@ def transaction_request(operations: t.Iterable[Operation], conditions: t.Iterabl
 def _operation(one: Operation) -> Json:
     if isinstance(one, Put):
         return {"request_put": {"key": encoded(one.key), "value": base64.b64encode(one.value).decode()}}
-    return {"request_delete_range": {"key": encoded(one.key)}}
+    if isinstance(one, Delete):
+        return {"request_delete_range": {"key": encoded(one.key)}}
+    return {"request_delete_range": {"key": encoded(one.keys.start), "range_end": encoded(one.keys.end)}}
 
 
 def watch_request(keys: KeyRange, revision: int) -> bytes:
@@ -301,6 +333,7 @@ _BY_TEXT: t.Sequence[tuple[str, t.Type[EtcdError]]] = (
     (_WRONG_PASSWORD, WrongPassword),
     (_AUTH_OFF, AuthenticationOff),
     (_NO_SPACE, NoSpace),
+    (_TOO_MANY, TooManyOperations),
 )
 
 
@@ -315,6 +348,26 @@ def page_of(body: Json) -> Page:
     """Return the answer to a request for a range or a key. Raise InvalidAnswer."""
     entries = tuple(_key_value(entry) for entry in _list(body, "kvs"))
     return Page(header_of(body), entries, body.get("more") is True, number_of(body, "count"))
+
+
+def counts_of(body: Json, ranges: int) -> list[int]:
+    """Return the answer to `counts_request` for so many ranges. Raise InvalidAnswer."""
+    return [number_of(part, "count") for part in _parts(body, ranges)]
+
+
+def values_of(body: Json, keys: t.Sequence[str]) -> list[KeyValue]:
+    """Return those of `keys` that exist, from the answer to `values_request`. Raise InvalidAnswer."""
+    found = [_key_value(entry) for part in _parts(body, len(keys)) for entry in _list(part, "kvs")]
+    if not {entry.key for entry in found} <= set(keys):
+        raise InvalidAnswer("the answer has a key that was not asked for")
+    return found
+
+
+def _parts(body: Json, wanted: int) -> list[Json]:
+    parts = [_object(entry, "response_range") for entry in _list(body, "responses")]
+    if len(parts) != wanted:
+        raise InvalidAnswer(f"the answer has {len(parts)} responses instead of {wanted}")
+    return parts
 
 
 def history_of(body: Json) -> History:

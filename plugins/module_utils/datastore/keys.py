@@ -135,6 +135,22 @@ def owner_of(key: str) -> t.Optional[str]:
     return node if slash and key.startswith(ENDPOINTS) and _is_part(node) else None
 
 
+def name_in(prefix: str) -> str:
+    """Return the name in a prefix of workloads or heartbeats, whatever it is, "" for the prefix of all of them."""
+    return prefix[len(ENDPOINTS if prefix.startswith(ENDPOINTS) else HEARTBEATS) : -1]
+
+
+def between(outer: KeyRange, inner: t.Iterable[KeyRange]) -> list[KeyRange]:
+    """Return the parts of a range that lie in none of the ranges `inner`, in order; those do not overlap."""
+    found = []
+    start = outer.start
+    for one in sorted(inner, key=lambda keys: keys.start.encode("utf-8", "surrogateescape")):
+        if start != one.start:
+            found.append(KeyRange(start, one.start))
+        start = one.end
+    return [*found, KeyRange(start, outer.end)]
+
+
 def parse_complete_key(key: str) -> t.Optional[str]:
     """Return the node of a key of `complete_key`, or None for any other key."""
     node, dummy, rest = key[len(ENDPOINTS) :].partition("/")

@@ -23,6 +23,7 @@ import zlib
 from ..policy.model import Endpoint
 from ..state.answers.endpoints import OwnBlocks, single_address
 from . import documents, keys
+from .client import ShareLimits
 from .documents import PublishedEndpoint, RefusedDocument
 from .feed import KnownKey, Position
 from .gateway import KeyChange, KeyValue
@@ -109,7 +110,8 @@ class _Content:
             owner = keys.owner_of(key)
             if owner is not None:
                 of_node = self._of(owner)
-                if of_node.keys >= KEYS_OF_NODE or len(key) > _KEY_LIMIT:
+                left_out = of_node.excess > 0 and not created  # The listing has left keys of the node out.
+                if left_out or of_node.keys >= KEYS_OF_NODE or len(key) > _KEY_LIMIT:
                     of_node.excess += created
                     return
                 of_node.keys += 1
@@ -119,6 +121,10 @@ class _Content:
             yield from self._read(key, value)
         except RefusedDocument as refusal:
             self.refused[key] = str(refusal)
+
+    def leave_out(self, node: str, count: int) -> None:
+        """Count keys of a node that are not read."""
+        self._of(node).excess += count
 
     def mark(self, known: KnownKey) -> None:
         """Note the last change of a key."""
@@ -268,6 +274,11 @@ class Mirror:
         return self._content.count
 
     @property
+    def bounds(self) -> ShareLimits:
+        """The most that a listing reads of each node."""
+        return ShareLimits(KEYS_OF_NODE, BYTES_OF_NODE)
+
+    @property
     def kept(self) -> int:
         """The number of keys that `entries` yields."""
         return len(self._content.marks)
@@ -279,6 +290,10 @@ class Mirror:
         for entry in entries:
             for dummy in self._listing.put(entry.key, entry.value, entry.mod_revision):
                 pass
+
+    def leave_out(self, node: str, count: int) -> None:
+        """Note that the listing leaves so many keys of a node out."""
+        self._listing.leave_out(node, count)
 
     def list_end(self, position: Position) -> t.Generator[None, None, None]:
         """Replace the content by the new listing, in steps of a few milliseconds; yield between two of them.
@@ -378,7 +393,8 @@ class Mirror:
         for node, of_node in self._content.nodes.items():
             if of_node.excess:
                 reason = (
-                    f"a node has at most {KEYS_OF_NODE} keys, none of them overlong; {of_node.excess} are left out."
+                    f"a node has at most {KEYS_OF_NODE} keys of {BYTES_OF_NODE} bytes in all, none of them overlong; "
+                    f"{of_node.excess} are left out."
                 )
                 found.append((keys.endpoints_of(node), reason))
             for interface in () if all_count else of_node.published:

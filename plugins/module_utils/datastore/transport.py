@@ -36,6 +36,10 @@ class AnswerTooLarge(TransportError):
     """An answer of more than ANSWER_LIMIT bytes. The question was too large, and the member need not be left for it."""
 
 
+class NoAnswer(TransportError):
+    """A member that has not answered in time: it is dead, stopped or busy, or the question was too large for it."""
+
+
 class Lines(t.Protocol):
     """The messages of a watch."""
 
@@ -356,7 +360,7 @@ async def within(seconds: float, work: t.Coroutine[t.Any, t.Any, _T]) -> _T:
         raise
     if not task.done():
         await _ended(task)
-        raise TransportError(f"no answer within {seconds:g} s")
+        raise NoAnswer(f"no answer within {seconds:g} s")
     try:
         return task.result()
     except ssl.SSLCertVerificationError as error:

@@ -65,7 +65,7 @@ class FleetPublisher:
         """
         owners = [node.name for node in fleet.nodes.values() if node.workload_node]
         wanted = published(fleet, self.secret)
-        seen = await exchange.observe(client, content.PUBLISHED)
+        seen = await exchange.observe(client, content.PUBLISHED, owners, leaving)
         renewed = await self._renewed(client, owners, wanted, seen)
         access = rights.plan(owners, seen.access, self.operator, renewed)
         keys_changed = content.plan(wanted.values(), seen.values)
@@ -74,7 +74,9 @@ class FleetPublisher:
             # A node's blocks are there before it may publish, and its user is gone before its keys are.
             first, last = [one for one in access if one.action != "+"], [one for one in access if one.action == "+"]
             await exchange.change_access(client, _steps(first), self.secret)
-            await exchange.write(client, content.operations([*keys_changed, *taken]))
+            # Deletions need no space: alone in their transaction they are made even if the database is full.
+            await exchange.write(client, content.emptied(leaving) if leaving else ())
+            await exchange.write(client, content.operations(keys_changed))
             await exchange.change_access(client, _steps(last), self.secret)
         known = {node.name for node in fleet.nodes.values()} | {leaving}
         changes = sorted((*access, *keys_changed, *taken), key=lambda change: "-~+".index(change.action))

@@ -148,7 +148,7 @@ def test_the_keys_of_a_node_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     document = documents.encode_endpoint(workload("node1", 1))
     mirror.change([put(keys.endpoint_key(*other), document, 13)], Position(1, 13, 13))
     assert set(mirror.endpoints) == {KEY, other} and (mirror.count, mirror.kept) == (34, 13)
-    words = "a node has at most 10 keys, none of them overlong; 21 are left out."
+    words = "a node has at most 10 keys of 16777216 bytes in all, none of them overlong; 21 are left out."
     assert ("/host-routing/v1/endpoints/node2/", words) in mirror.refused()
     mirror.change([KeyChange(junk(number, 0).key, None, 14) for number in range(30)], Position(1, 14, 14))
     assert (mirror.count, mirror.kept, mirror.refused()) == (4, 4, [])
@@ -160,7 +160,7 @@ def test_an_overlong_key_is_counted_and_not_kept() -> None:
     mirror = filled()
     mirror.change([junk("x" * 1000, 10)], Position(1, 10, 10))
     assert (mirror.count, mirror.kept) == (3, 2)
-    words = "a node has at most 16384 keys, none of them overlong; 1 are left out."
+    words = "a node has at most 16384 keys of 16777216 bytes in all, none of them overlong; 1 are left out."
     assert mirror.refused() == [("/host-routing/v1/endpoints/node2/", words)]
     mirror.change([KeyChange(junk("x" * 1000, 0).key, None, 11)], Position(1, 11, 11))
     assert (mirror.count, mirror.refused()) == (2, [])

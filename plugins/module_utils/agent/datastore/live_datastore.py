@@ -23,7 +23,7 @@ import typing as t
 import zlib
 
 from ...datastore import keys, settings, snapshot
-from ...datastore.client import EtcdClient
+from ...datastore.client import EtcdClient, ShareLimits
 from ...datastore.feed import Feed, FeedStatus, KnownKey, Position
 from ...datastore.gateway import KeyChange, KeyValue
 from ...datastore.keys import EndpointKey
@@ -325,8 +325,15 @@ class _Tee:
     def count(self) -> int:
         return self._mirror.count
 
+    @property
+    def bounds(self) -> ShareLimits:
+        return self._mirror.bounds
+
     def list_part(self, entries: t.Sequence[KeyValue], first: bool) -> None:
         self._mirror.list_part(entries, first)
+
+    def leave_out(self, node: str, count: int) -> None:
+        self._mirror.leave_out(node, count)
 
     def list_end(self, position: Position) -> t.Generator[None, None, None]:
         yield from self._mirror.list_end(position)

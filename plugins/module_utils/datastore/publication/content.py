@@ -17,15 +17,13 @@ import typing as t
 from ...dataplane.change import Change
 from .. import documents, keys
 from ..documents import RefusedDocument
-from ..gateway import Delete, Operation, Put
+from ..gateway import Delete, DeleteRange, Operation, Put
 from ..keys import KeyRange
 
 #: The prefixes whose keys a run writes, with the kind that people read.
 _KINDS = {keys.BLOCKS: "blocks", keys.NODES: "node", keys.POOLS: "pool"}
 #: The ranges in which a run compares every key.
 PUBLISHED: tuple[KeyRange, ...] = tuple(map(keys.under, _KINDS))
-#: The ranges that nodes write.
-OF_NODES: tuple[KeyRange, ...] = (keys.under(keys.ENDPOINTS), keys.under(keys.HEARTBEATS))
 #: The most bytes of a value that is shown, and of one that is read to be compared.
 _DOCUMENT_LIMIT = 1 << 20
 _SHOWN = 120  # characters
@@ -61,40 +59,39 @@ def plan(wanted: t.Mapping[str, bytes], found: t.Mapping[str, bytes]) -> tuple[C
     )
 
 
-def removal(node: str, found: t.Iterable[str]) -> tuple[Change, ...]:
-    """Return the changes that take away what `node` itself has published: its keys among `found`, those in OF_NODES.
+def removal(node: str, found: t.Mapping[str, int]) -> tuple[Change, ...]:
+    """Return the changes that take away what `node` itself has published; `found` counts keys by prefix.
 
-    The field `new` of a change is a tuple of the operations that make it. Raise InvalidKey for a name that is no
-    node's.
+    The field `new` of a change is a tuple of the operations that make it: one for each prefix, whatever is below it.
+    Raise InvalidKey for a name that is no node's.
     """
-    changes = []
-    for prefix, kind in ((keys.endpoints_of(node), "endpoint"), (keys.heartbeats_of(node), "heartbeat")):
-        own = sorted(key for key in found if key.startswith(prefix))
-        if own:
-            operations = tuple(map(Delete, own))
-            changes.append(Change(kind, "-", f"{prefix[len(keys.ROOT) :]}*", _count(len(own)), None, new=operations))
-    return tuple(changes)
+    return tuple(
+        Change(kind, "-", f"{prefix[len(keys.ROOT) :]}*", _count(found[prefix]), None, new=(_emptied(prefix),))
+        for prefix, kind in ((keys.endpoints_of(node), "endpoint"), (keys.heartbeats_of(node), "heartbeat"))
+        if found.get(prefix)
+    )
 
 
-def left_behind(nodes: t.Collection[str], found: t.Iterable[str]) -> dict[str, int]:
-    """Return how many of the keys `found`, those in OF_NODES, belong to each name that is not in `nodes`.
+def emptied(node: str) -> tuple[Operation, ...]:
+    """Return the operations that take away all that `node` has published. Raise InvalidKey for a bad name."""
+    return (_emptied(keys.endpoints_of(node)), _emptied(keys.heartbeats_of(node)))
+
+
+def _emptied(prefix: str) -> Operation:
+    return DeleteRange(keys.under(prefix))
+
+
+def left_behind(nodes: t.Collection[str], found: t.Mapping[str, int]) -> dict[str, int]:
+    """Return how many keys each name has that is not in `nodes`; `found` counts keys by prefix.
 
     A key without the name of a node counts for "".
     """
     counts: dict[str, int] = {}
-    for key in found:
-        name = _owner(key)
+    for prefix, count in found.items():
+        name = keys.name_in(prefix)
         if name not in nodes:
-            counts[name] = counts.get(name, 0) + 1
+            counts[name] = counts.get(name, 0) + count
     return counts
-
-
-def _owner(key: str) -> str:
-    for prefix in (keys.ENDPOINTS, keys.HEARTBEATS):
-        if key.startswith(prefix):
-            name, slash, dummy = key[len(prefix) :].partition("/")
-            return name if slash else ""
-    return ""
 
 
 def operations(changes: t.Iterable[Change]) -> t.Iterator[Operation]:

@@ -13,20 +13,22 @@ import typing as t
 
 from .. import gateway, keys
 from ..client import AUTHENTICATE, EtcdClient
-from ..gateway import Delete, Operation
+from ..gateway import Operation, Put
 from ..keys import KeyRange
 from . import auth, rights
 from .rights import Access, Step
 
 #: The most operations of a transaction (etcd's default of --max-txn-ops), and the most bytes of its values, of 1.5 MiB.
 MOST_OPERATIONS = 128
-_TOO_MANY = "too many operations"  # in etcd's own words; its code says nothing else than a bad request
 _MOST_BYTES = 1 << 20
+_KEY_BYTES = 600  # of a deletion; the longest keys have some 300
 #: The oldest release of etcd whose JSON gateway has all calls under /v3/.
 OLDEST = (3, 4)
 _VERSION = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})\.[0-9]{1,4}(?:[-+.].{0,60})?", re.ASCII)
 _PARENT = "/host-routing/"
 _NAMED = 5
+#: The most prefixes of names without blocks that are counted.
+_NAMED_LEFT = 64
 _MOST_KEYS = 4_000_000
 
 
@@ -35,21 +37,17 @@ class UnusableCluster(Exception):
 
 
 class ObservedCluster(t.NamedTuple):
-    """What a cluster has: `values` of the keys that a run writes, and keys that nodes write, `heartbeats` with values.
+    """What a cluster has: `values` of the keys that a run writes, and `heartbeats`, the values by key.
 
-    `version` is the release of the member that answered.
+    `version` is the release of the member that answered. Nodes write what they like below their own prefixes, so what
+    is there is only counted: `of_nodes` has the number of keys by prefix, of names that are none of the fleet's nodes.
     """
 
     version: str
     access: Access
     values: t.Mapping[str, bytes]
-    endpoints: t.Sequence[str]
+    of_nodes: t.Mapping[str, int]
     heartbeats: t.Mapping[str, bytes]
-
-    @property
-    def of_nodes(self) -> tuple[str, ...]:
-        """All keys that nodes write."""
-        return (*self.endpoints, *self.heartbeats)
 
 
 async def check(client: EtcdClient) -> str:
@@ -88,21 +86,76 @@ async def _foreign(client: EtcdClient) -> list[str]:
     return found[:_NAMED]
 
 
-async def observe(client: EtcdClient, published: t.Iterable[KeyRange]) -> ObservedCluster:
-    """Return what the cluster has in the ranges `published`, what nodes wrote, and the users and roles.
+async def observe(
+    client: EtcdClient, published: t.Iterable[KeyRange], nodes: t.Collection[str], leaving: str = ""
+) -> ObservedCluster:
+    """Return what the cluster has in the ranges `published`, the heartbeats of `nodes`, and the users and roles.
 
-    Raise UnusableCluster, EtcdError or Unreachable.
+    Count also the keys of the node `leaving`, and of the first other names that are not in `nodes`. Raise InvalidKey,
+    UnusableCluster, EtcdError or Unreachable.
     """
     version = await check(client)
     access = await _access(client)
     values = {entry.key: entry.value for one in published async for entry in _entries(client, one)}
-    endpoints = [entry.key async for entry in _entries(client, keys.under(keys.ENDPOINTS), keys_only=True)]
-    return ObservedCluster(version, access, values, endpoints, await heartbeats(client))
+    counts = await _counted(client, nodes, leaving)
+    return ObservedCluster(version, access, values, counts, await _heartbeats(client, nodes))
 
 
 async def heartbeats(client: EtcdClient) -> dict[str, bytes]:
-    """Return the keys and values of all heartbeats. Raise EtcdError or Unreachable."""
-    return {entry.key: entry.value async for entry in _entries(client, keys.under(keys.HEARTBEATS))}
+    """Return the keys and values of the heartbeats of all nodes that have blocks. Raise EtcdError or Unreachable.
+
+    Each is asked for by its name: what else a node writes beside it is not read.
+    """
+    blocks = [entry.key async for entry in _entries(client, keys.under(keys.BLOCKS), keys_only=True)]
+    return await _heartbeats(client, [node for node in map(keys.parse_blocks_key, blocks) if node is not None])
+
+
+async def _heartbeats(client: EtcdClient, nodes: t.Iterable[str]) -> dict[str, bytes]:
+    return {entry.key: entry.value for entry in await client.named([keys.heartbeat_key(node) for node in nodes])}
+
+
+async def _counted(client: EtcdClient, nodes: t.Collection[str], leaving: str) -> dict[str, int]:
+    """Return the number of keys by prefix: of `leaving`, and of the first names that are not in `nodes`.
+
+    Only keys between the prefixes of `nodes` are read, one of each prefix.
+    """
+    found: dict[str, int] = {}
+    if leaving:
+        prefixes = (keys.endpoints_of(leaving), keys.heartbeats_of(leaving))
+        counts = await client.counts([keys.under(prefix) for prefix in prefixes])
+        found.update((prefix, count) for prefix, count in zip(prefixes, counts) if count)
+    for root, prefix_of in ((keys.ENDPOINTS, keys.endpoints_of), (keys.HEARTBEATS, keys.heartbeats_of)):
+        known = [keys.under(prefix_of(node)) for node in {*nodes, leaving} if node]
+        gaps = keys.between(keys.under(root), known)
+        for gap, count in zip(gaps, await client.counts(gaps)):
+            if count and len(found) < _NAMED_LEFT:
+                found.update(await _prefixes(client, root, gap))
+    return found
+
+
+async def _prefixes(client: EtcdClient, root: str, gap: KeyRange) -> dict[str, int]:
+    """Return the number of keys of the first prefixes in `gap`, which lies below `root`. Raise EtcdError, Unreachable.
+
+    A key without the name of a node counts for `root` itself.
+    """
+    found: dict[str, int] = {}
+    start = gap.start
+    while len(found) < _NAMED_LEFT:
+        request = gateway.range_request(KeyRange(start, gap.end), limit=1, keys_only=True)
+        page = gateway.page_of(await client.call("/v3/kv/range", request))
+        if not page.entries:
+            break
+        key = page.entries[0].key
+        name, slash, dummy = key[len(root) :].partition("/")
+        prefix = f"{root}{name}/" if slash else root
+        below = keys.under(prefix) if slash else KeyRange(key, f"{key}\x00")
+        end = min(below.end, gap.end, key=lambda text: text.encode("utf-8", "surrogateescape"))
+        count = (await client.counts([KeyRange(key, end)]))[0]
+        found[prefix] = found.get(prefix, 0) + count
+        start = end
+        if start == gap.end:
+            break
+    return found
 
 
 async def _entries(client: EtcdClient, wanted: KeyRange, keys_only: bool = False) -> t.AsyncIterator[gateway.KeyValue]:
@@ -152,7 +205,7 @@ async def write(client: EtcdClient, operations: t.Iterable[Operation]) -> None:
     part: list[Operation] = []
     size = 0
     for operation in operations:
-        weight = len(operation.key) + (0 if isinstance(operation, Delete) else len(operation.value))
+        weight = len(operation.key) + len(operation.value) if isinstance(operation, Put) else _KEY_BYTES
         if part and (len(part) == MOST_OPERATIONS or size + weight > _MOST_BYTES):
             await _write(client, part)
             part, size = [], 0
@@ -166,8 +219,8 @@ async def _write(client: EtcdClient, part: t.Sequence[Operation]) -> None:
     """Make operations in one transaction, or in halves where members take fewer. Raise EtcdError or Unreachable."""
     try:
         await client.write(part)
-    except gateway.EtcdError as error:
-        if _TOO_MANY not in error.message or len(part) == 1:
+    except gateway.TooManyOperations:
+        if len(part) == 1:
             raise
         half = len(part) // 2
         await _write(client, part[:half])

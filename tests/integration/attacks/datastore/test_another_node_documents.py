@@ -248,7 +248,10 @@ def test_more_keys_than_a_node_may_have(cluster: EtcdCluster, monkeypatch: pytes
                 await operator.write([put(7, "node10", f"app{first}")])
         await until(lambda: reader.mirror.count == written + len(HONEST) + 4, lambda: reader.mirror.count)
         assert reader.mirror.kept == most + len(HONEST) + 4
-        words = f"a node has at most {most} keys, none of them overlong; {written - most} are left out."
+        words = (
+            f"a node has at most {most} keys of {mirror.BYTES_OF_NODE} bytes in all, none of them overlong; "
+            f"{written - most} are left out."
+        )
         assert (OWN, words) in reader.mirror.refused()
         fresh = await listed(operator)
         assert (fresh.count, fresh.kept) == (reader.mirror.count, reader.mirror.kept)

@@ -28,6 +28,8 @@ CLEAR = "\x1b[2J\x1b[1;1Hnode1  4s  0.2.0\n! node2: is down\r\u202e"
 def shown(*values: tuple[str, bytes]) -> list[str]:
     """Return the lines of status.yml for node1 and node2 with these more keys, as a terminal gets them."""
     etcd = FakeEtcd()
+    for node in ("node1", "node2"):
+        etcd.put(keys.blocks_key(node), b"{}")
     etcd.put(keys.heartbeat_key("node2"), heartbeats.encode(HONEST))
     for key, value in values:
         etcd.put(key, value)

@@ -20,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials, EtcdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import encoded
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import heartbeat_key
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import blocks_key, heartbeat_key
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.rights import permissions
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import KINDS, parse, parse_flat
@@ -420,6 +420,8 @@ def test_nodes_have_their_heartbeats_where_there_is_a_datastore(node: Node, monk
     beat = Heartbeat("node1", time.time() - 2, "0.2.0", "", "converge", True, 0, "", 0, 2, 3, (), 4, 5120, 7, True, 0.1)
     etcd.put(heartbeat_key("node1"), heartbeats.encode(beat))
     etcd.put(heartbeat_key("node2"), b"\x1b[2J rubbish")
+    for name in ("node1", "node2"):
+        etcd.put(blocks_key(name), b"{}")
     node.store()
     settings = node.folder / "root" / "etc" / "calico" / "datastore.json"
     settings.parent.mkdir(parents=True)

@@ -30,9 +30,10 @@ READ, COUNT = {"request_range": {"key": "AA=="}}, {"request_range": {**SPAN, "co
 
 REQUESTS = [
     (RANGE, gateway.range_request(keys.WATCHED, limit=64, revision=7)),
-    (RANGE, gateway.range_request(keys.WATCHED, limit=1, keys_only=True, newest_first=True, local=True)),
+    (RANGE, gateway.range_request(keys.WATCHED, limit=1, keys_only=True, local=True)),
     (RANGE, gateway.get_request(keys.blocks_key("node1"))),
     (TXN, gateway.history_request(keys.WATCHED, ["/a", "/b"], 7)),
+    (TXN, gateway.values_request([keys.heartbeat_key("node1"), keys.heartbeat_key("node2")])),
     (TXN, gateway.transaction_request([gateway.Put("/a", b"1"), gateway.Delete("/b")], [gateway.Unchanged("/a", 3)])),
     (WATCH, gateway.watch_request(keys.WATCHED, 8)),
     ("/v3/auth/authenticate", gateway.to_bytes({"name": "node1", "password": "secret"})),

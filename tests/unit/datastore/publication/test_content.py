@@ -9,7 +9,7 @@ import json
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Delete, Put
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Delete, DeleteRange, Put
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import InvalidKey
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import content
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.content import Published
@@ -80,14 +80,15 @@ def test_rubbish_in_a_key_is_written_over_and_does_not_reach_the_terminal() -> N
 
 
 def test_what_a_node_wrote_is_removed_with_the_node_alone() -> None:
-    own = [keys.endpoint_key("node1", "cali1"), keys.complete_key("node1"), keys.heartbeat_key("node1")]
-    others = [keys.endpoint_key("node10", "cali1"), keys.heartbeat_key("node10")]
-    changes = content.removal("node1", [*others, *own])
+    own = {keys.endpoints_of("node1"): 2, keys.heartbeats_of("node1"): 1}
+    others = {keys.endpoints_of("node10"): 1, keys.heartbeats_of("node10"): 1}
+    changes = content.removal("node1", {**others, **own})
     assert [change.line() for change in changes] == [
         "- endpoint endpoints/node1/*  2 keys",
         "- heartbeat heartbeats/node1/*  1 key",
     ]
-    assert {operation.key for operation in content.operations(changes)} == set(own)
-    assert content.removal("node2", [*others, *own]) == ()
-    assert content.left_behind(["node10"], [*others, *own]) == {"node1": 3}
-    assert content.left_behind(["node1", "node10"], [*own, keys.ENDPOINTS + "x"]) == {"": 1}
+    assert tuple(content.operations(changes)) == content.emptied("node1")
+    assert content.emptied("node1") == tuple(DeleteRange(keys.under(prefix)) for prefix in own)
+    assert content.removal("node2", {**others, **own}) == ()
+    assert content.left_behind(["node10"], {**others, **own}) == {"node1": 3}
+    assert content.left_behind(["node1", "node10"], {**own, keys.ENDPOINTS: 1}) == {"": 1}

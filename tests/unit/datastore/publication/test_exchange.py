@@ -50,7 +50,7 @@ def client(etcd: FakeEtcd, user: str = "root", password: str = "boss") -> EtcdCl
 
 
 async def look(etcd: FakeEtcd) -> ObservedCluster:
-    return await exchange.observe(client(etcd), content.PUBLISHED)
+    return await exchange.observe(client(etcd), content.PUBLISHED, NODES)
 
 
 async def publish(etcd: FakeEtcd, fleet: Published = FLEET) -> int:
@@ -71,18 +71,19 @@ def test_one_run_brings_a_cluster_to_the_fleet_and_the_next_has_nothing_to_do() 
         assert etcd.users["node2"] == rights.password(SECRET, "node2")
         assert etcd.granted["node2"] == {"node2"}
         found = await look(etcd)
-        assert found.version == "3.5.16" and found.values == FLEET.values() and found.of_nodes == ()
+        assert found.version == "3.5.16" and found.values == FLEET.values() and found.of_nodes == {}
         assert found.access.roles["node1"] == rights.permissions("node1") and "root" not in found.access.roles
         node = client(etcd, "node1", rights.password(SECRET, "node1"))
         await node.write([Put(keys.endpoint_key("node1", "cali1"), b"{}"), Put(keys.heartbeat_key("node1"), b"{}")])
         with pytest.raises(gateway.PermissionDenied):
             await node.write([Put(keys.heartbeat_key("node2"), b"{}")])
         found = await look(etcd)
-        assert found.endpoints == [keys.endpoint_key("node1", "cali1")]
-        assert found.heartbeats == {keys.heartbeat_key("node1"): b"{}"}
+        assert found.of_nodes == {} and found.heartbeats == {keys.heartbeat_key("node1"): b"{}"}
         less = Published({"node2": {}}, {}, {"node2": []})
         assert await publish(etcd, less) == 2 + 3 + 1
         assert set(etcd.users) == {"root", "node2"} and "node1" not in etcd.roles
+        found = await exchange.observe(client(etcd), content.PUBLISHED, ["node2"])
+        assert found.of_nodes == {keys.endpoints_of("node1"): 1, keys.heartbeats_of("node1"): 1}
         assert await publish(etcd, less) == 0
 
     run(scenario())

@@ -194,7 +194,8 @@ def test_blocks_come_before_the_user_and_the_user_goes_before_the_keys() -> None
         answer = member._answer
 
         def recorded(path: str, body: t.Any, headers: t.Any, answer: t.Any = answer) -> t.Any:
-            order.append(path)
+            if "request_range" not in str(body):
+                order.append(path)
             return answer(path, body, headers)
 
         member._answer = recorded  # type: ignore[method-assign]
