@@ -7,6 +7,7 @@ import datetime
 import os
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import (
@@ -39,6 +40,7 @@ class ActionModule(GuardedAction):
                 "renew": {"type": "bool", "default": False},
                 "show": {"type": "bool", "default": True},
                 "target": {"type": "str", "default": ""},
+                "revoke": {"type": "str", "default": ""},
                 "succession": {"type": "str", "default": "", "choices": ["", "begin", "finish"]},
             }
         )
@@ -51,9 +53,14 @@ class ActionModule(GuardedAction):
             folder = etcd_folder.folder_of(task_vars)
             members = cluster_members.of(task_vars)
             own = _own_authority(args["ca_cert"], args["ca_key"], str(task_vars.get("inventory_dir") or ""))
-            wanted = WantedFiles(members, args["days"], args["ca_days"], own, args["renew"], args["succession"])
+            nodes = cluster_members.nodes_of(task_vars)
+            wanted = WantedFiles(members, args["days"], args["ca_days"], own, args["renew"], args["succession"], nodes)
             now = datetime.datetime.now(datetime.timezone.utc)
-            issue = issued_files.planned(folder, wanted, now)
+            issue = (
+                issued_files.revocation(folder, _node_name(args["revoke"]))
+                if args["revoke"]
+                else issued_files.planned(folder, wanted, now)
+            )
             if not self._task.check_mode:
                 issued_files.apply(folder, issue)
             days = issued_files.days_left(folder, members, now)
@@ -73,6 +80,13 @@ class ActionModule(GuardedAction):
             gate=gate_sources.listed(),
         )
         return result
+
+
+def _node_name(text: str) -> str:
+    """Return the name of a node. Raise FleetError for a text that is none."""
+    if not keys.is_node(text):
+        raise FleetError("node", text, "is not the name of a node.", "Name a node as the inventory has it.")
+    return text
 
 
 def _own_authority(certificate: str, key: str, inventory: str) -> t.Optional[tuple[str, str]]:

@@ -34,7 +34,7 @@ class ActionModule(GuardedAction):
                 "seen": {"type": "str", "required": True},
                 "upgrade": {"type": "bool", "default": False},
                 "clear_alarms": {"type": "bool", "default": False},
-                "only": {"type": "str", "default": "", "choices": ["", membership.RESTART, membership.DEFRAGMENT]},
+                "only": {"type": "str", "default": "", "choices": ["", *membership.ALONE]},
                 "changed": {"type": "list", "elements": "str", "default": []},
                 "show": {"type": "bool", "default": True},
                 "operators": {"type": "list", "elements": "str", "default": []},

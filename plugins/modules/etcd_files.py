@@ -55,6 +55,11 @@ options:
       - File on the controller that is made empty, for its owner alone. Nothing else is done then.
     type: str
     default: ""
+  revoke:
+    description:
+      - Node whose certificates are put on the list that gates refuse. Nothing else is done then.
+    type: str
+    default: ""
   succession:
     description:
       - V(begin) makes the authorities' successors, which are trusted and do not sign. V(finish) lets them sign.

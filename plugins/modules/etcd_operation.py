@@ -36,7 +36,8 @@ options:
       - V(add) adds the member at O(peer_url) as a learner, and V(promote) gives it a vote.
       - V(remove) removes the member O(member_id).
       - V(secure) switches authentication on, with the operator as the user root.
-      - V(revoke) deletes O(user) and the role of the same name.
+      - V(revoke) deletes O(user), the role of the same name, and all keys that the node of that name has written. It
+        reads none of them. Five seconds later the cluster forgets them, so that their space is free.
       - V(disarm) ends all alarms.
       - V(snapshot) writes a snapshot to O(path), and V(defragment) gives free space of the database back.
       - V(wait) waits until the member is healthy.
@@ -89,6 +90,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+keys:
+  description: Number of keys that V(revoke) deletes.
+  returned: for this operation
+  type: int
+  sample: 12
 size:
   description: Bytes of the snapshot, or of the database after its defragmentation.
   returned: for these operations

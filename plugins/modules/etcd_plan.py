@@ -37,9 +37,10 @@ options:
     default: false
   only:
     description:
-      - What is done to all members one by one, and nothing else.
+      - What is done to all members one by one, and nothing else. V(revoke) restarts and defragments those that answer,
+        and ends the alarm NOSPACE.
     type: str
-    choices: ["", restart, defragment]
+    choices: ["", restart, defragment, revoke]
     default: ""
   changed:
     description:

@@ -177,17 +177,15 @@ class FakeEtcd:
                 found = one["request_put"]
                 changes.append((base64.b64decode(found["key"]), base64.b64decode(found["value"])))
             else:
-                found = one["request_delete_range"]
-                start, end = base64.b64decode(found["key"]), base64.b64decode(found.get("range_end", ""))
-                changes += [(key, None) for key in (data if end else [start]) if not end or start <= key < end]
+                changes.append((base64.b64decode(one["request_delete_range"]["key"]), None))
         self._apply(changes)
         return {"header": self.header(member), "succeeded": True}
 
 
 def _touched(path: str, body: Json) -> t.Iterator[tuple[bytes, bytes, bool]]:
     """Yield the ranges that a call reads or writes."""
-    if path == "/v3/kv/range":
-        yield base64.b64decode(body["key"]), base64.b64decode(body.get("range_end", "")), False
+    if path in ("/v3/kv/range", "/v3/kv/deleterange"):
+        yield base64.b64decode(body["key"]), base64.b64decode(body.get("range_end", "")), path != "/v3/kv/range"
     for one in body.get("success", ()) if path == "/v3/kv/txn" else ():
         for kind, request in one.items():
             key, end = base64.b64decode(request["key"]), base64.b64decode(request.get("range_end", ""))
@@ -284,6 +282,11 @@ class FakeMember:
             if not self.etcd.has_leader and not body.get("serializable"):
                 raise Refusal(503, 14, "etcdserver: no leader")
             return self.etcd.range(self, body)
+        if path == "/v3/kv/deleterange":
+            start, end = base64.b64decode(body["key"]), base64.b64decode(body["range_end"])
+            gone = [key for key in self.etcd.data() if start <= key < end]
+            self.etcd._apply([(key, None) for key in gone])
+            return {"header": self.etcd.header(self), "deleted": str(len(gone))}
         if path == "/v3/kv/txn":
             if not self.etcd.has_leader:
                 raise Refusal(503, 14, "etcdserver: no leader")

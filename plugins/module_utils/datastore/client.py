@@ -351,6 +351,10 @@ class EtcdClient:
         """
         return gateway.succeeded(await self.call("/v3/kv/txn", gateway.transaction_request(operations, conditions)))
 
+    async def delete(self, keys: KeyRange) -> None:
+        """Delete all keys of a range, without reading them. Raise EtcdError or Unreachable."""
+        await self.call(gateway.DELETE_RANGE, gateway.delete_request(keys))
+
     async def status(self) -> gateway.MemberStatus:
         """Return the status of a member. Raise EtcdError or Unreachable."""
         return gateway.status_of(await self.call("/v3/maintenance/status", b"{}"))

@@ -84,6 +84,11 @@ def heartbeats_of(node: str) -> str:
     return f"{HEARTBEATS}{_part(node)}/"
 
 
+def of_node(node: str) -> tuple[KeyRange, KeyRange]:
+    """Return the ranges of all keys that a node writes. Raise InvalidKey for a name that is no node's."""
+    return under(endpoints_of(node)), under(heartbeats_of(node))
+
+
 def endpoint_key(node: str, interface: str) -> str:
     """Return the key of a workload by the host end of its interface.
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import stat
 import typing as t
 
@@ -227,7 +228,11 @@ def node_files(datastore: FleetDatastore, secret: bytes, node: str) -> dict[str,
     """
     paths = datastore_files.PATHS
     found = {"ca": _pem(CA, datastore.ca, "CERTIFICATE")}
-    if datastore.certificate:
+    own = _own_certificate(datastore, node)
+    if os.path.exists(own):
+        content = _pem(CERT, own, "PRIVATE KEY", private=True)
+        found["certificate"], found["key"] = (_block(content, kind) for kind in ("CERTIFICATE", "PRIVATE KEY"))
+    elif datastore.certificate:
         found["certificate"] = _pem(CERT, datastore.certificate, "CERTIFICATE")
         found["key"] = _pem(KEY, datastore.key, "PRIVATE KEY", private=True)
     wanted = DatastoreSettings(
@@ -240,6 +245,20 @@ def node_files(datastore: FleetDatastore, secret: bytes, node: str) -> dict[str,
         progress_seconds=datastore.progress,
     )
     return {**found, "settings": f"{json.dumps(wanted.to_dict(), indent=2)}\n"}
+
+
+def _own_certificate(datastore: FleetDatastore, node: str) -> str:
+    """Return where playbooks/etcd.yml keeps the certificate of a node, "" if the fleet does not use it."""
+    folder, name = os.path.split(datastore.certificate)
+    if not datastore.own or name != etcd_folder.CLIENT_CERTIFICATE:
+        return ""
+    return os.path.join(folder, etcd_folder.of_node(node))
+
+
+def _block(content: str, kind: str) -> str:
+    """Return the first block of a kind in a file of PEM, "" without one."""
+    found = re.search(f"-----BEGIN {kind}-----[^-]+-----END {kind}-----\n?", content)
+    return found.group() if found else ""
 
 
 def _pem(label: str, path: str, kind: str, private: bool = False) -> str:

@@ -74,8 +74,8 @@ class FleetPublisher:
             # A node's blocks are there before it may publish, and its user is gone before its keys are.
             first, last = [one for one in access if one.action != "+"], [one for one in access if one.action == "+"]
             await exchange.change_access(client, _steps(first), self.secret)
-            # Deletions need no space: alone in their transaction they are made even if the database is full.
-            await exchange.write(client, content.emptied(leaving) if leaving else ())
+            if leaving:
+                await exchange.empty(client, leaving)
             await exchange.write(client, content.operations(keys_changed))
             await exchange.change_access(client, _steps(last), self.secret)
         known = {node.name for node in fleet.nodes.values()} | {leaving}

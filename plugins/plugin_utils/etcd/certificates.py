@@ -141,6 +141,11 @@ def bundle_pem(certificates: t.Iterable[x509.Certificate]) -> bytes:
     return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in certificates)
 
 
+def fingerprint(certificate: x509.Certificate) -> str:
+    """Return the SHA-256 of a certificate in DER, as 64 hex digits."""
+    return certificate.fingerprint(hashes.SHA256()).hex()
+
+
 def is_authority(certificate: x509.Certificate) -> bool:
     """Return whether a certificate may sign others."""
     try:

@@ -11,7 +11,7 @@ import re
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import ETCD_PEER_PORT
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys, settings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, shown
 
 from ..sources import inventory_source
@@ -96,6 +96,11 @@ def host_addresses(task_vars: t.Mapping[str, t.Any]) -> list[str]:
             with contextlib.suppress(FleetError):
                 found.append(_parsed(_value(own, str(name), variable)))
     return [address for address in found if address]
+
+
+def nodes_of(task_vars: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the sorted names of the nodes whose agents use the datastore."""
+    return sorted(name for name in map(str, task_vars.get("groups", {}).get("calico_nodes", ())) if keys.is_node(name))
 
 
 def node_addresses(task_vars: t.Mapping[str, t.Any]) -> list[str]:

@@ -24,6 +24,8 @@ NAME = ".calico.etcd"
 TRUSTED = "ca.pem"
 CLIENT_CERTIFICATE = "client.pem"
 CLIENT_KEY = "client.key"
+#: The fingerprints of certificates that gates refuse, one in a line.
+REVOKED = "revoked.txt"
 SECRETS = "secrets.json"
 #: The most bytes of a file.
 _SIZE_LIMIT = 1 << 20
@@ -33,8 +35,13 @@ _IGNORED = "# Keys and passwords: keep them out of version control.\n*\n"
 _READABLE = "See that it is a file that you can read, or restore it from a backup."
 
 
+def of_node(node: str) -> str:
+    """Return the name of the file with a node's certificate, its key, and its certificates before that."""
+    return f"nodes/{node}.pem"
+
+
 class EtcdFolder:
-    """The folder at `path`. Its files have mode 0600; those of a member lie in members/NAME."""
+    """The folder at `path`. Its files have mode 0600. A member's are in members/NAME, those of nodes in nodes."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -20,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from . import certificates, etcd_folder
 from .certificates import CertificateError, CertifiedKey
 from .cluster_members import EtcdHost
-from .etcd_folder import CLIENT_CERTIFICATE, CLIENT_KEY, SECRETS, TRUSTED, EtcdFolder
+from .etcd_folder import CLIENT_CERTIFICATE, CLIENT_KEY, REVOKED, SECRETS, TRUSTED, EtcdFolder
 
 PEERS = "peers.pem"
 #: The common names and the files of our own authorities. "-next" stands in the name of a successor's file.
@@ -28,11 +28,15 @@ _CLIENTS_AUTHORITY, _PEERS_AUTHORITY = "authority", "peer-authority"
 _LOOPBACK = "127.0.0.1"
 #: A successor signs at the latest when less than this part of its predecessor's validity is left.
 _FINISH_PART = 6
+#: The most nodes that a line names.
+_NAMED = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class WantedFiles:
-    """What the files are for. `own_authority` has the paths of the user's certificate and key, None for ours.
+    """What the files are for: the members, and the `nodes` by name.
+
+    `own_authority` has the paths of the user's certificate and key, None for ours.
 
     `renew` makes all certificates anew. `succession` is "begin" or "finish", "" by the time that is left.
     """
@@ -43,6 +47,7 @@ class WantedFiles:
     own_authority: t.Optional[tuple[str, str]] = None
     renew: bool = False
     succession: str = ""
+    nodes: t.Sequence[str] = ()
 
 
 @dataclasses.dataclass
@@ -86,6 +91,35 @@ def planned(folder: EtcdFolder, wanted: WantedFiles, now: datetime.datetime) -> 
         _member(folder, issue, wanted, f"members/{host.name}/server.pem", clients, host.name, {*names, _LOOPBACK}, now)
         _member(folder, issue, wanted, f"members/{host.name}/peer.pem", peers, host.name, names, now)
     _client(folder, issue, wanted, clients, now)
+    made = [node for node in wanted.nodes if _node(folder, issue, wanted, node, clients, now)]
+    if made:
+        more = f" and {len(made) - _NAMED} more" if len(made) > _NAMED else ""
+        issue.lines.append(f"nodes/: new certificates for {', '.join(made[:_NAMED])}{more}")
+    return issue
+
+
+def revocation(folder: EtcdFolder, node: str) -> IssuedFiles:
+    """Return what has to be written so that gates refuse all certificates that `node` has got. Nothing is written.
+
+    Raise FleetError if a file cannot be read.
+    """
+    issue = IssuedFiles()
+    name = etcd_folder.of_node(node)
+    content = folder.read(name)
+    if content is not None:
+        certificates.check_library()
+    own = _certificates(content)
+    listed = (folder.read(REVOKED) or b"").decode("ascii", "replace").splitlines()
+    added = [text for text in map(certificates.fingerprint, own) if text not in listed]
+    if own:
+        issue.files[name] = None
+        lines = "".join(f"{line}\n" for line in [*listed, f"# {node}", *added])
+        issue.write(REVOKED, lines.encode("ascii", "replace"), f"{len(added)} of {node} more")
+    else:
+        issue.notices.append(
+            f"{node} has no certificate of its own in {folder.path}/nodes. If it has a copy of {CLIENT_CERTIFICATE}, "
+            "that stays valid: change the authorities (docs/how-to/etcd.md, Change the authorities)."
+        )
     return issue
 
 
@@ -222,6 +256,23 @@ def _client(folder: EtcdFolder, issue: IssuedFiles, wanted: WantedFiles, trust: 
         made = certificates.made_client(trust.signer, wanted.days, now)
         issue.write(CLIENT_KEY, made.key_pem, "")
         issue.write(CLIENT_CERTIFICATE, made.certificate_pem, why)
+
+
+def _node(
+    folder: EtcdFolder, issue: IssuedFiles, wanted: WantedFiles, node: str, trust: _Trust, now: datetime.datetime
+) -> bool:
+    """Plan the certificate of a node's agent, and return whether a new one is made.
+
+    Those before it stay in the file as long as they are valid, because they are revoked with it.
+    """
+    name = etcd_folder.of_node(node)
+    content = folder.read(name)
+    if trust.signer is None or not _why(_pair(content, content), wanted, trust, now):
+        return False
+    made = certificates.made_client(trust.signer, wanted.days, now)
+    before = [one for one in _certificates(content) if certificates.days_left(one, now) >= 0]
+    issue.write(name, made.certificate_pem + made.key_pem + certificates.bundle_pem(before), "")
+    return True
 
 
 def _why(have: t.Optional[CertifiedKey], wanted: WantedFiles, trust: _Trust, now: datetime.datetime) -> str:

@@ -19,6 +19,9 @@ from .seen_hosts import ListedMember, SeenHost
 CREATE, ADD, PROMOTE, REMOVE, RESTART, SECURE, DEFRAGMENT, DISARM = (
     "create", "add", "promote", "remove", "restart", "secure", "defragment", "disarm",
 )  # fmt: skip
+#: What a run may do to all members one by one, and nothing else.
+REVOKE = "revoke"
+ALONE = (RESTART, DEFRAGMENT, REVOKE)
 _OLDEST = (3, 4)
 _SECRETS_REMEDY = (
     "Restore .calico.etcd/secrets.json beside the inventory, or set calico_etcd_username and calico_etcd_password."
@@ -57,7 +60,8 @@ class ClusterPlan:
 class Wishes:
     """What a run is asked for. `changed` names hosts whose files a run in check mode would change.
 
-    `only` is RESTART or DEFRAGMENT for a run that does this to all members and nothing else.
+    `only` is RESTART or DEFRAGMENT for a run that does this to all members and nothing else. REVOKE does both, to
+    members that answer: a node that is shut out keeps no watch, and its space goes back to the disks.
     """
 
     upgrade: bool = False
@@ -194,6 +198,8 @@ class _Change:
 
     def of_all(self, kind: str) -> ClusterPlan:
         """Return a step of this kind for each member. Raise PlanRefused if a member does not answer."""
+        if kind == REVOKE:
+            return self._of_revocation()
         silent = [seen for seen in self._hosts if not seen.answers]
         if silent:
             reasons = "; ".join(f"{seen.name}: {seen.reason}" for seen in silent)
@@ -204,6 +210,21 @@ class _Change:
             )
         text = {RESTART: "restart", DEFRAGMENT: "defragment its database"}[kind]
         return ClusterPlan(tuple(Step(kind, seen.name, text) for seen in self._leader_last(self._hosts)))
+
+    def _of_revocation(self) -> ClusterPlan:
+        """Return the restart and the defragmentation of each member that answers, and the end of NOSPACE."""
+        for seen in self._leader_last(self._answering):
+            self._steps.append(Step(RESTART, seen.name, "restart, which ends open watches"))
+            self._steps.append(Step(DEFRAGMENT, seen.name, "defragment its database"))
+        if any(alarm.kind == "NOSPACE" for seen in self._answering for alarm in seen.alarms):
+            self._steps.append(Step(DISARM, self._any(), "end the alarms"))
+        self._notices += [
+            f"{seen.name} does not answer ({seen.reason}), so it was neither restarted nor defragmented. A watch that "
+            "the node has there goes on. Stop calico-etcd there, or run the playbook again when the member answers."
+            for seen in self._hosts
+            if not seen.answers
+        ]
+        return ClusterPlan(tuple(self._steps), tuple(self._notices))
 
     def _alarms(self) -> None:
         names = {one.identity: one.name for one in self._members}

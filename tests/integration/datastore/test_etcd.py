@@ -54,8 +54,11 @@ def test_pages_and_the_past(cluster: EtcdCluster) -> None:
         assert len(listed) == len(set(listed)) > 50 and put(62).key not in listed
         found = await client.history(keys.WATCHED, [put(62).key, listed[0]], before)
         assert found.total == len(listed) and [entry.key for entry in found.entries] == [listed[0]]
-        newest = await client.newest(keys.WATCHED, 2)
-        assert newest.entries[0].key == put(62).key and newest.total == len(listed) - 1
+        last = await client.last_change(keys.WATCHED)
+        assert last.entries[0].key == put(62).key and last.total == len(listed) - 1
+        names = [put(62).key, keys.heartbeat_key("nobody"), keys.blocks_key("node1")]
+        assert [entry.key for entry in await client.named(names)] == [names[0], names[2]]
+        assert await client.counts([keys.WATCHED, keys.under(keys.HEARTBEATS)]) == [last.total, 0]
         with pytest.raises(gateway.FutureRevision):
             await client.history(keys.WATCHED, [], before + 1000)
         cluster.ctl("compact", str(before + 1))

@@ -172,7 +172,7 @@ def test_a_run_counts_what_nodes_write_and_reads_none_of_it() -> None:
             keys.ENDPOINTS: 1,
         }
         assert max(reads(etcd)) <= 2 * LARGE
-        await talk(etcd, lambda client: exchange.write(client, content.emptied("node10")))
+        await talk(etcd, lambda client: exchange.empty(client, "node10"))
         assert not [key for key in etcd.data() if b"node10/" in key] and max(reads(etcd)) <= 2 * LARGE
 
     run(scenario())

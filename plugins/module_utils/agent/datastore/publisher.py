@@ -116,7 +116,7 @@ class Publisher:
             for operation in part:
                 if isinstance(operation, Put):
                     stored[operation.key] = checksums[operation.key]
-                elif isinstance(operation, Delete):
+                else:
                     stored.pop(operation.key, None)
             self._left -= len(part)
         self.published = self._clock()

@@ -62,6 +62,11 @@ def add_request(peer_url: str) -> bytes:
     return gateway.to_bytes({"peerURLs": [peer_url], "isLearner": True})
 
 
+def compaction_request(revision: int) -> bytes:
+    """Return the request to forget what was before a revision, answered when its space is free."""
+    return gateway.to_bytes({"revision": str(revision), "physical": True})
+
+
 def identity_request(identity: int) -> bytes:
     """Return the request to remove or promote a member."""
     return gateway.to_bytes({"ID": str(identity)})

@@ -8,20 +8,23 @@ Each raises ClusterError, EtcdError or TransportError.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
 import typing as t
 
-from .. import gateway
+from .. import gateway, keys
 from ..client import Credentials
-from ..gateway import EtcdError, PreconditionFailed
+from ..gateway import Compacted, EtcdError, PreconditionFailed
 from ..transport import TransportError
 from . import messages
 from .member import AUTH_OFF, AUTH_ON, AUTH_REFUSED, ClusterError, MemberCalls, patiently
 from .messages import ClusterMember
 
 _PAUSE = 0.3  # seconds between two attempts
+#: Seconds within which a member has told each watch how far it is, and those of a call for which it works long.
+_PROGRESS, _LONG_SECONDS = 5.0, 120.0
 _DIGEST = hashlib.sha256().digest_size
 _SECRETS_REMEDY = (
     "Restore .calico.etcd/secrets.json beside the inventory, or set calico_etcd_username and calico_etcd_password."
@@ -135,7 +138,31 @@ async def _changed(attempt: t.Callable[[], t.Awaitable[bool]], seconds: float, f
         ) from None
 
 
-async def revoke(calls: MemberCalls, user: str, check: bool) -> bool:
+async def revoke(calls: MemberCalls, user: str, check: bool, pause: float = _PROGRESS) -> tuple[bool, int]:
+    """Delete a user, the role of the same name, and the keys below the prefixes of the node of that name.
+
+    No key is read, however many there are. The store then forgets them, `pause` seconds later: an agent that has not
+    heard of the deletion by then has to list the datastore anew. Return whether there was anything to delete, and the
+    number of keys. Raise InvalidKey for a name that is no node's.
+    """
+    ranges = keys.of_node(user)
+    changed = await _revoke_access(calls, user, check)
+    if check:
+        counts = gateway.counts_of(await calls.ask("/v3/kv/txn", gateway.counts_request(ranges)), len(ranges))
+        return changed or any(counts), sum(counts)
+    deleted, revision = 0, 0
+    for own in ranges:
+        answer = await calls.ask(gateway.DELETE_RANGE, gateway.delete_request(own), _LONG_SECONDS)
+        deleted += gateway.deleted_of(answer)
+        revision = gateway.header_of(answer).revision
+    if deleted:
+        await asyncio.sleep(pause)
+        with contextlib.suppress(Compacted, TransportError):  # It goes on if it takes longer.
+            await calls.ask("/v3/kv/compaction", messages.compaction_request(revision), _LONG_SECONDS)
+    return changed or deleted > 0, deleted
+
+
+async def _revoke_access(calls: MemberCalls, user: str, check: bool) -> bool:
     """Delete a user and the role of the same name; return whether there was one of them."""
     changed = False
     for path, field in (("user", "name"), ("role", "role")):

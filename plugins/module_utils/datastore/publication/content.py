@@ -17,7 +17,7 @@ import typing as t
 from ...dataplane.change import Change
 from .. import documents, keys
 from ..documents import RefusedDocument
-from ..gateway import Delete, DeleteRange, Operation, Put
+from ..gateway import Delete, Operation, Put
 from ..keys import KeyRange
 
 #: The prefixes whose keys a run writes, with the kind that people read.
@@ -62,23 +62,13 @@ def plan(wanted: t.Mapping[str, bytes], found: t.Mapping[str, bytes]) -> tuple[C
 def removal(node: str, found: t.Mapping[str, int]) -> tuple[Change, ...]:
     """Return the changes that take away what `node` itself has published; `found` counts keys by prefix.
 
-    The field `new` of a change is a tuple of the operations that make it: one for each prefix, whatever is below it.
-    Raise InvalidKey for a name that is no node's.
+    exchange.empty makes them. Raise InvalidKey for a name that is no node's.
     """
     return tuple(
-        Change(kind, "-", f"{prefix[len(keys.ROOT) :]}*", _count(found[prefix]), None, new=(_emptied(prefix),))
+        Change(kind, "-", f"{prefix[len(keys.ROOT) :]}*", _count(found[prefix]), None)
         for prefix, kind in ((keys.endpoints_of(node), "endpoint"), (keys.heartbeats_of(node), "heartbeat"))
         if found.get(prefix)
     )
-
-
-def emptied(node: str) -> tuple[Operation, ...]:
-    """Return the operations that take away all that `node` has published. Raise InvalidKey for a bad name."""
-    return (_emptied(keys.endpoints_of(node)), _emptied(keys.heartbeats_of(node)))
-
-
-def _emptied(prefix: str) -> Operation:
-    return DeleteRange(keys.under(prefix))
 
 
 def left_behind(nodes: t.Collection[str], found: t.Mapping[str, int]) -> dict[str, int]:

@@ -227,6 +227,12 @@ async def _write(client: EtcdClient, part: t.Sequence[Operation]) -> None:
         await _write(client, part[half:])
 
 
+async def empty(client: EtcdClient, node: str) -> None:
+    """Delete all that a node wrote, without reading it. Raise InvalidKey, EtcdError or Unreachable."""
+    for own in keys.of_node(node):
+        await client.delete(own)
+
+
 async def change_access(client: EtcdClient, steps: t.Iterable[Step], secret: bytes) -> None:
     """Carry out steps of a plan of rights.py, in their order. Raise EtcdError or Unreachable."""
     for step in steps:

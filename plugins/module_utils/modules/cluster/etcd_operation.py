@@ -71,7 +71,8 @@ async def _done(
     if operation == "remove":
         return {"changed": await operations.remove(calls, int(params["member_id"], 16), seconds, check)}
     if operation == "revoke":
-        return {"changed": await operations.revoke(calls, params["user"], check)}
+        changed, count = await operations.revoke(calls, params["user"], check)
+        return {"changed": changed, "keys": count}
     if operation == "disarm":
         return {"changed": await operations.disarm(calls, check)}
     if operation == "secure":

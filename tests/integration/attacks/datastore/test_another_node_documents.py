@@ -17,7 +17,6 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import (
-    client,
     gateway,
     keys,
     mirror,
@@ -268,7 +267,6 @@ def test_documents_that_make_a_listing_too_large(cluster: EtcdCluster, monkeypat
     """
     if not LONG:  # the same with a fifth of all sizes
         monkeypatch.setattr(transport, "ANSWER_LIMIT", transport.ANSWER_LIMIT // 5)
-        monkeypatch.setattr(client, "ANSWER_LIMIT", client.ANSWER_LIMIT // 5)
 
     async def attack(attacker: EtcdClient, reader: Reader, operator: EtcdClient) -> None:
         for number in range(100 if LONG else 40):

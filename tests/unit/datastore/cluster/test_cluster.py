@@ -47,6 +47,8 @@ class Gateway:
         ]
         self.users: dict[str, str] = {}
         self.roles: set[str] = set()
+        self.keys: dict[str, int] = {}  # the number of keys by prefix
+        self.compacted: list[Json] = []
         self.auth = False
         self.leader = "1"
         self.alarms: list[Json] = []
@@ -88,6 +90,14 @@ class Gateway:
             if body["action"] == "DEACTIVATE":
                 self.alarms = [one for one in self.alarms if one["memberID"] != body.get("memberID")]
             return {"alarms": self.alarms}
+        if path == "/v3/kv/txn":
+            return {"responses": [{"response_range": {"count": str(count)}} for count in self.keys.values()]}
+        if path == "/v3/kv/deleterange":
+            found = self.keys.pop(base64.b64decode(body["key"]).decode(), 0)
+            return {"deleted": str(found)} if found else {}
+        if path == "/v3/kv/compaction":
+            self.compacted += [body]
+            return {}
         if path in ("/v3/kv/range", "/v3/maintenance/defragment"):
             return {} if self.leader != "0" else "no leader"
         return self._auth(path, body)
@@ -246,12 +256,33 @@ def test_health_is_a_leader_and_a_read_by_consensus(gateway: Gateway) -> None:
     )
 
 
-def test_a_user_and_its_role_are_revoked(gateway: Gateway) -> None:
+def test_a_node_is_revoked_with_its_user_role_and_keys(gateway: Gateway) -> None:
+    """Its access ends before its keys are deleted, and no key is read."""
+
+    def revoke(check: bool = False) -> t.Any:
+        return done(gateway, lambda calls: operations.revoke(calls, "node7", check, pause=0.0))
+
     gateway.users, gateway.roles = {"node7": "x"}, {"node7"}
-    assert done(gateway, lambda calls: operations.revoke(calls, "node7", check=True)) is True
-    assert done(gateway, lambda calls: operations.revoke(calls, "node7", check=False)) is True
-    assert (gateway.users, gateway.roles) == ({}, set())
-    assert done(gateway, lambda calls: operations.revoke(calls, "node7", check=False)) is False
+    gateway.keys = {"/host-routing/v1/endpoints/node7/": 190, "/host-routing/v1/heartbeats/node7/": 571}
+    assert revoke(check=True) == (True, 761) and gateway.users
+    gateway.asked.clear()
+    assert revoke() == (True, 761)
+    assert (gateway.users, gateway.roles, gateway.keys) == ({}, set(), {})
+    assert gateway.compacted == [{"revision": "5", "physical": True}]
+    changes = [path for path in gateway.asked if not path.endswith(("/get", "/authenticate"))]
+    assert changes == [
+        "/v3/auth/user/delete", "/v3/auth/role/delete", *["/v3/kv/deleterange"] * 2, "/v3/kv/compaction",
+    ]  # fmt: skip
+    assert revoke() == (False, 0) and len(gateway.compacted) == 1
+
+
+def test_a_name_that_no_node_has_is_not_revoked(gateway: Gateway) -> None:
+    with pytest.raises(ValueError) as error:
+        done(gateway, lambda calls: operations.revoke(calls, "node7/", check=False))
+    assert (
+        str(error.value) == ("'node7/' cannot be a part of a key: letters, digits, '-', '_' and '.', at most 253")
+        and not gateway.asked
+    )
 
 
 def test_alarms_are_ended_each_by_its_member(gateway: Gateway) -> None:

@@ -9,7 +9,7 @@ import json
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Delete, DeleteRange, Put
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Delete, Put
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import InvalidKey
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import content
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.content import Published
@@ -87,8 +87,6 @@ def test_what_a_node_wrote_is_removed_with_the_node_alone() -> None:
         "- endpoint endpoints/node1/*  2 keys",
         "- heartbeat heartbeats/node1/*  1 key",
     ]
-    assert tuple(content.operations(changes)) == content.emptied("node1")
-    assert content.emptied("node1") == tuple(DeleteRange(keys.under(prefix)) for prefix in own)
     assert content.removal("node2", {**others, **own}) == ()
     assert content.left_behind(["node10"], {**others, **own}) == {"node1": 3}
     assert content.left_behind(["node1", "node10"], {**own, keys.ENDPOINTS: 1}) == {"": 1}

@@ -203,6 +203,17 @@ def test_the_files_of_a_node(inventory: Inventory) -> None:
     assert DatastoreSettings.from_dict(json.loads(files["settings"])) == wanted
 
 
+def test_a_node_gets_its_own_certificate(inventory: Inventory) -> None:
+    """Its earlier ones are in the same file. A cluster of somebody else has one certificate for all."""
+    own, key = CERTIFICATE.replace("x", "own"), KEY.replace("x", "own")
+    (inventory.etcd / "nodes").mkdir()
+    inventory.write("nodes/node1.pem", own + key + CERTIFICATE)
+    files = inventory.files()
+    assert (files["certificate"], files["key"]) == (own, key)
+    inventory.write("nodes/node1.pem", own + key, 0o644)
+    assert "may be read by others: its mode is 0644." in refusal(inventory.files)
+
+
 def test_the_files_of_a_node_without_a_certificate(inventory: Inventory) -> None:
     (inventory.etcd / "client.pem").unlink()
     files = inventory.files(calico_etcd_endpoints=["https://a"])

@@ -204,7 +204,7 @@ def test_blocks_come_before_the_user_and_the_user_goes_before_the_keys() -> None
     cluster.etcd.put(keys.endpoint_key("node2", "cali1"), b"{}")
     order.clear()
     cluster.publish(fleet({"node1": NODES["node1"]}), leaving="node2")
-    assert order.index("/v3/auth/user/delete") < order.index("/v3/kv/txn")
+    assert order.index("/v3/auth/user/delete") < order.index("/v3/kv/deleterange") < order.index("/v3/kv/txn")
 
 
 def test_the_text_for_people() -> None:

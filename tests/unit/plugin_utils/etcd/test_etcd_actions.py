@@ -60,6 +60,18 @@ def test_files_are_named_in_check_mode_and_written_without(inventory: pathlib.Pa
     assert run(inventory, "etcd_files", {})[1]["changed"] is False
 
 
+def test_a_node_is_revoked_by_its_name(inventory: pathlib.Path) -> None:
+    run(inventory, "etcd_files", {})
+    printed = run(inventory, "etcd_files", {"revoke": "node2"}, check=True)[0]
+    folder = inventory / ".calico.etcd"
+    assert printed == f"{folder}/revoked.txt: 1 of node2 more" and not (folder / "revoked.txt").exists()
+    assert run(inventory, "etcd_files", {"revoke": "node2"})[1]["files"] == ["nodes/node2.pem", "revoked.txt"]
+    assert not (folder / "nodes" / "node2.pem").exists() and (folder / "revoked.txt").exists()
+    assert run(inventory, "etcd_files", {"revoke": "../node2"})[1]["msg"] == (
+        "node ../node2 is not the name of a node. Name a node as the inventory has it."
+    )
+
+
 @pytest.mark.parametrize("given", ["ca_cert", "ca_key"])
 def test_half_an_authority_is_refused(inventory: pathlib.Path, given: str) -> None:
     other = {"ca_cert": "ca_key", "ca_key": "ca_cert"}[given]

@@ -362,3 +362,51 @@ def test_days_are_told_for_each_certificate(folder: EtcdFolder) -> None:
     run(folder)
     found = issued_files.days_left(folder, HOSTS, NOW)
     assert found["ca.pem"] == 3650 and found["members/etcd1/server.pem"] == 365 and len(found) == 7
+
+
+NODES = ["node1", "node2"]
+
+
+def test_each_node_has_a_certificate_of_its_own(folder: EtcdFolder) -> None:
+    issue = run(folder, nodes=NODES)
+    assert list(issue.files)[-2:] == ["nodes/node1.pem", "nodes/node2.pem"]
+    assert issue.lines[-1] == "nodes/: new certificates for node1, node2"
+    for node in NODES:
+        assert signed(folder, f"nodes/{node}.pem", "authority.pem")
+    one, other = (certificate(folder, f"nodes/{node}.pem") for node in NODES)
+    assert one.serial_number != other.serial_number and not one.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    assert run(folder, nodes=NODES).files == {} and not run(folder).files
+    many = run(folder, nodes=[*NODES, *(f"n{number}" for number in range(10))])
+    assert many.lines == ["nodes/: new certificates for n0, n1, n2, n3, n4, n5, n6, n7 and 2 more"]
+
+
+def test_all_certificates_of_a_revoked_node_are_listed(folder: EtcdFolder) -> None:
+    """Renewed ones are still valid. The list keeps those of other nodes; the next run makes a new one."""
+    run(folder, nodes=NODES)
+    first = certificate(folder, "nodes/node1.pem")
+    run(folder, nodes=NODES, renew=True)
+    second = certificate(folder, "nodes/node1.pem")
+    found = []
+    for node in ("node1", "node2", "node1"):
+        issue = issued_files.revocation(folder, node)
+        issued_files.apply(folder, issue)
+        found.append(issue)
+    assert [issue.lines for issue in found] == [["revoked.txt: 2 of node1 more"], ["revoked.txt: 2 of node2 more"], []]
+    assert found[2].notices == [
+        f"node1 has no certificate of its own in {folder.path}/nodes. If it has a copy of client.pem, that stays "
+        "valid: change the authorities (docs/how-to/etcd.md, Change the authorities)."
+    ]
+    listed = (folder.read("revoked.txt") or b"").decode().splitlines()
+    assert listed[:3] == ["# node1", certificates.fingerprint(second), certificates.fingerprint(first)]
+    assert listed[3] == "# node2" and len(listed) == 6 and folder.read("nodes/node1.pem") is None
+    run(folder, nodes=NODES)
+    third = certificates.fingerprint(certificate(folder, "nodes/node1.pem"))
+    assert third not in listed and (folder.read("revoked.txt") or b"").decode().splitlines() == listed
+
+
+def test_a_certificate_that_has_ended_is_not_listed(folder: EtcdFolder) -> None:
+    run(folder, nodes=NODES, days=30)
+    late = NOW + 40 * DAY
+    run(folder, late, nodes=NODES)
+    issued_files.apply(folder, issued_files.revocation(folder, "node1"))
+    assert len((folder.read("revoked.txt") or b"").splitlines()) == 2

@@ -252,6 +252,20 @@ def test_alarms_are_named_and_ended_on_demand() -> None:
     assert steps(corrupt, Wishes(clear_alarms=True)) == [("disarm", "a", "")]
 
 
+def test_a_revocation_restarts_and_defragments_the_members_that_answer() -> None:
+    """A member that is away keeps nobody from it, and is named."""
+    members = listed(A, B, C)
+    hosts = [member(host, members, alarms=(RaisedAlarm("2", "NOSPACE"),)) for host in (A, B)]
+    found = plan([*hosts, bare(C, installed="3.4.23", data=True)], Wishes(only=membership.REVOKE))
+    assert [(step.kind, step.host) for step in found.steps] == [
+        ("restart", "b"), ("defragment", "b"), ("restart", "a"), ("defragment", "a"), ("disarm", "a"),
+    ]  # fmt: skip
+    assert found.notices == (
+        "c does not answer (calico-etcd.service does not run), so it was neither restarted nor defragmented. A watch "
+        "that the node has there goes on. Stop calico-etcd there, or run the playbook again when the member answers.",
+    )
+
+
 def test_one_thing_for_all_members_needs_all_members() -> None:
     members = listed(A, B, C)
     hosts = [member(host, members) for host in (A, B, C)]
