@@ -44,6 +44,20 @@ _PODMAN_OPTIONS = ("calico_node_runtimes", "calico_node_podman_networks")
 HostOptions = dict[str, dict[str, t.Any]]
 
 
+@dataclasses.dataclass(frozen=True)
+class _Decision:
+    """What a run does by the answers of its nodes, without those that it leaves out.
+
+    `approval` is the hash of this plan and its impact `found`. `refusals` are the errors for lack of approval.
+    """
+
+    compiled: fleet_source.Compiled
+    found: Impact
+    approval: str
+    answers: observed_nodes.ObservedNodes
+    refusals: tuple[FleetError, ...] = ()
+
+
 class ActionModule(GuardedAction):
     """The action fleet, which compiles the fleet once per run, on the controller.
 
@@ -103,38 +117,9 @@ class ActionModule(GuardedAction):
         answers = observed_nodes.read(results)
         if args["restore"]:
             return self._restore(task_vars, args["restore"], answers)
-        observed = answers.states
-        while True:
-            compiled = fleet_source.compile_targets(
-                task_vars,
-                observed,
-                pool=args["pool"],
-                mode=args["mode"],
-                as_observed=args["as_observed"],
-                given=answers.journals,
-                passwords=answers.passwords,
-                hold=args["hold"],
-                topology=args["topology"],
-                without=args["without"],
-                refused=answers.refused,
-            )
-            found = self._with_hosts(compiled, observed, args)
-            approval = found.digest(compiled.fleet.digest)
-            refusal = self._refusal(found, approval, args)
-            alone = self._other_routing(compiled, observed) or self._cannot_take_part(compiled, observed)
-            if not alone and refusal is not None:
-                alone = self._too_far(compiled, found, approval, observed, args)
-                if self._task.check_mode:
-                    refusal, alone = next(iter(alone.values()), refusal), {}
-            if not alone:
-                break
-            # A node is refused, and the run goes on, if only this node and few others say what stops the run.
-            for host, error in alone.items():
-                answers.refuse(host, error)
-        warnings = [*compiled.notices, *left_out_sentences(answers.left_out)]
-        if refusal is not None and not self._task.check_mode:
-            raise refusal
-        warnings += [str(refusal)] if refusal is not None else []
+        decision = self._decide(task_vars, answers, args)
+        compiled, found, approval, answers = decision.compiled, decision.found, decision.approval, decision.answers
+        warnings = [*compiled.notices, *left_out_sentences(answers.left_out), *map(str, decision.refusals)]
         if args["limits"] is not None:
             shown_lines.show(found.lines)
         changed = compiled.before != compiled.after
@@ -151,7 +136,7 @@ class ActionModule(GuardedAction):
             "divert": compiled.targets.divert,
             "fresh": list(compiled.fresh),
             "prepare": self._to_prepare(compiled, answers, results, task_vars, args),
-            "steady": not compiled.change and _is_plan_of_all(observed, compiled.fleet.digest),
+            "steady": not compiled.change and _is_plan_of_all(answers.states, compiled.fleet.digest),
             "datastore": compiled.targets.datastore is not None,
             "approval": approval,
             "impact": found.lines if args["limits"] is not None else [],
@@ -167,6 +152,90 @@ class ActionModule(GuardedAction):
                 "after": compiled.after,
             }
         return answer
+
+    def _decide(
+        self, task_vars: t.Mapping[str, t.Any], answers: observed_nodes.ObservedNodes, args: t.Mapping[str, t.Any]
+    ) -> _Decision:
+        """Return what the run does. In check mode, return what it would do with approval, and its refusals without.
+
+        A node is refused, and the run goes on, if only this node and few others say what stops the run. If the run
+        cannot go on without the nodes that are refused for lack of approval, the run as a whole lacks approval. Both
+        modes decide alike. Raise FleetError if the run is refused; in check mode not for lack of approval.
+        """
+        unapproved: t.Optional[_Decision] = None  # the first decision that lacks approval
+        refused: dict[str, FleetError] = {}  # the hosts that are left out after it
+        while True:
+            try:
+                decision = self._decision(task_vars, answers, args)
+                alone = self._other_routing(decision.compiled, answers.states)
+                alone = alone or self._cannot_take_part(decision.compiled, answers.states)
+            except FleetError:
+                if unapproved is None:
+                    raise
+                return self._without_approval(unapproved)
+            lack = None if alone else self._refusal(decision.found, decision.approval, args)
+            if lack is not None:
+                unapproved = unapproved or dataclasses.replace(decision, refusals=(lack,))
+                alone = self._too_far(decision, answers.states, args)
+                if not alone:
+                    return self._without_approval(unapproved)
+            if not alone:
+                break
+            if unapproved is not None:
+                refused.update(alone)
+            answers = answers.without(alone)
+        if unapproved is not None and self._task.check_mode:
+            return dataclasses.replace(unapproved, refusals=tuple(refused[host] for host in sorted(refused)))
+        return decision
+
+    def _without_approval(self, decision: _Decision) -> _Decision:
+        """Return the decision in check mode, else raise its refusal."""
+        if not self._task.check_mode:
+            raise decision.refusals[0]
+        return decision
+
+    def _decision(
+        self, task_vars: t.Mapping[str, t.Any], answers: observed_nodes.ObservedNodes, args: t.Mapping[str, t.Any]
+    ) -> _Decision:
+        """Compile the fleet by these answers. Raise FleetError if it cannot be, or would lose a renamed node."""
+        compiled = fleet_source.compile_targets(
+            task_vars,
+            answers.states,
+            pool=args["pool"],
+            mode=args["mode"],
+            as_observed=args["as_observed"],
+            given=answers.journals,
+            passwords=answers.passwords,
+            hold=args["hold"],
+            topology=args["topology"],
+            without=args["without"],
+            refused=answers.refused,
+        )
+        self._check_renamed(compiled, answers, task_vars)
+        found = self._with_hosts(compiled, answers.states, args)
+        return _Decision(compiled, found, found.digest(compiled.fleet.digest), answers)
+
+    @staticmethod
+    def _check_renamed(
+        compiled: fleet_source.Compiled, answers: observed_nodes.ObservedNodes, task_vars: t.Mapping[str, t.Any]
+    ) -> None:
+        """Raise FleetError if the run would remove a node whose host has another name in the inventory now."""
+        known = compiled.remembered.nodes if compiled.remembered is not None else {}
+        staying = {*compiled.fleet.allocation.nodes, *inventory_source.members(task_vars)}
+        renamed = sorted(witnesses.renamed(answers.claims, known, staying).items())
+        if not renamed:
+            return
+        (host, node), *others = renamed
+        also = f" Renamed, too: {some([other for other, dummy in others])}." if others else ""
+        raise FleetError(
+            "host",
+            host,
+            f"was renamed: it has the state of {node}, which the lockfile has and the inventory has not, and this run "
+            f"would remove {node} from the fleet.{also}",
+            f"Call it {node} in the inventory again. To give it another name, remove {node} with "
+            f"playbooks/remove_node.yml first. If it is not {node}, run without it: --limit 'all:!{host}'. Nothing was "
+            "changed.",
+        )
 
     def _to_prepare(
         self,
@@ -226,29 +295,25 @@ class ActionModule(GuardedAction):
 
     @staticmethod
     def _too_far(
-        compiled: fleet_source.Compiled,
-        found: Impact,
-        approval: str,
-        observed: t.Mapping[str, t.Optional[NodeState]],
-        args: t.Mapping[str, t.Any],
+        decision: _Decision, observed: t.Mapping[str, t.Optional[NodeState]], args: t.Mapping[str, t.Any]
     ) -> dict[str, FleetError]:
         """Return an error for each of the few nodes without whose stored states the run stays inside its limits.
 
         The result maps the node's name to its error, and is {} if `witnesses.too_far` finds no such nodes.
         """
         limits = ImpactLimits(**args["limits"])
-        nodes = witnesses.too_far(found, limits, compiled.told_alone, observed)
-        clauses = "; ".join(limits.exceeded(found))
+        nodes = witnesses.too_far(decision.found, limits, decision.compiled.told_alone, observed)
+        clauses = "; ".join(limits.exceeded(decision.found))
         given = str(args["approve"])
         other = f" What was approved, {given}, is another plan." if given else ""
         return {
             node: FleetError(
                 "plan",
-                approval,
+                decision.approval,
                 f"needs approval because of what {some(nodes)} alone "
                 f"{'says' if len(nodes) == 1 else 'say'}: {clauses}.{other}",
-                f"Look at it with --check --diff. If it is what you want, run it with -e approve={approval}. Nothing "
-                f"was changed on {node}.",
+                f"Look at it with --check --diff. If it is what you want, run it with "
+                f"-e approve={decision.approval}. Nothing was changed on {node}.",
             )
             for node in nodes
         }

@@ -17,6 +17,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 
 from . import run_results
 
+_Answer = t.TypeVar("_Answer")
+
 
 @dataclasses.dataclass
 class ObservedNodes:
@@ -24,20 +26,30 @@ class ObservedNodes:
 
     `states` has their stored states (None: the host has none yet), `journals` what they assigned by themselves, and
     `passwords` the names of the secrets whose value changes. `refused` are hosts that are left out, with the reason;
-    the three before do not contain these. `left_out` are the parts of answers that are not used.
+    the three before do not contain these. `claims` has the name of the node whose state a refused host has, for a host
+    that has another node's. `left_out` are the parts of answers that are not used.
     """
 
     states: dict[str, t.Optional[NodeState]] = dataclasses.field(default_factory=dict)
     journals: dict[str, node_info.Journal] = dataclasses.field(default_factory=dict)
     passwords: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     refused: dict[str, FleetError] = dataclasses.field(default_factory=dict)
+    claims: dict[str, str] = dataclasses.field(default_factory=dict)
     left_out: list[LeftOut] = dataclasses.field(default_factory=list)
 
-    def refuse(self, host: str, error: FleetError) -> None:
-        """Record the error of a host, and remove its state, journal and passwords; `left_out` stays."""
-        self.refused[host] = error
-        for part in (self.states, self.journals, self.passwords):
-            t.cast("dict[str, t.Any]", part).pop(host, None)
+    def without(self, errors: t.Mapping[str, FleetError]) -> ObservedNodes:
+        """Return these answers with more hosts in `refused`, by host; `claims` and `left_out` are the same."""
+
+        def others(part: t.Mapping[str, _Answer]) -> dict[str, _Answer]:
+            return {host: answer for host, answer in part.items() if host not in errors}
+
+        return dataclasses.replace(
+            self,
+            states=others(self.states),
+            journals=others(self.journals),
+            passwords=others(self.passwords),
+            refused={**self.refused, **errors},
+        )
 
 
 def read(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> ObservedNodes:
@@ -55,6 +67,8 @@ def read(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> ObservedNodes:
                 found.states[host] = state(host, answer)
             except FleetError as error:
                 found.refused[host] = error
+                if isinstance(error.__cause__, node_info.Foreign):
+                    found.claims[host] = error.__cause__.node
                 continue
             found.journals[host], left_out = node_info.journal(host, answer)
             found.passwords[host] = node_info.changed_passwords(answer)

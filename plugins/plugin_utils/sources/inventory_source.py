@@ -69,12 +69,17 @@ def outside(task_vars: t.Mapping[str, t.Any], refused: t.Optional[list[FleetErro
     value, of a fleet variable.
     """
     groups = _groups(task_vars)
-    members = groups.get(NODES_GROUP, set()) | groups.get(REFLECTORS_GROUP, set())
     values = _Values(task_vars["hostvars"], refused)
-    for name in sorted(groups.get("all", set()) - members):
+    for name in sorted(groups.get("all", set()) - members(task_vars)):
         host = _host(name, values, groups, set(), set())
         if any(variables.BY_NAME[key].scope == variables.NODE for key in host.variables if key in variables.BY_NAME):
             yield host
+
+
+def members(task_vars: t.Mapping[str, t.Any]) -> set[t.Any]:
+    """Return the names of the hosts of calico_nodes and calico_rr, whatever --limit says."""
+    groups = _groups(task_vars)
+    return groups.get(NODES_GROUP, set()) | groups.get(REFLECTORS_GROUP, set())
 
 
 def _groups(task_vars: t.Mapping[str, t.Any]) -> dict[str, set[t.Any]]:

@@ -59,6 +59,22 @@ def _in_change(state: NodeState, pools: _Pools, underlay_mtu: int) -> bool:
     return backups or transition.needed(state, pools, underlay_mtu)
 
 
+def renamed(
+    claims: t.Mapping[str, str], remembered: t.Container[str], staying: t.Container[str]
+) -> dict[str, str]:
+    """Return {host: node} of the hosts that are a node of the lockfile under another name.
+
+    `claims` has the name of the node whose state each host has, for hosts that have another node's. `remembered` are
+    the nodes in the lockfile, and `staying` those that the run does not remove. A host that the lockfile has under its
+    own name was not renamed: it cannot stop a run by what it says.
+    """
+    return {
+        host: node
+        for host, node in claims.items()
+        if node in remembered and node not in staying and host not in remembered
+    }
+
+
 def few(nodes: t.Collection[str], observed: t.Mapping[str, t.Optional[NodeState]]) -> bool:
     """Return whether these are at most half of the nodes with a state, and at least one."""
     return 0 < 2 * len(nodes) <= sum(state is not None for state in observed.values())
