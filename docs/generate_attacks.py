@@ -36,10 +36,12 @@ SECTIONS: dict[str, dict[str, str]] = {
         "another_node_heartbeats": "Heartbeats in the datastore",
         "another_node_gate": "Etcd behind gates",
         "another_node_connections": "Ports of a member's host",
+        "another_node_gate_load": "Time and memory of gates",
         "another_node_etcd": "Etcd without gates",
     },
     "A member of the etcd cluster": {"etcd_member": "Readers of the datastore"},
     "A workload": {
+        "workload_gate": "Connections to gates without a certificate",
         "workload_packets": "Packets with forged sources, encapsulated packets and neighbours",
         "workload_devices": "Settings of the host's devices",
         "workload_bgp": "BGP and BFD sessions",

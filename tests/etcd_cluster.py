@@ -126,6 +126,8 @@ class EtcdCluster:
         folder.mkdir(parents=True, exist_ok=True)
         self.authority = Authority(folder)
         network = _NETWORK if apart else "127.119.0"
+        self.fleet_file = folder / "fleet.txt"
+        self.fleet_file.write_text("".join(f"{net}.{last}\n" for net in (network, "127.0.0") for last in range(1, 255)))
         self.members = [
             Member(number, f"{network}.{number}", folder / f"m{number}", apart) for number in range(1, size + 1)
         ]
@@ -256,7 +258,7 @@ class EtcdCluster:
             (member.folder / f"{name}.pem").write_bytes(b"".join(parts))
         command = [
             *(sys.executable, "-I", "-B", self._gate_program, "--listen", member.gate, "--member", member.url),
-            *("--ca", self.authority.file),
+            *("--ca", self.authority.file, "--fleet", self.fleet_file),
             *(word for option, name in files.items() for word in (f"--{option}", member.folder / f"{name}.pem")),
         ]
         with (member.folder / "gate.log").open("ab") as log:

@@ -59,6 +59,7 @@ class ActionModule(GuardedAction):
             changed=bool(plan.steps) and self._task.check_mode,
             steps=[dataclasses.asdict(step) for step in plan.steps],
             notices=list(plan.notices),
+            fleet_addresses=sorted({str(one.network_address) for one in [*nodes, *members]}),
             members=allowed_clients.by_version(members),
             fleet=allowed_clients.by_version([*nodes, *members]),
             operators=allowed_clients.by_version(operators),

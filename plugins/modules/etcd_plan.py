@@ -88,6 +88,11 @@ fleet:
   description: The addresses of nodes and members, which reach the gates, by IP version.
   returned: success
   type: dict
+fleet_addresses:
+  description: The same addresses one by one, each of which has connections of its own to the gates.
+  returned: success
+  type: list
+  elements: str
 operators:
   description: The addresses and CIDRs of operators, which reach the members and the gates, by IP version.
   returned: success

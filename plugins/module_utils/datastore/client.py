@@ -20,7 +20,7 @@ import random
 import typing as t
 
 from . import gateway
-from .gateway import Json, PermissionDenied, TooManyOperations, Unauthenticated, Unavailable
+from .gateway import AskLater, Json, PermissionDenied, TooManyOperations, Unauthenticated, Unavailable
 from .keys import KeyRange, endpoints_of, owner_of, under
 from .transport import AnswerTooLarge, Lines, NoAnswer, RefusedStream, Transport, TransportError
 
@@ -167,9 +167,24 @@ class Member:
                 if credentials is None:
                     raise Unauthenticated("this client has no user")
                 body = gateway.to_bytes({"name": credentials.user, "password": credentials.password})
-                answer = await self._call(AUTHENTICATE, body, "", seconds)
-                self._token = gateway.token_of(answer)
+                self._token = gateway.token_of(await self._patiently(body, seconds))
             return self._token
+
+    async def _patiently(self, body: bytes, seconds: float) -> Json:
+        """Return the answer to an authentication. A gate that is busy is asked again when it says, for `seconds`.
+
+        After a restart of a gate, all of its agents authenticate. Each adds a random pause, so that they spread.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while True:
+            try:
+                return await self._call(AUTHENTICATE, body, "", seconds)
+            except AskLater as later:
+                pause = later.seconds * random.uniform(1, 2)
+                if loop.time() + pause > end:
+                    raise
+            await asyncio.sleep(pause)
 
     async def close(self) -> None:
         """Close the member's connections."""

@@ -22,6 +22,8 @@ Json = dict[str, t.Any]
 
 #: The most characters of a text in an answer, such as the reason of an error.
 _TEXT_LIMIT = 2_000
+#: The most seconds after which a gate asks to be asked again.
+LATEST_SECONDS = 30
 #: The most digits of a number of 64 bits.
 _DIGITS = 20
 
@@ -94,6 +96,14 @@ class TooManyOperations(EtcdError):
 
 class Unavailable(EtcdError):
     """The member cannot answer at the moment, such as one without a leader."""
+
+
+class AskLater(Unavailable):
+    """A gate that is too busy for the call. It wants to be asked again in `seconds`."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
 
 
 class PreconditionFailed(EtcdError):
@@ -314,8 +324,11 @@ def error_of(status: int, data: bytes) -> EtcdError:
             body = body["error"]
         message = text_of(body, "message") or text_of(body, "error")
         code = _integer(body.get("grpc_code", body.get("code", 0)))
+        later = number_of(body, "retry_seconds")
     except InvalidAnswer:
         return InvalidAnswer(f"HTTP status {status}: {data[:60]!r}")
+    if later:
+        return AskLater(message, min(later, LATEST_SECONDS))
     return _error(code, message or f"HTTP status {status}")
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ssl
 import typing as t
@@ -33,8 +32,7 @@ async def gates(cluster: EtcdCluster) -> t.AsyncIterator[list[str]]:
     servers, urls = [], []
     for member in cluster.members:
         context, tls = server_tls(cluster, member)
-        server = await Gate(address_of(member.url), tls).listen("127.0.0.1", 0, context)
-        assert isinstance(server, asyncio.Server)
+        server = await Gate(address_of(member.url), tls, str(cluster.fleet_file)).listen("127.0.0.1", 0, context)
         servers.append(server)
         urls.append(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     try:

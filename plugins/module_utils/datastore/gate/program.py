@@ -16,10 +16,14 @@ import socket
 import ssl
 import sys
 import typing as t
+from asyncio import sslproto
 from urllib.parse import urlsplit
 
 from ..transport import MemberAddress, TlsFiles
 from .server import Gate
+
+#: Bytes of the buffer that asyncio has for each connection with TLS to the member; it takes 256 KiB by itself.
+_TLS_BUFFER = 16 << 10
 
 
 def main(arguments: t.Sequence[str]) -> int:
@@ -30,11 +34,11 @@ def main(arguments: t.Sequence[str]) -> int:
     parser.add_argument("--ca", required=True, help="file with the CAs of members and clients")
     parser.add_argument("--certificate", required=True, help="file with the gate's certificate and its key")
     parser.add_argument("--client", required=True, help="file with the certificate, and its key, for the member")
+    parser.add_argument("--fleet", default="", help="file with the fleet's addresses, which have places of their own")
+    parser.add_argument("--revoked", default="", help="file with SHA-256 fingerprints of revoked certificates")
     options = parser.parse_args(arguments)
     try:
-        upstream = TlsFiles(options.ca, options.client)
-        own = server_context(options.ca, options.certificate)
-        asyncio.run(_run(Gate(options.member, upstream), options.listen, own))
+        asyncio.run(_run(options))
     except OSError as error:  # ssl.SSLError is one
         sys.stderr.write(f"The gate cannot serve at {options.listen}: {error.strerror or error}.\n")
         return 1
@@ -51,43 +55,29 @@ def _address(url: str) -> MemberAddress:
 def server_context(ca: str, certificate: str) -> ssl.SSLContext:
     """Return the TLS for agents, which need a certificate of `ca`. Raise OSError for files that cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.sslobject_class = _WithAlerts
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # 1.3 has neither renegotiation nor sessions that the server keeps. All agents have it.
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.num_tickets = 0
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(cafile=ca)
     context.load_cert_chain(certificate, password="")
     return context
 
 
-class _WithAlerts(ssl.SSLObject):
-    """The server's side of a connection, which tells a client why its certificate is refused.
-
-    asyncio drops what TLS wants to send if a handshake fails. So the failure counts with the client's next bytes.
-    """
-
-    _failure: t.Optional[ssl.SSLError] = None
-
-    def do_handshake(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-        try:
-            super().do_handshake()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise
-        except ssl.SSLError as error:
-            self._failure = error
-            raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "the alert is sent first") from error
-
-
-async def _run(gate: Gate, address: MemberAddress, tls: ssl.SSLContext) -> None:
+async def _run(options: argparse.Namespace) -> None:
+    """Serve until a signal. Raise OSError."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    server = await gate.listen(address.host, address.port, tls)
+    sslproto.SSLProtocol.max_size = _TLS_BUFFER
+    upstream = TlsFiles(options.ca, options.client)
+    gate = Gate(options.member, upstream, options.fleet, options.revoked)
+    own = server_context(options.ca, options.certificate)
+    listener = await gate.listen(options.listen.host, options.listen.port, own)
     _notify("READY=1")
     await ended.wait()
-    server.close()
+    listener.close()
 
 
 def _notify(state: str) -> None:

@@ -226,11 +226,12 @@ def _watch(body: t.Any) -> Json:
 
 
 WATCH, TRANSACTION, AUTHENTICATE = "/v3/watch", "/v3/kv/txn", "/v3/auth/authenticate"
+STATUS = "/v3/maintenance/status"
 _READERS: t.Mapping[str, t.Callable[[t.Any], Json]] = {
     "/v3/kv/range": _range,
     TRANSACTION: _transaction,
     AUTHENTICATE: _authenticate,
-    "/v3/maintenance/status": lambda body: _Fields(body).end(),
+    STATUS: lambda body: _Fields(body).end(),
     WATCH: _watch,
 }
 

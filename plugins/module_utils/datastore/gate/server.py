@@ -1,131 +1,258 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The server of the gate: connections of agents, and the way of their requests to the member and back."""
+"""The server of the gate: the way of agents' requests to the member and back.
+
+Without a token that the gate knows, a client can authenticate and ask for the member's status, in turn with all others
+(`turns.Newcomers`). The body of any other request is not read. With a token, a few requests of each user are served at
+the same time, and their bodies are read in that user's turn only.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import ssl
+import sys
 import typing as t
 
 from .. import gateway
 from ..transport import MemberAddress, MemberConnection, TlsFiles, TransportError, within
-from .requests import AUTHENTICATE, TRANSACTION, WATCH, RequestNotPassed, check_writes, passed, writes
+from .connections import Listener
+from .lists import ListFile, address, fingerprint
+from .places import Place, Places
+from .requests import AUTHENTICATE, STATUS, TRANSACTION, WATCH, RequestNotPassed, check_writes, passed, writes
+from .stream import PART, AgentStream
 from .tokens import Tokens
+from .turns import Newcomers, PutOff, Users
 
 #: The most bytes of a request: a transaction of workloads of the largest kind.
 REQUEST_LIMIT = 1 << 20
-#: The most connections of one address at the same time.
-CONNECTIONS = 32
-_HEADER_LIMIT = 16 << 10
-_REQUEST_SECONDS = 10.0  # from the first byte of a request to its last
-_IDLE_SECONDS = 120.0
-_ANSWER_SECONDS = 15.0
+#: The most bytes of a request without a token that is known: a name and a password.
+NEWCOMER_LIMIT = 2 << 10
+_HEADER_LIMIT = 4 << 10
+_HANDSHAKE_SECONDS = 5.0
+_REQUEST_SECONDS = 10.0  # from the first byte of a body to its last
+#: Seconds until a connection's next request: of a client without a token, and of one that had a known one.
+_NEWCOMER_SECONDS, _IDLE_SECONDS = 10.0, 120.0
+_ANSWER_SECONDS = 15.0  # until the member answers, and an agent has read a part of a watch
+_SEND_SECONDS = 60.0  # until an agent has read an answer
+_REST_SECONDS = 2.0  # for a body that is not read, after its refusal
+_PUT_OFF_SECONDS = 1.0  # until one without a token is told to ask later
+_LISTS_SECONDS = 1.0  # between two looks at the files of the fleet's addresses and of revoked certificates
+#: The most connections to the member that are kept for the next request.
+_KEPT = 8
 #: gRPC's codes for a right that is missing, a server that cannot be asked, and a token that is not known.
 _REFUSED, _UNAVAILABLE, _UNAUTHENTICATED = 7, 14, 16
+
+
+class Request(t.NamedTuple):
+    """The head of a request. `user` is that of its token, None for a token that is not known."""
+
+    path: str
+    headers: dict[str, str]
+    length: int
+    user: t.Optional[str]
 
 
 class Gate:
     """A server for agents before the member at `member`; `tls` is the gate's own way to it.
 
-    `connections` is the most of one address at the same time.
+    `fleet` is the path of a file with the addresses of the fleet, and `revoked` of one with the SHA-256 fingerprints of
+    certificates that are no longer accepted; "" means none. The event loop runs already.
     """
 
-    def __init__(self, member: MemberAddress, tls: t.Optional[TlsFiles], connections: int = CONNECTIONS) -> None:
-        self._connections = connections
+    def __init__(
+        self, member: MemberAddress, tls: t.Optional[TlsFiles] = None, fleet: str = "", revoked: str = ""
+    ) -> None:
         self._member = member
         self._tls = tls
-        self._open: dict[str, int] = {}
         self._tokens = Tokens()
+        self._newcomers = {AUTHENTICATE: Newcomers(), STATUS: Newcomers()}
+        self._users = Users()
+        self._places = Places()
+        self._fleet = ListFile(fleet, address)
+        self._revoked = ListFile(revoked, fingerprint)
+        self._open: dict[AgentStream, str] = {}  # with the fingerprints of their certificates
+        self._kept: list[MemberConnection] = []
 
-    async def listen(self, host: str, port: int, tls: t.Optional[ssl.SSLContext]) -> asyncio.AbstractServer:
-        """Return a server that serves agents at an address. Raise OSError."""
-        handshake = _REQUEST_SECONDS if tls else None
-        return await asyncio.start_server(
-            self._serve, host, port, ssl=tls, ssl_handshake_timeout=handshake, limit=_HEADER_LIMIT
-        )
+    async def listen(self, host: str, port: int, tls: t.Optional[ssl.SSLContext]) -> Listener:
+        """Return a listener that serves agents at an address. Raise OSError."""
+        self._look_at_lists()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer = str((writer.get_extra_info("peername") or ("",))[0])
-        self._open[peer] = self._open.get(peer, 0) + 1
+        async def serve(stream: AgentStream, place: Place) -> None:
+            await self._serve(stream, place, tls)
+
+        return Listener(host, port, self._places, serve, self._look_at_lists, _LISTS_SECONDS)
+
+    def _look_at_lists(self) -> None:
+        """Take what the files of the fleet and of revoked certificates have, and end connections of the latter."""
+        if self._fleet.changed():
+            self._places.fleet = self._fleet.entries
+            _say(self._fleet.problem)
+        if self._revoked.changed():
+            _say(self._revoked.problem)
+            for stream, certificate in list(self._open.items()):
+                if certificate in self._revoked.entries:
+                    stream.abort()
+
+    async def _serve(self, stream: AgentStream, place: Place, tls: t.Optional[ssl.SSLContext]) -> None:
+        with contextlib.suppress(TransportError, OSError, EOFError, ValueError):  # The agent asks again.
+            if tls is not None:
+                with stream.limit(_HANDSHAKE_SECONDS):
+                    await stream.secure(tls)
+            place.established()
+            if stream.fingerprint in self._revoked.entries:
+                return
+            self._open[stream] = stream.fingerprint
+            try:
+                await self._requests(stream, place)
+            finally:
+                del self._open[stream]
+
+    async def _requests(self, stream: AgentStream, place: Place) -> None:
+        """Serve requests until the connection ends."""
+        idle, goes_on = _NEWCOMER_SECONDS, True
+        while goes_on:
+            with stream.limit(idle):
+                head = await stream.until(b"\r\n\r\n", _HEADER_LIMIT)
+            path, headers, length = _head(head)
+            request = Request(path, headers, length, self._tokens.user(headers.get("Authorization", "")))
+            if request.user is None:
+                goes_on = await self._newcomer(stream, place, request)
+                continue
+            idle = _IDLE_SECONDS
+            async with contextlib.AsyncExitStack() as turn:
+                await turn.enter_async_context(self._users.turn(request.user))
+                goes_on = await self._user(stream, request.user, request, turn)
+
+    async def _newcomer(self, stream: AgentStream, place: Place, request: Request) -> bool:
+        """Answer a request without a token that is known, and return whether the connection goes on."""
+        if request.path not in self._newcomers or request.length > NEWCOMER_LIMIT:
+            why = {"code": _UNAUTHENTICATED, "message": "the gate does not know this token"}
+            await _answer(stream, 401, gateway.to_bytes(why), ends=True)
+            with stream.limit(_REST_SECONDS):
+                await stream.rest()
+            return False
+        with stream.limit(_REQUEST_SECONDS):
+            body = await stream.exactly(request.length)
         try:
-            if self._open[peer] <= self._connections:
-                await self._requests(reader, writer)
-        except (TransportError, OSError, EOFError, ValueError, asyncio.LimitOverrunError):
-            pass  # The agent, or the member, has gone; the agent asks again.
-        finally:
-            self._open[peer] -= 1
-            if not self._open[peer]:
-                del self._open[peer]
-            with contextlib.suppress(Exception):
-                writer.transport.abort()
+            asked = passed(request.path, body)
+            async with contextlib.AsyncExitStack() as turn:
+                await turn.enter_async_context(self._newcomers[request.path].turn(place))
+                return await self._ask(stream, request, asked, turn)
+        except RequestNotPassed as refusal:
+            return await _refuse(stream, refusal)
+        except PutOff as later:
+            await asyncio.sleep(_PUT_OFF_SECONDS)  # One that does not wait by itself waits here.
+            why = {"code": _UNAVAILABLE, "message": f"the gate: {later}", "retry_seconds": later.seconds}
+            await _answer(stream, 429, gateway.to_bytes(why))
+            return True
 
-    async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        upstream: t.Optional[MemberConnection] = None
+    async def _user(self, stream: AgentStream, user: str, request: Request, turn: contextlib.AsyncExitStack) -> bool:
+        """Answer a request of a user, and return whether the connection goes on."""
+        with stream.limit(_REQUEST_SECONDS):
+            body = await stream.exactly(request.length)
         try:
-            while True:
-                head = await within(_IDLE_SECONDS, reader.readuntil(b"\r\n\r\n"))
-                path, headers, length = _head(head)
-                body = await within(_REQUEST_SECONDS, reader.readexactly(length))
-                try:
-                    request = passed(path, body)
-                    wanted = writes(request) if path == TRANSACTION else []
-                    user = self._tokens.user(headers.get("Authorization", ""))
-                    if wanted and user is None:
-                        why = {"code": _UNAUTHENTICATED, "message": "the gate does not know this token"}
-                        await _answer(writer, 401, gateway.to_bytes(why))
-                        continue
-                    check_writes(wanted, user or "")
-                except RequestNotPassed as refusal:
-                    await _answer(writer, 403, gateway.to_bytes({"code": _REFUSED, "message": f"the gate: {refusal}"}))
-                    continue
-                try:
-                    if upstream is None or not upstream.usable:
-                        upstream = await within(_ANSWER_SECONDS, MemberConnection.to(self._member, self._tls))
-                    status, header = await within(_ANSWER_SECONDS, upstream.ask(self._member, path, request, headers))
-                except TransportError as error:
-                    # The connection ends, by which the agent knows that the member may not know its token any more.
-                    silent = {"code": _UNAVAILABLE, "message": f"the gate cannot ask its member: {error}"}
-                    await _answer(writer, 503, gateway.to_bytes(silent))
-                    return
-                if path == WATCH and status == 200:
-                    await self._stream(reader, writer, upstream, header)
-                    return
+            asked = passed(request.path, body)
+            check_writes(writes(asked) if request.path == TRANSACTION else [], user)
+        except RequestNotPassed as refusal:
+            return await _refuse(stream, refusal)
+        return await self._ask(stream, request, asked, turn)
+
+    async def _ask(self, stream: AgentStream, request: Request, asked: bytes, turn: contextlib.AsyncExitStack) -> bool:
+        """Ask the member, pass its answer on, and return whether the agent's connection goes on.
+
+        Without an answer it ends, by which the agent knows that the member may not know its token any more. A watch
+        gives back its turn when it has begun.
+        """
+        try:
+            upstream, status, header = await self._begin(request, asked)
+        except TransportError as error:
+            silent = {"code": _UNAVAILABLE, "message": f"the gate cannot ask its member: {error}"}
+            await _answer(stream, 503, gateway.to_bytes(silent))
+            return False
+        is_kept = False
+        try:
+            if request.path == WATCH and status == 200:
+                await turn.aclose()
+                await _pass_watch(stream, upstream, header)
+                return False
+            if request.path == AUTHENTICATE:
                 answer = await within(_ANSWER_SECONDS, upstream.body(header))
-                if path == AUTHENTICATE and status == 200:
-                    self._tokens.note(request, answer)
-                await _answer(writer, status, answer)
+                if status == 200:
+                    self._tokens.note(asked, answer)
+                await _answer(stream, status, answer)
+            else:
+                if status == 401:
+                    self._tokens.forget(request.headers.get("Authorization", ""))
+                await _pass_answer(stream, upstream, status, header)
+            is_kept = upstream.keeps and len(self._kept) < _KEPT
+            return True
         finally:
-            if upstream is not None:
+            if is_kept:
+                self._kept.append(upstream)
+            else:
                 upstream.close()
 
-    async def _stream(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        upstream: MemberConnection,
-        header: t.Mapping[str, str],
-    ) -> None:
-        """Pass a watch on until either side ends it."""
+    async def _begin(self, request: Request, asked: bytes) -> tuple[MemberConnection, int, dict[str, str]]:
+        """Ask the member, and return the connection with the status and the header of its answer.
 
-        async def send() -> None:
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
-            async for part in upstream.parts(header):
-                writer.write(b"%x\r\n%b\r\n" % (len(part), part))
-                await writer.drain()
-            writer.write(b"0\r\n\r\n")
-            await writer.drain()
-
-        sending = asyncio.ensure_future(send())
-        leaving = asyncio.ensure_future(reader.read(1))
+        Raise TransportError.
+        """
+        upstream = self._kept_connection()
+        if upstream is None:
+            upstream = await within(_ANSWER_SECONDS, MemberConnection.to(self._member, self._tls))
         try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (sending, leaving):
-                task.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
+            asking = upstream.ask(self._member, request.path, asked, request.headers)
+            status, header = await within(_ANSWER_SECONDS, asking)
+        except BaseException:
+            upstream.close()
+            raise
+        return upstream, status, header
+
+    def _kept_connection(self) -> t.Optional[MemberConnection]:
+        """Return a connection to the member that was used before, None without one."""
+        while self._kept:
+            found = self._kept.pop()
+            if found.usable:
+                return found
+            found.close()
+        return None
+
+
+async def _pass_answer(
+    stream: AgentStream, upstream: MemberConnection, status: int, header: t.Mapping[str, str]
+) -> None:
+    """Pass on the answer to a call, of which the gate has a part at a time."""
+    waiting = _begun(status)
+    with stream.limit(_SEND_SECONDS):
+        async for part in upstream.parts(header):
+            waiting += _chunk(part)
+            if len(waiting) >= PART:
+                await stream.send(waiting)
+                waiting = b""
+        await stream.send(waiting + _chunk(b""))
+
+
+async def _pass_watch(stream: AgentStream, upstream: MemberConnection, header: t.Mapping[str, str]) -> None:
+    """Pass on a watch until either side ends it, or the agent does not read it for long."""
+
+    async def send() -> None:
+        await stream.send(_begun(200))
+        async for part in upstream.parts(header):
+            with stream.limit(_ANSWER_SECONDS):
+                await stream.send(_chunk(part))
+        await stream.send(_chunk(b""))
+
+    sending = asyncio.ensure_future(send())
+    leaving = asyncio.ensure_future(stream.sends_or_ends())
+    try:
+        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (sending, leaving):
+            task.cancel()
+        await asyncio.gather(sending, leaving, return_exceptions=True)
 
 
 def _head(head: bytes) -> tuple[str, dict[str, str], int]:
@@ -149,7 +276,32 @@ def _head(head: bytes) -> tuple[str, dict[str, str], int]:
     return path, {names[name]: value for name, value in headers.items() if name in names}, int(length)
 
 
-async def _answer(writer: asyncio.StreamWriter, status: int, body: bytes) -> None:
-    head = f"HTTP/1.1 {status} {'OK' if status == 200 else 'Refused'}\r\nContent-Type: application/json\r\n"
-    writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode("ascii") + body)
-    await writer.drain()
+def _status_line(status: int) -> str:
+    return f"HTTP/1.1 {status} {'OK' if status == 200 else 'Refused'}\r\nContent-Type: application/json\r\n"
+
+
+def _begun(status: int) -> bytes:
+    return f"{_status_line(status)}Transfer-Encoding: chunked\r\n\r\n".encode("ascii")
+
+
+def _chunk(part: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(part), part)
+
+
+async def _answer(stream: AgentStream, status: int, body: bytes, ends: bool = False) -> None:
+    """Send an answer, after which the connection may end."""
+    head = f"{_status_line(status)}Content-Length: {len(body)}\r\n{'Connection: close' if ends else ''}"
+    with stream.limit(_ANSWER_SECONDS):
+        await stream.send(f"{head.rstrip()}\r\n\r\n".encode("ascii") + body)
+
+
+async def _refuse(stream: AgentStream, refusal: RequestNotPassed) -> bool:
+    """Answer a request that is not passed; the connection goes on."""
+    await _answer(stream, 403, gateway.to_bytes({"code": _REFUSED, "message": f"the gate: {refusal}"}))
+    return True
+
+
+def _say(problem: str) -> None:
+    if problem:
+        sys.stderr.write(f"{problem}\n")
+        sys.stderr.flush()

@@ -19,21 +19,33 @@ class Tokens:
 
     def __init__(self) -> None:
         self._users: dict[str, str] = {}
-        self._of: dict[str, list[str]] = {}
+        self._of: dict[str, dict[str, None]] = {}  # those of each user, the one that was used least recently first
 
     def note(self, request: bytes, answer: bytes) -> None:
-        """Remember the token in the answer to an authentication, and forget the user's oldest one."""
+        """Remember the token in the answer to an authentication, and forget the user's least used one."""
         try:
             token = gateway.token_of(gateway.decode(answer))
         except gateway.EtcdError:
             return
         user = str(json.loads(request).get("name", ""))
-        mine = self._of.setdefault(user, [])
-        mine.append(token)
+        mine = self._of.setdefault(user, {})
+        mine[token] = None
         self._users[token] = user
         if len(mine) > _TOKENS:
-            self._users.pop(mine.pop(0), None)
+            self.forget(next(iter(mine)))
 
     def user(self, token: str) -> t.Optional[str]:
         """Return the user of a token, None if it is not known."""
-        return self._users.get(token)
+        user = self._users.get(token)
+        if user is not None:
+            mine = self._of[user]
+            mine[token] = mine.pop(token)
+        return user
+
+    def forget(self, token: str) -> None:
+        """Forget a token that the member does not know any more, if it is known here."""
+        user = self._users.pop(token, None)
+        if user is not None:
+            del self._of[user][token]
+            if not self._of[user]:
+                del self._of[user]

@@ -66,7 +66,7 @@ def test_an_address_in_use(files: list[str], capsys: pytest.CaptureFixture[str])
         port = other.getsockname()[1]
         assert program.main(["--listen", f"https://127.0.0.1:{port}", "--member", MEMBER, *files]) == 1
     said = capsys.readouterr().err
-    assert said.startswith(f"The gate cannot serve at 127.0.0.1:{port}: ") and "address already in use" in said
+    assert said.startswith(f"The gate cannot serve at 127.0.0.1:{port}: ") and "Address already in use" in said
 
 
 @contextlib.contextmanager
@@ -94,13 +94,13 @@ def _running(folder: pathlib.Path, files: list[str]) -> t.Iterator[tuple[subproc
 
 
 def test_the_program_needs_nothing_but_its_folder(tmp_path: pathlib.Path, files: list[str]) -> None:
-    """It says when it serves, refuses what agents do not ask, demands a certificate, and ends by SIGTERM."""
+    """It says when it serves, refuses calls without a token, demands a certificate, and ends by SIGTERM."""
     with _running(tmp_path / "program", files) as (process, port):
         trusted = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
         with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"):
             _asked(port, trusted)
         trusted.load_cert_chain(str(tmp_path / "client.all"))
-        assert _asked(port, trusted) == (403, {"code": 7, "message": "the gate: this call is not passed"})
+        assert _asked(port, trusted) == (401, {"code": 16, "message": "the gate does not know this token"})
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     assert (tmp_path / "program" / "errors").read_text() == ""

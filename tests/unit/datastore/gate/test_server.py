@@ -11,7 +11,8 @@ import contextlib
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gateway, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.server import CONNECTIONS, Gate
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.places import OTHER_ADDRESS
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.server import Gate
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import (
     HttpTransport,
     MemberAddress,
@@ -71,7 +72,7 @@ def test_a_member_that_cannot_be_asked_is_named() -> None:
         gate = Gate(MemberAddress("127.0.0.1", 1), None)
         serving = await gate.listen("127.0.0.1", 0, None)
         transport = HttpTransport(MemberAddress(*serving.sockets[0].getsockname()[:2]), None)
-        status, body = await transport.call(RANGE, b'{"key":"AA=="}', {}, 5)
+        status, body = await transport.call("/v3/maintenance/status", b"{}", {}, 5)
         found = gateway.error_of(status, body)
         assert isinstance(found, gateway.Unavailable)
         assert found.message == "the gate cannot ask its member: Connection refused"
@@ -97,7 +98,7 @@ def test_a_request_that_is_no_agents_ends_the_connection() -> None:
                     break
                 length = int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0])
                 asked.append(head + await reader.readexactly(length))
-                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+                writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n{"token":"token"}')
             writer.close()
 
         server = await asyncio.start_server(member, "127.0.0.1", 0)
@@ -105,14 +106,17 @@ def test_a_request_that_is_no_agents_ends_the_connection() -> None:
         serving = await gate.listen("127.0.0.1", 0, None)
         address = MemberAddress(*serving.sockets[0].getsockname()[:2])
         client = HttpTransport(address, None)
+        login, mine = gateway.to_bytes({"name": "node1", "password": "secret"}), {"Authorization": "token"}
+        assert (await client.call("/v3/auth/authenticate", login, {}, 5))[0] == 200
+        asked.clear()
         for dummy in range(2):
-            status, body = await client.call(RANGE, b'{"key":"AA=="}', {"Authorization": "token"}, 5)
-            assert (status, body) == (200, b"{}")
+            status, body = await client.call(RANGE, b'{"key":"AA=="}', mine, 5)
+            assert (status, body) == (200, b'{"token":"token"}')
         assert all(b"Authorization: token\r\n" in one and one.endswith(b'{"key":"AA=="}') for one in asked)
-        status, body = await client.call("/v3/auth/disable", b"{}", {}, 5)
+        status, body = await client.call("/v3/auth/disable", b"{}", mine, 5)
         found = gateway.error_of(status, body)
         assert isinstance(found, gateway.PermissionDenied) and found.message == "the gate: this call is not passed"
-        with pytest.raises(gateway.PermissionDenied):
+        with pytest.raises(gateway.Unauthenticated):
             await EtcdClient({"gate": HttpTransport(address, None)}).call("/v3/lease/leases", b"{}")
         assert len(asked) == 2
         for raw in (
@@ -131,15 +135,17 @@ def test_a_request_that_is_no_agents_ends_the_connection() -> None:
             except ConnectionError:
                 pass
             writer.close()
-        held = [await asyncio.open_connection(*address) for dummy in range(CONNECTIONS)]
-        await asyncio.sleep(0.1)
+        await client.close()
+        held = [await asyncio.open_connection(*address) for dummy in range(OTHER_ADDRESS)]
         with pytest.raises(TransportError):
-            await HttpTransport(address, None).call(RANGE, b'{"key":"AA=="}', {}, 5)
+            await HttpTransport(address, None).call(RANGE, b'{"key":"AA=="}', mine, 5)
         for dummy, writer in held:
             writer.close()
-        await asyncio.sleep(0.1)
-        status, body = await HttpTransport(address, None).call(RANGE, b'{"key":"AA=="}', {}, 5)
-        assert status == 200
+        status, end = 0, asyncio.get_running_loop().time() + 60
+        while status != 200:
+            assert asyncio.get_running_loop().time() < end
+            with contextlib.suppress(TransportError):
+                status, body = await HttpTransport(address, None).call(RANGE, b'{"key":"AA=="}', mine, 5)
         serving.close()
         server.close()
 

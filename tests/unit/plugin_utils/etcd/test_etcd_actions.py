@@ -88,6 +88,7 @@ def test_a_plan_has_steps_and_clients(inventory: pathlib.Path) -> None:
     assert [step["kind"] for step in result["steps"]] == ["secure"]
     assert result["operators"] == {"ipv4": ["192.0.2.5"], "ipv6": []}
     assert result["fleet"] == {"ipv4": ["10.0.0.1", "10.0.0.2"], "ipv6": []}
+    assert result["fleet_addresses"] == ["10.0.0.1", "10.0.0.2"]
     assert (result["members"], result["via"]) == ({"ipv4": ["10.0.0.1"], "ipv6": []}, "etcd1")
     dummy, named = run(inventory, "etcd_plan", {"seen": "seen", "operators": ["198.51.100.0/24"]}, off)
     assert named["operators"]["ipv4"] == ["198.51.100.0/24"]
