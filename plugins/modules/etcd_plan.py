@@ -89,7 +89,7 @@ fleet:
   returned: success
   type: dict
 fleet_addresses:
-  description: The same addresses one by one, each of which has connections of its own to the gates.
+  description: The same addresses one by one. Gates keep places for each of them.
   returned: success
   type: list
   elements: str

@@ -38,7 +38,7 @@ _NEWCOMER_SECONDS, _IDLE_SECONDS = 10.0, 120.0
 _ANSWER_SECONDS = 15.0  # until the member answers, and an agent has read a part of a watch
 _SEND_SECONDS = 60.0  # until an agent has read an answer
 _REST_SECONDS = 2.0  # for a body that is not read, after its refusal
-_PUT_OFF_SECONDS = 1.0  # until one without a token is told to ask later
+_PUT_OFF_SECONDS = 1.0  # until the gate tells one without a token to ask later
 _LISTS_SECONDS = 1.0  # between two looks at the files of the fleet's addresses and of revoked certificates
 #: The most connections to the member that are kept for the next request.
 _KEPT = 8
@@ -224,7 +224,7 @@ class Gate:
 async def _pass_answer(
     stream: AgentStream, upstream: MemberConnection, status: int, header: t.Mapping[str, str]
 ) -> None:
-    """Pass on the answer to a call, of which the gate has a part at a time."""
+    """Pass on the answer to a call, one part after another."""
     waiting = _begun(status)
     with stream.limit(_SEND_SECONDS):
         async for part in upstream.parts(header):

@@ -33,7 +33,7 @@ class AgentStream:
 
     @contextlib.contextmanager
     def limit(self, seconds: float) -> t.Iterator[None]:
-        """Have the connection end if the body of the statement takes longer than `seconds`."""
+        """End the connection if the body of the statement takes longer than `seconds`."""
         timer = asyncio.get_running_loop().call_later(seconds, self.abort)
         try:
             yield

@@ -37,7 +37,7 @@ AUTHENTICATE, RANGE, TRANSACTION = "/v3/auth/authenticate", "/v3/kv/range", "/v3
 
 @contextlib.asynccontextmanager
 async def calling(agent: Client) -> t.AsyncIterator[list[float]]:
-    """Have an agent make calls all the time; yield how long they took. Raise what fails, or AssertionError."""
+    """Make calls of an agent all the time; yield how long they took. Raise what fails, or AssertionError."""
     took: list[float] = []
     ended = asyncio.Event()
 

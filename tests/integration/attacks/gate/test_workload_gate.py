@@ -136,7 +136,7 @@ def test_handshakes_that_do_not_end(tmp_path: pathlib.Path) -> None:
 def test_no_handshake_and_no_certificate(tmp_path: pathlib.Path) -> None:
     """Send what is no TLS, an old version of it, a handshake without a certificate, and ask before it ends.
 
-    Gain: An answer, sessions that the gate keeps, or a renegotiation for each of which it signs.
+    Gain: An answer, sessions that the gate keeps, or renegotiations, which cost it signatures.
     Precedent: CVE-2011-1473, CWE-295.
     Result: The connection ends without an answer. There is TLS 1.3 alone, which has no renegotiation.
     """

@@ -77,7 +77,7 @@ def test_an_address_with_a_zone_is_that_address() -> None:
 
 @pytest.mark.parametrize(("fleet", "most"), [(["10.0.0.1"], places.FLEET_ADDRESS), ([], places.OTHER_ADDRESS)])
 def test_the_oldest_handshake_gives_way_to_a_new_one(fleet: list[str], most: int) -> None:
-    """Those that are slow on purpose keep no place from an agent, and no connection in use is ended."""
+    """Handshakes that are slow on purpose keep no place from an agent. Connections in use stay open."""
     found, clock, ended = gate_of(*fleet), Clock(), []
     (agent,) = taken(found, "10.0.0.1", 1, clock)
     agent.end = lambda: ended.append(-1)
