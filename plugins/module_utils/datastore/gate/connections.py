@@ -9,7 +9,7 @@ import asyncio
 import socket
 import typing as t
 
-from .places import Place, Places
+from .places import ConnectionPlace, ConnectionPlaces
 from .stream import PART, AgentStream
 
 _BACKLOG = 1024
@@ -20,10 +20,10 @@ _PAUSE = 0.1
 #: Bytes that the kernel keeps of a connection. They count as memory of the gate, and it would take megabytes otherwise.
 _RECEIVED, _SENT = 32 << 10, 64 << 10
 
-Serve = t.Callable[[AgentStream, Place], t.Awaitable[None]]
+Serve = t.Callable[[AgentStream, ConnectionPlace], t.Awaitable[None]]
 
 
-class Listener:
+class AgentListener:
     """A socket whose connections are served by `serve`, each in a task, until `close`.
 
     `regularly` is called each `interval` seconds. The constructor raises OSError.
@@ -33,7 +33,7 @@ class Listener:
         self,
         host: str,
         port: int,
-        places: Places,
+        places: ConnectionPlaces,
         serve: Serve,
         regularly: t.Callable[[], None],
         interval: float,
@@ -80,7 +80,7 @@ class Listener:
             except OSError:
                 await asyncio.sleep(_PAUSE)
 
-    async def _connected(self, connection: socket.socket, place: Place) -> None:
+    async def _connected(self, connection: socket.socket, place: ConnectionPlace) -> None:
         try:
             try:
                 stream = AgentStream(*await asyncio.open_connection(sock=connection, limit=PART))

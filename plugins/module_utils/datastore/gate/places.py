@@ -51,10 +51,10 @@ class Rates:
         return 0.0 if taken else (1 - left) / self._rate
 
 
-class Place:
+class ConnectionPlace:
     """The place of one connection. `source` is the address or network that it counts for, `pool` where it is from."""
 
-    def __init__(self, source: str, of_fleet: bool, pool: str, places: Places) -> None:
+    def __init__(self, source: str, of_fleet: bool, pool: str, places: ConnectionPlaces) -> None:
         self.source = source
         self.of_fleet = of_fleet
         self.pool = pool
@@ -77,10 +77,10 @@ class _Source:
 
     def __init__(self) -> None:
         self.count = 0
-        self.handshakes: dict[Place, None] = {}  # the oldest first
+        self.handshakes: dict[ConnectionPlace, None] = {}  # the oldest first
 
 
-class Places:
+class ConnectionPlaces:
     """The places that are taken. `fleet` are the addresses of the fleet; it may change at any time."""
 
     def __init__(self, fleet: t.Iterable[IPAddress] = ()) -> None:
@@ -95,7 +95,7 @@ class Places:
         """The number of all connections."""
         return sum(self._taken.values())
 
-    def take(self, address: str, now: float) -> t.Optional[Place]:
+    def take(self, address: str, now: float) -> t.Optional[ConnectionPlace]:
         """Return a place for a connection from an address, None if there is none. `now` is in seconds of any clock.
 
         If there is no room, the address' oldest connection whose handshake has not ended makes room. So slow handshakes
@@ -114,7 +114,7 @@ class Places:
             oldest = next(iter(have.handshakes))
             self.release(oldest)
             oldest.end()
-        place = Place(source, of_fleet, _pool(have.count, of_fleet), self)
+        place = ConnectionPlace(source, of_fleet, _pool(have.count, of_fleet), self)
         have.count += 1
         have.handshakes[place] = None
         self._sources[source] = have
@@ -124,12 +124,12 @@ class Places:
     def _has_room(self, pool: str) -> bool:
         return pool in _POOLS and self._taken[pool] < _POOLS[pool]
 
-    def established(self, place: Place) -> None:
+    def established(self, place: ConnectionPlace) -> None:
         """Note the end of a connection's handshake."""
         if not place.released:
             self._sources[place.source].handshakes.pop(place, None)
 
-    def release(self, place: Place) -> None:
+    def release(self, place: ConnectionPlace) -> None:
         """Give a connection's place to others, unless that was done before."""
         if place.released:
             return

@@ -18,9 +18,9 @@ import typing as t
 
 from .. import gateway
 from ..transport import MemberAddress, MemberConnection, TlsFiles, TransportError, within
-from .connections import Listener
+from .connections import AgentListener
 from .lists import ListFile, address, fingerprint
-from .places import Place, Places
+from .places import ConnectionPlace, ConnectionPlaces
 from .requests import AUTHENTICATE, STATUS, TRANSACTION, WATCH, RequestNotPassed, check_writes, passed, writes
 from .stream import PART, AgentStream
 from .tokens import Tokens
@@ -46,7 +46,10 @@ _KEPT = 8
 _REFUSED, _UNAVAILABLE, _UNAUTHENTICATED = 7, 14, 16
 
 
-class Request(t.NamedTuple):
+_Turn = contextlib.AsyncExitStack
+
+
+class RequestHead(t.NamedTuple):
     """The head of a request. `user` is that of its token, None for a token that is not known."""
 
     path: str
@@ -70,20 +73,20 @@ class Gate:
         self._tokens = Tokens()
         self._newcomers = {AUTHENTICATE: Newcomers(), STATUS: Newcomers()}
         self._users = Users()
-        self._places = Places()
+        self._places = ConnectionPlaces()
         self._fleet = ListFile(fleet, address)
         self._revoked = ListFile(revoked, fingerprint)
         self._open: dict[AgentStream, str] = {}  # with the fingerprints of their certificates
         self._kept: list[MemberConnection] = []
 
-    async def listen(self, host: str, port: int, tls: t.Optional[ssl.SSLContext]) -> Listener:
+    async def listen(self, host: str, port: int, tls: t.Optional[ssl.SSLContext]) -> AgentListener:
         """Return a listener that serves agents at an address. Raise OSError."""
         self._look_at_lists()
 
-        async def serve(stream: AgentStream, place: Place) -> None:
+        async def serve(stream: AgentStream, place: ConnectionPlace) -> None:
             await self._serve(stream, place, tls)
 
-        return Listener(host, port, self._places, serve, self._look_at_lists, _LISTS_SECONDS)
+        return AgentListener(host, port, self._places, serve, self._look_at_lists, _LISTS_SECONDS)
 
     def _look_at_lists(self) -> None:
         """Take what the files of the fleet and of revoked certificates have, and end connections of the latter."""
@@ -96,7 +99,7 @@ class Gate:
                 if certificate in self._revoked.entries:
                     stream.abort()
 
-    async def _serve(self, stream: AgentStream, place: Place, tls: t.Optional[ssl.SSLContext]) -> None:
+    async def _serve(self, stream: AgentStream, place: ConnectionPlace, tls: t.Optional[ssl.SSLContext]) -> None:
         with contextlib.suppress(TransportError, OSError, EOFError, ValueError):  # The agent asks again.
             if tls is not None:
                 with stream.limit(_HANDSHAKE_SECONDS):
@@ -110,14 +113,14 @@ class Gate:
             finally:
                 del self._open[stream]
 
-    async def _requests(self, stream: AgentStream, place: Place) -> None:
+    async def _requests(self, stream: AgentStream, place: ConnectionPlace) -> None:
         """Serve requests until the connection ends."""
         idle, goes_on = _NEWCOMER_SECONDS, True
         while goes_on:
             with stream.limit(idle):
                 head = await stream.until(b"\r\n\r\n", _HEADER_LIMIT)
             path, headers, length = _head(head)
-            request = Request(path, headers, length, self._tokens.user(headers.get("Authorization", "")))
+            request = RequestHead(path, headers, length, self._tokens.user(headers.get("Authorization", "")))
             if request.user is None:
                 goes_on = await self._newcomer(stream, place, request)
                 continue
@@ -126,7 +129,7 @@ class Gate:
                 await turn.enter_async_context(self._users.turn(request.user))
                 goes_on = await self._user(stream, request.user, request, turn)
 
-    async def _newcomer(self, stream: AgentStream, place: Place, request: Request) -> bool:
+    async def _newcomer(self, stream: AgentStream, place: ConnectionPlace, request: RequestHead) -> bool:
         """Answer a request without a token that is known, and return whether the connection goes on."""
         if request.path not in self._newcomers or request.length > NEWCOMER_LIMIT:
             why = {"code": _UNAUTHENTICATED, "message": "the gate does not know this token"}
@@ -149,7 +152,7 @@ class Gate:
             await _answer(stream, 429, gateway.to_bytes(why))
             return True
 
-    async def _user(self, stream: AgentStream, user: str, request: Request, turn: contextlib.AsyncExitStack) -> bool:
+    async def _user(self, stream: AgentStream, user: str, request: RequestHead, turn: _Turn) -> bool:
         """Answer a request of a user, and return whether the connection goes on."""
         with stream.limit(_REQUEST_SECONDS):
             body = await stream.exactly(request.length)
@@ -160,7 +163,7 @@ class Gate:
             return await _refuse(stream, refusal)
         return await self._ask(stream, request, asked, turn)
 
-    async def _ask(self, stream: AgentStream, request: Request, asked: bytes, turn: contextlib.AsyncExitStack) -> bool:
+    async def _ask(self, stream: AgentStream, request: RequestHead, asked: bytes, turn: _Turn) -> bool:
         """Ask the member, pass its answer on, and return whether the agent's connection goes on.
 
         Without an answer it ends, by which the agent knows that the member may not know its token any more. A watch
@@ -195,7 +198,7 @@ class Gate:
             else:
                 upstream.close()
 
-    async def _begin(self, request: Request, asked: bytes) -> tuple[MemberConnection, int, dict[str, str]]:
+    async def _begin(self, request: RequestHead, asked: bytes) -> tuple[MemberConnection, int, dict[str, str]]:
         """Ask the member, and return the connection with the status and the header of its answer.
 
         Raise TransportError.

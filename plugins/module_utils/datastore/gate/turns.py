@@ -11,7 +11,7 @@ import contextlib
 import typing as t
 
 from ..gateway import LATEST_SECONDS
-from .places import Place, Rates
+from .places import ConnectionPlace, Rates
 
 #: Authentications at the same time. Each one takes 70 ms of a processor of the member (bcrypt).
 AUTHENTICATIONS = 2
@@ -44,7 +44,7 @@ class Newcomers:
         self._queues: dict[bool, dict[str, collections.deque[asyncio.Future[None]]]] = {True: {}, False: {}}
 
     @contextlib.asynccontextmanager
-    async def turn(self, place: Place) -> t.AsyncIterator[None]:
+    async def turn(self, place: ConnectionPlace) -> t.AsyncIterator[None]:
         """Wait for the turn of a connection, which is the body of the statement. Raise PutOff if it does not come."""
         loop = asyncio.get_running_loop()
         wait = self._rates.wait(place.source, loop.time())

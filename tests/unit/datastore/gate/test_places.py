@@ -9,7 +9,11 @@ import ipaddress
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate import places
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.places import Place, Places, Rates
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.places import (
+    ConnectionPlace,
+    ConnectionPlaces,
+    Rates,
+)
 
 AGENTS = [f"10.0.{number // 250}.{number % 250 + 1}" for number in range(1000)]
 
@@ -25,11 +29,11 @@ class Clock:
         return self.now
 
 
-def gate_of(*fleet: str) -> Places:
-    return Places(map(ipaddress.ip_address, fleet))
+def gate_of(*fleet: str) -> ConnectionPlaces:
+    return ConnectionPlaces(map(ipaddress.ip_address, fleet))
 
 
-def taken(found: Places, address: str, times: int, clock: Clock) -> list[Place]:
+def taken(found: ConnectionPlaces, address: str, times: int, clock: Clock) -> list[ConnectionPlace]:
     """Take places for connections whose handshakes end at once."""
     have = []
     for dummy in range(times):

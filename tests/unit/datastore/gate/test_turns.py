@@ -8,18 +8,21 @@ from __future__ import annotations
 import asyncio
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.places import Place, Places
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.places import (
+    ConnectionPlace,
+    ConnectionPlaces,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.turns import (
     Newcomers,
     PutOff,
     Users,
 )
 
-PLACES = Places()
+PLACES = ConnectionPlaces()
 
 
-def place(source: str, of_fleet: bool = True) -> Place:
-    return Place(source, of_fleet, "own", PLACES)
+def place(source: str, of_fleet: bool = True) -> ConnectionPlace:
+    return ConnectionPlace(source, of_fleet, "own", PLACES)
 
 
 class Served:
