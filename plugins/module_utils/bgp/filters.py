@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ..base import naming
-from ..base.addresses import BITS, parse_cidr_or_address
+from ..base.addresses import BITS, parse_cidr
 from ..resources import BGPFilter, BGPFilterRule
 from .filter_rules import EXPORT, IMPORT, FilterFunction, FilterOperation, FilterRule
 
@@ -34,7 +34,7 @@ def functions(resource: BGPFilter) -> tuple[FilterFunction, ...]:
 
 
 def _rule(rule: BGPFilterRule) -> FilterRule:
-    network = parse_cidr_or_address(rule.cidr)
+    network = parse_cidr(rule.cidr)
     lengths: tuple[int, ...] = ()
     if network is not None and rule.prefixLength is not None:
         longest = rule.prefixLength.max

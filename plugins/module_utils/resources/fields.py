@@ -416,6 +416,11 @@ def _is_network(text: str) -> bool:
     return bool(cidr and cidr.strict)
 
 
+def _is_range(text: str) -> bool:
+    cidr = addresses.parse_cidr(text)
+    return bool(cidr and cidr.strict)
+
+
 def _is_version(version: int, text: str) -> bool:
     cidr = addresses.parse_cidr_or_address(text)
     if cidr and cidr.version != version:
@@ -450,12 +455,26 @@ def _is_mac(text: str) -> bool:
 
 
 NAME = Text(_is_name, NAME_RULE, NAME_REMEDY)
+NAME_LIMIT = 253
+#: A name that is no longer than that of a resource can be.
+BOUNDED_NAME = Text(
+    lambda text: _is_name(text) and len(text) <= NAME_LIMIT,
+    f"is not a name of at most {NAME_LIMIT} lower case letters, digits, '-' and '.'.",
+    NAME_REMEDY,
+)
 FILLED_NAME = Filled(_is_name, NAME_RULE, NAME_REMEDY)
 #: A range without address bits beyond its prefix, or one address.
 NETWORK = Text(
     _is_network,
     "is not a range of addresses.",
     "Write it as address/prefix length, without address bits beyond the prefix, for example 10.1.0.0/16.",
+)
+#: A range with its prefix length, an entry of a list.
+FILLED_RANGE = Filled(
+    _is_range,
+    NETWORK.rule,
+    "Write it as address/prefix length, without address bits beyond the prefix, for example 10.1.0.0/16 or "
+    "10.1.2.3/32.",
 )
 #: The name of a device, or "*" for all of them.
 INTERFACE = Text(
@@ -472,7 +491,8 @@ IPV6 = Text(_is_ipv6, "is not an IPv6 address.", "Write it as fd00::1.")
 ADDRESS = Text(_is_address, "is not an address.", "Write it as 10.0.0.1 or fd00::1.")
 FILLED_ADDRESS = Filled(_is_address, ADDRESS.rule, ADDRESS.remedy)
 MAC = Text(_is_mac, "is not a MAC address.", "Write it as 66:aa:bb:cc:dd:ee.")
-DURATION = Text(
+#: As in Calico, an empty text is no length of time: leave the field out instead.
+DURATION = Filled(
     lambda text: parse_duration(text) is not None, "is not a length of time.", "Write a number and a unit, as 120s."
 )
 TEXT = Text()

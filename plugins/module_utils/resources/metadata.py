@@ -11,9 +11,8 @@ import re
 import typing as t
 
 from .errors import Refused
-from .fields import NAME_REMEDY, NAME_RULE, SUBDOMAIN, TEXT, Document, Text, field, is_label
+from .fields import NAME_LIMIT, NAME_REMEDY, NAME_RULE, SUBDOMAIN, TEXT, Document, Text, field, is_label
 
-NAME_LIMIT = 253
 NAMESPACE_LIMIT = 63
 DEFAULT_NAMESPACE = "default"
 _LABEL_LIMIT = 63

@@ -14,7 +14,18 @@ import typing as t
 
 from ..base.addresses import parse_cidr
 from .errors import Refused
-from .fields import NAME, TEXT, Fields, Filled, Integer, Items, OneOf, SelectorText, field
+from .fields import (
+    BOUNDED_NAME,
+    FILLED_RANGE,
+    NAME,
+    TEXT,
+    Fields,
+    Integer,
+    Items,
+    OneOf,
+    SelectorText,
+    field,
+)
 from .metadata import ANNOTATIONS
 from .policy_selectors import EndpointSelector, NamespaceSelector, ScopedSelector
 from .ports import PROTOCOL, PROTOCOLS_WITH_PORTS, RULE_PORT, Port
@@ -34,20 +45,8 @@ _OTHER_ACTIONS = (
 _IP_VERSION_OF = {"ICMP": 4, "ICMPv6": 6}
 
 
-def _is_range(text: str) -> bool:
-    cidr = parse_cidr(text)
-    return bool(cidr and cidr.strict)
-
-
 #: Ranges in rules have a prefix length and no address bits beyond it, unlike ranges in network sets.
-_NETS = Items(
-    Filled(
-        _is_range,
-        "is not a range of addresses.",
-        "Write it as address/prefix length, without address bits beyond the prefix, for example 10.1.0.0/16 or "
-        "10.1.2.3/32.",
-    )
-)
+_NETS = Items(FILLED_RANGE)
 _PORTS = Items(RULE_PORT)
 
 
@@ -71,8 +70,8 @@ class ICMPFields:
 class ServiceMatch:
     """A match on the endpoints of a Kubernetes service. `checked` raises Refused without a name."""
 
-    name: str = field(NAME, "")
-    namespace: str = field(NAME, "")
+    name: str = field(BOUNDED_NAME, "")
+    namespace: str = field(BOUNDED_NAME, "")
 
     def checked(self) -> ServiceMatch:
         if not self.name:
@@ -92,7 +91,7 @@ class ServiceAccountMatch:
 class EntityRule:
     """A match on the source or destination of packets. All fields that are set must hold; without any, all match.
 
-    `checked` raises Refused for services beside selectors, serviceAccounts or ranges.
+    `checked` raises Refused for services beside selectors, serviceAccounts or ranges, and for notNets of all addresses.
     """
 
     nets: tuple[str, ...] = field(_NETS, ())
@@ -106,6 +105,15 @@ class EntityRule:
     services: t.Optional[ServiceMatch] = field(Fields(ServiceMatch))
 
     def checked(self) -> EntityRule:
+        for index, text in enumerate(self.notNets):
+            cidr = parse_cidr(text)
+            if cidr and not cidr.length:
+                raise Refused(
+                    text,
+                    "excludes all addresses, so that the rule matches no packet.",
+                    "Remove the rule, or write smaller ranges.",
+                    f"notNets[{index}]",
+                )
         if self.services:
             for name in ("namespaceSelector", "selector", "notSelector", "serviceAccounts", "nets", "notNets"):
                 # An empty serviceAccounts counts as given.

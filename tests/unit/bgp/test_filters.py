@@ -55,10 +55,6 @@ def test_lengths_of_all_routes_begin_with_the_default_route() -> None:
     assert rule(cidr="0.0.0.0/0", matchOperator="In", prefixLength={"max": 8}).lengths == (0, 8)
 
 
-def test_one_address_is_a_range() -> None:
-    assert rule(cidr="10.1.2.3", matchOperator="Equal").net == "10.1.2.3/32"
-
-
 @pytest.mark.parametrize(
     ("operation", "made"),
     [

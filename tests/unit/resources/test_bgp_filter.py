@@ -84,6 +84,11 @@ def test_all_of_a_rule() -> None:
             "importV4[0].prefixLength stands without cidr. Add the range that it is about, or remove it.",
         ),
         (
+            {"cidr": "10.0.0.1", "matchOperator": "Equal"},
+            "importV4[0].cidr 10.0.0.1 is not a range of IPv4 addresses. Write it as address/prefix length, without "
+            "address bits beyond the prefix, for example 10.1.0.0/16.",
+        ),
+        (
             {"cidr": "fd00::/8", "matchOperator": "In"},
             "importV4[0].cidr fd00::/8 is not a range of IPv4 addresses. Write it as address/prefix length, without "
             "address bits beyond the prefix, for example 10.1.0.0/16.",
@@ -156,6 +161,8 @@ def test_rules_of_ipv6_have_prefixes_of_ipv6() -> None:
     assert rule.prefixLength.min == 128
     (rule,) = of({**RULE, "cidr": "::/0", "matchOperator": "In", "prefixLength": {"max": 0}}, "exportV6").exportV6
     assert rule.prefixLength.max == 0
+    with pytest.raises(resources.ResourceError, match=r"exportV6\[0\].cidr fd00::1 is not a range of IPv6"):
+        of({**RULE, "cidr": "fd00::1", "matchOperator": "In"}, "exportV6")
     with pytest.raises(resources.ResourceError, match=r"exportV6\[0\].cidr 10.0.0.0/8 is not a range of IPv6"):
         of({**RULE, "cidr": "10.0.0.0/8", "matchOperator": "In"}, "exportV6")
     with pytest.raises(resources.ResourceError, match=r"importV4\[0\].prefixLength.min 33 is out of range"):

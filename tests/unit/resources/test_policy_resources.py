@@ -136,6 +136,10 @@ def test_an_order_is_written_as_people_write_it() -> None:
         ("web", None, ("web", "default")),
         ("web", "default", ("web", "default")),
         ("default.web", "default", ("web", "default")),
+        ("default.web", None, ("web", "default")),
+        ("default.web", "platform", ("default.web", "platform")),
+        ("a.b", None, ("a.b", "default")),
+        ("a.b", "platform", ("a.b", "platform")),
         ("web", "platform", ("web", "platform")),
         ("platform.web", "platform", ("platform.web", "platform")),
         ("default", "default", ("default", "default")),
@@ -184,6 +188,12 @@ def rule(**fields: object) -> dict:
 
 
 ERRORS = [
+    (
+        POLICY,
+        {"ingress": [{"action": "Deny", "source": {"notNets": ["10.0.0.0/8", "0.0.0.0/0"]}}]},
+        "ingress[0].source.notNets[1] 0.0.0.0/0 excludes all addresses, so that the rule matches no packet. "
+        "Remove the rule, or write smaller ranges.",
+    ),
     (
         POLICY,
         rule(action="allow"),
@@ -396,14 +406,15 @@ ERRORS = [
     ),
     (
         POLICY,
-        {"name": "x.y"},
-        "name x.y is not a name that a policy can have. Use lower case letters, digits and '-', without dots.",
+        {"name": "x.y.z"},
+        "name x.y.z is not a name that a policy can have. "
+        "Use lower case letters, digits and '-', with at most one dot between them.",
     ),
     (
         POLICY,
-        {"name": "x.y", "tier": "platform"},
-        "name x.y is not a name that a policy can have. "
-        "Use lower case letters, digits and '-', without dots; platform. may stand before it.",
+        {"name": "platform.x.y", "tier": "platform"},
+        "name platform.x.y is not a name that a policy can have. "
+        "Use lower case letters, digits and '-', with at most one dot between them.",
     ),
     (
         POLICY,
@@ -555,7 +566,7 @@ def test_the_same_in_a_document_has_the_whole_path() -> None:
     with pytest.raises(ResourceError) as in_spec:
         parse({"kind": POLICY, "metadata": {"name": "x"}, "spec": rule(action="x")})
     with pytest.raises(ResourceError) as in_metadata:
-        parse({"kind": POLICY, "metadata": {"name": "x.y"}, "spec": {}})
+        parse({"kind": POLICY, "metadata": {"name": "x.y.z"}, "spec": {}})
     assert (in_spec.value.field, in_metadata.value.field) == ("spec.ingress[1].action", "metadata.name")
 
 

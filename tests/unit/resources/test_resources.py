@@ -194,6 +194,16 @@ def test_the_selector_of_a_pool_matches_labels() -> None:
 
 DOCUMENT_ERRORS = [
     (
+        {"kind": "BGPConfiguration", "metadata": {"name": "default"}, "spec": {"nodeMeshMaxRestartTime": ""}},
+        "BGPConfiguration default: spec.nodeMeshMaxRestartTime '' is not a length of time. "
+        "Write a number and a unit, as 120s.",
+    ),
+    (
+        {"kind": "BGPPeer", "metadata": {"name": "tor"}, "spec": {"node": "a" * 254}},
+        f"BGPPeer tor: spec.node {'a' * 77}... is not a name of at most 253 lower case letters, digits, '-' and '.'. "
+        "Begin and end it, and each part between dots, with a letter or digit.",
+    ),
+    (
         {"kind": "IPPool", "metadata": {"name": "p"}, "spec": {"cidr": "10.0.0.0/16", "blockSize": 19}},
         "IPPool p: spec.blockSize 19 is out of range. A block of an IPv4 pool is between /20 and /32. "
         "Choose a length in between, or leave it out for /26.",

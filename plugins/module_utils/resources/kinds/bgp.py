@@ -16,6 +16,7 @@ from ..errors import Refused
 from ..fields import (
     ADDRESS,
     AS_NUMBER,
+    BOUNDED_NAME,
     DURATION,
     FLAG,
     IPV4,
@@ -234,7 +235,7 @@ class BGPPeer(Resource):
 
     KIND: t.ClassVar[str] = "BGPPeer"
 
-    node: str = field(NAME, "")
+    node: str = field(BOUNDED_NAME, "")
     nodeSelector: str = field(SelectorText(), "")
     peerIP: str = field(_PEER_IP, "")
     asNumber: t.Optional[int] = field(AS_NUMBER)

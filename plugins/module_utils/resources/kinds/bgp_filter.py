@@ -13,7 +13,7 @@ import dataclasses
 import re
 import typing as t
 
-from ...base.addresses import BITS, parse_cidr_or_address
+from ...base.addresses import BITS, parse_cidr
 from ..errors import Refused
 from ..fields import AS_NUMBER, Fields, Filled, Integer, Items, OneOf, Text, field
 from ..resource import Resource
@@ -43,7 +43,7 @@ class _Whole(Integer):
 
 def _network(version: int, example: str) -> Text:
     def check(text: str) -> bool:
-        cidr = parse_cidr_or_address(text)
+        cidr = parse_cidr(text)
         return bool(cidr and cidr.strict and cidr.version == version)
 
     return Text(

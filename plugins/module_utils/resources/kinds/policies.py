@@ -72,24 +72,21 @@ class _Policy(Resource):
     def checked_metadata(self: P) -> P:
         """Return the policy with its final name and its tier, "default" if none is given.
 
-        As in Calico 3.29, a name may begin with the tier if that is given ("platform.web"). If it is given as
-        "default", this prefix is removed. Raises Refused for a name that no policy can have.
+        As in Calico, a name may have one dot ("platform.web"), whatever the tier is. In the tier "default" the prefix
+        "default." is removed. Raises Refused for a name that no policy can have.
         """
-        name = self.name
-        prefix = f"{self.tier}."
-        if self.tier and name.startswith(prefix) and is_label(name[len(prefix) :]):
-            name = name if self.tier != DEFAULT_TIER else name[len(prefix) :]
-        elif not (is_label(name) or self._is_converted(name)):
+        name, tier = self.name, self.tier or DEFAULT_TIER
+        parts = name.split(".")
+        if not (len(parts) <= 2 and all(map(is_label, parts))) and not self._is_converted(name):
             raise Refused(
                 name,
                 "is not a name that a policy can have.",
-                "Use lower case letters, digits and '-', without dots"
-                + (f"; {prefix} may stand before it." if self.tier else "."),
+                "Use lower case letters, digits and '-', with at most one dot between them.",
                 "name",
             )
-        return dataclasses.replace(
-            self, tier=self.tier or DEFAULT_TIER, metadata=dataclasses.replace(self.metadata, name=name)
-        )
+        if tier == DEFAULT_TIER and len(parts) == 2 and parts[0] == DEFAULT_TIER:
+            name = parts[1]
+        return dataclasses.replace(self, tier=tier, metadata=dataclasses.replace(self.metadata, name=name))
 
     def _is_converted(self, name: str) -> bool:
         return False

@@ -18,8 +18,8 @@ from ...base import addresses
 from ...policy.index.labels import namespaced_labels
 from ...policy.model import PROTOCOLS_WITH_PORTS, WORKLOAD_ENDPOINT, DefinedPort, Endpoint
 from ...resources.errors import Refused
-from ...resources.fields import FILLED_NAME
-from ...resources.metadata import LABELS, NAME_LIMIT
+from ...resources.fields import FILLED_NAME, NAME_LIMIT
+from ...resources.metadata import LABELS
 from ...resources.ports import MAX_PORT, PORT_NAME
 from . import limits
 from .left_out import LeftOut, shown
