@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import typing as t
 
+from ..base import selectors
 from ..base.addresses import family_of
 from ..base.ports import PortRange
 
@@ -34,6 +36,8 @@ PROTOCOL_NAMES: dict[int, str] = {number: name for name, number in PROTOCOL_NUMB
 PROTOCOLS_WITH_PORTS = frozenset({"tcp", "udp", "sctp"})
 
 Protocol = t.Union[str, int]
+
+_COMBINED = 2048  # the most pairs of selectors whose combination is remembered
 
 
 def protocol_number(protocol: Protocol) -> int:
@@ -64,8 +68,8 @@ class Entity:
     """A match on the source or destination of packets: all fields that are set must match.
 
     `nets` and `ports` match if one of their items does, `not_nets` and `not_ports` if none does. `nets` and `not_nets`
-    are canonical CIDRs of both IP versions. `not_selector` must not match, "" excludes no address. The empty `selector`
-    matches every address. In contrast, "all()" matches only addresses of endpoints and network sets.
+    are canonical CIDRs of both IP versions. `selector` and `not_selector` are as written: `selects` and `excludes` say
+    which addresses they mean. "all()" matches only addresses of endpoints and network sets, and "" every address.
     """
 
     nets: tuple[str, ...] = ()
@@ -74,6 +78,32 @@ class Entity:
     not_selector: str = ""
     ports: tuple[Port, ...] = ()
     not_ports: tuple[Port, ...] = ()
+
+    @property
+    def selects(self) -> str:
+        """The canonical selector that an owner of the address must match, "" if the address needs no owner.
+
+        With both selectors, the same endpoint or network set must match `selector` and not `not_selector`, as in Felix
+        (rule_scanner.go). What other owners of the address match does not count. Raise SelectorError if both are set
+        and one of them is not valid.
+        """
+        return _but_not(self.selector, self.not_selector) if self.not_selector and self.selector else self.selector
+
+    @property
+    def excludes(self) -> str:
+        """The selector that no owner of the address may match, "" for none: `not_selector` without a `selector`."""
+        return "" if self.selector else self.not_selector
+
+
+@functools.lru_cache(_COMBINED)
+def _but_not(selector: str, not_selector: str) -> str:
+    """Return the canonical selector of what `selector` matches and `not_selector` does not.
+
+    Raise SelectorError if one of them is not valid.
+    """
+    root = selectors.parse(selector).root
+    operands = root.operands if isinstance(root, selectors.And) else (root,)
+    return selectors.Selector(selectors.And((*operands, selectors.Not(selectors.parse(not_selector).root)))).canonical
 
 
 @dataclasses.dataclass(frozen=True)

@@ -90,12 +90,13 @@ def _entity_mismatch(
     for net in entity.not_nets:
         if cidr(net).contains(cidr(address)):
             return f"{side} {address} is in {net} of notNets"
-    if entity.selector and not index.match(entity.selector, address):
-        whom = _owners(address, entity.selector, index)
-        return f"{side} {whom} is not selected by {_selector_text(entity.selector)}"
-    if entity.not_selector and index.match(entity.not_selector, address):
-        whom = _owners(address, entity.not_selector, index)
-        return f"{side} {whom} is selected by the notSelector {_selector_text(entity.not_selector)}"
+    selector = entity.selects
+    if selector and not index.match(selector, address):
+        whom = _owners(address, selector, index)
+        return f"{side} {whom} is not selected by {_selector_text(selector)}"
+    if entity.excludes and index.match(entity.excludes, address):
+        whom = _owners(address, entity.excludes, index)
+        return f"{side} {whom} is selected by the notSelector {_selector_text(entity.excludes)}"
     if (entity.ports or entity.not_ports) and port is None:
         return f"there is no {side} port"
 

@@ -51,7 +51,7 @@ LINES: t.Mapping[int, str] = {
     34: "a host endpoint without policy and profile: failsafes alone, and workloads as before",
     35: "each direction of a host endpoint has to be allowed",
     36: "a profile that allows all, and a policy that denies one direction",
-    37: "only policies with applyOnForward are asked about what is forwarded",
+    37: "only policies with applyOnForward are asked about what is forwarded; the wildcard's about workloads too",
     38: "preDNAT sees the port of before DNAT; the wildcard's is asked about workloads too",
     39: "doNotTrack needs both directions, leaves failsafes open, and denies before everything",
     40: "the wildcard endpoint is every other interface's, of later ones too",
@@ -64,6 +64,8 @@ LINES: t.Mapping[int, str] = {
     46: "a host that forwards nothing forwards what policy allows, and nothing else",
     47: "rules of others stay, ours that nobody wants any more go",
     48: "a selector of 10,000 members takes a packet no longer than none",
+    # Selectors, once more
+    49: "with a selector and a notSelector, one owner of the address matches the first and not the second",
 }
 
 WITHOUT_TEST: t.Mapping[int, str] = {

@@ -106,6 +106,17 @@ def test_37_what_is_forwarded_is_judged_by_policies_with_apply_on_forward_alone(
     # A policy with applyOnForward denies what it does not allow in its direction, and does not affect the other one.
     policed.apply(*WORKLOADS, host_endpoint("eth0"), forwarded("Ingress", ingress=[{**ALLOW, "protocol": "UDP"}]))
     policed.expect([udp(OUTSIDE, W0), udp(W0, OUTSIDE), tcp(W0, OUTSIDE)], denied=[tcp(OUTSIDE, W0)])
+    # The wildcard's policy is also for what workloads send and are sent, even between two of the node.
+    for direction in ("Ingress", "Egress"):
+        policy = global_policy(
+            "p", 'host == "all"', types=[direction], applyOnForward=True, **{direction.lower(): [DENY]}
+        )
+        policed.node.forget_connections()
+        policed.apply(*WORKLOADS, host_endpoint("*", OPEN), policy)
+        policed.expect([udp(HOST, W0), udp(HOST, OUTSIDE) if direction == "Ingress" else udp(OUTSIDE, HOST)],
+                       denied=[udp(W0, W1), udp(W0, OUTSIDE), udp(OUTSIDE, W0), udp(OUTSIDE, ELSEWHERE)])  # fmt: skip
+    policed.node.forget_connections()
+    policed.apply(*WORKLOADS, host_endpoint("eth0"), forwarded("Ingress", ingress=[{**ALLOW, "protocol": "UDP"}]))
     # Policy's Allow is final also on a host whose chain FORWARD drops everything.
     policed.iptables("-P", "FORWARD", "DROP")
     policed.expect([udp(OUTSIDE, ELSEWHERE), udp(ELSEWHERE, OUTSIDE)], denied=[tcp(OUTSIDE, ELSEWHERE)])

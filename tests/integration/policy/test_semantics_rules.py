@@ -15,6 +15,7 @@ from tests.integration.policy.documents import (
     WORKLOADS,
     Document,
     global_policy,
+    network_policy,
     network_set,
     profile,
     workload,
@@ -51,6 +52,43 @@ def port(name: str, number: int, protocol: str = "UDP") -> Document:
 
 def ports(*entries: t.Union[int, str], **more: t.Any) -> Document:
     return {**UDP, "destination": {"ports": list(entries), **more}}
+
+
+def test_49_one_owner_of_an_address_has_to_match_the_selector_and_not_the_not_selector(policed: PolicedNode) -> None:
+    """The address of w1 is also in a network set, so that it has two owners."""
+    held = network_set("held", f"{W1}/32", kind="held")
+    others = (*WORKLOADS, workload(2), held)
+
+    def from_(namespace: str = "", **source: str) -> Document:
+        rule = {"types": ["Ingress"], "ingress": [{**UDP, "source": source}]}
+        return network_policy("to-w0", ONLY_W0, **rule) if namespace else global_policy("to-w0", ONLY_W0, **rule)
+
+    # w1 is selected, although the set, which has the same address, is not.
+    policed.apply(*others, from_(selector="has(name)", notSelector="has(kind)"))
+    policed.expect([udp(W1, W0), udp(W2, W0)], denied=[udp(OUTSIDE, W0)])
+    # The set is selected, although w1 is not.
+    policed.node.forget_connections()
+    policed.apply(*others, from_(selector="all()", notSelector='name == "w1"'))
+    policed.expect([udp(W1, W0), udp(W2, W0)], denied=[udp(OUTSIDE, W0)])
+    # Without the set, the address has no owner that is selected.
+    policed.node.forget_connections()
+    policed.apply(*WORKLOADS, workload(2), from_(selector="all()", notSelector='name == "w1"'))
+    policed.expect([udp(W2, W0)], denied=[udp(W1, W0), udp(OUTSIDE, W0)])
+    # A notSelector alone excludes an address that any owner has, and matches strangers.
+    policed.node.forget_connections()
+    policed.apply(*others, from_(notSelector="has(kind)"))
+    policed.expect([udp(W2, W0), udp(OUTSIDE, W0)], denied=[udp(W1, W0)])
+    # In a NetworkPolicy it is joined to the namespace, so that strangers do not match, and w1 does.
+    policed.node.forget_connections()
+    policed.apply(*others, from_("default", notSelector="has(kind)"))
+    policed.expect([udp(W1, W0), udp(W2, W0)], denied=[udp(OUTSIDE, W0)])
+    # A named port is that of the endpoints that are selected.
+    policed.node.forget_connections()
+    web = [workload(index, ports=[port("web", 80)], **{"class": "gold"}) for index in (1, 2)]
+    named = {"selector": 'class == "gold"', "notSelector": 'name == "w2"', "ports": ["web"]}
+    to_web = global_policy("p", ONLY_W0, types=["Egress"], egress=[{**UDP, "destination": named}])
+    policed.apply(workload(0), *web, held, to_web)
+    policed.expect([udp(W0, W1, 80)], denied=[udp(W0, W1, 81), udp(W0, W2, 80)])
 
 
 def test_28_labels_of_profiles_are_inherited_and_an_own_one_wins(policed: PolicedNode) -> None:

@@ -11,7 +11,7 @@ import typing as t
 
 from ...base.addresses import family_of
 from ...policy.explain.evaluator import ALLOWED, DENIED, Evaluator
-from ...policy.explain.packet_path import Path, PathHost, Stage, path
+from ...policy.explain.packet_path import Path, PathHost, Paths, Stage
 from ...policy.model import Flow
 from ...state import outgoing_nat
 from ...state.node_policy_tables import chain_settings
@@ -144,26 +144,37 @@ class FlowQuestion:
         return Evaluator((self.policy or PolicyState()).policy_set, self.known.endpoints)
 
     def answer(self) -> Path:
-        """Return the verdict with the stages of each host in turn; hosts without policy allow and have none.
+        """Return the verdict with the stages of each host in turn, there and back; hosts without policy have none.
 
-        The first host that denies ends the path. Beyond the source's node, the flow comes from the address that
-        masquerading gives it, if any. Raise SelectorError for an invalid selector in policy, or KeyError for an unknown
-        name of a protocol in a rule.
+        The first host that denies the flow or its answer ends the path. Beyond the source's node, the flow comes from
+        the address that masquerading gives it, if any. Raise SelectorError for an invalid selector in policy, or
+        KeyError for an unknown name of a protocol in a rule.
         """
         stages: list[Stage] = []
-        nodes = {*self.known.members.values(), *self.known.members6.values()}
+        passed: list[tuple[Paths, Flow, Flow, Path]] = []  # the hosts, with the flow before and behind each
         flow = self.flow
         for node in self.nodes:
+            beyond = dataclasses.replace(flow, source=self.masqueraded) if self.masqueraded else flow
             policy = self.policy_of(node)
             if policy is not None:
-                state = self.known.states.get(node, self.state)
-                found = path(self.evaluator, [self._host(node)], flow, chain_settings(state, policy.settings), nodes)
-                stages += found.stages
-                if found.action == DENIED:
+                paths = self._paths(node, policy)
+                there = paths.there(flow)
+                passed.append((paths, flow, beyond, there))
+                stages += there.stages
+                if there.action == DENIED:
                     return Path(DENIED, tuple(stages))
-            if self.masqueraded:
-                flow = dataclasses.replace(flow, source=self.masqueraded)
+            flow = beyond
+        for paths, flow, beyond, there in reversed(passed):
+            back = paths.back(flow, there, beyond)
+            stages += back.stages
+            if back.action == DENIED:
+                return Path(DENIED, tuple(stages))
         return Path(ALLOWED, tuple(stages))
+
+    def _paths(self, node: str, policy: PolicyState) -> Paths:
+        settings = chain_settings(self.known.states.get(node, self.state), policy.settings)
+        nodes = {*self.known.members.values(), *self.known.members6.values()}
+        return Paths(self.evaluator, [self._host(node)], settings, nodes)
 
     def _host(self, node: str) -> PathHost:
         """Return `node` with its known interfaces, and default routes by the one that leads to the flow's other end.

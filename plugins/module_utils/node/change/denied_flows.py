@@ -174,7 +174,7 @@ class _Judge:
         known = self._known.get(key)
         if known is None:
             before_dnat = sent if sent is not flow else None
-            known = self._known[key] = self._paths.of(flow, before_dnat).action == DENIED
+            known = self._known[key] = self._paths.there(flow, before_dnat).action == DENIED
         return known
 
 

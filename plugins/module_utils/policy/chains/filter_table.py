@@ -185,9 +185,7 @@ def _hosts(node: NodeChains, write: EndpointChains, chains: Chains) -> None:
     chains[names.FROM_HOST_ENDPOINT] = host_dispatch.dispatch(node.hosts, INGRESS)
     chains[names.TO_HOST_ENDPOINT] = host_dispatch.dispatch(node.hosts, EGRESS)
     for direction, root in ((INGRESS, names.FROM_HOST_FORWARD), (EGRESS, names.TO_HOST_FORWARD)):
-        chains[root] = host_dispatch.dispatch(
-            node.hosts, direction, forward=True, not_by_wildcard=node.workload_interfaces
-        )
+        chains[root] = host_dispatch.dispatch(node.hosts, direction, forward=True)
         for one in node.hosts:
             chains[names.host_chain(one.interface, direction)] = tuple(write.host(one, direction))
             forward = names.host_chain(one.interface, direction, forward=True)

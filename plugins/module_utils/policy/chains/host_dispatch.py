@@ -4,7 +4,8 @@
 """Dispatch of a host's packets to the chains of its HostEndpoints, with one rule per interface.
 
 Packets of an interface without a HostEndpoint of its own go to the one of "*", if there is one. "*" does not include
-the loopback. It includes interfaces of workloads only for packets that they send, before DNAT.
+the loopback. It includes interfaces of workloads for packets that they send, before DNAT, and for all forwarded packets
+(Felix, rules/dispatch.go).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from ..hooks import FORWARD, NORMAL, applies_at
 from ..model import ALLOW, DENY, LOG, PASS, Endpoint, Flow, Policy
 from ..rule_match import mismatch
 from .evaluator import ALLOWED, DENIED, EvaluationStep, Evaluator, Verdict
-from .packet_path import Path, Stage
+from .packet_path import Path, Stage, answer_to
 
 
 def explain(
@@ -63,7 +63,8 @@ def to_document(path: Path) -> dict[str, t.Any]:
     """Return `path` as a mapping for JSON, with "verdict" ("allow" or "deny"), "would_deny" and a list "stages".
 
     "would_deny" is true if the flow is allowed only because a host is in audit mode. A stage has "host", "endpoint" (a
-    name, None if the host decides), "direction", "hook", "verdict", and "tried" with the fields of each EvaluationStep.
+    name, None if the host decides), "direction", "hook", "answer" (whether it is about the answer to the flow),
+    "verdict", and "tried" with the fields of each EvaluationStep.
     """
     return {
         "verdict": path.action,
@@ -74,6 +75,7 @@ def to_document(path: Path) -> dict[str, t.Any]:
                 "endpoint": stage.endpoint.name if stage.endpoint else None,
                 "direction": stage.direction,
                 "hook": stage.hook,
+                "answer": stage.answer,
                 "verdict": stage.verdict.action,
                 "tried": [dataclasses.asdict(step) for step in stage.verdict.trace],
             }
@@ -86,13 +88,14 @@ def decided_by(stage: Stage) -> str:
     """Return what decided at a stage, and where, as a text: "default/no-ssh#1 (ingress, HostEndpoint node1-eth0)".
 
     Instead of a policy's rule it may be "profile NAME#1" or "the default of tier NAME". If no policy, profile or tier
-    did, it is "default" with the reason: "default (REASON) (ingress, host node1)".
+    did, it is "default" with the reason: "default (REASON) (ingress, host node1)". For the answer to the flow it is
+    "default/no-ssh#1 (egress, HostEndpoint node1-eth0, for the answer)".
     """
     step, endpoint = stage.verdict.decided_by, stage.endpoint
     name = _name(step)
     why = "" if step.policy or step.profile or step.tier else f" ({step.reason})"
     whom = f"{endpoint.kind} {endpoint.name}" if endpoint else f"host {stage.host}"
-    return f"{name}{why} ({stage.direction.lower()}, {whom})"
+    return f"{name}{why} ({stage.direction.lower()}, {whom}{', for the answer' if stage.answer else ''})"
 
 
 def _headline(path: Path) -> str:
@@ -142,7 +145,7 @@ def _name(step: EvaluationStep) -> str:
 
 def _where(stage: Stage) -> str:
     whom = stage.endpoint.name if stage.endpoint else stage.host
-    return f"{_direction(stage)} of {whom}"
+    return f"{_direction(stage)} of {whom}{' for the answer' if stage.answer else ''}"
 
 
 def _direction(stage: Stage) -> str:
@@ -167,7 +170,7 @@ def _rows(stage: Stage, path: Path) -> t.Iterator[_Row]:
         texts = [_text(step, len(tried) > 1) for step in tried]
         if stage in would_deny(path) and tried[-1] is stage.verdict.decided_by:
             texts[-1] += " (audit mode: logged and let through)"
-        yield _Row(name, _direction(stage), texts)
+        yield _Row(name, _direction(stage) + (" (answer)" if stage.answer else ""), texts)
 
 
 def _text(step: EvaluationStep, among_others: bool) -> str:
@@ -235,7 +238,10 @@ def _hints(stage: Stage, flow: Flow, evaluator: Evaluator) -> t.Iterator[str]:
     if not stage.endpoint:
         return
     if stage.verdict.action == DENIED:
-        yield from _later_allowing(stage, stage.endpoint, flow, evaluator)
+        packet = (answer_to(flow) if stage.answer else None) or flow
+        yield from _later_allowing(stage, stage.endpoint, packet, evaluator)
+        if stage.answer:
+            yield "policies with doNotTrack decide on each packet alone: an answer needs rules of its own"
     staged = stage.verdict.would_deny
     if stage.verdict.action == ALLOWED and staged:
         names = dict.fromkeys(step.policy or f"the default of tier {step.tier}" for step in staged)

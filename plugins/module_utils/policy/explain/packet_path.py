@@ -7,9 +7,15 @@ At one host (Felix, rules/static.go), the first decisions are those of untracked
 endpoint by which the packet comes in. If the host is the destination, that endpoint's normal policy follows. If the
 host forwards the packet, these follow: the endpoint's applyOnForward policy, the egress policy of a source workload,
 the ingress policy of a destination workload, and applyOnForward policy of the host endpoint by which the packet leaves.
-A packet that untracked or preDNAT policy allows skips the other policies of that host endpoint, but not those of
-workloads and of the host endpoint by which it leaves. A workload's egress policy also applies if it sends to its own
-host. Packets of the host itself meet untracked and normal policy of the host endpoint by which they leave.
+The host endpoint "*" is also that of the interfaces of workloads for preDNAT and applyOnForward policy. A packet that
+untracked or preDNAT policy allows skips the other policies of that host endpoint, but not those of workloads and of the
+host endpoint by which it leaves. A workload's egress policy also applies if it sends to its own host. Packets of the
+host itself meet untracked and normal policy of the host endpoint by which they leave.
+
+Answers belong to a tracked connection and pass without policy, with two exceptions. Untracked policy decides on each
+packet alone, so also on answers. And a host does not track what its untracked policy allows: unless untracked policy
+allows an answer, too, it meets all policy like the first packet of a flow. Connection tracking finds it invalid if the
+protocol begins in another way.
 
 The host also decides without policy: a host may always reach its own workloads, failsafe ports are open, other nodes
 may send encapsulated packets and workloads, by default, may not. Workloads may not connect to members of etcd. A
@@ -44,6 +50,15 @@ from ..model import (
 from .evaluator import ALLOWED, DENIED, UNDECIDED, EvaluationStep, Evaluator, Verdict
 
 _IPIP = 4  # the number of the protocol
+
+#: The protocols whose answers connection tracking finds invalid without the packet that they answer.
+_WITH_FIRST_PACKETS = frozenset(PROTOCOL_NUMBERS[name] for name in ("tcp", "sctp", "icmp", "icmpv6"))
+#: The ICMP types of requests, by protocol, and those of the answers (Linux, nf_conntrack_proto_icmp.c). Other messages
+#: have no answer.
+_ICMP_ANSWERS = {
+    PROTOCOL_NUMBERS["icmp"]: {8: 0, 13: 14, 15: 16, 17: 18},
+    PROTOCOL_NUMBERS["icmpv6"]: {128: 129, 139: 140},
+}
 
 #: The ICMPv6 types that workloads may send to their host whatever policy says, because IPv6 needs them: multicast
 #: listeners, router solicitation, neighbours (Felix, cali-wl-to-host).
@@ -81,7 +96,8 @@ class Stage:
     """One verdict on a path, at the node `host`.
 
     `direction` is "Ingress" or "Egress", `hook` one of `hooks.HOOKS`. `endpoint` is the one whose policy is evaluated
-    or whose failsafe decides, or None if the host decides by itself.
+    or whose failsafe decides, or None if the host decides by itself. With `answer`, the verdict is on the answer to the
+    flow.
     """
 
     host: str
@@ -89,14 +105,15 @@ class Stage:
     hook: str
     verdict: Verdict
     endpoint: t.Optional[Endpoint] = None
+    answer: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Path:
-    """The decisions on a flow. `action` is "allow" or "deny".
+    """The decisions on a flow, and on its answer as far as hosts decide on that. `action` is "allow" or "deny".
 
-    If it is "deny", the last stage denied the flow. Without stages, no host and no policy decides, and the flow is
-    allowed. In audit mode, stages may deny without effect.
+    If it is "deny", the last stage denied the flow or its answer. Without stages, no host and no policy decides, and
+    the flow is allowed. In audit mode, stages may deny without effect.
     """
 
     action: str
@@ -115,7 +132,7 @@ def path(
     nodes: t.Collection[str] = (),
     before_dnat: t.Optional[Flow] = None,
 ) -> Path:
-    """Return the path of `flow` from the host of its source to the host of its destination.
+    """Return the path of `flow` from the host of its source to the host of its destination, and of the answer back.
 
     A host that is not among `hosts` contributes no stages. `settings` are those of all hosts, None means the defaults.
     `nodes` are the addresses of nodes that may send and receive encapsulated packets. With `before_dnat`, the flow
@@ -143,6 +160,7 @@ class Paths:
         self.settings = settings or ChainSettings()
         self.nodes = nodes
         self._hosts = {host.name: host for host in hosts}
+        self._untracked = any(policy.do_not_track for policy in evaluator.policy_set.policies)
         self._places: dict[str, _Place] = {}
         protected: dict[str, list[Endpoint]] = {name: [] for name in self._hosts}
         for host in self._hosts.values():
@@ -162,14 +180,21 @@ class Paths:
         }
 
     def of(self, flow: Flow, before_dnat: t.Optional[Flow] = None) -> Path:
-        """Return the path of one flow from the host of its source to the host of its destination.
+        """Return the result of `there` and, if that allows the flow, of `back`, as one path."""
+        there = self.there(flow, before_dnat)
+        if there.action == DENIED:
+            return there
+        back = self.back(flow, there)
+        return Path(back.action, (*there.stages, *back.stages))
+
+    def there(self, flow: Flow, before_dnat: t.Optional[Flow] = None) -> Path:
+        """Return the path of a flow's first packet from the host of its source to the host of its destination.
 
         A host that `Paths` was not given contributes no stages; without any stage the flow is allowed. With
         `before_dnat`, the flow arrives at the first of its hosts in that form, and DNAT there makes it `flow`. Errors
         of `Evaluator.verdict` and of a host's `interface_to` are passed on.
         """
-        nowhere = _Place("")
-        source, destination = (self._places.get(one, nowhere) for one in (flow.source, flow.destination))
+        source, destination = self._place(flow.source), self._place(flow.destination)
         asked = _Asked(self)
         try:
             for host in dict.fromkeys((source.host, destination.host)):
@@ -179,6 +204,29 @@ class Paths:
         except _Denied:
             return Path(DENIED, tuple(asked.stages))
         return Path(ALLOWED, tuple(asked.stages))
+
+    def back(self, flow: Flow, there: Path, beyond: t.Optional[Flow] = None) -> Path:
+        """Return the path of the answer to `flow`, whose own path is `there`; all of its stages are of the answer.
+
+        Without untracked policy there are none, because answers then belong to a connection that is tracked. With
+        `beyond`, the flow left its host in that form because of SNAT, and the answer arrives in the form that fits.
+        Errors are as of `there`.
+        """
+        answer, arriving = answer_to(flow), answer_to(beyond or flow)
+        if not self._untracked or answer is None or arriving is None:
+            return Path(ALLOWED)
+        source, destination = self._place(answer.source), self._place(answer.destination)
+        asked = _Asked(self, there)
+        try:
+            for host in dict.fromkeys((source.host, destination.host)):
+                if host:
+                    asked.at(self._hosts[host], source, destination, answer, arriving)
+        except _Denied:
+            return Path(DENIED, tuple(asked.stages))
+        return Path(ALLOWED, tuple(asked.stages))
+
+    def _place(self, address: str) -> _Place:
+        return self._places.get(address, _Place(""))
 
 
 class _Place(t.NamedTuple):
@@ -192,14 +240,19 @@ class _Place(t.NamedTuple):
 
 
 class _Asked:
-    """The stages of a path so far. A method that adds a stage raises _Denied if that ends the path."""
+    """The stages of a path so far. A method that adds a stage raises _Denied if that ends the path.
 
-    def __init__(self, paths: Paths) -> None:
+    If `answered` is given, the flow is the answer to the one of that path.
+    """
+
+    def __init__(self, paths: Paths, answered: t.Optional[Path] = None) -> None:
         self.evaluator = paths.evaluator
         self.settings = paths.settings
         self.nodes = paths.nodes
         self.stages: list[Stage] = []
         self._governed = paths.governed
+        self._answered = answered
+        self._invalid = False  # whether the host at hand drops the packet because of connection tracking
 
     def at(self, host: PathHost, source: _Place, destination: _Place, flow: Flow, arriving: Flow) -> None:
         """Add the stages at `host`. `arriving` is the flow before DNAT, `flow` after it.
@@ -207,51 +260,63 @@ class _Asked:
         Raise _Denied on a denial, except one by policy in audit mode. Errors of `Evaluator.verdict` and
         `host.interface_to` are passed on. `source` and `destination` are the places of the two addresses of `flow`.
         """
+        self._invalid = False
         governed = self._governed[host.name]
         from_here, to_here = source.host == host.name, destination.host == host.name
         to_workload = destination.workload if to_here else None
         to_host = to_here and not to_workload
         if from_here and not source.workload:
-            if to_workload:
+            if to_workload and self._answered is None:
                 self._host_says(host, EGRESS, ALLOWED, "a host may always reach its own workloads")
-            elif not to_host:
+            elif not to_host and not to_workload:
                 self._out_of_host(host, _leading_to(flow.destination, host, governed), flow)
             return
         if from_here:
             self._unless_refused(host, flow)
-        came_in = None if from_here else _leading_to(arriving.source, host, governed)
-        accepted = self._before_routing(host, came_in, governed.get(WILDCARD) if from_here else came_in, arriving)
+        # The interface of a workload has no HostEndpoint but "*".
+        came_in = governed.get(WILDCARD) if from_here else _leading_to(arriving.source, host, governed)
+        accepted = not from_here and self._untracked(host, came_in, INGRESS, arriving)
+        if not accepted:
+            if self._is_established(host, flow):
+                return
+            if came_in and not self._failsafe(INGRESS, arriving):
+                accepted = self._ask(host, came_in, INGRESS, PRE_DNAT, arriving)
+        if came_in and not to_host and not accepted:
+            self._ask(host, came_in, INGRESS, FORWARD, flow)
         if from_here and source.workload:
             self._from_workload(host, source.workload, flow, to_host)
-            if to_host:
-                return
-        if to_host:
+        elif to_host:
             self._into_host(host, came_in, flow, accepted)
+        if to_host:
             return
-        if came_in and not accepted:
-            self._ask(host, came_in, INGRESS, FORWARD, flow)
         if to_workload:
             self._ask(host, to_workload, INGRESS, NORMAL, flow)
-        else:
-            goes_out = _leading_to(flow.destination, host, governed)
-            if goes_out:
-                self._ask(host, goes_out, EGRESS, FORWARD, flow)
+        goes_out = governed.get(WILDCARD) if to_workload else _leading_to(flow.destination, host, governed)
+        if goes_out:
+            self._ask(host, goes_out, EGRESS, FORWARD, flow)
 
-    def _before_routing(
-        self, host: PathHost, untracked: t.Optional[Endpoint], pre_dnat: t.Optional[Endpoint], flow: Flow
-    ) -> bool:
-        """Return whether untracked or preDNAT policy lets the flow pass: later policy of that endpoint is skipped then.
+    def _untracked(self, host: PathHost, endpoint: t.Optional[Endpoint], direction: str, flow: Flow) -> bool:
+        """Return whether untracked policy of `endpoint` lets the flow pass: its other policies are skipped then.
 
-        `untracked` and `pre_dnat` are the endpoints whose policies apply, or None. False if neither decides. A flow
-        with an inbound failsafe is not evaluated, and one whose reply has an outbound failsafe not by untracked policy.
-        Raise _Denied on a denial, except in audit mode: the result is True then. Errors of `Evaluator.verdict` are
-        passed on.
+        False if it does not decide. Flows with a failsafe, and their replies, are not evaluated. Raise _Denied on a
+        denial, except in audit mode: the result is True then. Errors of `Evaluator.verdict` are passed on.
         """
-        failsafe = self._failsafe(INGRESS, flow)
-        if untracked and not failsafe and not self._failsafe(EGRESS, _reply(flow)):
-            if self._ask(host, untracked, INGRESS, UNTRACKED, flow):
-                return True
-        return bool(pre_dnat and not failsafe and self._ask(host, pre_dnat, INGRESS, PRE_DNAT, flow))
+        other = EGRESS if direction == INGRESS else INGRESS
+        if not endpoint or self._failsafe(direction, flow) or self._failsafe(other, _reply(flow)):
+            return False
+        return self._ask(host, endpoint, direction, UNTRACKED, flow)
+
+    def _is_established(self, host: PathHost, flow: Flow) -> bool:
+        """Return whether `flow` is the answer to one that the host tracks, and so passes it without further policy.
+
+        If it is the answer to a flow that the host did not track, record whether connection tracking finds it invalid.
+        """
+        if self._answered is None:
+            return False
+        ours = [one for one in self._answered.stages if one.host == host.name and one.hook == UNTRACKED]
+        tracked = all(one.verdict.action == UNDECIDED for one in ours)
+        self._invalid = not tracked and self.settings.drop_invalid and flow.protocol in _WITH_FIRST_PACKETS
+        return tracked
 
     def _unless_refused(self, host: PathHost, flow: Flow) -> None:
         """Raise _Denied, after adding a stage, if the host drops a workload's `flow` before policy.
@@ -289,11 +354,8 @@ class _Asked:
             self._ask_unless_failsafe(host, endpoint, INGRESS, flow)
 
     def _out_of_host(self, host: PathHost, endpoint: t.Optional[Endpoint], flow: Flow) -> None:
-        if not endpoint:
+        if not endpoint or self._untracked(host, endpoint, EGRESS, flow) or self._is_established(host, flow):
             return
-        if not self._failsafe(EGRESS, flow) and not self._failsafe(INGRESS, _reply(flow)):
-            if self._ask(host, endpoint, EGRESS, UNTRACKED, flow):
-                return
         if self._is_tunnel(flow) and flow.destination in self.nodes:
             self._host_says(host, EGRESS, ALLOWED, "the receiver of an encapsulated packet is a node")
         else:
@@ -301,7 +363,7 @@ class _Asked:
 
     def _ask_unless_failsafe(self, host: PathHost, endpoint: Endpoint, direction: str, flow: Flow) -> None:
         failsafe = self._failsafe(direction, flow)
-        if failsafe:
+        if failsafe and not self._invalid:
             reason = f"{failsafe.protocol} port {failsafe.port} is a failsafe"
             self._say(host, endpoint, direction, ALLOWED, reason)
         else:
@@ -336,7 +398,10 @@ class _Asked:
         """
         verdict = self.evaluator.verdict(endpoint, direction, flow, hook)
         if verdict.action != UNDECIDED or len(verdict.trace) > 1:
-            self.stages.append(Stage(host.name, direction, hook, verdict, endpoint))
+            if self._invalid:
+                reason = "the answer to a flow that is not tracked is an invalid packet"
+                self._say(host, endpoint, direction, DENIED, reason)
+            self._add(Stage(host.name, direction, hook, verdict, endpoint))
         if verdict.action == DENIED and not self.settings.audit:
             raise _Denied
         return verdict.action != UNDECIDED
@@ -346,9 +411,12 @@ class _Asked:
 
     def _say(self, host: PathHost, endpoint: t.Optional[Endpoint], direction: str, action: str, reason: str) -> None:
         step = EvaluationStep(ALLOW if action == ALLOWED else DENY, True, reason)
-        self.stages.append(Stage(host.name, direction, NORMAL, Verdict(action, (step,)), endpoint))
+        self._add(Stage(host.name, direction, NORMAL, Verdict(action, (step,)), endpoint))
         if action == DENIED:
             raise _Denied
+
+    def _add(self, stage: Stage) -> None:
+        self.stages.append(stage if self._answered is None else dataclasses.replace(stage, answer=True))
 
 
 def _leading_to(address: str, host: PathHost, governed: t.Mapping[str, Endpoint]) -> t.Optional[Endpoint]:
@@ -361,7 +429,18 @@ def _leading_to(address: str, host: PathHost, governed: t.Mapping[str, Endpoint]
 
 
 def _reply(flow: Flow) -> Flow:
+    """Return the flow of packets the other way, without an ICMP message."""
     return Flow(flow.protocol, flow.destination, flow.source, flow.destination_port, flow.source_port)
+
+
+def answer_to(flow: Flow) -> t.Optional[Flow]:
+    """Return the answer to a flow: its reply or, for ICMP, the message that answers it, None if none does."""
+    answers = _ICMP_ANSWERS.get(flow.protocol)
+    if answers is None:
+        return _reply(flow)
+    if flow.icmp_type not in answers:
+        return None
+    return dataclasses.replace(_reply(flow), icmp_type=answers[flow.icmp_type], icmp_code=0)
 
 
 def _is_udp(flow: Flow, port: int) -> bool:

@@ -28,16 +28,15 @@ def named_port_key(port: NamedPort, protocol: t.Optional[Protocol], entity: Enti
     The entity's selector also limits ports among `not_ports`, because a rule with a selector can only match its
     members (Felix, rule_scanner.go).
     """
-    return NamedPortKey(port.name, str(protocol or "tcp"), entity.selector)
+    return NamedPortKey(port.name, str(protocol or "tcp"), entity.selects)
 
 
 def of_rule(rule: PolicyRule) -> t.Iterator[SetKey]:
     """Yield the keys of all sets of selectors and named ports that a rule refers to. A key may repeat."""
     for entity in (rule.source, rule.destination):
-        if entity.selector:
-            yield entity.selector
-        if entity.not_selector:
-            yield entity.not_selector
+        selector = entity.selects or entity.excludes  # never both
+        if selector:
+            yield selector
         for port in (*entity.ports, *entity.not_ports):
             if isinstance(port, NamedPort):
                 yield named_port_key(port, rule.protocol, entity)

@@ -239,9 +239,10 @@ def test_hosts(node: Node) -> None:
         0,
         """\
 ALLOW  by profile projectcalico-default-allow#1, egress of prod/shop, and ssh#1 (tier default), ingress of node2-eth0
-  1 profile projectcalico-default-allow  egress          MATCH rule 1: Allow
-  2 default                              forward egress  Allow: what is forwarded is allowed unless a policy denies it
-  3 ssh                                  ingress         MATCH rule 1: Allow
+  1 default                              forward ingress  Allow: what is forwarded is allowed unless a policy denies it
+  2 profile projectcalico-default-allow  egress           MATCH rule 1: Allow
+  3 default                              forward egress   Allow: what is forwarded is allowed unless a policy denies it
+  4 ssh                                  ingress          MATCH rule 1: Allow
 other  4 policies do not apply (verbose: which, and why)
 path   prod/shop cali99aabbccdde -> node1 -> eth0 (direct to 10.10.1.12) -> node2   mtu 1480
 note   natOutgoing: beyond node1 it comes from 10.10.1.11
@@ -253,6 +254,26 @@ note   of HostEndpoints and settings of node2 is known here what rules mean. Run
         "path   not through node1: from default/db-2 to node2",
         "known  default/db-2: on node3, from the run of 2026-11-21 14:02 UTC, 16 h ago",
     ]
+
+
+def test_an_answer_that_policy_without_tracking_drops(node: Node) -> None:
+    """The answer to masqueraded packets comes to the node's own address. The exit status is that of a denial."""
+    own = Endpoint("HostEndpoint", "node1-eth0", "node1", "eth0", (), (("role", "host"),), (ALLOW_ALL,))
+    to_node = PolicyRule("Deny", protocol="tcp", destination=Entity(nets=("10.10.1.11/32",)))
+    raw = Policy("raw", selector='role == "host"', ingress=(to_node,), do_not_track=True, apply_on_forward=True)
+    settled(node, with_policy(own, policies=[raw]))
+    status, out, errors = explain(node, "shop node2 8080/tcp")
+    assert (status, errors) == (1, "")
+    assert out.splitlines()[:4] == [
+        "DENY   by raw#1 (tier default), untracked ingress of node1-eth0 for the answer",
+        "  1 profile projectcalico-default-allow  egress                      MATCH rule 1: Allow",
+        "  2 default                              forward egress              Allow: what is forwarded is allowed "
+        "unless a policy denies it",
+        "  3 raw                                  untracked ingress (answer)  MATCH rule 1: Deny",
+    ]
+    assert "hint   policies with doNotTrack decide on each packet alone: an answer needs rules of its own" in out
+    document = json.loads(explain(node, "shop node2 8080/tcp -o json")[1])
+    assert (document["verdict"], [stage["answer"] for stage in document["stages"]]) == ("deny", [False, False, True])
 
 
 def test_a_node_without_policy(node: Node) -> None:

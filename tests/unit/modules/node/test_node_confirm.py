@@ -398,6 +398,23 @@ def test_the_plan_names_the_connection_that_would_be_cut(settled):
         assert answer["changed"]
 
 
+def test_the_plan_names_a_connection_whose_answers_would_be_dropped(settled):
+    """A policy with doNotTrack that lets SSH in needs a rule for the answers, which are not tracked."""
+    untracked = {
+        **NO_SSH[1],
+        "doNotTrack": True,
+        "applyOnForward": True,
+        "ingress": [{"action": "Allow"}],
+        "egress": [],
+    }
+    made = state(policies=[NO_SSH[0], untracked], failsafe_inbound_host_ports=[])
+    answer = settled.run(node, check=True, state=made.to_dict())
+    assert answer["cut"] == [
+        "a new connection like ssh from 10.10.1.1 to 10.10.1.11 port 22 would be cut by default (the answer to a flow "
+        "that is not tracked is an invalid packet) (egress, HostEndpoint node1-eth0, for the answer)"
+    ]
+
+
 def test_the_sixth_and_later_connections_are_one_sentence(settled):
     """Five connections are named. The others are counted in one line, and in one sentence wherever they are named."""
     settled.sessions = tuple(SSH._replace(client=f"10.10.1.{number}") for number in range(1, 8))

@@ -24,7 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chai
     ChainSettings,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import DENIED, Evaluator
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import path
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import Paths
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.hooks import HOOKS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
@@ -118,12 +118,9 @@ def test_as_asking_about_each_by_itself(seed: int) -> None:
         sent = dataclasses.replace(flow, destination=own) if rng.random() < 0.1 else None
         connections.append(tracked(flow, sent))
     found = denied_flows.judged(kernel(*connections), state(world.policy_set, world.endpoints))
-    evaluator, chain_settings = Evaluator(world.policy_set, world.endpoints), ChainSettings()
+    paths = Paths(Evaluator(world.policy_set, world.endpoints), [HOST], ChainSettings())
     expected = [
-        one
-        for one in connections
-        if path(evaluator, [HOST], one.flow, chain_settings, {}, one.sent if one.sent != one.flow else None).action
-        == DENIED
+        one for one in connections if paths.there(one.flow, one.sent if one.sent != one.flow else None).action == DENIED
     ]
     assert list(found.ending) == expected and found.returning == ()
 

@@ -15,6 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chai
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules import log_prefix
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Verdict
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import answer_to
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.hooks import HOOKS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     DENY,
@@ -51,12 +52,25 @@ class Node:
         """Return (whether the flow should pass, whether it passes the chains, the packet)."""
         expected = self.crossings.of(flow)
         packet = Packet(**dataclasses.asdict(flow), comes_in_by=expected.comes_in_by, goes_out_by=expected.goes_out_by)
-        kernel = self.netfilter[flow.ip_version]
+        return expected.allowed, self._passes(packet), packet
+
+    def _passes(self, packet: Packet) -> bool:
+        kernel = self.netfilter[6 if ":" in packet.source else 4]
         if not packet.comes_in_by:
-            return expected.allowed, kernel.sent(packet), packet
-        if not packet.goes_out_by:
-            return expected.allowed, kernel.received(packet), packet
-        return expected.allowed, kernel.forwarded(packet), packet
+            return kernel.sent(packet)
+        return kernel.forwarded(packet) if packet.goes_out_by else kernel.received(packet)
+
+    def compare_answer(self, flow: Flow) -> t.Optional[tuple[bool, bool]]:
+        """Return (whether the answer should pass, whether it passes the chains), None if there is none."""
+        answer = answer_to(flow)
+        happens, sent = self.compare(flow)[1:]
+        if answer is None or not happens:
+            return None
+        begins = flow.protocol not in (1, 6, 58, 132)
+        state = "ESTABLISHED" if sent.state != "UNTRACKED" else "NEW" if begins else "INVALID"
+        packet = Packet(**dataclasses.asdict(answer), comes_in_by=sent.goes_out_by, goes_out_by=sent.comes_in_by)
+        packet.state = state
+        return self.crossings.of(flow).answered, self._passes(packet)
 
 
 def flows(rng: random.Random, world: World, count: int) -> t.Iterator[Flow]:
@@ -79,6 +93,21 @@ def test_packets_meet_the_verdict_of_the_evaluator(seed: int) -> None:
     for flow in flows(rng, node.world, 60):
         expected, happens, packet = node.compare(flow)
         assert happens == expected, (flow, packet)
+
+
+def test_answers_meet_the_verdict_of_the_evaluator() -> None:
+    """Also with untracked policy, which makes an answer a packet like any other."""
+    denied = 0
+    for seed in range(400, 430):
+        rng = random.Random(seed)
+        node = Node(random_world(rng), dataclasses.replace(SETTINGS, drop_invalid=bool(seed % 3)))
+        for flow in flows(rng, node.world, 60):
+            found = node.compare_answer(flow)
+            if found is not None:
+                expected, happens = found
+                assert happens == expected, (seed, flow)
+                denied += not expected
+    assert denied > 5
 
 
 @pytest.mark.parametrize("seed", range(100, 120))

@@ -84,13 +84,16 @@ class FelixRule(t.NamedTuple):
 
 
 def is_wrong(case: t.Mapping[str, t.Any], family: int) -> bool:
-    """Return whether Felix's result is known to be wrong, or is refused by iptables-restore.
+    """Return whether Felix's result is known to be wrong, refused by iptables-restore, or of a rule that cannot be.
 
     For a negated list of networks that are all of the other IP version, Felix leaves out the whole rule. So it allows
     packets that a Deny rule should deny. If a rule with the ICMP protocol of the other IP version also has a type,
     negated or not, Felix writes the type in a form that iptables-restore refuses. Without a type it is not refused.
+    Felix joins a selector and a notSelector of one side before it writes rules, so that there is no rule with both.
     """
     rule = case["rule"]
+    if any(rule.get(f"{side}_ip_set_ids") and rule.get(f"not_{side}_ip_set_ids") for side in ("src", "dst")):
+        return True
     lists = [rule.get(f"not_{side}_net", []) for side in ("src", "dst")]
     if any(nets and not any(ip_sets.is_of(family, net) for net in nets) for nets in lists):
         return True

@@ -45,12 +45,14 @@ class Paths:
         decided = self._before_routing(flow, comes_in_by)
         if decided is False:
             return False
-        if decided is None and not self._passes(self._host(comes_in_by), INGRESS, flow, hooks.FORWARD):
+        # The wildcard also includes interfaces of workloads.
+        into, out = (self.hosts.get(one) or self.hosts.get(WILDCARD) for one in (comes_in_by, goes_out_by))
+        if decided is None and not self._passes(into, INGRESS, flow, hooks.FORWARD):
             return False
         return (
             self._passes(self.workloads.get(comes_in_by), EGRESS, flow)
             and self._passes(self.workloads.get(goes_out_by), INGRESS, flow)
-            and self._passes(self._host(goes_out_by), EGRESS, flow, hooks.FORWARD)
+            and self._passes(out, EGRESS, flow, hooks.FORWARD)
         )
 
     def received(self, flow: Flow, comes_in_by: str) -> bool:

@@ -9,7 +9,7 @@ import ipaddress
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import ALLOWED, Evaluator
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import PathHost, path
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import PathHost, Paths
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Flow
 
 from tests.unit.policy.random_policies import NODE, World
@@ -32,27 +32,29 @@ _NETS = [ipaddress.ip_network(net) for net in BY_ETH1]
 class Crossing(t.NamedTuple):
     """A flow at NODE: its incoming interface, "" if NODE sends it, and its outgoing one, "" if NODE receives it.
 
-    `allowed` says whether the function `path` allows it.
+    `allowed` says whether `Paths` lets its first packet pass, and `answered` whether the answer passes, too.
     """
 
     comes_in_by: str
     goes_out_by: str
     allowed: bool
+    answered: bool
 
 
 class Crossings:
-    """A source of the interfaces of flows at NODE, and of `path`'s verdicts on them."""
+    """A source of the interfaces of flows at NODE, and of the verdicts of `Paths` on them."""
 
     def __init__(self, world: World, settings: ChainSettings) -> None:
         self.evaluator = Evaluator(world.policy_set, world.endpoints)
-        self.settings = settings
+        self._paths = Paths(self.evaluator, [HOST], settings)
         self._workloads = {one: workload.interface for workload in world.local_workloads for one in workload.addresses}
 
     def of(self, flow: Flow) -> Crossing:
         return Crossing(
             "" if flow.source in OWN_ADDRESSES else self._interface(flow.source),
             "" if flow.destination in OWN_ADDRESSES else self._interface(flow.destination),
-            path(self.evaluator, [HOST], flow, self.settings).action == ALLOWED,
+            self._paths.there(flow).action == ALLOWED,
+            self._paths.of(flow).action == ALLOWED,
         )
 
     def _interface(self, address: str) -> str:

@@ -13,6 +13,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.selectors import SelectorError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import (
     EvaluationStep,
     Evaluator,
@@ -305,6 +306,35 @@ def test_31_or_inside_a_field_and_between_fields_and_none_of_the_negated() -> No
     assert [on(narrowed, tcp(source, W0)) for source in (W1, W2)] == ["allow", "deny"]
     but = PolicyRule("Allow", source=Entity(not_selector='role == "w1"'))
     assert [on(but, tcp(source, W0)) for source in (W1, W2, "1.1.1.1")] == ["deny", "allow", "allow"]
+
+
+def test_49_one_owner_of_an_address_matches_the_selector_and_not_the_not_selector() -> None:
+    held = PolicyNetworkSet("held", nets=(f"{W1.addresses[0]}/32",), labels=(("kind", "held"),))
+
+    def sources(**selectors: str) -> list[str]:
+        rule = PolicyRule("Allow", source=Entity(**selectors))
+        return [on(rule, tcp(source, W0), network_sets=[held]) for source in (W1, W2, "1.1.1.1")]
+
+    assert sources(selector="has(role)", not_selector="has(kind)") == ["allow", "allow", "deny"]
+    assert sources(selector="all()", not_selector='role == "w1"') == ["allow", "allow", "deny"]
+    assert sources(selector="has(kind)", not_selector='role == "w1"') == ["allow", "deny", "deny"]
+    assert sources(selector="has(role)", not_selector='role == "w1"') == ["deny", "allow", "deny"]
+    assert sources(not_selector="has(kind)") == ["deny", "allow", "allow"]
+    rule = PolicyRule("Allow", source=Entity(selector='role == "w1" || role == "w2"', not_selector="!has(kind)"))
+    asked = Asked(Policy("p", ingress=(rule,)), network_sets=[held])
+    assert asked.evaluator.verdict(W0, "Ingress", tcp(W2, W0)).trace[0].reason == (
+        "source 10.65.0.2 (default/w2: no kind, role=w2) is not selected by "
+        '((role == "w1" || role == "w2") && !!has(kind))'
+    )
+
+
+def test_a_combined_selector_is_one_conjunction() -> None:
+    entity = Entity(selector='(has(a) && b == "1")', not_selector="(has(c) && has(d))")
+    assert (entity.selects, entity.excludes) == ('(has(a) && b == "1" && !(has(c) && has(d)))', "")
+    assert (Entity(selector="has(a)").selects, Entity(not_selector="has(a)").selects) == ("has(a)", "")
+    assert Entity(not_selector="has(a)").excludes == "has(a)"
+    with pytest.raises(SelectorError):
+        assert Entity(selector="has(a)", not_selector="has(").selects
 
 
 def test_32_families() -> None:

@@ -24,6 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.expl
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import (
     Path,
     PathHost,
+    Paths,
     path,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.host_endpoints import endpoint_of, governing
@@ -41,7 +42,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     policy_set,
 )
 
-from tests.unit.policy.explain.expected_path import Paths
+from tests.unit.policy.explain import expected_path
 from tests.unit.policy.random_policies import NODE, random_flow, random_world
 
 OPEN = PolicyProfile("open", ingress=(PolicyRule("Allow"),), egress=(PolicyRule("Allow"),))
@@ -256,7 +257,115 @@ def test_39_untracked_policy_comes_before_everything_but_failsafes() -> None:
     fleet = Fleet(host("node0", profiles=("open",)), deny)
     assert fleet.says(Flow(6, OUTSIDE, HOST0, 179, 40000), Flow(6, OUTSIDE, HOST0, 180, 40000)) == "allow deny"
     allow = for_hosts(PolicyRule("Allow"), do_not_track=True, apply_on_forward=True)
-    assert Fleet(host("node0"), allow).says(tcp(OUTSIDE, HOST0), tcp(HOST0, OUTSIDE)) == "allow deny"
+    assert Fleet(host("node0"), allow).says(tcp(OUTSIDE, HOST0), tcp(HOST0, OUTSIDE)) == "deny deny"
+    back = for_hosts(PolicyRule("Allow"), name="back", direction="egress", do_not_track=True, apply_on_forward=True)
+    assert Fleet(host("node0"), allow, back).says(tcp(OUTSIDE, HOST0), tcp(HOST0, OUTSIDE)) == "allow allow"
+
+
+UDP_OF_A, TCP_OF_A = Flow(17, OUTSIDE, A.addresses[0], 40000, 53), tcp(OUTSIDE, A)
+
+
+def test_39_what_is_not_tracked_is_answered_only_if_policy_allows_the_answer_too() -> None:
+    """The answer of a workload leaves by no untracked policy: it meets the workload's egress policy as a new flow.
+
+    Connection tracking knows an answer of TCP or ICMP by itself as invalid, and UDP has no such packets.
+    """
+    allow = for_hosts(PolicyRule("Allow"), do_not_track=True, apply_on_forward=True)
+    echo = Flow(1, OUTSIDE, A.addresses[0], icmp_type=8, icmp_code=0)
+    unreachable = Flow(1, OUTSIDE, A.addresses[0], icmp_type=3, icmp_code=1)  # nobody answers such a message
+    flows = UDP_OF_A, TCP_OF_A, echo, unreachable
+    assert Fleet(host("node0"), allow).says(*flows) == "allow deny deny allow"
+    assert Fleet(host("node0"), allow, drop_invalid=False).says(*flows) == "allow allow allow allow"
+    quiet = Policy("quiet", selector='role == "a"', types=("Egress",))
+    assert Fleet(host("node0"), allow, quiet).says(*flows) == "deny deny deny allow"
+    # If a flow is tracked, untracked policy decides on the answer alone.
+    deny = for_hosts(PolicyRule("Deny"), do_not_track=True, apply_on_forward=True)
+    assert Fleet(host("node0", profiles=("open",)), deny).says(tcp(HOST0, OUTSIDE), tcp(A, OUTSIDE)) == "deny deny"
+    answered = Fleet(host("node0", profiles=("open",)), allow).path(tcp(HOST0, OUTSIDE))
+    assert [(stage.direction, stage.hook, stage.answer) for stage in answered.stages] == [
+        ("Egress", "normal", False),
+        ("Ingress", "untracked", True),
+    ]
+
+
+def test_39_in_audit_mode_the_answer_passes_as_the_flow_does() -> None:
+    deny = for_hosts(PolicyRule("Deny"), do_not_track=True, apply_on_forward=True)
+    back = dataclasses.replace(deny, name="back", types=("Egress",), ingress=(), egress=deny.ingress)
+    fleet = Fleet(host("node0", profiles=("open",)), deny, back, audit=True)
+    assert fleet.says(tcp(OUTSIDE, HOST0), tcp(HOST0, OUTSIDE), UDP_OF_A) == "allow allow allow"
+    # The kernel finds the answer invalid, and drops it in audit mode, too.
+    assert fleet.says(TCP_OF_A) == "deny"
+
+
+def test_the_explanation_says_that_the_answer_is_dropped() -> None:
+    allow = for_hosts(PolicyRule("Allow"), name="in", do_not_track=True, apply_on_forward=True)
+    fleet = Fleet(host("node0", profiles=("open",)), allow)
+    assert (
+        explained(fleet, TCP_OF_A)
+        == """\
+DENY   by default, egress of default/a for the answer
+  1 in            untracked ingress  MATCH rule 1: Allow
+  2 profile open  ingress            MATCH rule 1: Allow
+  3 default       egress (answer)    Deny: the answer to a flow that is not tracked is an invalid packet
+hint   policies with doNotTrack decide on each packet alone: an answer needs rules of its own"""
+    )
+    deny = dataclasses.replace(
+        allow, name="out", order=1, types=("Egress",), ingress=(), egress=(PolicyRule("Deny", protocol="tcp"),)
+    )
+    late = dataclasses.replace(deny, name="late", order=2, egress=(PolicyRule("Allow"),))
+    fleet = Fleet(host("node0", profiles=("open",)), allow, deny, late)
+    assert (
+        explained(fleet, tcp(OUTSIDE, HOST0))
+        == """\
+DENY   by out#1 (tier default), untracked egress of node0-eth0 for the answer
+  1 in   untracked ingress          MATCH rule 1: Allow
+  2 out  untracked egress (answer)  MATCH rule 1: Deny
+hint   late allows this, but it comes later
+hint   policies with doNotTrack decide on each packet alone: an answer needs rules of its own"""
+    )
+    assert (
+        explained(fleet, Flow(17, OUTSIDE, HOST0, 40000, 53))
+        == """\
+ALLOW  by in#1 (tier default), untracked ingress of node0-eth0, and late#1 (tier default), untracked egress of \
+node0-eth0 for the answer
+  1 in    untracked ingress          MATCH rule 1: Allow
+  2 out   untracked egress (answer)  no match: udp is not tcp
+  3 late  untracked egress (answer)  MATCH rule 1: Allow"""
+    )
+    stages = explanation.to_document(fleet.path(tcp(OUTSIDE, HOST0)))["stages"]
+    assert [(stage["direction"], stage["answer"], stage["verdict"]) for stage in stages] == [
+        ("Ingress", False, "allow"),
+        ("Egress", True, "deny"),
+    ]
+    assert explanation.decided_by(fleet.path(tcp(OUTSIDE, HOST0)).stages[-1]) == (
+        "out#1 (egress, HostEndpoint node0-eth0, for the answer)"
+    )
+
+
+def test_37_forward_policy_of_the_wildcard_is_also_for_workloads() -> None:
+    """It holds for what workloads send and are sent, also between two of one node, and not for the host's own."""
+    deny_in = for_hosts(DENY_WEB, PolicyRule("Allow"), apply_on_forward=True)
+    deny_out = for_hosts(DENY_WEB, PolicyRule("Allow"), name="out", direction="egress", apply_on_forward=True)
+    into_host = tcp(A, HOST0)
+    through = tcp(A, B), tcp(A, C), tcp(A, OUTSIDE), tcp(OUTSIDE, A)
+    for deny in (deny_in, deny_out):
+        every = Fleet(host("node0", "*", ("open",)), deny, default_endpoint_to_host_action="Accept")
+        assert every.says(*through, into_host, tcp(HOST0, A)) == "deny deny deny deny allow allow"
+        assert every.says(tcp(A, B, 81), tcp(A, C, 81), tcp(A, OUTSIDE, 81)) == "allow allow allow"
+        # The endpoint of eth0 replaces the wildcard there alone.
+        both = Fleet(host("node0", "*"), dataclasses.replace(host("node0"), labels=()), deny)
+        by_eth0 = "deny allow" if deny is deny_in else "allow deny"
+        assert both.says(tcp(A, B), tcp(A, OUTSIDE), tcp(OUTSIDE, A)) == f"deny {by_eth0}"
+    stages = Fleet(host("node0", "*"), deny_in, deny_out).path(tcp(A, B, 81)).stages
+    assert [(stage.direction, stage.hook) for stage in stages] == [
+        ("Ingress", "forward"),
+        ("Egress", "normal"),
+        ("Ingress", "normal"),
+        ("Egress", "forward"),
+    ]
+    # What preDNAT policy allows skips the forward policy of the same endpoint.
+    before = for_hosts(PolicyRule("Allow"), name="before", pre_dnat=True, apply_on_forward=True)
+    assert Fleet(host("node0", "*"), deny_in, before).says(tcp(A, B), tcp(A, OUTSIDE)) == "allow allow"
 
 
 def test_40_one_interfaces_endpoint_replaces_that_of_all() -> None:
@@ -325,7 +434,7 @@ def test_the_way_that_the_compiled_chains_are_held_to(seed: int) -> None:
         default_endpoint_to_host_action="Accept",
     )
     evaluator = Evaluator(world.policy_set, world.endpoints)
-    expected = Paths(evaluator, world.local_workloads, world.local_host_endpoints, settings)
+    expected = expected_path.Paths(evaluator, world.local_workloads, world.local_host_endpoints, settings)
     own = tuple(one for endpoint in world.local_host_endpoints for one in endpoint.addresses)
     interface_of = {one: w.interface for w in world.local_workloads for one in w.addresses}
     for _dummy in range(25):
@@ -344,7 +453,7 @@ def test_the_way_that_the_compiled_chains_are_held_to(seed: int) -> None:
             passes = expected.forwarded(flow, ingoing, outgoing)
             if not {flow.source, flow.destination} & interface_of.keys():
                 continue  # NODE has neither end of the flow, and the path asks no other nodes
-        assert (path(evaluator, [node], flow, settings).action == "allow") == passes, flow
+        assert (Paths(evaluator, [node], settings).there(flow).action == "allow") == passes, flow
 
 
 # --- what people read, and what IPv6 needs ----------------------------------------------------------------------------

@@ -134,23 +134,30 @@ def reference(policies: PolicySet, endpoints: t.Iterable[Endpoint], interfaces: 
     by_port: dict = {}
     for one_rule in rules:
         for entity in (one_rule.source, one_rule.destination):
-            for selector in {entity.selector, entity.not_selector} - {""}:
-                members = {a for one in endpoints if selects(selector, one) for a in one.addresses}
+            wanted, unwanted = entity.selector, entity.not_selector
+            if not wanted:
+                wanted, unwanted = unwanted, ""  # the set of what must not match
+
+            def is_member(one: t.Any, wanted: str = wanted, unwanted: str = unwanted) -> bool:
+                return selects(wanted, one) and not (unwanted and selects(unwanted, one))
+
+            if wanted:
+                members = {a for one in endpoints if is_member(one) for a in one.addresses}
                 for network_set in policies.network_sets:
-                    if selects(selector, network_set):
+                    if is_member(network_set):
                         members |= {net.replace("/32", "").replace("/128", "") for net in network_set.nets}
-                by_selector[selector] = tuple(sorted(members))
+                by_selector[entity.selects or entity.excludes] = tuple(sorted(members))
             for port in (*entity.ports, *entity.not_ports):
                 if isinstance(port, NamedPort):
                     pairs = {
                         (address, one_port.port)
                         for one in endpoints
-                        if selects(entity.selector, one)
+                        if not entity.selector or is_member(one)
                         for one_port in one.ports
                         if (one_port.name, one_port.protocol) == (port.name, one_rule.protocol)
                         for address in one.addresses
                     }
-                    key = NamedPortKey(port.name, str(one_rule.protocol), entity.selector)
+                    key = NamedPortKey(port.name, str(one_rule.protocol), entity.selects)
                     by_port[key] = tuple(sorted(pairs))
     return NodePolicy(tuple(local), used, profiles, by_selector, by_port)
 

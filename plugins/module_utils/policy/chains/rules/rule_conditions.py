@@ -134,10 +134,11 @@ def _addresses(entity: Entity, side: str, family: int, nets: list[tuple[str, ...
         else:
             nets.append(ours)
             yield in_set(ip_sets.nets_set(ours, family), side, negated)
-    if entity.selector:
-        yield in_set(ip_sets.selector_set(entity.selector, family), side)
-    if entity.not_selector:
-        yield in_set(ip_sets.selector_set(entity.not_selector, family), side, negated=True)
+    selector = entity.selects
+    if selector:
+        yield in_set(ip_sets.selector_set(selector, family), side)
+    elif entity.excludes:
+        yield in_set(ip_sets.selector_set(entity.excludes, family), side, negated=True)
 
 
 def _ports(entity: Entity, protocol: t.Optional[Protocol], side: str, family: int) -> list[tuple[str, ...]]:
