@@ -15,9 +15,21 @@ description:
   - A folder that is reached by a symbolic link, as in another layout of the host's disks, is emptied. The link stays.
   - If the node's stored state cannot be read, the module fails and removes nothing, because the files and the routes of
     BIRD that only this state names would be left.
+  - Containers that run in networks of the node, of podman, Docker or CNI, lose their network. So the module refuses to
+    remove anything while there are any, except with O(force). Then it takes them off their networks first, while the
+    plugins still answer.
+  - Docker's networks of the driver C(calico) and podman's networks of this driver are removed, and folders that the
+    collection has made, if nothing of others is in them.
   - The node keeps its blocks in the lockfile on the controller. To release them, remove the host from the inventory.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
+options:
+  force:
+    description:
+      - Whether to take the network of running containers away. It also goes on if a container runtime does not answer.
+    type: bool
+    default: false
+    version_added: 0.2.0
 extends_documentation_fragment:
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
@@ -40,6 +52,19 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+containers:
+  description: The containers that run in networks of the node, or did before.
+  returned: always
+  type: list
+  elements: str
+  sample: ["web (Docker, network pods)"]
+refusal:
+  description:
+    - Why the module refuses to run without O(force), as a sentence. Empty if it does not refuse.
+    - In check mode, and with O(force), it is only returned.
+  returned: always
+  type: str
+  sample: ""
 plan:
   description: What has been removed, one line each.
   returned: always

@@ -16,6 +16,7 @@ import typing as t
 
 from ..bgp import passwords as bgp_passwords
 from ..dataplane import temporary_file
+from ..files import folders
 from . import encoding, kernel_sync, secrets_file, snippets
 from .client import SOCKET, BirdClient
 from .errors import BirdError, CommandRefused, ConfigurationRefused, NotAnswering, ReloadNotFinished, SnippetRefused
@@ -191,7 +192,7 @@ def _candidate(text: str, path: str, program: str) -> t.Iterator[str]:
     A missing folder is made. Raises ConfigurationRefused if BIRD cannot read the file, BirdError if `program` cannot be
     run or takes more than 60 seconds, or OSError.
     """
-    os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)
+    folders.make(os.path.dirname(path) or ".")
     handle, candidate = temporary_file.beside(path)
     os.close(handle)
     try:

@@ -17,6 +17,7 @@ import typing as t
 from ..bgp import passwords
 from ..bgp.passwords import Passwords
 from ..dataplane import temporary_file
+from ..files import folders
 
 #: The name of the password file in the include of bird.cfg. BIRD looks for it in bird.cfg's folder.
 NAME = "bird.secrets.conf"
@@ -67,7 +68,7 @@ def install(config: str, values: t.Mapping[str, str], written: t.Optional[int] =
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         return
-    os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)
+    folders.make(os.path.dirname(path) or ".")
     handle, candidate = temporary_file.beside(path)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:

@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 
+from ..files import folders
 from ..resources.errors import Refused
 from ..resources.metadata import LABELS
 from .options import ContainerOptions, is_mtu
@@ -35,7 +36,7 @@ class Networks:
         data = json.dumps({"labels": dict(options.labels), "mtu": options.mtu}).encode("ascii")
         path = self._path(id)
         try:
-            os.makedirs(self._folder, 0o700, exist_ok=True)
+            folders.make(self._folder, folders.PRIVATE, folders.PRIVATE)
             with open(f"{path}.new", "wb") as file:
                 file.write(data)
                 file.flush()

@@ -76,6 +76,8 @@ class Machine:
     netstat: str = dropped_segments.PATH
     watched: float = dropped_segments.WATCHED  # seconds for which the counters in netstat are watched
     systemctl: str = units.PROGRAM
+    podman: str = "podman"
+    docker_socket: str = "/run/docker.sock"
     ipam: str = local_ipam.FOLDER
     cni_deleted: str = "/var/lib/calico/cni/deleted"
     workloads: str = endpoints.FOLDER

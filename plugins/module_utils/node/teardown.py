@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The teardown of a node: everything of ours is removed, and nothing else.
 
-Stopping the services never does this. First the files that announce the node as ready are removed. BIRD ends its
+Stopping the services never does this. First containers leave our networks, and Docker's networks go, while plugins and
+agent answer. Then the files that announce the node as ready are removed. BIRD ends its
 sessions, so that its peers drop the node's blocks, and the units stop, so that no agent repairs what is about to go.
 Then the kernel's objects are removed, and the files last. The next teardown completes one that was interrupted. The
 lockfile on the controller keeps the node's blocks, so that they are its own if it returns.
@@ -31,13 +32,14 @@ from ..dataplane.drivers.route import text as route_text
 from ..dataplane.kernel.port import PROTOCOL_BIRD, Kernel, RouteOperation
 from ..dataplane.plan import NodePlan, plan_node
 from ..state.node_state import TABLE_MAIN, NodeState
-from . import units
+from . import container_networks, units
+from .errors import InTheWay
 from .machine import Machine
-from .store import datastore_files, lock
+from .store import datastore_files, lock, own_folders
 from .store.store import Store, Stored, StoreError
 
 _UNITS = (
-    "calico-podman-networks.path",
+    *units.RESTORING_UNITS,
     "calico-docker.socket",
     "calico-docker.service",
     units.AGENT_UNIT,
@@ -46,11 +48,19 @@ _UNITS = (
     "calico-firewall.service",
 )
 
+#: The mark of a folder that is removed only if it is empty.
+_EMPTY = "empty"
+
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Everything of ours on the node, in the order in which it is removed."""
+    """Everything of ours on the node, in the order in which it is removed.
 
+    `containers` is what container runtimes have of ours.
+    """
+
+    containers: container_networks.Found
+    networks: tuple[Change, ...]
     early_files: tuple[Change, ...]
     units: tuple[Change, ...]
     node: NodePlan
@@ -62,6 +72,7 @@ class Plan:
     def changes(self) -> tuple[Change, ...]:
         """All removals, in their order."""
         return (
+            *self.networks,
             *self.early_files,
             *self.units,
             *self.node.changes,
@@ -88,18 +99,26 @@ def plan(machine: Machine) -> Plan:
     # Services in namespaces of ours end with them, and the agent, which deletes their workloads, ends later.
     instances = units.running_instances(units.NETNS_UNIT, machine.systemctl)
     wanted = [units.WantedUnit(name, enabled=False, started=False) for name in (*instances, *_UNITS)]
+    containers = container_networks.observe(machine)
     return Plan(
+        containers=containers,
+        networks=container_networks.changes(containers),
         early_files=tuple(change for change in files if change.subject in last),
         units=tuple(units.diff(wanted, units.observe(wanted, machine.systemctl))),
         node=plan_node(machine.kernel, _nothing(machine.kernel, stored)),
         bird_routes=tuple(_bird_routes(machine.kernel, stored)),
         files=tuple(change for change in files if change.subject not in last),
-        folders=tuple(_folders(machine)),
+        folders=(*_folders(machine), *_empty_folders(machine, files)),
     )
 
 
-def tear_down(machine: Machine, *, who: str, check: bool = False, lock_timeout: float = 60.0) -> Plan:
+def tear_down(
+    machine: Machine, *, who: str, check: bool = False, lock_timeout: float = 60.0, force: bool = False
+) -> Plan:
     """Remove everything that `plan` returns, unless `check`, and return that plan, which was made before.
+
+    Raise InTheWay, with nothing changed, while containers run in networks of ours, or a runtime cannot say so. With
+    `force` their network is taken away.
 
     What the agent adds to the kernel until it has stopped is removed too, but is not in that plan. `who` names this
     process in the locks, and `lock_timeout` is the seconds to wait for each. Raise StoreError if the stored state
@@ -110,7 +129,14 @@ def tear_down(machine: Machine, *, who: str, check: bool = False, lock_timeout: 
         return plan(machine)
     with lock.held(who, lock_timeout, machine.lock):
         planned = plan(machine)
+        refusal = "" if force else container_networks.refusal(planned.containers)
+        if refusal:
+            raise InTheWay(refusal)
         ready_to_write(machine.kernel, planned.node.changes)
+        try:
+            container_networks.remove(machine, planned.networks, force)
+        except container_networks.RuntimeFailed as error:
+            raise InTheWay(f"{error} Then run again, or say -e force=true. The node is as it was.") from error
         file.apply(None, planned.early_files)
         _withdraw(machine, planned)
         units.apply(planned.units, False, machine.systemctl)
@@ -123,6 +149,7 @@ def tear_down(machine: Machine, *, who: str, check: bool = False, lock_timeout: 
         _remove_folders(planned.folders)
         if any("/etc/systemd/" in change.subject for change in planned.files):
             units.apply((), True, machine.systemctl)
+        _remove_run_folders(machine)
         return planned
 
 
@@ -190,7 +217,8 @@ def _remove_routes(kernel: Kernel, changes: t.Sequence[Change]) -> None:
 def _files(machine: Machine, stored: t.Optional[Stored]) -> list[Change]:
     paths = [machine.placed(entry.path) for entry in reversed((stored.files if stored else None) or ())]
     bird = [machine.bird_config, secrets_file.beside(machine.bird_config)]
-    wanted = [*(file.WantedFile(path, None) for path in [*paths, *bird]), *datastore_files.removal(machine)]
+    podman = [path for path in container_networks.podman_files(machine) if path not in paths]
+    wanted = [*(file.WantedFile(path, None) for path in [*podman, *paths, *bird]), *datastore_files.removal(machine)]
     return file.diff(wanted, file.observe(None, wanted))
 
 
@@ -211,12 +239,40 @@ def _folders(machine: Machine) -> t.Iterator[Change]:
         yield Change("file", "-", f"{path}/", f"{count} file{'' if count == 1 else 's'}", None, note)
 
 
+def _empty_folders(machine: Machine, files: t.Sequence[Change]) -> t.Iterator[Change]:
+    """Yield the removal of each folder that is ours, or that was made for a file of ours, and that will be empty.
+
+    The innermost ones come first. `files` are the removals of files. Raise OSError if a folder cannot be read.
+    """
+    going = {change.subject for change in files}
+    for path in own_folders.removable(machine):
+        here = machine.placed(path)
+        if os.path.isdir(here) and not os.path.islink(here):
+            if all(os.path.join(here, name) in going for name in os.listdir(here)):
+                going.add(here)
+                yield Change("file", "-", f"{here}/", "folder", None, "empty", _EMPTY)
+
+
+def _remove_run_folders(machine: Machine) -> None:
+    """Remove the folder of locks and sockets with its content, and that of Docker's plugins if it is empty.
+
+    It is on a tmpfs, and each run makes it for its lock. A process that waits for that lock makes another file. What
+    cannot be removed is ignored: the next boot removes it.
+    """
+    shutil.rmtree(machine.placed("/run/calico"), ignore_errors=True)
+    with contextlib.suppress(OSError):
+        os.rmdir(machine.placed("/run/docker/plugins"))
+
+
 def _remove_folders(changes: t.Sequence[Change]) -> None:
     failures = Failures()
     for change in changes:
         try:
             with contextlib.suppress(FileNotFoundError):
-                _remove_folder(change.subject.rstrip("/"))
+                if change.old == _EMPTY:
+                    os.rmdir(change.subject)
+                else:
+                    _remove_folder(change.subject.rstrip("/"))
         except OSError as error:
             failures.add(change, f"It could not be removed: {error.strerror}. Correct that, then run again.")
     failures.raise_if_any()

@@ -76,7 +76,7 @@ DOCUMENTED: t.Mapping[str, frozenset[str]] = {
         "route": "plan",
         "route_info": "routes",
         "soak": "converged lost missing routes sent sessions targets watch",
-        "teardown": "kept plan",
+        "teardown": "containers kept plan refusal",
         "tunnel_device": "plan",
         "tunnel_device_info": "devices",
         "workload": "code plan workload",

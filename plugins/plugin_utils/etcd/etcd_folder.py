@@ -17,6 +17,7 @@ import tempfile
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import folders
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 NAME = ".calico.etcd"
@@ -114,12 +115,12 @@ class EtcdFolder:
 
     def _make(self, folder: str) -> None:
         """Make the folder with its .gitignore, and `folder` in it. Raise OSError."""
-        os.makedirs(self.path, mode=0o700, exist_ok=True)
+        folders.make(self.path, folders.PRIVATE)
         os.chmod(self.path, 0o700)
         below = self.path
         for part in os.path.relpath(folder, self.path).split(os.sep):
             below = os.path.join(below, part)
-            os.makedirs(below, mode=0o700, exist_ok=True)  # the mode is that of the last folder alone
+            folders.make(below, folders.PRIVATE)
         ignored = self.where(".gitignore")
         if not os.path.exists(ignored):
             with open(ignored, "w", encoding="utf-8") as stream:
@@ -145,7 +146,7 @@ def make_empty(path: str) -> None:
     Raise FleetError if that fails.
     """
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        folders.make(os.path.dirname(path), folders.PRIVATE)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         try:
             os.fchmod(handle, 0o600)

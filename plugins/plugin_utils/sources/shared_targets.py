@@ -23,6 +23,7 @@ import tempfile
 import typing as t
 
 from ansible import constants
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import folders
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
@@ -49,7 +50,7 @@ def of_task(
     alike, and if a new host would use other modes than the fleet.
     """
     folder = os.path.join(constants.DEFAULT_LOCAL_TMP, _FOLDER)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    folders.make(folder, folders.PRIVATE)
     path = os.path.join(folder, _key(task_vars, task, pool, mode))
     found = _read(path)
     if found is None:

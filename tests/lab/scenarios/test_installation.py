@@ -45,6 +45,11 @@ UNITS = {
     ("+", "calico-bird.service", "enabled, started"),
     ("+", "calico-agent.service", "enabled, started"),
 }
+#: The umask of root's SSH sessions on hardened hosts, one of each release; a host of the same release has 022.
+UMASKS = {"node2": "077", "node3": "027"}
+COMPARED = {"node2": "node4", "node3": "node1"}
+#: Folders in which the run makes files or folders.
+PLACES = "/etc /opt /usr/local /var/lib/calico /run/calico"
 #: Observed values that change while no run is under way.
 MOVING = ("bird_protocols", "bird_routes", "iptables", "ip6tables")
 
@@ -54,8 +59,32 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BaseLab, P
     lab = Lab(NAME, machine="native")
     lab.down()
     lab.up(baked=False)
+    for name, umask in UMASKS.items():
+        lab.exec(name, f"echo 'session optional pam_umask.so umask=0{umask}' >> /etc/pam.d/common-session")
+        session = ["ssh", "-F", str(lab.ssh_config), name, "umask"]
+        assert subprocess.run(session, capture_output=True, text=True, check=True).stdout.strip() == f"0{umask}"
     yield lab, tmp_path_factory.mktemp("installation")
     lab.down()
+
+
+def modes(lab: BaseLab, name: str) -> dict[str, str]:
+    """Return the kind and the mode of each file and folder in PLACES of a host, by its path."""
+    listed = lab.exec(name, f"find {PLACES} ! -type l -printf '%M %p\\n'").stdout
+    return dict(reversed(line.split(" ", 1)) for line in listed.splitlines())
+
+
+def check_modes(lab: BaseLab) -> None:
+    """Assert that the umask of root changed no mode: hosts with another umask have what a host with 022 has."""
+    for name, like in COMPARED.items():
+        found, usual = modes(lab, name), modes(lab, like)
+        assert {path for path in found if "calico" in path} >= {
+            "/etc/calico/bird.cfg",
+            "/etc/cni/net.d/10-calico.conflist",
+            "/opt/cni/bin/calico",
+            "/var/lib/calico/state.json",
+        }
+        other = {path: (found[path], usual[path]) for path in found.keys() & usual if found[path] != usual[path]}
+        assert other == {}, f"{name} has umask {UMASKS[name]}, {like} 022"
 
 
 def write(folder: Path, pools: list[Pool], workloads: list[dict[str, object]] = WORKLOADS) -> str:
@@ -161,6 +190,7 @@ def test_bare_hosts_are_planned_converged_and_left_alone(plain: tuple[BaseLab, P
         journal = lab.exec(name, ["journalctl", "-u", "bird.service", "--no-pager", "-q"]).stdout
         assert "Started" not in journal, journal
 
+    check_modes(lab)
     again = Fleet(lab).site(inventory=path).check()
     assert {host: entry["changed"] for host, entry in again.recap().items()} == dict.fromkeys(NODES, 0)
     assert unmoved(read(lab)) == unmoved(after)

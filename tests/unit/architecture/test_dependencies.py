@@ -18,6 +18,8 @@ ENGINE = ROOT / "plugins" / "module_utils"
 # room -> the rooms it may import. A room is a folder of module_utils.
 ALLOWED: dict[str, set[str]] = {
     "base": set(),
+    # Files and folders on the disk, for all rooms that do I/O.
+    "files": set(),
     # Clients of local sockets, for the rooms that speak a protocol there. They do I/O, so they are no part of base.
     "sockets": set(),
     "resources": {"base"},
@@ -27,22 +29,22 @@ ALLOWED: dict[str, set[str]] = {
     # The contract between controller and node. Drivers read it; they know nothing about the compiler.
     "state": {"bgp", "policy", "resources", "base"},
     "fleet": {"state", "bgp", "ipam", "policy", "resources", "base"},
-    "dataplane": {"state", "bgp", "policy", "base"},
-    "bird": {"bgp", "dataplane", "sockets", "state", "base"},
+    "dataplane": {"files", "state", "bgp", "policy", "base"},
+    "bird": {"bgp", "dataplane", "files", "sockets", "state", "base"},
     "preflight": {"bgp", "bird", "dataplane", "state", "base"},
     "datastore": {"dataplane", "state", "policy", "base"},
-    "node": {"bgp", "dataplane", "datastore", "bird", "preflight", "ipam", "policy", "state", "base"},
+    "node": {"bgp", "dataplane", "datastore", "bird", "files", "preflight", "ipam", "policy", "state", "base"},
     "agent": {
         "node", "datastore", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "sockets", "state",
         "resources", "base",
     },
     # The command line may import only KNOWN_OF_AGENT from the agent.
     "cli": {
-        "agent", "node", "datastore", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "state", "resources",
-        "base",
+        "agent", "node", "datastore", "bgp", "dataplane", "bird", "files", "preflight", "ipam", "policy", "state",
+        "resources", "base",
     },
     # Docker's driver, a process of its own, asks the agent. It may import only KNOWN_OF_AGENT and its Peer.
-    "docker": {"agent", "resources", "base"},
+    "docker": {"agent", "files", "resources", "base"},
     # The modules, which the controller sends as an archive or the installed engine runs.
     "modules": {"cli", "agent", "node", "bgp", "dataplane", "bird", "datastore", "preflight", "state", "base"},
 }  # fmt: skip

@@ -165,14 +165,16 @@ class Host:
     def snapshot(self):
         """Return what a run could change: (the kernel's snapshot, {path in the test's folder: its bytes}).
 
-        The lock files are left out.
+        The lock files are left out. "modes" has those of the folders below the host's root.
         """
+        root = self.folder / "root"
+        modes = {str(path): path.stat().st_mode for path in root.rglob("*") if path.is_dir()}
         files = {
             str(path.relative_to(self.folder)): path.read_bytes() for path in self.folder.rglob("*") if path.is_file()
         }
         for lock in ("run/node.lock", "run/writer.lock"):
             files.pop(lock, None)
-        return self.kernel.snapshot(), files
+        return self.kernel.snapshot(), {**files, "modes": modes}
 
     def four_times(self, module, **params):
         """Run the module in check mode, then for real, then both again, and return the answers of the first two runs.

@@ -19,6 +19,7 @@ import typing as t
 
 from ...bird.client import BirdClient
 from ...bird.errors import BirdError
+from ...files import folders
 from ..errors import DONE, CommandError
 from ..sources import Sources
 
@@ -75,7 +76,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
         sources.warn(f"{sources.no_node()} What is gathered is of this host alone.")
     sys.stdout.write("Collecting diagnostics\n")
     try:
-        os.makedirs(arguments.log_dir, mode=0o700, exist_ok=True)
+        folders.make(arguments.log_dir, folders.PRIVATE)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
             for member, text in collect(sources):

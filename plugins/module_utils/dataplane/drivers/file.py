@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The driver of files with a given content and mode. A reader always sees the whole old file or the whole new one."""
+"""The driver of files with a given content and mode, and of the modes of folders.
+
+A reader always sees the whole old file or the whole new one.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import os
 import stat
 import typing as t
 
+from ...files import folders
 from .. import temporary_file
 from ..change import Change, Failures
 from ..kernel.port import Kernel
@@ -26,6 +30,13 @@ class WantedFile(t.NamedTuple):
     content: t.Optional[str]
     mode: int = 0o644
     secret: bool = False
+
+
+class WantedFolder(t.NamedTuple):
+    """The mode that an existing folder must have. A missing folder is made with the first file in it."""
+
+    path: str
+    mode: int
 
 
 class NotSynced(OSError):
@@ -52,6 +63,30 @@ def observe(kernel: t.Optional[Kernel], desired: t.Iterable[WantedFile]) -> dict
         except (FileNotFoundError, NotADirectoryError):
             continue
     return observed
+
+
+def folder_mode(path: str) -> t.Optional[int]:
+    """Return the mode of the folder `path`, None if there is no such folder. A symbolic link is followed.
+
+    Raise OSError if it cannot be read.
+    """
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return stat.S_IMODE(status.st_mode) if stat.S_ISDIR(status.st_mode) else None
+
+
+def folder_changes(desired: t.Iterable[WantedFolder]) -> list[Change]:
+    """Return the changes of existing folders to the modes that they must have. Raise OSError if one cannot be read."""
+    changes = []
+    for wanted in desired:
+        have = folder_mode(wanted.path)
+        if have is not None and have != wanted.mode:
+            texts = f"folder, mode {have:04o}", f"folder, mode {wanted.mode:04o}"
+            detail = f"--- {wanted.path}/\n+++ {wanted.path}/\n-mode {have:04o}\n+mode {wanted.mode:04o}\n"
+            changes.append(Change("file", "~", f"{wanted.path}/", *texts, "", have, wanted, detail))
+    return changes
 
 
 def _text(content: str, mode: int) -> str:
@@ -94,6 +129,8 @@ def apply(kernel: t.Optional[Kernel], changes: t.Iterable[Change]) -> None:
             if change.action == "-":
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(change.subject)
+            elif isinstance(change.new, WantedFolder):
+                os.chmod(change.new.path, change.new.mode)
             elif change.action in ("+", "~"):
                 write(change.new.path, change.new.content, change.new.mode)
         except NotSynced as error:
@@ -108,13 +145,13 @@ def apply(kernel: t.Optional[Kernel], changes: t.Iterable[Change]) -> None:
 def write(path: str, content: str, mode: int) -> None:
     """Write a file to disk completely before its name leads to it.
 
-    `mode` are its permissions, whatever the umask is. Missing folders are made. A symbolic link is followed. Raise
-    NotSynced if the new content is in place, but the folder could not be synced. Raise another OSError if the file
-    could not be written; the old one stays then.
+    `mode` are its permissions, whatever the umask is. Missing folders are made with mode 0755. A symbolic link is
+    followed. Raise NotSynced if the new content is in place, but the folder could not be synced. Raise another OSError
+    if the file could not be written; the old one stays then.
     """
     path = os.path.realpath(path)
     folder = os.path.dirname(path)
-    os.makedirs(folder, mode=0o755, exist_ok=True)
+    folders.make(folder)
     handle, temporary = temporary_file.beside(path)
     try:
         with os.fdopen(handle, "wb") as stream:

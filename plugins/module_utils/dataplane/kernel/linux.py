@@ -24,6 +24,7 @@ import typing as t
 
 from ...base.addresses import family_of
 from ...base.not_encodable import NotEncodable
+from ...files import folders
 from ..drivers import ipset_members
 from ..encoding import netns_encoding, sysctl_encoding
 from . import conntrack, marks, namespaces, port
@@ -45,16 +46,6 @@ MARKER_FOLDER = "/run/calico/netns"
 #: The first of 2**24 device groups (`ip link set group`). Each call of
 #: `links_delete` chooses one of them at random.
 _PRIVATE_GROUPS = 0x43000000
-
-
-def _make_public(folder: str) -> None:
-    """Make a folder with mode 0755, whatever the umask is, and missing ones above it with the umask's mode.
-
-    Do nothing if it exists. Raise OSError if it cannot be made.
-    """
-    if not os.path.isdir(folder):
-        os.makedirs(folder, mode=0o755, exist_ok=True)
-        os.chmod(folder, 0o755)
 
 
 @contextlib.contextmanager
@@ -330,14 +321,14 @@ class LinuxKernel:
             inode = os.fstat(handle).st_ino
         finally:
             os.close(handle)
-        _make_public(self._marker_folder)
+        folders.make(self._marker_folder)
         # No temporary file is needed: until all of it is written, no namespace has the name, so a part marks nothing.
         with open(os.path.join(self._marker_folder, name), "w", encoding="utf-8") as stream:
             json.dump({"inode": inode, "owner": owner, "identity": identity}, stream)
 
     def _share_folder(self, operation: str) -> None:
         folder = self._netns_folder
-        _make_public(folder)
+        folders.make(folder)
         here = folder.encode()
         # The usual folder becomes a shared mount, as `ip netns add` makes it: mounts and unmounts of namespaces in it
         # then reach the other mount namespaces that share it.

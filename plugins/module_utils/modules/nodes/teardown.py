@@ -8,14 +8,15 @@ from __future__ import annotations
 import typing as t
 
 from ...dataplane.change import change_lines
-from ...node import machine, teardown
-from ...node.errors import ERRORS
+from ...node import container_networks, machine, teardown
+from ...node.errors import ERRORS, InTheWay
 from ..module_call import ModuleCall, ModuleSpec
 
 SPEC = ModuleSpec(
     argument_spec={
         "who": {"type": "str", "default": "ansible"},
         "lock_timeout": {"type": "int", "default": 60},
+        "force": {"type": "bool", "default": False},
     },
 )
 
@@ -23,8 +24,8 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Remove everything of the collection from a node, and answer as the module teardown.
 
-    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`. Another
-    OSError, as for a file that cannot be read, is raised.
+    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS` or an
+    InTheWay. Another OSError, as for a file that cannot be read, is raised.
     """
     here = machine.here()
     try:
@@ -33,8 +34,9 @@ def run(module: ModuleCall) -> t.NoReturn:
             who=module.params["who"],
             check=module.check_mode,
             lock_timeout=module.params["lock_timeout"],
+            force=module.params["force"],
         )
-    except ERRORS as error:
+    except (*ERRORS, InTheWay) as error:
         module.fail_json(msg=str(error))
     finally:
         here.kernel.close()
@@ -42,6 +44,8 @@ def run(module: ModuleCall) -> t.NoReturn:
     answer = {
         "changed": bool(plan.changes),
         "plan": lines,
+        "containers": [str(container) for container in plan.containers.containers],
+        "refusal": container_networks.refusal(plan.containers),
         "kept": [f"{change.subject} {change.note}" for change in plan.node.kept],
     }
     if module._diff and plan.changes:

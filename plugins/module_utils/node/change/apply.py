@@ -28,7 +28,7 @@ from .. import drain, units
 from ..engine import bundle
 from ..errors import InTheWay
 from ..machine import Machine
-from ..store import lock, writer
+from ..store import lock, own_folders, writer
 from ..store.store import KEPT, Store, Stored, now
 from ..store.unconfirmed import Confirm, UnconfirmedStore
 from . import arming, denied_flows
@@ -168,6 +168,7 @@ def _make(machine: Machine, planned: ChangePlan, keep: int) -> tuple[t.Optional[
     if another and planned.changed:
         store.save(target)
     early, late = planned.files_by_time
+    own_folders.record(machine, target.files or ())
     file.apply(None, early)
     node = planned.node
     agent_first = [change for change in planned.units if change.subject == units.AGENT_UNIT and change.old.started]

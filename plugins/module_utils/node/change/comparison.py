@@ -15,6 +15,7 @@ from ...dataplane.drivers import file
 from ..engine import bundle
 from ..engine.carried_start import PackedEngine
 from ..machine import Machine
+from ..store import own_folders
 from ..store.store import Stored
 from ..store.writer import Direct, Through
 from ..units import AGENT_UNIT
@@ -32,8 +33,9 @@ class Engine(t.NamedTuple):
 def file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> list[Change]:
     """Return the removals of files that only `stored` has, its last one first, then the changes of `target`'s files.
 
-    A file that is to be removed and does not exist, or that is as `target` has it, has no change. `files` None counts
-    as no files in either. Raise OSError if a file cannot be read, or ValueError if a mode of `target` is not octal.
+    Before all of them are the changes of folders with another mode than they must have. A file that is to be removed
+    and does not exist, or that is as `target` has it, has no change. `files` None counts as no files in either. Raise
+    OSError if a file or a folder cannot be read, or ValueError if a mode of `target` is not octal.
     """
     wanted = [
         file.WantedFile(machine.placed(entry.path), entry.content, int(entry.mode, 8)) for entry in target.files or ()
@@ -41,7 +43,8 @@ def file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -
     paths = {entry.path for entry in wanted}
     gone = [machine.placed(entry.path) for entry in reversed((stored.files if stored else None) or ())]
     wanted[:0] = [file.WantedFile(path, None) for path in gone if path not in paths]
-    return file.diff(wanted, file.observe(None, wanted))
+    modes = own_folders.changes(machine, target.files or ())
+    return [*modes, *file.diff(wanted, file.observe(None, wanted))]
 
 
 def engine_changes(machine: Machine, engine: t.Optional[Engine]) -> t.Iterator[Change]:

@@ -30,6 +30,7 @@ import tempfile
 import typing as t
 import zlib
 
+from ...files import folders
 from ..store import atomic_file
 from . import carried_start, engine_start
 from .carried_start import PackedEngine, UnpackedEngine
@@ -40,8 +41,8 @@ PACKAGE = engine_start.PACKAGE
 
 #: The folders below module_utils that a node needs. `fleet`, the compiler, is not among them.
 ROOMS = (
-    "agent", "base", "bgp", "bird", "cli", "dataplane", "datastore", "docker", "ipam", "modules", "node", "policy",
-    "preflight", "resources", "sockets", "state",
+    "agent", "base", "bgp", "bird", "cli", "dataplane", "datastore", "docker", "files", "ipam", "modules", "node",
+    "policy", "preflight", "resources", "sockets", "state",
 )  # fmt: skip
 
 _MAIN = """# Runs the engine beside this file: the agent, calicoctl, Docker's driver, or host_routing/node/command.py.
@@ -278,7 +279,7 @@ def _secure(root: str) -> None:
     for folder in (root, os.path.join(root, engine_start.MANIFESTS)):
         if folder != root and os.path.islink(folder):
             os.unlink(folder)
-        os.makedirs(folder, exist_ok=True)
+        folders.make(folder, _FOLDER_MODE)
         os.chown(folder, os.geteuid(), os.getegid())
         os.chmod(folder, _FOLDER_MODE)
 
@@ -318,7 +319,7 @@ def _write_files(files: t.Mapping[str, bytes], folder: str, sync: bool) -> None:
     With `sync` each file is on the disk afterwards. Raise OSError on failure.
     """
     for above in sorted({str(parent) for name in files for parent in pathlib.PurePosixPath(name).parents}):
-        os.makedirs(os.path.join(folder, above), exist_ok=True)
+        folders.make(os.path.join(folder, above), _FOLDER_MODE)
         os.chmod(os.path.join(folder, above), _FOLDER_MODE)
     for name, content in files.items():
         with open(os.path.join(folder, name), "wb") as stream:

@@ -20,6 +20,7 @@ import os
 import typing as t
 import zlib
 
+from ...files import folders
 from ..store import atomic_file
 
 Record = t.Sequence[t.Any]
@@ -175,7 +176,7 @@ class AllocationJournal:
 
     def _opened(self) -> int:
         if self._handle is None:
-            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            folders.make(os.path.dirname(self._path), folders.PRIVATE, folders.PRIVATE)
             self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         return self._handle
 

@@ -22,6 +22,7 @@ import signal
 import time
 import typing as t
 
+from ...files import folders
 from ..store import atomic_file
 from .probing import Exchange, ProbeError, Tally, Target
 
@@ -158,7 +159,7 @@ def _opened(path: str) -> t.Iterator[int]:
 def _open_lock(path: str) -> int:
     name = os.path.splitext(path)[0] + ".lock"
     try:
-        os.makedirs(os.path.dirname(name), mode=0o755, exist_ok=True)
+        folders.make(os.path.dirname(name))
         # The file is never replaced or removed: two processes must not lock two files of one name.
         return os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

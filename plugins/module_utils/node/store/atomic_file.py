@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from ...dataplane.drivers import file
+from ...files import folders
 
 
 class FileError(Exception):
@@ -17,7 +18,7 @@ class FileError(Exception):
 def write(path: str, content: str, mode: int) -> None:
     """Replace the file at `path` atomically, create missing folders, and return after the content is on the disk.
 
-    `mode` is the permissions, such as 0o644; folders get 0755 less the umask. A symbolic link is followed. Raise
+    `mode` is the permissions, such as 0o644; folders get 0755. A symbolic link is followed. Raise
     FileError if the file system refuses; its text says whether the new content is in place nevertheless.
     """
     try:
@@ -35,12 +36,12 @@ def write(path: str, content: str, mode: int) -> None:
 
 
 def make_folder(folder: str) -> None:
-    """Make a folder with mode 0700, and missing ones above it with the umask's mode; do nothing if it exists.
+    """Make a folder with mode 0700, and missing ones above it, too; do nothing if it exists.
 
     Raise FileError on failure.
     """
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        folders.make(folder, folders.PRIVATE, folders.PRIVATE)
     except OSError as error:
         raise FileError(
             f"{folder} could not be made: {error.strerror}. Nothing was stored. "

@@ -20,6 +20,7 @@ import os
 import stat
 import urllib.parse
 
+from ...files import folders
 from ...state.attachment import AttachedWorkload
 
 FOLDER = "/run/calico/workloads"
@@ -147,12 +148,12 @@ def file_name(identity: str) -> str:
 def _make(folder: str) -> None:
     """Create one of the two folders with mode 0700, and the outer one before the inner one.
 
-    Folders above them are created with the default mode. Raise OSError on failure.
+    Folders above them are created with mode 0755. Raise OSError on failure.
     """
     if os.path.basename(folder) == UNFINISHED and not os.path.isdir(os.path.dirname(folder)):
         _make(os.path.dirname(folder))
-    os.makedirs(folder, mode=_FOLDER_MODE, exist_ok=True)
-    os.chmod(folder, _FOLDER_MODE)  # because the umask may have taken rights from the mode
+    folders.make(folder, _FOLDER_MODE)
+    os.chmod(folder, _FOLDER_MODE)  # earlier releases left the outer folder open to all
 
 
 def _text(workload: AttachedWorkload) -> bytes:

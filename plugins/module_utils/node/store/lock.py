@@ -13,6 +13,8 @@ import os
 import time
 import typing as t
 
+from ...files import folders
+
 PATH = "/run/calico/node.lock"
 _STEP = 0.05  # seconds between two attempts to take the lock
 
@@ -33,18 +35,18 @@ def held(who: str, timeout: float = 60.0, path: str = PATH) -> t.Iterator[None]:
     that wait. Wait at most `timeout` seconds, and raise LockError if another process holds the lock for so long. The
     file is created if it is missing. Raise LockUnusable, a LockError, if it cannot be opened.
     """
+    deadline = time.monotonic() + timeout
+    handle = _opened(path)
     try:
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        # The file is never replaced or removed: two processes must not lock two files of one name.
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise _unusable(path, error) from error
-    try:
-        deadline = time.monotonic() + timeout
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
+                if _leads_to(path, handle):
+                    break
+                # A teardown removed the file that this process waited for, and others may lock another one now.
+                os.close(handle)
+                handle = -1
+                handle = _opened(path)
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise LockError(_refusal(handle, path, timeout)) from None
@@ -58,7 +60,24 @@ def held(who: str, timeout: float = 60.0, path: str = PATH) -> t.Iterator[None]:
         finally:
             os.ftruncate(handle, 0)
     finally:
-        os.close(handle)
+        if handle >= 0:
+            os.close(handle)
+
+
+def _opened(path: str) -> int:
+    """Return a descriptor of the lock file, which is created if it is missing. Raise LockUnusable."""
+    try:
+        folders.make(os.path.dirname(path))
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def _leads_to(path: str, handle: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(handle))
+    except FileNotFoundError:
+        return False
 
 
 def taken(path: str) -> bool:

@@ -479,7 +479,7 @@ def test_a_read_only_folder_is_said_in_words(machine, monkeypatch):
     ipam = machine.start()
     ipam.assign("a", {})
     with monkeypatch.context() as patch:
-        patch.setattr(os, "makedirs", read_only)
+        patch.setattr(os, "mkdir", read_only)
         with pytest.raises(IpamNotWritten, match="could not be written: Read-only file system"):
             ipam.flush()
     assert ipam.allocations() == []
