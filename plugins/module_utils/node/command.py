@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine's command line on a node: `python3 -I /usr/local/lib/calico/start apply|firewall|plan|show|wait`."""
+"""The engine's command line on a node: `python3 -I /usr/local/lib/calico/start apply|files|firewall|plan|show|wait`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typing as t
 from ..base import terminal_text
 from . import machine as machines
 from . import report
-from .change import auto_revert, boot, firewall
+from .change import auto_revert, boot, firewall, missing_files
 from .change.plan import plan_change
 from .errors import ERRORS
 from .store import unconfirmed
@@ -20,6 +20,7 @@ from .store.store import Store
 
 USAGE = """usage: python3 -I /usr/local/lib/calico/start [--mounts FILE] COMMAND
   apply  bring this node to its stored state; what the boot unit does
+  files  write the node's missing files again; what calico-files.service does
   firewall
          write the stored state's IP sets and iptables alone; what calico-firewall.service does before the network is up
   plan   print what apply would change
@@ -46,7 +47,7 @@ def main(
     mounts = None
     if len(arguments) > 1 and arguments[0] == "--mounts":
         mounts, arguments = arguments[1], arguments[2:]
-    commands = {"apply": _apply, "firewall": _firewall, "plan": _plan, "show": _show}
+    commands = {"apply": _apply, "files": _files, "firewall": _firewall, "plan": _plan, "show": _show}
     change = arguments[1] if len(arguments) == 2 and arguments[0] == unconfirmed.WAIT else ""
     if not change and (len(arguments) != 1 or arguments[0] not in commands):
         sys.stderr.write(USAGE)
@@ -77,6 +78,15 @@ def _apply(here: machines.Machine) -> int:
     news = waiting.news() if waits and not waiting.any() else None
     if news is not None:
         sys.stdout.write(terminal_text.lines([f"{planned.target.state.node} {news.sentence}"]))
+    return 0
+
+
+def _files(here: machines.Machine) -> int:
+    for change in missing_files.restore(here):
+        sys.stdout.write(f"<5>{terminal_text.line(change.line())}\n")  # journald stores it with the priority `notice`
+    said = missing_files.watch(here)
+    if said:
+        sys.stderr.write(f"<4>{said}\n")
     return 0
 
 

@@ -16,8 +16,8 @@ PROGRAM = "systemctl"
 AGENT_UNIT = "calico-agent.service"
 BIRD_UNIT = "calico-bird.service"
 NETNS_UNIT = "calico-netns@.service"
-#: The units that start calico-files.service, and that of an earlier release.
-RESTORING_UNITS = ("calico-files.path", "calico-files.timer", "calico-podman-networks.path")
+#: The units that restore missing files, and that of an earlier release.
+RESTORING_UNITS = ("calico-files.path", "calico-files.timer", "calico-files.service", "calico-podman-networks.path")
 _SECONDS = 150.0  # the most seconds for one call of systemctl; systemd gives up a unit that does not start in 90
 _PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")
 _RUNNING = ("active", "activating", "reloading", "refreshing")

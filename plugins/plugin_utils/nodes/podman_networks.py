@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The networks of podman that the role writes: calico_node_podman_networks as files below /etc/containers/networks.
 
-podman deletes unused networks by `podman network prune`. calico-podman-networks.path
-restores each from its copy in /etc/calico/podman.
+podman deletes unused networks by `podman network prune`. calico-files.service restores them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 
 VARIABLE = "calico_node_podman_networks"
 FOLDER = "/etc/containers/networks"
-KEPT = "/etc/calico/podman"
 DRIVER = "calico"
 _LIMIT = 64  # the most networks of a node
 #: The network that podman has from the start, and words that `podman run --network` takes for something else.
@@ -56,15 +54,17 @@ def read(value: t.Any) -> dict[str, Document]:
 def files(networks: t.Mapping[str, Document]) -> list[dict[str, t.Any]]:
     """Return the files of networks, as the node module takes them.
 
-    A copy comes after its file: what is removed is removed in reverse, and must not be restored meanwhile. Both are
-    written last, because they tell podman that the network can be used.
+    They are written last, because they tell podman that the network can be used.
     """
-    made = []
-    for folder in (FOLDER, KEPT):
-        for name, document in networks.items():
-            content = json.dumps(document, indent=4) + "\n"
-            made.append({"path": f"{folder}/{name}.json", "content": content, "mode": "0644", "last": True})
-    return made
+    return [
+        {
+            "path": f"{FOLDER}/{name}.json",
+            "content": json.dumps(document, indent=4) + "\n",
+            "mode": "0644",
+            "last": True,
+        }
+        for name, document in networks.items()
+    ]
 
 
 def _document(where: str, entry: t.Any) -> Document:

@@ -25,6 +25,7 @@ import sys
 BIRD_SOCKET = "/run/calico/bird.ctl"
 UNITS = (
     "calico-bird.service",
+    "calico-files.timer",
     "calico-firewall.service",
     "calico-node-state.service",
     "calico-agent.service",

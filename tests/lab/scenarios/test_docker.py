@@ -513,3 +513,32 @@ def test_policy_by_label_and_a_published_port(hosts: list[Host], fleet: Fleet, i
     set_variables(inventory, calico_policies=POLICIES)
     fleet.site("-ecalico_node_confirm_timeout=0").check()
     assert "open" in other.run(port) and not other.reaches("guest", database)
+
+
+def test_a_teardown_leaves_docker_no_network(lab: BaseLab, fleet: Fleet) -> None:
+    """A teardown names running containers and changes nothing; with force it removes their networks in seconds.
+
+    Afterwards Docker asks for no plugin that is gone: its containers are removed at once, and others start.
+    """
+    host, other = (Host(lab, name) for name in NODES)
+    host.run("docker network create -d calico --ipam-driver calico torn")
+    for number in range(5):
+        host.start(f"torn{number}", "--network torn")
+    host.start("stopped", "--network torn")
+    host.run("docker stop -t 0 stopped")
+    refused = fleet.play("teardown.yml", "-econfirm=true")
+    said = " ".join(refused.output.split())
+    assert refused.code == 2 and "5 containers run in networks of this node, which would go: torn" in said, refused.output
+    assert "torn3 (Docker, network torn)" in said and "stopped" not in said.partition("which would go")[2].partition(".")[0]
+    assert {entry["changed"] for entry in refused.recap().values()} == {0}
+    assert "torn" in host.run("docker network ls") and len(host.workloads()) == 5
+    began = time.monotonic()
+    run = fleet.play("teardown.yml", "-econfirm=true", "-eforce=true").check()
+    print(f"the teardown took {run.seconds:.1f} s")
+    for one in (host, other):
+        one.run("docker ps -aq | xargs -r docker rm -f >/dev/null")
+        assert one.run("docker network ls -q -f driver=calico") == ""
+        assert one.run("ls -A /run/docker/plugins", check=False).strip() in ("", "ls: cannot access '/run/docker/plugins': No such file or directory")  # fmt: skip
+    assert time.monotonic() - began < 60
+    assert "network torn not found" in host.run(f"docker run --rm --network torn {SLEEP}", check=False)
+    host.run(f"docker run -d --name plain {SLEEP} && docker rm -f plain")

@@ -44,6 +44,7 @@ UNITS = {
     ("+", "calico-node-state.service", "enabled"),
     ("+", "calico-bird.service", "enabled, started"),
     ("+", "calico-agent.service", "enabled, started"),
+    ("+", "calico-files.timer", "enabled, started"),
 }
 #: The umask of root's SSH sessions on hardened hosts, one of each release; a host of the same release has 022.
 UMASKS = {"node2": "077", "node3": "027"}

@@ -13,7 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import teardown as tear_down
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.removal import teardown as tear_down
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import TunnelDevice
 from ansible_collections.baremetal.host_routing.plugins.modules import node, teardown
 

@@ -167,25 +167,20 @@ def test_who_gets_networks_of_podman(variables, gets):
     found = files(**variables)
     network = "/etc/containers/networks/calico.json"
     assert ("/usr/local/libexec/netavark/calico" in found, network in found) == (gets, gets)
-    (unit,) = [one for one in made("calico_node_units", **variables) if one["name"] == "calico-podman-networks.path"]
-    assert (unit["enabled"], unit["started"]) == (gets, gets)
     runtimes = variables.get("calico_node_runtimes", ["auto"])
     is_node = variables.get("calico_node_agent", True) and "inventory_hostname" not in variables
     assert ("/opt/cni/bin/calico" in found) is bool(is_node and {"auto", "cni"} & set(runtimes))
 
 
-def test_networks_of_podman_are_removed_before_what_restores_them():
-    """Files are removed in reverse: the copy goes before its network, and both before everything else."""
+def test_networks_of_podman_are_written_last_and_removed_first():
     found = files(**with_plugins(True), calico_node_podman_networks=[{"name": "calico"}, {"name": "back", "mtu": 1400}])
     last = [path for path, entry in found.items() if entry.get("last")]
     assert last == [
         "/etc/cni/net.d/10-calico.conflist",
         "/etc/containers/networks/calico.json",
         "/etc/containers/networks/back.json",
-        "/etc/calico/podman/calico.json",
-        "/etc/calico/podman/back.json",
     ]
-    assert list(found)[-4:] == last[1:]
+    assert list(found)[-2:] == last[1:]
     stored = json.loads(found["/etc/containers/networks/back.json"]["content"])
     assert stored["options"] == {"mtu": "1400"}
 

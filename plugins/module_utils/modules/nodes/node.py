@@ -15,7 +15,7 @@ from ...dataplane.change import Change, ObserveError, change_lines
 from ...dataplane.drivers import workload
 from ...dataplane.kernel.port import KernelError
 from ...node import machine, units
-from ...node.change import apply, lockout_check, phases
+from ...node.change import apply, lockout_check, missing_files, phases
 from ...node.change.comparison import Engine
 from ...node.change.plan import ChangePlan, plan_change
 from ...node.engine import bundle, carried_start
@@ -271,6 +271,7 @@ def run(module: ModuleCall) -> t.NoReturn:
         quiet = not (result.plan.changed or result.unconfirmed)
         if not module.check_mode and (module.params["look"] or (module.params["settle"] and quiet)):
             found = settled(here, result.plan.target.state, module.params)
+        unwatched = "" if module.check_mode else missing_files.unwatched(here, result.plan.target)
     except (*ERRORS, InTheWay, bundle.BundleError, ValueError) as error:
         module.fail_json(msg=str(error), unconfirmed=waiting_change(here))
     finally:
@@ -296,6 +297,8 @@ def run(module: ModuleCall) -> t.NoReturn:
         answer["settled"] = found
     if module._diff and plan.changed:
         answer["diff"] = {"prepared": prepared_diff(plan, steps)}
+    if unwatched:
+        module.warn(f"{plan.target.state.node}: {unwatched}")
     for change in plan.node.problems:
         module.warn(f"{plan.target.state.node}: {change.note}")
     for change in plan.node.kept:

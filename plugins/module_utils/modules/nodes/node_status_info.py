@@ -16,10 +16,12 @@ from ...bird.status import Session
 from ...cli.errors import CommandError
 from ...cli.sources import Sources
 from ...dataplane.bird_routes import bird_changes
+from ...dataplane.change import ObserveError
 from ...dataplane.kernel.port import KernelError
 from ...node import machine
+from ...node.change import missing_files
 from ...node.engine import bundle, engine_start
-from ...node.store.store import Store, StoreError
+from ...node.store.store import Store, Stored, StoreError
 from ...node.store.unconfirmed import UnconfirmedStore
 from ...state.node_state import NodeState
 from ..module_call import ModuleCall, ModuleSpec
@@ -48,6 +50,7 @@ def gather(here: machine.Machine, now: datetime.datetime) -> Data:
             found["blocks"] = addresses(sources, problems)
             found["workloads"] = workloads(sources, state, problems)
             problems += confirmation(here)
+            problems += files(here, stored)
     return {**found, "problems": problems}
 
 
@@ -62,6 +65,14 @@ def engine(here: machine.Machine) -> t.Iterator[str]:
             f"the engine in {here.engine} is not as it was installed: {', '.join(damage[:3])}. Run site.yml, which "
             "installs it again, and find out who changed it."
         )
+
+
+def files(here: machine.Machine, stored: Stored) -> t.Iterator[str]:
+    """Yield a sentence on files of the node that others changed, and one if nobody watches for missing ones."""
+    try:
+        yield from filter(None, (missing_files.drift(here, stored), missing_files.unwatched(here, stored)))
+    except (OSError, ObserveError) as error:
+        yield str(error)
 
 
 def confirmation(here: machine.Machine) -> t.Iterator[str]:

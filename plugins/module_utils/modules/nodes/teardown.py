@@ -8,8 +8,9 @@ from __future__ import annotations
 import typing as t
 
 from ...dataplane.change import change_lines
-from ...node import container_networks, machine, teardown
+from ...node import machine
 from ...node.errors import ERRORS, InTheWay
+from ...node.removal import container_networks, teardown
 from ..module_call import ModuleCall, ModuleSpec
 
 SPEC = ModuleSpec(

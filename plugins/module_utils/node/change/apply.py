@@ -31,7 +31,7 @@ from ..machine import Machine
 from ..store import lock, own_folders, writer
 from ..store.store import KEPT, Store, Stored, now
 from ..store.unconfirmed import Confirm, UnconfirmedStore
-from . import arming, denied_flows
+from . import arming, denied_flows, missing_files
 from .comparison import Engine
 from .plan import ChangePlan, plan_change
 
@@ -169,6 +169,7 @@ def _make(machine: Machine, planned: ChangePlan, keep: int) -> tuple[t.Optional[
         store.save(target)
     early, late = planned.files_by_time
     own_folders.record(machine, target.files or ())
+    missing_files.list_paths(machine, target.files or ())
     file.apply(None, early)
     node = planned.node
     agent_first = [change for change in planned.units if change.subject == units.AGENT_UNIT and change.old.started]

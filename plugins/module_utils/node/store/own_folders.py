@@ -25,7 +25,6 @@ from .store import File
 #: The folders that nobody else uses, with their modes. All can enter those of which programs without root's rights read.
 OWN: t.Mapping[str, int] = {
     "/etc/calico": folders.PUBLIC,
-    "/etc/calico/podman": folders.PUBLIC,
     "/run/calico": folders.PUBLIC,
     "/usr/local/lib/calico": folders.PUBLIC,
     "/var/lib/calico": folders.PRIVATE,

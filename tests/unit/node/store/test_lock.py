@@ -78,3 +78,18 @@ def test_it_is_free_again_after_an_error(tmp_path, monkeypatch):
     assert pathlib.Path(path).read_text() == ""  # A process that waits must not be told the name of an earlier holder.
     with lock.held("second", timeout=5, path=path):
         assert str(os.getpid()) in pathlib.Path(path).read_text()
+
+
+def test_who_waited_for_a_file_that_was_removed_locks_the_new_one(holder):
+    """A teardown removes the file. The process that waited and a later one lock the same file, not one each."""
+    path, process = holder
+    pathlib.Path(path).unlink()
+    handle = lock._opened(path)
+    os.close(handle)
+    pathlib.Path(path).unlink()
+    process.kill()
+    process.wait()
+    with lock.held("waiting", path=path):
+        assert lock.taken(path)
+        with pytest.raises(lock.LockError), lock.held("later", 0, path=path):
+            pass

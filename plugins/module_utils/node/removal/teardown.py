@@ -22,21 +22,22 @@ import os
 import shutil
 import typing as t
 
-from ..base.addresses import network, within
-from ..bird import client, secrets_file
-from ..bird.errors import BirdError
-from ..dataplane.apply import apply_node, ready_to_write
-from ..dataplane.change import Change, Failures, ObserveError
-from ..dataplane.drivers import file
-from ..dataplane.drivers.route import text as route_text
-from ..dataplane.kernel.port import PROTOCOL_BIRD, Kernel, RouteOperation
-from ..dataplane.plan import NodePlan, plan_node
-from ..state.node_state import TABLE_MAIN, NodeState
-from . import container_networks, units
-from .errors import InTheWay
-from .machine import Machine
-from .store import datastore_files, lock, own_folders
-from .store.store import Store, Stored, StoreError
+from ...base.addresses import network, within
+from ...bird import client, secrets_file
+from ...bird.errors import BirdError
+from ...dataplane.apply import apply_node, ready_to_write
+from ...dataplane.change import Change, Failures, ObserveError
+from ...dataplane.drivers import file
+from ...dataplane.drivers.route import text as route_text
+from ...dataplane.kernel.port import PROTOCOL_BIRD, Kernel, RouteOperation
+from ...dataplane.plan import NodePlan, plan_node
+from ...state.node_state import TABLE_MAIN, NodeState
+from .. import units
+from ..errors import InTheWay
+from ..machine import Machine
+from ..store import datastore_files, lock, own_folders
+from ..store.store import Store, Stored, StoreError
+from . import container_networks
 
 _UNITS = (
     *units.RESTORING_UNITS,
@@ -59,7 +60,7 @@ class Plan:
     `containers` is what container runtimes have of ours.
     """
 
-    containers: container_networks.Found
+    containers: container_networks.RuntimesState
     networks: tuple[Change, ...]
     early_files: tuple[Change, ...]
     units: tuple[Change, ...]

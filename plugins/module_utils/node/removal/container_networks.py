@@ -19,10 +19,10 @@ import subprocess
 import typing as t
 import urllib.parse
 
-from ..base import terminal_text
-from ..dataplane.change import Change
-from .machine import Machine
-from .store.endpoints import Endpoints
+from ...base import terminal_text
+from ...dataplane.change import Change
+from ..machine import Machine
+from ..store.endpoints import Endpoints
 
 DRIVER = "calico"
 PODMAN_NETWORKS = "/etc/containers/networks"
@@ -53,7 +53,7 @@ class RuntimeNetwork(t.NamedTuple):
     containers: tuple[Container, ...]
 
 
-class Found(t.NamedTuple):
+class RuntimesState(t.NamedTuple):
     """What runtimes have: networks to take containers off, all running containers, and what could not be asked."""
 
     networks: tuple[RuntimeNetwork, ...]
@@ -65,7 +65,7 @@ class RuntimeFailed(Exception):
     """The error for a runtime that refuses, or does not answer in time. Its text says which, why and the remedy."""
 
 
-def observe(machine: Machine) -> Found:
+def observe(machine: Machine) -> RuntimesState:
     """Return what the runtimes of this node have. Raise nothing.
 
     Containers of a runtime that cannot be asked are known from the agent's records of workloads.
@@ -92,10 +92,10 @@ def observe(machine: Machine) -> Found:
         if by and not (by == "docker" and docker_answers) and record.container not in {entry.id for entry in found}:
             runtime = {"docker": "Docker", "cni": "CNI"}.get(by, by)
             found.append(Container(record.container or record.id, record.name, runtime, record.network))
-    return Found(tuple(networks), tuple(found), tuple(unknown))
+    return RuntimesState(tuple(networks), tuple(found), tuple(unknown))
 
 
-def refusal(found: Found) -> str:
+def refusal(found: RuntimesState) -> str:
     """Return the sentence that refuses a teardown while these containers run, "" if there is nothing to refuse."""
     count = len(found.containers)
     said = []
@@ -113,7 +113,7 @@ def refusal(found: Found) -> str:
     )
 
 
-def changes(found: Found) -> tuple[Change, ...]:
+def changes(found: RuntimesState) -> tuple[Change, ...]:
     """Return the removal of each network, and of podman's containers from their networks; `remove` makes them."""
     made = []
     for network in found.networks:
