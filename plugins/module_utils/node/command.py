@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine's command line on a node: `python3 -I /usr/local/lib/calico/start apply|files|firewall|plan|show|wait`."""
+"""The engine's command line on a node: `python3 -I /usr/local/lib/calico/start apply`, or another command."""
 
 from __future__ import annotations
 

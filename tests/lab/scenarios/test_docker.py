@@ -528,8 +528,13 @@ def test_a_teardown_leaves_docker_no_network(lab: BaseLab, fleet: Fleet) -> None
     host.run("docker stop -t 0 stopped")
     refused = fleet.play("teardown.yml", "-econfirm=true")
     said = " ".join(refused.output.split())
-    assert refused.code == 2 and "5 containers run in networks of this node, which would go: torn" in said, refused.output
-    assert "torn3 (Docker, network torn)" in said and "stopped" not in said.partition("which would go")[2].partition(".")[0]
+    assert refused.code == 2 and "5 containers run in networks of this node, which would go: torn" in said, (
+        refused.output
+    )
+    assert (
+        "torn3 (Docker, network torn)" in said
+        and "stopped" not in said.partition("which would go")[2].partition(".")[0]
+    )
     assert {entry["changed"] for entry in refused.recap().values()} == {0}
     assert "torn" in host.run("docker network ls") and len(host.workloads()) == 5
     began = time.monotonic()
@@ -538,7 +543,7 @@ def test_a_teardown_leaves_docker_no_network(lab: BaseLab, fleet: Fleet) -> None
     for one in (host, other):
         one.run("docker ps -aq | xargs -r docker rm -f >/dev/null")
         assert one.run("docker network ls -q -f driver=calico") == ""
-        assert one.run("ls -A /run/docker/plugins", check=False).strip() in ("", "ls: cannot access '/run/docker/plugins': No such file or directory")  # fmt: skip
+        assert "calico" not in one.run("ls /run/docker/plugins", check=False)
     assert time.monotonic() - began < 60
     assert "network torn not found" in host.run(f"docker run --rm --network torn {SLEEP}", check=False)
     host.run(f"docker run -d --name plain {SLEEP} && docker rm -f plain")

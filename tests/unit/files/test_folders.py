@@ -106,7 +106,10 @@ WRITERS: dict[str, tuple[Callable[[str], object], int]] = {
     "the lock of a watch": (lambda path: os.close(watch._open_lock(path)), 0o755),
     "a stored state": (lambda path: atomic_file.make_folder(os.path.dirname(path)), 0o700),
     "the journal of addresses": (_journal, 0o700),
-    "options of Docker's networks": (lambda path: Networks(os.path.dirname(path)).save("0" * 64, ContainerOptions()), 0o700),
+    "options of Docker's networks": (
+        lambda path: Networks(os.path.dirname(path)).save("0" * 64, ContainerOptions()),
+        0o700,
+    ),
     "diagnostics": (_diagnostics, 0o700),
     "a snapshot of etcd": (_snapshot, 0o700),
     "keys of etcd": (lambda path: etcd_folder.EtcdFolder(os.path.dirname(path)).write("ca.key", b"key"), 0o700),

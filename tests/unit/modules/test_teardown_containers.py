@@ -66,7 +66,12 @@ class Requests(http.server.BaseHTTPRequestHandler):
 
     def shown(self, id):
         name, driver, inside = self.server.networks[id]
-        return {"Id": id, "Name": name, "Driver": driver, "Containers": {key: {"Name": it} for key, it in inside.items()}}
+        return {
+            "Id": id,
+            "Name": name,
+            "Driver": driver,
+            "Containers": {key: {"Name": it} for key, it in inside.items()},
+        }
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -101,7 +106,7 @@ def installed(host):
     host.machine.docker_socket = str(host.folder / "docker.sock")
     host.machine.podman = str(host.folder / "podman")
     program = host.folder / "podman"
-    program.write_text(f"#!/bin/sh\ncase $1 in ps) echo {POD} pod;; *) echo \"$*\" >> {host.folder}/asked;; esac\n")
+    program.write_text(f'#!/bin/sh\ncase $1 in ps) echo {POD} pod;; *) echo "$*" >> {host.folder}/asked;; esac\n')
     program.chmod(0o755)
     host.run(node, **PARAMS)
     return host
@@ -127,7 +132,9 @@ def with_all(host, dockerd):
 
 ALL = "3 containers run in networks of this node, which would go: box (Docker, network pods), pod (podman, network " \
     "calico), web (CNI, network net)."  # fmt: skip
-REMEDY = "Stop the containers, and run again; or say -e force=true, which takes their network away. Nothing was changed."
+REMEDY = (
+    "Stop the containers, and run again; or say -e force=true, which takes their network away. Nothing was changed."
+)
 
 
 def test_running_containers_are_named_and_nothing_changes(installed, dockerd):
@@ -180,8 +187,8 @@ def test_a_network_that_is_not_released_is_said(installed, dockerd):
     answer = installed.run(teardown)
     assert answer["msg"] == (
         f"Docker does not release its networks of the driver calico. It said: network {'2' * 64} has active endpoints. "
-        "See that calico-agent and calico-docker.socket run (systemctl start), or remove the networks by docker network "
-        "rm. Then run again, or say -e force=true. The node is as it was."
+        "See that calico-agent and calico-docker.socket run (systemctl start), or remove the networks by docker "
+        "network rm. Then run again, or say -e force=true. The node is as it was."
     )
     assert (installed.folder / "calico" / "state.json").exists()
 
@@ -208,8 +215,8 @@ def test_a_socket_that_nobody_serves_is_said(installed):
     path.write_text("")
     answer = installed.run(teardown)
     assert answer["msg"] == (
-        f"Docker cannot be asked for its networks of the driver calico: {path}: [Errno 111] Connection refused. See that "
-        f"dockerd runs (systemctl status docker). {REMEDY}"
+        f"Docker cannot be asked for its networks of the driver calico: {path}: [Errno 111] Connection refused. See "
+        f"that dockerd runs (systemctl status docker). {REMEDY}"
     )
 
 

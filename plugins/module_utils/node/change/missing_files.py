@@ -121,8 +121,8 @@ def drift(machine: Machine, stored: Stored) -> str:
     named = ", ".join(f"{change.subject} ({_reason(change)})" for change in changes[:5])
     more = f" and {len(changes) - 5} more" if len(changes) > 5 else ""
     return (
-        f"files of the node are not as the last run left them: {named}{more}. {_SERVICE} restores missing ones within a "
-        "minute. Run playbooks/site.yml for the others; --check --diff shows what it would change."
+        f"files of the node are not as the last run left them: {named}{more}. {_SERVICE} restores missing ones within "
+        "a minute. Run playbooks/site.yml for the others; --check --diff shows what it would change."
     )
 
 

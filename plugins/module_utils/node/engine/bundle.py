@@ -221,8 +221,8 @@ def _check_above(root: str) -> None:
 def _content(source: str) -> dict[str, bytes]:
     paths = ["__init__.py"]
     for room in ROOMS:
-        for folder, folders, names in os.walk(os.path.join(source, room)):
-            folders[:] = [name for name in folders if name != "__pycache__"]
+        for folder, inner, names in os.walk(os.path.join(source, room)):
+            inner[:] = [name for name in inner if name != "__pycache__"]
             paths += [os.path.relpath(os.path.join(folder, name), source) for name in names if name.endswith(".py")]
     content = {"__main__.py": _MAIN.encode()}
     for path in sorted(paths):

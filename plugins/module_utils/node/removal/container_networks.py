@@ -125,7 +125,7 @@ def changes(found: RuntimesState) -> tuple[Change, ...]:
 
 
 def podman_files(machine: Machine) -> list[str]:
-    """Return the files of networks of podman that have our driver, whoever made them, by name. Raise nothing."""
+    """Return the files of networks of podman that have our driver, by name. Raise nothing."""
     found = []
     for path in sorted(glob.glob(os.path.join(glob.escape(machine.placed(PODMAN_NETWORKS)), "*.json"))):
         try:
@@ -225,8 +225,8 @@ def _docker(machine: Machine, method: str, path: str, body: t.Any = None) -> t.A
             why = _text(said, "message") or f"status {answer.status}"
             raise RuntimeFailed(
                 f"Docker does not release its networks of the driver {DRIVER}. It said: {terminal_text.text(why)}. "
-                "See that calico-agent and calico-docker.socket run (systemctl start), or remove the networks by docker "
-                "network rm."
+                "See that calico-agent and calico-docker.socket run (systemctl start), or remove the networks by "
+                "docker network rm."
             )
         return said
     except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:

@@ -22,7 +22,7 @@ from ..machine import Machine
 from . import atomic_file
 from .store import File
 
-#: The folders that nobody else uses, with their modes. All can enter those of which programs without root's rights read.
+#: The folders that nobody else uses, with their modes. All can enter folders where programs without root's rights read.
 OWN: t.Mapping[str, int] = {
     "/etc/calico": folders.PUBLIC,
     "/run/calico": folders.PUBLIC,
@@ -66,7 +66,9 @@ def made(machine: Machine) -> list[str]:
         return []
     if not isinstance(found, list):
         return []
-    paths = {path for path in found if isinstance(path, str) and path.startswith("/") and os.path.normpath(path) == path}
+    paths = {
+        path for path in found if isinstance(path, str) and path.startswith("/") and os.path.normpath(path) == path
+    }
     return sorted(paths - {"/"}, key=lambda path: (-path.count("/"), path))
 
 

@@ -112,7 +112,9 @@ def test_a_record_that_is_none_names_no_folder(host, root, text):
 
 def test_a_teardown_removes_the_folders_that_were_made(host, root):
     (root / "etc/systemd/network").mkdir()
-    host.run(node, **{**PARAMS, "files": [*FILES, {"path": "/etc/systemd/network/05-calico.network", "content": "x\n"}]})
+    host.run(
+        node, **{**PARAMS, "files": [*FILES, {"path": "/etc/systemd/network/05-calico.network", "content": "x\n"}]}
+    )
     (root / "opt/cni/bin/bridge").write_text("")
     planned, done = host.four_times(teardown)
     assert planned["plan"] == done["plan"]
