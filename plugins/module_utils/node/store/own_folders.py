@@ -32,7 +32,7 @@ OWN: t.Mapping[str, int] = {
 _NAME = "folders.json"
 #: The most bytes of the file that are read.
 _LIMIT = 64 << 10
-#: Folders of the host, whatever is in them.
+#: Folders of the host, whatever is in them, unless a run has made them.
 _HOSTS = frozenset(
     ("/", "/etc", "/opt", "/run", "/srv", "/usr", "/usr/lib", "/usr/local", "/usr/local/bin", "/usr/local/lib")
     + ("/usr/local/libexec", "/usr/local/sbin", "/var", "/var/lib", "/etc/systemd", "/etc/systemd/system")
@@ -52,7 +52,7 @@ def changes(machine: Machine, files: t.Sequence[File]) -> list[Change]:
         here = machine.placed(path)
         mode = file.folder_mode(here)
         if mode is not None and mode & folders.PUBLIC != folders.PUBLIC:
-            if path in recorded or _has_nothing_else(machine, path, files):
+            if path in recorded or (path not in _HOSTS and _has_nothing_else(machine, path, files)):
                 wanted.append(file.WantedFolder(here, mode | folders.PUBLIC))
     return file.folder_changes(wanted)
 
@@ -96,14 +96,14 @@ def record(machine: Machine, files: t.Sequence[File]) -> None:
 
 
 def _above(paths: t.Iterable[str]) -> list[str]:
-    """Return all folders above these paths but the host's own and those of OWN, sorted."""
+    """Return all folders above these paths but those of OWN, sorted."""
     found = set()
     for path in paths:
         folder = os.path.dirname(os.path.normpath(path))
         while folder not in found and folder not in ("", "/"):
             found.add(folder)
             folder = os.path.dirname(folder)
-    return sorted(path for path in found - set(OWN) - _HOSTS)
+    return sorted(found - set(OWN))
 
 
 def _has_nothing_else(machine: Machine, folder: str, files: t.Sequence[File]) -> bool:
