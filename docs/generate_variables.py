@@ -249,6 +249,7 @@ SECTIONS = (
             "calico_etcd_memory_bytes",
             "calico_etcd_snapshot_count",
             "calico_etcd_compaction_minutes",
+            "calico_etcd_node_workloads",
             "calico_etcd_ca_cert",
             "calico_etcd_ca_key",
             "calico_etcd_ca_days",

@@ -35,9 +35,9 @@ class Event:
 
 
 class Refusal(Exception):
-    def __init__(self, status: int, code: int, message: str) -> None:
+    def __init__(self, status: int, code: int, message: str, **more: t.Any) -> None:
         self.status = status
-        self.body = json.dumps({"code": code, "message": message}).encode()
+        self.body = json.dumps({"code": code, "message": message, **more}).encode()
 
 
 def _text(data: bytes) -> str:
@@ -49,7 +49,8 @@ class FakeEtcd:
 
     `roles` maps a role to its permissions, {(key, end): kind}, and `granted` a user to its roles. The user root may do
     everything. A user that `granted` does not have may, too: tests that are not about rights need not give any.
-    `denials` is the number of grants of a role that are denied to root, as etcd 3.5.16 has done after a user was added.
+    `gate` gets the operations of a transaction, and may raise a Refusal. `denials` is the number of grants of a role
+    that are denied to root, as etcd 3.5.16 has done after a user was added.
     """
 
     def __init__(self, members: t.Sequence[str] = ("m1", "m2", "m3"), cluster: int = 7) -> None:
@@ -63,6 +64,7 @@ class FakeEtcd:
         self.version = "3.5.16"
         self.most_operations = 128
         self.denials = 0
+        self.gate: t.Callable[[list[Json]], None] = lambda operations: None
         self.has_leader = True
         self.members = {name: FakeMember(self, name) for name in members}
 
@@ -292,6 +294,7 @@ class FakeMember:
                 raise Refusal(503, 14, "etcdserver: no leader")
             if len(body["success"]) > self.etcd.most_operations:
                 raise Refusal(400, 3, "etcdserver: too many operations in txn request")
+            self.etcd.gate(body["success"])
             return self.etcd.transaction(self, body)
         if path == "/v3/maintenance/status":
             return {"header": self.etcd.header(self), "version": self.etcd.version, "leader": "101", "dbSize": "20480"}

@@ -94,6 +94,14 @@ class TooManyOperations(EtcdError):
     """A transaction has more operations than the member takes."""
 
 
+class TooFast(EtcdError):
+    """A gate passes no more of this user for the moment. It wants to be asked again in `seconds`."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
 class Unavailable(EtcdError):
     """The member cannot answer at the moment, such as one without a leader."""
 
@@ -328,7 +336,7 @@ def error_of(status: int, data: bytes) -> EtcdError:
     except InvalidAnswer:
         return InvalidAnswer(f"HTTP status {status}: {data[:60]!r}")
     if later:
-        return AskLater(message, min(later, LATEST_SECONDS))
+        return (TooFast if code == _RESOURCE_EXHAUSTED else AskLater)(message, min(later, LATEST_SECONDS))
     return _error(code, message or f"HTTP status {status}")
 
 

@@ -9,6 +9,7 @@ import contextlib
 import ssl
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.quotas import WORKLOADS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.server import Gate
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import address_of
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import TlsFiles
@@ -27,12 +28,13 @@ def server_tls(cluster: EtcdCluster, member: Member) -> tuple[ssl.SSLContext, Tl
 
 
 @contextlib.asynccontextmanager
-async def gates(cluster: EtcdCluster) -> t.AsyncIterator[list[str]]:
-    """Yield the URLs of a gate before each member."""
+async def gates(cluster: EtcdCluster, workloads: int = WORKLOADS) -> t.AsyncIterator[list[str]]:
+    """Yield the URLs of a gate before each member, which makes room for so many workloads of a node."""
     servers, urls = [], []
     for member in cluster.members:
         context, tls = server_tls(cluster, member)
-        server = await Gate(address_of(member.url), tls, str(cluster.fleet_file)).listen("127.0.0.1", 0, context)
+        gate = Gate(address_of(member.url), tls, str(cluster.fleet_file), workloads=workloads)
+        server = await gate.listen("127.0.0.1", 0, context)
         servers.append(server)
         urls.append(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     try:

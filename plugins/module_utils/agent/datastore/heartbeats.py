@@ -13,7 +13,7 @@ import random
 import typing as t
 
 from ...datastore.client import EtcdClient, Unreachable
-from ...datastore.gateway import EtcdError, Put
+from ...datastore.gateway import EtcdError, Put, TooFast
 
 #: Seconds between two heartbeats, give or take a tenth, so that the nodes of a fleet do not write together.
 INTERVAL = 10.0
@@ -38,6 +38,8 @@ class Heartbeats:
                 try:
                     await client.write([beat])
                     self.problem = ""
+                except TooFast:
+                    pass  # The last one was written a moment ago.
                 except (EtcdError, Unreachable) as error:
                     self.problem = str(error)
             await asyncio.sleep(self._interval * random.uniform(0.9, 1.1))

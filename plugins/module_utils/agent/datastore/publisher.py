@@ -20,7 +20,7 @@ import zlib
 
 from ...datastore import keys
 from ...datastore.client import EtcdClient, Unreachable
-from ...datastore.gateway import Delete, EtcdError, Operation, Put
+from ...datastore.gateway import Delete, EtcdError, NoSpace, Operation, Put, TooFast
 from .own_content import OwnContent
 
 #: Seconds between the beginnings of two transactions.
@@ -49,6 +49,7 @@ class Publisher:
         self._changed = asyncio.Event()
         self._stored: t.Optional[dict[str, int]] = None  # CRC-32 by key: what the store has as far as this knows
         self._left = 0  # keys that the last comparison has found to differ, and that are not written yet
+        self._full = False  # whether the last attempt was refused for want of space
         self._prefix = ""
 
     @property
@@ -87,15 +88,24 @@ class Publisher:
             except keys.InvalidKey as error:
                 self.problem, self._stored = f"{error}", None
                 continue
+            except TooFast as later:
+                # Nothing was written, and the next attempt publishes whatever has changed until then.
+                self._changed.set()
+                await asyncio.sleep(min(later.seconds, _LONGEST_PAUSE) * random.uniform(0.75, 1))
+                continue
             except (EtcdError, Unreachable) as error:
-                # Whether a transaction without an answer was done is not known.
                 self.problem = str(error)
-                self.recheck()
+                self._full = isinstance(error, NoSpace)
+                if self._full:
+                    self._changed.set()
+                else:
+                    # Whether a transaction without an answer was done is not known.
+                    self.recheck()
                 failures += 1
                 longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(failures, 10))
                 await asyncio.sleep(random.uniform(longest / 2, longest))
                 continue
-            failures, self.problem = 0, ""
+            failures, self.problem, self._full = 0, "", False
             await asyncio.sleep(max(0.0, began + _BATCH_SECONDS - asyncio.get_running_loop().time()))
 
     async def _publish(self, client: EtcdClient) -> None:
@@ -110,7 +120,7 @@ class Publisher:
         checksums = {key: zlib.crc32(document) for key, document in content.documents.items()}
         operations = _operations(content, checksums, stored)
         self._left = len(operations)
-        for part in _parts(operations):
+        for part in _parts(operations, self._full):
             await client.write(part)
             # `recheck` while the answer was awaited has dropped `_stored`, and the next round lists anew.
             for operation in part:
@@ -142,13 +152,17 @@ def _operations(content: OwnContent, checksums: t.Mapping[str, int], stored: t.M
     return removed + written
 
 
-def _parts(operations: t.Sequence[Operation]) -> t.Iterator[list[Operation]]:
-    """Yield the operations in parts that one transaction can have."""
+def _parts(operations: t.Sequence[Operation], apart: bool) -> t.Iterator[list[Operation]]:
+    """Yield the operations in parts that one transaction can have. `apart`: none removes and writes.
+
+    What is removed makes room, and is refused together with what needs room.
+    """
     part: list[Operation] = []
     size = 0
     for operation in operations:
         more = len(operation.value) if isinstance(operation, Put) else 0
-        if part and (len(part) >= _OPERATIONS or size + more > _BYTES):
+        ends = len(part) >= _OPERATIONS or size + more > _BYTES
+        if part and (ends or (apart and isinstance(part[-1], Delete) and isinstance(operation, Put))):
             yield part
             part, size = [], 0
         part.append(operation)

@@ -20,6 +20,7 @@ from asyncio import sslproto
 from urllib.parse import urlsplit
 
 from ..transport import MemberAddress, TlsFiles
+from .quotas import WORKLOADS
 from .server import Gate
 
 #: Bytes of the buffer that asyncio has for each connection with TLS to the member; it takes 256 KiB by itself.
@@ -36,6 +37,7 @@ def main(arguments: t.Sequence[str]) -> int:
     parser.add_argument("--client", required=True, help="file with the certificate, and its key, for the member")
     parser.add_argument("--fleet", default="", help="file with the fleet's addresses, which have places of their own")
     parser.add_argument("--revoked", default="", help="file with SHA-256 fingerprints of revoked certificates")
+    parser.add_argument("--workloads", type=int, default=WORKLOADS, help="workloads of a node to make room for")
     options = parser.parse_args(arguments)
     try:
         asyncio.run(_run(options))
@@ -72,7 +74,7 @@ async def _run(options: argparse.Namespace) -> None:
         loop.add_signal_handler(number, ended.set)
     sslproto.SSLProtocol.max_size = _TLS_BUFFER
     upstream = TlsFiles(options.ca, options.client)
-    gate = Gate(options.member, upstream, options.fleet, options.revoked)
+    gate = Gate(options.member, upstream, options.fleet, options.revoked, options.workloads)
     own = server_context(options.ca, options.certificate)
     listener = await gate.listen(options.listen.host, options.listen.port, own)
     _notify("READY=1")

@@ -119,8 +119,6 @@ def _range(body: t.Any) -> Json:
         fields.number(name)
     for name in ("keys_only", "count_only", "serializable"):
         fields.flag(name)
-    fields.one_of("sort_order", "NONE", "ASCEND", "DESCEND")
-    fields.one_of("sort_target", "KEY", "MOD")
     taken = fields.end()
     if is_range and not taken.get("count_only"):
         # Without a limit, etcd takes 0 for none.
@@ -225,10 +223,11 @@ def _watch(body: t.Any) -> Json:
     return fields.end()
 
 
-WATCH, TRANSACTION, AUTHENTICATE = "/v3/watch", "/v3/kv/txn", "/v3/auth/authenticate"
+RANGE, TRANSACTION = "/v3/kv/range", "/v3/kv/txn"
+WATCH, AUTHENTICATE = "/v3/watch", "/v3/auth/authenticate"
 STATUS = "/v3/maintenance/status"
 _READERS: t.Mapping[str, t.Callable[[t.Any], Json]] = {
-    "/v3/kv/range": _range,
+    RANGE: _range,
     TRANSACTION: _transaction,
     AUTHENTICATE: _authenticate,
     STATUS: lambda body: _Fields(body).end(),

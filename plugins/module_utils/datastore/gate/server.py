@@ -17,11 +17,13 @@ import sys
 import typing as t
 
 from .. import gateway
+from ..gateway import Json
 from ..transport import MemberAddress, MemberConnection, TlsFiles, TransportError, within
 from .connections import AgentListener
 from .lists import ListFile, address, fingerprint
 from .places import ConnectionPlace, ConnectionPlaces
-from .requests import AUTHENTICATE, STATUS, TRANSACTION, WATCH, RequestNotPassed, check_writes, passed, writes
+from .quotas import WORKLOADS, Quota, Quotas, TooMuch
+from .requests import AUTHENTICATE, RANGE, STATUS, TRANSACTION, WATCH, RequestNotPassed, check_writes, passed, writes
 from .stream import PART, AgentStream
 from .tokens import Tokens
 from .turns import Newcomers, PutOff, Users
@@ -42,37 +44,48 @@ _PUT_OFF_SECONDS = 1.0  # until the gate tells one without a token to ask later
 _LISTS_SECONDS = 1.0  # between two looks at the files of the fleet's addresses and of revoked certificates
 #: The most connections to the member that are kept for the next request.
 _KEPT = 8
-#: gRPC's codes for a right that is missing, a server that cannot be asked, and a token that is not known.
-_REFUSED, _UNAVAILABLE, _UNAUTHENTICATED = 7, 14, 16
+#: gRPC's codes for a right that is missing, a bound, a server that cannot be asked, and a token that is not known.
+_REFUSED, _EXHAUSTED, _UNAVAILABLE, _UNAUTHENTICATED = 7, 8, 14, 16
 
 
 _Turn = contextlib.AsyncExitStack
 
 
 class RequestHead(t.NamedTuple):
-    """The head of a request. `user` is that of its token, None for a token that is not known."""
+    """The head of a request. `user` is that of its token, None for a token that is not known.
+
+    `reads` means that the member reads keys for its answer.
+    """
 
     path: str
     headers: dict[str, str]
     length: int
     user: t.Optional[str]
+    reads: bool = False
 
 
 class Gate:
     """A server for agents before the member at `member`; `tls` is the gate's own way to it.
 
     `fleet` is the path of a file with the addresses of the fleet, and `revoked` of one with the SHA-256 fingerprints of
-    certificates that are no longer accepted; "" means none. The event loop runs already.
+    certificates that are no longer accepted; "" means none. There is room for so many `workloads` of each node. The
+    event loop runs already.
     """
 
     def __init__(
-        self, member: MemberAddress, tls: t.Optional[TlsFiles] = None, fleet: str = "", revoked: str = ""
+        self,
+        member: MemberAddress,
+        tls: t.Optional[TlsFiles] = None,
+        fleet: str = "",
+        revoked: str = "",
+        workloads: int = WORKLOADS,
     ) -> None:
         self._member = member
         self._tls = tls
         self._tokens = Tokens()
         self._newcomers = {AUTHENTICATE: Newcomers(), STATUS: Newcomers()}
         self._users = Users()
+        self._quotas = Quotas(workloads)
         self._places = ConnectionPlaces()
         self._fleet = ListFile(fleet, address)
         self._revoked = ListFile(revoked, fingerprint)
@@ -156,12 +169,51 @@ class Gate:
         """Answer a request of a user, and return whether the connection goes on."""
         with stream.limit(_REQUEST_SECONDS):
             body = await stream.exactly(request.length)
-        try:
-            asked = passed(request.path, body)
-            check_writes(writes(asked) if request.path == TRANSACTION else [], user)
-        except RequestNotPassed as refusal:
-            return await _refuse(stream, refusal)
-        return await self._ask(stream, request, asked, turn)
+        async with contextlib.AsyncExitStack() as taken:
+            try:
+                asked = passed(request.path, body)
+                wanted = writes(asked) if request.path == TRANSACTION else []
+                check_writes(wanted, user)
+                request = request._replace(reads=request.path == RANGE or (request.path == TRANSACTION and not wanted))
+                await self._take(stream, request, self._quotas.of(user), wanted, taken)
+            except RequestNotPassed as refusal:
+                return await _refuse(stream, refusal)
+            except gateway.Unauthenticated as error:
+                self._tokens.forget(request.headers.get("Authorization", ""))
+                await _answer(stream, 401, gateway.to_bytes({"code": _UNAUTHENTICATED, "message": error.message}))
+                return True
+            except (TransportError, gateway.EtcdError) as error:
+                return await _silent(stream, error)
+            return await self._ask(stream, request, asked, turn)
+
+    async def _take(
+        self,
+        stream: AgentStream,
+        request: RequestHead,
+        quota: Quota,
+        wanted: t.Sequence[Json],
+        taken: contextlib.AsyncExitStack,
+    ) -> None:
+        """Take what a request needs from its user's quota, until `taken` is left. Its writes are `wanted`.
+
+        Raise TooMuch, EtcdError or TransportError.
+        """
+
+        async def ask(path: str, body: bytes) -> Json:
+            call = RequestHead(path, request.headers, len(body), request.user, reads=True)
+            upstream, status, header = await self._begin(call, body)
+            with contextlib.closing(upstream):
+                answer = await within(_ANSWER_SECONDS, upstream.body(header))
+            if status != 200:
+                raise gateway.error_of(status, answer)
+            return gateway.decode(answer)
+
+        if wanted:
+            await quota.write(wanted, ask)
+        elif request.path == WATCH:
+            taken.enter_context(quota.watch(stream.abort))
+        elif request.reads:
+            await taken.enter_async_context(quota.read())
 
     async def _ask(self, stream: AgentStream, request: RequestHead, asked: bytes, turn: _Turn) -> bool:
         """Ask the member, pass its answer on, and return whether the agent's connection goes on.
@@ -172,9 +224,7 @@ class Gate:
         try:
             upstream, status, header = await self._begin(request, asked)
         except TransportError as error:
-            silent = {"code": _UNAVAILABLE, "message": f"the gate cannot ask its member: {error}"}
-            await _answer(stream, 503, gateway.to_bytes(silent))
-            return False
+            return await _silent(stream, error)
         is_kept = False
         try:
             if request.path == WATCH and status == 200:
@@ -207,8 +257,9 @@ class Gate:
         if upstream is None:
             upstream = await within(_ANSWER_SECONDS, MemberConnection.to(self._member, self._tls))
         try:
-            asking = upstream.ask(self._member, request.path, asked, request.headers)
-            status, header = await within(_ANSWER_SECONDS, asking)
+            async with self._quotas.answer(request.user if request.reads else None):
+                asking = upstream.ask(self._member, request.path, asked, request.headers)
+                status, header = await within(_ANSWER_SECONDS, asking)
         except BaseException:
             upstream.close()
             raise
@@ -300,8 +351,18 @@ async def _answer(stream: AgentStream, status: int, body: bytes, ends: bool = Fa
 
 async def _refuse(stream: AgentStream, refusal: RequestNotPassed) -> bool:
     """Answer a request that is not passed; the connection goes on."""
-    await _answer(stream, 403, gateway.to_bytes({"code": _REFUSED, "message": f"the gate: {refusal}"}))
+    body: Json = {"code": _REFUSED, "message": f"the gate: {refusal}"}
+    if isinstance(refusal, TooMuch):
+        body.update(code=_EXHAUSTED, **({"retry_seconds": refusal.seconds} if refusal.seconds else {}))
+    await _answer(stream, 429 if isinstance(refusal, TooMuch) else 403, gateway.to_bytes(body))
     return True
+
+
+async def _silent(stream: AgentStream, error: Exception) -> bool:
+    """Say that the member cannot be asked; the connection ends."""
+    body = {"code": _UNAVAILABLE, "message": f"the gate cannot ask its member: {error}"}
+    await _answer(stream, 503, gateway.to_bytes(body))
+    return False
 
 
 def _say(problem: str) -> None:

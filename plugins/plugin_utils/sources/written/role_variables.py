@@ -52,6 +52,7 @@ _RANGES: dict[str, tuple[int, t.Optional[int]]] = {
     "calico_etcd_memory_bytes": (512 << 20, None),
     "calico_etcd_snapshot_count": (100, 1_000_000),
     "calico_etcd_compaction_minutes": (1, 10_080),
+    "calico_etcd_node_workloads": (1, 16_384),
     "calico_etcd_ca_days": (30, 36_500),
     "calico_etcd_certificate_days": (1, 3650),
     "calico_etcd_timeout": (1, 3600),

@@ -6,17 +6,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gateway, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.quotas import WORKLOADS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import (
     Json,
+    NoSpace,
     PermissionDenied,
+    TooFast,
     Unauthenticated,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import TransportError
 
 from tests.etcd_cluster import EtcdCluster
 from tests.integration.attacks.datastore.test_another_node_etcd import END, ranged, written
@@ -37,11 +42,15 @@ def content(cluster: EtcdCluster) -> None:
     asyncio.run(fill())
 
 
-def through_gates(cluster: EtcdCluster, attack: t.Callable[[EtcdClient, EtcdClient], t.Awaitable[None]]) -> None:
-    """Run an attack by node1, while node2 reads through the gates as well."""
+def through_gates(
+    cluster: EtcdCluster,
+    attack: t.Callable[[EtcdClient, EtcdClient], t.Awaitable[None]],
+    workloads: int = WORKLOADS,
+) -> None:
+    """Run an attack by node1, while node2 reads through the gates as well. They have room for so many workloads."""
 
     async def run() -> None:
-        async with gates(cluster) as urls, reading(cluster.settings("node2", urls)) as reader:
+        async with gates(cluster, workloads) as urls, reading(cluster.settings("node2", urls)) as reader:
             attacker, operator = cluster.settings("node1", urls).client(), cluster.operator()
             await attack(attacker, operator)
             await attacker.write([put(1, "node1")])
@@ -177,5 +186,97 @@ def test_reads_that_fill_a_members_memory(cluster: EtcdCluster) -> None:
         assert len(listed) == page.total and len(set(listed)) == len(listed)
         for first in range(0, 200, 100):
             await operator.write([gateway.Delete(put(number, "node10").key) for number in range(first, first + 100)])
+
+    through_gates(cluster, attack)
+
+
+OWN = keys.endpoints_of("node1")
+
+
+def test_more_keys_than_workloads(cluster: EtcdCluster) -> None:
+    """Publish workloads without an end, through each gate in turn, and once more where others have removed some.
+
+    Gain: The database is full for all, and every reader lists the keys of one node.
+    Precedent: CWE-770; found in this collection.
+    Result: Each gate refuses further keys, and names the variable. Removals pass, and make room at each gate.
+    """
+
+    async def attack(attacker: EtcdClient, operator: EtcdClient) -> None:
+        async def fill(first: int) -> None:
+            for number in range(first, first + 1000, 50):
+                await attacker.write([gateway.Put(f"{OWN}a{one}", b"{}") for one in range(number, number + 50)])
+
+        async def count() -> int:
+            own = gateway.to_bytes({**ranged(OWN, keys.under(OWN).end), "count_only": True})
+            return gateway.page_of(await operator.call("/v3/kv/range", own)).total
+
+        for gate in range(3):
+            with pytest.raises(NoSpace) as refused:
+                await fill(10_000 * gate)
+            assert refused.value.message.endswith(
+                "keys of workloads in the datastore, and at most 101 are passed: remove workloads, or raise "
+                "calico_etcd_node_workloads (it is 100) and run playbooks/etcd.yml"
+            )
+            attacker.rotate()
+        stored = await count()
+        assert 101 < stored <= 3 * (101 + 128)
+        listed = [entry.key async for page in attacker.pages(keys.under(OWN)) for entry in page.entries]
+        for first in range(0, len(listed), 100):
+            await attacker.write([gateway.Delete(key) for key in listed[first : first + 100]])
+            attacker.rotate()
+        assert await count() == 0
+        for dummy in range(3):
+            attacker.rotate()
+            await attacker.write([gateway.Put(f"{OWN}a1", b"{}")])
+        await attacker.write([gateway.Delete(f"{OWN}a1")])
+
+    through_gates(cluster, attack, workloads=100)
+
+
+def test_one_key_that_is_rewritten_without_an_end(cluster: EtcdCluster) -> None:
+    """Rewrite one key, and remove it, as fast as the network allows.
+
+    Gain: The log and the history of the members grow, and each agent of the fleet reads each change.
+    Precedent: CWE-770, CWE-400.
+    Result: After a burst the gate passes some bytes a second, and says when to come again. The heartbeat passes.
+    """
+
+    async def attack(attacker: EtcdClient, operator: EtcdClient) -> None:
+        before = (await operator.status()).header.revision
+        for operation in (gateway.Put(f"{OWN}a1", b"{}"), gateway.Delete(f"{OWN}a1")):
+            with pytest.raises(TooFast) as refused:
+                for dummy in range(1000):
+                    await attacker.write([operation])
+            assert "this user writes faster than it may; the next time is in " in refused.value.message
+            assert 0 < refused.value.seconds <= gateway.LATEST_SECONDS
+        assert (await operator.status()).header.revision - before < 200
+        await attacker.write([gateway.Put(keys.heartbeat_key("node1"), b"{}")])
+        attacker.rotate()
+
+    through_gates(cluster, attack, workloads=30)
+
+
+def test_watches_without_an_end(cluster: EtcdCluster) -> None:
+    """Open watches from an old revision, and do not read them.
+
+    Gain: A member keeps the changes of each watch, and reads its whole history for each new one.
+    Precedent: CWE-770, CWE-400.
+    Result: The oldest of three watches ends, and those that begin too fast are refused. Other nodes follow.
+    """
+
+    async def attack(attacker: EtcdClient, operator: EtcdClient) -> None:
+        async with contextlib.AsyncExitStack() as open_watches:
+            watches = []
+            for dummy in range(3):
+                watch = attacker.member.watch(keys.WATCHED, 1)
+                watches.append(await open_watches.enter_async_context(watch))
+            with pytest.raises(TransportError):
+                while True:
+                    await watches[0].next(30)
+            await watches[-1].next(30)
+            with pytest.raises(TooFast, match="this user begins watches faster than it may"):
+                for dummy in range(50):
+                    async with attacker.member.watch(keys.WATCHED, 1):
+                        pass
 
     through_gates(cluster, attack)

@@ -28,7 +28,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fakes.etcd import FakeEtcd
+from tests.fakes.etcd import FakeEtcd, Json, Refusal
 from tests.unit.agent.virtual_time import run
 
 PREFIX = keys.endpoints_of("node1")
@@ -259,6 +259,58 @@ def test_what_others_wrote_below_the_prefix_goes_and_their_other_keys_stay() -> 
         async with publishing(node):
             await node.until_published()
         assert sum(one.value == b"theirs" for one in etcd.data().values()) == 3
+
+    run(scenario())
+
+
+def test_a_gate_that_says_later_is_asked_later_and_is_no_problem() -> None:
+    """Changes in the meantime are published with the rest, and the store is not listed again."""
+
+    async def scenario() -> None:
+        etcd, refused = FakeEtcd(), [9]
+        node = Node(etcd)
+
+        def later(operations: list[Json]) -> None:
+            if refused[0]:
+                refused[0] -= 1
+                raise Refusal(429, 8, "the gate: this user writes faster than it may", retry_seconds=30)
+
+        etcd.gate = later
+        node.have(veth(1), veth(2))
+        async with publishing(node):
+            for dummy in range(20):
+                await asyncio.sleep(1)
+                assert node.publisher.problem == ""
+            assert node.publisher.waiting == 3
+            node.have(veth(2), veth(3))
+            await node.until_published()
+            assert sum(member.calls.count("/v3/kv/range") for member in etcd.members.values()) == 1
+
+    run(scenario())
+
+
+def test_a_node_that_has_too_much_can_still_remove_it() -> None:
+    """The refusal is reported, and ends when there is room: what is removed does not wait for what is written."""
+
+    async def scenario() -> None:
+        etcd, most = FakeEtcd(), 4
+        node = Node(etcd)
+
+        def full(operations: list[Json]) -> None:
+            if len(node.stored) >= most and any("request_put" in one for one in operations):
+                raise Refusal(429, 8, "the gate: node node1 has 4 keys")
+
+        etcd.gate = full
+        node.have(veth(1), veth(2), veth(3))
+        async with publishing(node):
+            await node.until_published()
+            node.have(veth(1), veth(2), veth(3), veth(4))
+            await asyncio.sleep(10)
+            assert node.publisher.problem == "the gate: node node1 has 4 keys"
+            node.have(veth(4))
+            await node.until_published()
+            await asyncio.sleep(0)
+            assert node.publisher.problem == ""
 
     run(scenario())
 
