@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import types
 import typing as t
 
@@ -221,7 +222,7 @@ def all_endpoints(
     workload of `state` or one of those endpoints of the policy has is removed from them. One that loses all its
     addresses this way is left out, and so is one of this node. A workload of another node that has the name of an
     earlier one, or of one here, is renamed to "<name> on <node>", and if that is taken to "<name> on <node>
-    (<interface>)".
+    (<interface>)". A number follows the interface if that is taken, too.
     """
     yield from elsewhere(state, policy, others, live)
     by_inventory = planned(policy, state.node)
@@ -278,8 +279,9 @@ def _told_apart(endpoint: Endpoint, names: set[str]) -> Endpoint:
     if endpoint.kind != model.WORKLOAD_ENDPOINT:
         return endpoint
     if endpoint.name in names:
-        name = f"{endpoint.name} on {endpoint.node}"
-        name = f"{name} ({endpoint.interface})" if name in names else name
+        there, by = f"{endpoint.name} on {endpoint.node}", endpoint.interface
+        numbered = (f"{there} ({by}, {number})" for number in itertools.count(2))
+        name = next(one for one in itertools.chain((there, f"{there} ({by})"), numbered) if one not in names)
         endpoint = dataclasses.replace(endpoint, name=name)
     names.add(endpoint.name)
     return endpoint

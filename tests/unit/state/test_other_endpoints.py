@@ -38,7 +38,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.other
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_tables import PolicyTables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import Collected
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.long_form import LONG
@@ -157,6 +157,7 @@ class History:
 
 @settings(max_examples=500 if LONG else 15, deadline=None)
 @given(st.integers(0, 2**32))
+@example(417720137)  # a node's report and the datastore have workloads of one name and interface
 def test_whatever_happened_before_the_result_is_that_of_what_is_known(seed: int) -> None:
     """After each step of a random history, the compiler has the tables and sets of the slow form.
 
