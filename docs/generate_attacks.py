@@ -38,6 +38,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "another_node_connections": "Ports of a member's host",
         "another_node_gate_load": "Time and memory of gates",
         "another_node_etcd": "Etcd without gates",
+        "another_node_worst": "The members' memory and all their readers",
     },
     "A member of the etcd cluster": {"etcd_member": "Readers of the datastore"},
     "A workload": {

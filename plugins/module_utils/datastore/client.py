@@ -29,7 +29,7 @@ CALL_SECONDS = 10.0
 #: The keys of one page of a listing, and of its first one. Larger pages cost the member less and the client more
 #: memory. Before a member answers it has all values of a page in memory several times, whatever is sent of them. A node
 #: can make its own values as large as etcd takes them.
-PAGE, _FIRST_PAGE = 256, 32
+PAGE, _FIRST_PAGE = 256, 8
 #: The bytes of a page as far as the page before tells; so many times fewer keys are asked for after a failure.
 _PAGE_BYTES, _SMALLER = 4 << 20, 8
 #: A page that took longer than this part of the time that a call may take is followed by a smaller one.
@@ -241,8 +241,8 @@ class EtcdClient:
     async def _answer(self, path: str, body: bytes, divisible: bool = False) -> Json:
         """Return what `call` does. Raise AnswerTooLarge, too, which is no reason to ask another member.
 
-        A question that is `divisible` can be put as several smaller ones: a member that does not answer it in time is
-        left, and NoAnswer is raised.
+        A question that is `divisible` can be put as several smaller ones: a member that does not answer it is left, and
+        NoAnswer is raised.
         """
         reasons: dict[str, str] = {}
         for dummy in range(len(self._members)):
@@ -282,6 +282,7 @@ class EtcdClient:
                 if not isinstance(error, AnswerTooLarge):
                     raise
                 raise self._too_large(error) from None
+            slow = asyncio.get_running_loop().time() - began > self._seconds / _SLOW_PART
             revision = revision or page.header.revision
             skipped = max(0, left - page.total) if share.ended else 0
             yield page._replace(
@@ -291,9 +292,8 @@ class EtcdClient:
                 return
             left = page.total - len(page.entries)
             start = share.after(page.entries)
-            slow = asyncio.get_running_loop().time() - began > self._seconds / _SLOW_PART
             largest = max(len(entry.key) + len(entry.value) for entry in page.entries)
-            limit = min(size, max(1, limit // 4) if slow else limit * 4, max(1, _PAGE_BYTES // largest))
+            limit = min(size, max(1, limit // 4) if slow else limit * 2, max(1, _PAGE_BYTES // largest))
 
     async def named(self, names: t.Sequence[str]) -> list[gateway.KeyValue]:
         """Return those of the keys `names` that exist. Raise EtcdError or Unreachable."""
@@ -341,18 +341,18 @@ class EtcdClient:
         request = gateway.history_request(keys, known, revision)
         return gateway.history_of(await self._answer("/v3/kv/txn", request))
 
-    async def last_change(self, keys: KeyRange) -> gateway.Page:
+    async def last_change(self, keys: KeyRange, bounds: t.Optional[ShareLimits] = None) -> gateway.Page:
         """Return a page whose only entry is the key of a range that was changed last, without its value.
 
-        It has no entry if the range has no key. Raise EtcdError or Unreachable.
+        Keys beyond `bounds` are not looked at. It has no entry if the range has no key. Raise EtcdError or Unreachable.
         """
         last: t.Optional[gateway.Page] = None
         newest: t.Optional[gateway.KeyValue] = None
-        async for page in self.pages(keys, keys_only=True):
+        async for page in self.pages(keys, bounds=bounds):  # with values, whose sizes say how large a page may be
             last = last or page
             for entry in page.entries:
                 if newest is None or entry.mod_revision > newest.mod_revision:
-                    newest = entry
+                    newest = entry._replace(value=b"")
         if last is None:
             raise gateway.InvalidAnswer("the listing has no page")
         return last._replace(entries=(newest,) if newest is not None else (), more=False)

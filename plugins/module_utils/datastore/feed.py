@@ -220,7 +220,7 @@ class Feed:
         try:
             await self._compared(position, revision)
         except (Compacted, FutureRevision) as error:
-            page = await self._client.last_change(self._keys)
+            page = await self._client.last_change(self._keys, self._sink.bounds)
             self._same_store(page.header, position.cluster, position.revision)
             if isinstance(error, FutureRevision):
                 raise _AnotherStore(_OTHER_HISTORY) from None
@@ -324,7 +324,7 @@ class Feed:
             await member.call("/v3/kv/range", gateway.range_request(self._keys, limit=1, keys_only=True, local=True))
             self.status = dataclasses.replace(self.status, heard=self._clock())
             if not self.status.synced:
-                page = await self._client.last_change(self._keys)
+                page = await self._client.last_change(self._keys, self._sink.bounds)
                 position = self._sink.position
                 if position is not None and all(entry.mod_revision <= position.revision for entry in page.entries):
                     self._synced()

@@ -37,7 +37,10 @@ class AnswerTooLarge(TransportError):
 
 
 class NoAnswer(TransportError):
-    """A member that has not answered in time: it is dead, stopped or busy, or the question was too large for it."""
+    """A member that took too long or closed the connection: it is dead or busy, or the question was too large for it.
+
+    A gate closes the connection when its member's answer has more than ANSWER_LIMIT bytes.
+    """
 
 
 class Lines(t.Protocol):
@@ -184,7 +187,7 @@ class MemberConnection:
         try:
             line = await self._reader.readuntil(b"\n")
         except asyncio.IncompleteReadError:
-            raise TransportError("the member closed the connection") from None
+            raise NoAnswer("the member closed the connection") from None
         except asyncio.LimitOverrunError:
             raise TransportError("a line of the answer is too long") from None
         return line.rstrip(b"\r\n")
@@ -233,7 +236,7 @@ class MemberConnection:
         while left:
             part = await self._reader.read(min(left, _BUFFER))
             if not part:
-                raise TransportError("the member closed the connection")
+                raise NoAnswer("the member closed the connection")
             left -= len(part)
             yield part
 

@@ -37,7 +37,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[EtcdCluster]:
     """A cluster whose network this thread is in."""
     folder, quota = tmp_path_factory.mktemp("etcd"), getattr(request.module, "QUOTA", QUOTA)
-    options: dict[str, t.Any] = {"quota": quota, "progress": PROGRESS, "gates": GATES}
+    gates, more = getattr(request.module, "GATES", GATES), getattr(request.module, "OPTIONS", None)
+    options: dict[str, t.Any] = {"quota": quota, "progress": PROGRESS, "gates": gates, "options": more}
     with EtcdCluster(programs(request.param), folder, **options) as cluster, cluster.inside():
         cluster.begin()
         yield cluster

@@ -219,11 +219,19 @@ def test_a_run_goes_on_without_the_datastore(fleet: Fleet) -> None:
 
 
 def test_a_node_that_is_removed_leaves_no_key_and_no_user(fleet: Fleet) -> None:
+    """Its certificate goes onto the list of those that gates refuse."""
     fleet.etcd.start()
     fleet.etcd.wait()
     assert any("host2" in key for key in fleet.stored())
+    own = fleet.etcd.files / "nodes" / "host2.pem"
+    own.parent.mkdir(mode=0o700)
+    own.touch(0o600)
+    own.write_bytes(b"".join((fleet.etcd.files / name).read_bytes() for name in ("client.pem", "client.key")))
     printed = fleet.run("remove_node", "--diff", *("-e", "node=host2 confirm=true unreachable=true"))
     assert "- heartbeat heartbeats/host2/* 1 key" in printed and "- user host2 role host2" in printed
+    assert "- certificate host2 valid" in printed and not own.exists()
+    listed = (fleet.etcd.files / "revoked.txt").read_text().splitlines()
+    assert listed[0] == "# host2" and [len(line) for line in listed[1:]] == [64]
     assert not any("host2" in key for key in fleet.stored()) and keys.heartbeat_key("host1") in fleet.stored()
     with pytest.raises(WrongPassword):
         fleet.etcd.ask(lambda client: client.status(), "host2", fleet.password("host2"))

@@ -8,6 +8,7 @@ The hosts have Debian 12 with etcd 3.4. For the upgrade they get the package of 
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import re
@@ -251,15 +252,38 @@ def test_a_snapshot_is_restored(lab: BaseLab, cluster: Fleet, tmp_path: Path) ->
 
 @pytest.mark.soak
 def test_a_node_is_revoked(lab: BaseLab, cluster: Fleet) -> None:
-    ask(lab, cluster, "/v3/auth/user/add", {"name": "node7", "password": "x"})
-    ask(lab, cluster, "/v3/auth/role/add", {"name": "node7"})
-    run = cluster.play("etcd_revoke.yml", "-e", "node=node7").check()
-    said = re.search(r"node7 has no user any more\. Its last watch ended (\d+) s after that", run.output)
+    """Its user, its keys and the space of their values go, and all members get its certificate's fingerprint."""
+
+    def text(data: str) -> str:
+        return base64.b64encode(data.encode()).decode()
+
+    ask(lab, cluster, "/v3/auth/user/add", {"name": "node9", "password": "x"})
+    ask(lab, cluster, "/v3/auth/role/add", {"name": "node9"})
+    for number in range(8):
+        key = text(f"/host-routing/v1/endpoints/node9/cali{number}")
+        ask(lab, cluster, "/v3/kv/put", {"key": key, "value": text("x" * 60_000)})
+    before = int(ask(lab, cluster, "/v3/maintenance/status", {})["dbSize"])
+    assert (folder(cluster) / "nodes" / "node9.pem").exists()
+    run = cluster.play("etcd_revoke.yml", "-e", "node=node9").check()
+    output = re.sub(r"\s+", " ", run.output)
+    said = re.search(
+        r"node9 has no user any more, and 8 of its keys were deleted\. Its last watch ended (\d+) s after that", output
+    )
     assert said and 1 <= int(said[1]) <= 600, run.output
-    users = ask(lab, cluster, "/v3/auth/user/list", {})["users"]
-    assert users == ["root"]
-    again = cluster.play("etcd_revoke.yml", "-e", "node=node7").check()
-    assert "node7 had no user." in again.output
+    assert ask(lab, cluster, "/v3/auth/user/list", {})["users"] == ["root"]
+    everything = {
+        "key": text("/host-routing/v1/endpoints/node9/"),
+        "range_end": text("/host-routing/v1/endpoints/node90"),
+    }
+    assert "kvs" not in ask(lab, cluster, "/v3/kv/range", everything)
+    assert int(ask(lab, cluster, "/v3/maintenance/status", {})["dbSize"]) < before
+    listed = (folder(cluster) / "revoked.txt").read_text()
+    assert listed.startswith("# node9\n") and not (folder(cluster) / "nodes" / "node9.pem").exists()
+    for node in MEMBERS:
+        assert lab.exec(node, "cat /etc/calico-etcd/revoked.txt").stdout == listed
+    again = cluster.play("etcd_revoke.yml", "-e", "node=node9").check()
+    assert "node9 had no user, and 0 of its keys were deleted." in re.sub(r"\s+", " ", again.output)
+    assert "node9 has no certificate of its own" in re.sub(r"\s+", " ", again.output)
 
 
 @pytest.mark.soak

@@ -37,7 +37,7 @@ from tests.unit.datastore.test_feed import NODES, Node, fresh, grant, publish
 #: A large value, and the bytes that a member reads in a second.
 LARGE, RATE = 1 << 20, 20 << 20
 #: A node's keys beyond what is read of it, and what a member may read at once while it is read.
-MANY, AT_ONCE = 40, 34 << 20
+MANY, AT_ONCE = 40, 9 << 20
 
 
 class BusyMember(FakeMember):
@@ -111,7 +111,7 @@ def test_a_node_that_fills_the_store_keeps_no_other_from_being_known() -> None:
         assert left_out and left_out[0].endswith(" are left out."), node.mirror.refused(100)
         watched = [key for key in etcd.data() if key.decode() in keys.WATCHED]
         assert node.mirror.count == len(watched)
-        assert max(reads(etcd)) < AT_ONCE and sum(reads(etcd)) < 2 * AT_ONCE
+        assert max(reads(etcd)) < AT_ONCE and sum(reads(etcd)) < 5 * AT_ONCE
         for changed in (f"{keys.endpoints_of('node10')}x{MANY - 1:03}", f"{keys.endpoints_of('node10')}x000"):
             etcd.put(changed, b"y")
         etcd.delete(f"{keys.endpoints_of('node10')}x{MANY - 2:03}")
@@ -192,6 +192,29 @@ def test_a_slow_member_is_asked_for_less() -> None:
             assert sorted(one.key for one in got) == sorted(names)
             got = await talk(etcd, lambda client: _listed(client, keys.under(keys.HEARTBEATS)), seconds=0.05)
             assert sorted(one.key for page in got for one in page.entries) == sorted(names)
+
+    run(scenario())
+
+
+class BreakingMember(BusyMember):
+    """A gate, which closes the connection when its member's answer is too large."""
+
+    async def call(self, path: str, body: bytes, headers: t.Mapping[str, str], seconds: float) -> tuple[int, bytes]:
+        """Ask the member; raise NoAnswer."""
+        try:
+            return await super().call(path, body, headers, seconds)
+        except AnswerTooLarge:
+            raise NoAnswer("the member closed the connection") from None
+
+
+def test_a_gate_that_closes_the_connection_is_asked_for_less() -> None:
+    async def scenario() -> None:
+        etcd = FakeEtcd([])
+        etcd.members = {name: BreakingMember(etcd, name) for name in ("m1", "m2", "m3")}
+        filled(etcd)
+        node = Node(etcd)
+        await node.synced(60)
+        assert {key.node for key in node.mirror.endpoints} >= {"node1", "node2"}
 
     run(scenario())
 

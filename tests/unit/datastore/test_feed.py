@@ -150,7 +150,7 @@ def test_a_listing_has_many_pages() -> None:
         await node.synced()
         assert len(node.mirror.endpoints) == 1201
         member = next(member for member in etcd.members.values() if member.calls)
-        assert member.calls.count("/v3/kv/range") == 7, "32, 128, and then 256 at a time"
+        assert member.calls.count("/v3/kv/range") == 9, "8, twice as many each time, and then 256"
 
     run(scenario())
 
