@@ -42,6 +42,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gateway, keys  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate import (  # noqa: E402
+    places,
+    quotas,
+    tokens,
+    turns,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.server import Gate  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import (  # noqa: E402
     DatastoreSettings,
@@ -53,6 +59,7 @@ from tests.integration.datastore.gates import server_tls  # noqa: E402
 from tests.integration.datastore.reader import blocks, put  # noqa: E402
 
 GATE_PORT = 2381
+UNBOUNDED = 1_000_000
 LAST_SECONDS = 0.5
 LAST_RATIO = 15.0
 DELIVERY_RATIO = 1.5
@@ -162,12 +169,26 @@ def alone(cluster: EtcdCluster, rate: float, seconds: float) -> float:
 
 
 def keep_gate(cluster: EtcdCluster, member: Member) -> None:
-    """Serve agents before a member, at the port GATE_PORT of its address. Never return."""
+    """Serve agents before a member, at the port GATE_PORT of its address. Never return.
+
+    All watchers are one user at one address, so nothing of these is bounded.
+    """
+    for module, names in (
+        (places, ("FLEET_ADDRESS", "_FLEET_RATE")),
+        (quotas, ("_WATCHES", "_BEGINNING")),
+        (tokens, ("_TOKENS",)),
+        (turns, ("_RATE", "_BURST", "_WAITING", "_WAITING_SECONDS")),
+    ):
+        for name in names:
+            setattr(module, name, (UNBOUNDED, UNBOUNDED) if name == "_FLEET_RATE" else UNBOUNDED)
+    places._POOLS = dict.fromkeys(places._POOLS, UNBOUNDED)
 
     async def run() -> None:
         context, tls = server_tls(cluster, member)
-        await Gate(address_of(member.url), tls, connections=10_000).listen(member.host, GATE_PORT, context)
+        gate = Gate(address_of(member.url), tls, str(cluster.fleet_file))
+        listener = await gate.listen(member.host, GATE_PORT, context)
         await asyncio.sleep(86_400)
+        listener.close()
 
     asyncio.run(run())
 
