@@ -74,12 +74,30 @@ async def _run(options: argparse.Namespace) -> None:
         loop.add_signal_handler(number, ended.set)
     sslproto.SSLProtocol.max_size = _TLS_BUFFER
     upstream = TlsFiles(options.ca, options.client)
-    gate = Gate(options.member, upstream, options.fleet, options.revoked, options.workloads)
+    gate = Gate(options.member, upstream, options.fleet, options.revoked, options.workloads, _trimmer())
     own = server_context(options.ca, options.certificate)
     listener = await gate.listen(options.listen.host, options.listen.port, own)
     _notify("READY=1")
     await ended.wait()
     listener.close()
+
+
+def _trimmer() -> t.Callable[[], None]:
+    """Return a function that gives free memory back to the kernel, as far as glibc can.
+
+    Without it, the gate keeps the memory of the most connections that it ever had.
+    """
+    try:
+        import ctypes
+
+        trim = ctypes.CDLL(None).malloc_trim
+    except (ImportError, OSError, AttributeError, MemoryError):  # another C library, or a sandbox that forbids it
+        return lambda: None
+
+    def call() -> None:
+        trim(0)
+
+    return call
 
 
 def _notify(state: str) -> None:

@@ -41,7 +41,9 @@ _ANSWER_SECONDS = 15.0  # until the member answers, and an agent has read a part
 _SEND_SECONDS = 60.0  # until an agent has read an answer
 _REST_SECONDS = 2.0  # for a body that is not read, after its refusal
 _PUT_OFF_SECONDS = 1.0  # until the gate tells one without a token to ask later
-_LISTS_SECONDS = 1.0  # between two looks at the files of the fleet's addresses and of revoked certificates
+_REGULAR_SECONDS = 1.0  # between two looks at the files of the fleet's addresses and of revoked certificates
+#: Connections whose memory is given back to the kernel together.
+_FREED = 64
 #: The most connections to the member that are kept for the next request.
 _KEPT = 8
 #: gRPC's codes for a right that is missing, a bound, a server that cannot be asked, and a token that is not known.
@@ -68,8 +70,8 @@ class Gate:
     """A server for agents before the member at `member`; `tls` is the gate's own way to it.
 
     `fleet` is the path of a file with the addresses of the fleet, and `revoked` of one with the SHA-256 fingerprints of
-    certificates that are no longer accepted; "" means none. There is room for so many `workloads` of each node. The
-    event loop runs already.
+    certificates that are no longer accepted; "" means none. There is room for so many `workloads` of each node. `free`
+    is called when many connections have ended. The event loop runs already.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Gate:
         fleet: str = "",
         revoked: str = "",
         workloads: int = WORKLOADS,
+        free: t.Callable[[], None] = lambda: None,
     ) -> None:
         self._member = member
         self._tls = tls
@@ -91,18 +94,20 @@ class Gate:
         self._revoked = ListFile(revoked, fingerprint)
         self._open: dict[AgentStream, str] = {}  # with the fingerprints of their certificates
         self._kept: list[MemberConnection] = []
+        self._free = free
+        self._most = 0  # connections since `free` was called
 
     async def listen(self, host: str, port: int, tls: t.Optional[ssl.SSLContext]) -> AgentListener:
         """Return a listener that serves agents at an address. Raise OSError."""
-        self._look_at_lists()
+        self._regularly()
 
         async def serve(stream: AgentStream, place: ConnectionPlace) -> None:
             await self._serve(stream, place, tls)
 
-        return AgentListener(host, port, self._places, serve, self._look_at_lists, _LISTS_SECONDS)
+        return AgentListener(host, port, self._places, serve, self._regularly, _REGULAR_SECONDS)
 
-    def _look_at_lists(self) -> None:
-        """Take what the files of the fleet and of revoked certificates have, and end connections of the latter."""
+    def _regularly(self) -> None:
+        """Take what the files have, end connections of revoked certificates, and free memory of those that ended."""
         if self._fleet.changed():
             self._places.fleet = self._fleet.entries
             _say(self._fleet.problem)
@@ -111,6 +116,10 @@ class Gate:
             for stream, certificate in list(self._open.items()):
                 if certificate in self._revoked.entries:
                     stream.abort()
+        self._most = max(self._most, self._places.taken)
+        if self._places.taken <= self._most - _FREED:
+            self._free()
+            self._most = self._places.taken
 
     async def _serve(self, stream: AgentStream, place: ConnectionPlace, tls: t.Optional[ssl.SSLContext]) -> None:
         with contextlib.suppress(TransportError, OSError, EOFError, ValueError):  # The agent asks again.

@@ -59,9 +59,7 @@ def _in_change(state: NodeState, pools: _Pools, underlay_mtu: int) -> bool:
     return backups or transition.needed(state, pools, underlay_mtu)
 
 
-def renamed(
-    claims: t.Mapping[str, str], remembered: t.Container[str], staying: t.Container[str]
-) -> dict[str, str]:
+def renamed(claims: t.Mapping[str, str], remembered: t.Container[str], staying: t.Container[str]) -> dict[str, str]:
     """Return {host: node} of the hosts that are a node of the lockfile under another name.
 
     `claims` has the name of the node whose state each host has, for hosts that have another node's. `remembered` are

@@ -292,3 +292,39 @@ def test_all_agents_come_back_to_a_gate_that_restarts(tmp_path: pathlib.Path) ->
                 await agent.close()
 
     asyncio.run(attack())
+
+
+def test_the_memory_of_many_connections_is_returned(tmp_path: pathlib.Path) -> None:
+    """Open two connections for each of hundreds of nodes, a watch among them, and end them (honest).
+
+    Gain: None. 1,000 agents must find places at one gate, whose memory is limited.
+    Precedent: None known.
+    Result: Each connection takes at most 96 KiB, with its own one to the member, and half of that comes back.
+    """
+    sources = [f"127.5.{number // 250}.{number % 250 + 1}" for number in range(1000 if LONG else 200)]
+
+    async def attack() -> None:
+        async with attacked(tmp_path, fleet=sources) as gate:
+            before = gate.memory
+
+            async def both(source: str) -> list[Client]:
+                agent, watch = await gate.agent(source, source), await gate.client(source)
+                await agent.works()
+                watch.token = agent.token
+                watch.send("/v3/watch", b'{"create_request":{"key":"AA==","range_end":"AQ=="}}')
+                await asyncio.wait_for(watch.reader.readuntil(b"created"), 60)
+                return [agent, watch]
+
+            opened: list[Client] = []
+            for first in range(0, len(sources), 20):
+                for found in await asyncio.gather(*map(both, sources[first : first + 20])):
+                    opened += found
+            assert gate.connections() == len(opened) == 2 * len(sources)
+            taken = gate.memory - before
+            assert taken < len(opened) * (96 << 10)
+            for client in opened:
+                client.close()
+            await until(lambda: gate.connections() == 0, "the connections end")
+            await until(lambda: gate.memory - before < taken // 2, "the memory comes back")
+
+    asyncio.run(attack())
