@@ -89,7 +89,8 @@ class AgentListener:
                 raise
             place.end = stream.abort
             try:
-                await self._serve(stream, place)
+                if not place.released:  # Another connection has it.
+                    await self._serve(stream, place)
             finally:
                 stream.abort()
         except OSError:
