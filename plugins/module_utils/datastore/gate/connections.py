@@ -20,6 +20,9 @@ _PAUSE = 0.1
 #: Bytes that the kernel keeps of a connection. They count as memory of the gate, and it would take megabytes otherwise.
 _RECEIVED, _SENT = 32 << 10, 64 << 10
 
+#: Milliseconds without an acknowledgement, such as of a host that lost its power: until its places are free again.
+_UNACKNOWLEDGED = 30_000
+
 Serve = t.Callable[[AgentStream, ConnectionPlace], t.Awaitable[None]]
 
 
@@ -43,6 +46,7 @@ class AgentListener:
         listening.setblocking(False)
         for name, size in ((socket.SO_RCVBUF, _RECEIVED), (socket.SO_SNDBUF, _SENT)):
             listening.setsockopt(socket.SOL_SOCKET, name, size)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED)
         self.sockets = (listening,)
         self._places = places
         self._serve = serve
