@@ -11,7 +11,9 @@ The tests build upon each other: one fleet goes from bare hosts to another mode.
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -66,6 +68,14 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BaseLab, P
         assert subprocess.run(session, capture_output=True, text=True, check=True).stdout.strip() == f"0{umask}"
     yield lab, tmp_path_factory.mktemp("installation")
     lab.down()
+
+
+@pytest.fixture(autouse=True)
+def _hardened_controller() -> Iterator[None]:
+    """The controller has the umask 077, too."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
 
 
 def modes(lab: BaseLab, name: str) -> dict[str, str]:
@@ -192,6 +202,7 @@ def test_bare_hosts_are_planned_converged_and_left_alone(plain: tuple[BaseLab, P
         assert "Started" not in journal, journal
 
     check_modes(lab)
+    assert stat.S_IMODE((folder / inventory.LOCKFILE).stat().st_mode) == 0o644
     again = Fleet(lab).site(inventory=path).check()
     assert {host: entry["changed"] for host, entry in again.recap().items()} == dict.fromkeys(NODES, 0)
     assert unmoved(read(lab)) == unmoved(after)

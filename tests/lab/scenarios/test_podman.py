@@ -202,6 +202,7 @@ def test_networks_that_podman_prunes_come_back(lab: BaseLab, node: str, command:
     are_clean(lab, node)
 
 
+@pytest.mark.soak  # the timer runs once a minute
 def test_files_are_restored_where_no_folder_can_be_watched(lab: BaseLab, fleet: Fleet) -> None:
     """Where the unit that watches cannot start, a run succeeds and warns, and the timer restores what is missing.
 
@@ -221,7 +222,7 @@ def test_files_are_restored_where_no_folder_can_be_watched(lab: BaseLab, fleet: 
     assert sentence in status
     assert f"{files[0]} (missing)" in status or not lab.exec("node1", ["ls", files[0]], check=False).returncode
     wait("they are restored", lambda: lab.exec("node1", ["sha256sum", *files], check=False).stdout == before, 150)
-    lab.exec("node1", f"rm -r {drop_in}; systemctl daemon-reload")
+    lab.exec("node1", f"rm -r {drop_in}; systemctl daemon-reload; systemctl start calico-files.service")
     active = ["systemctl", "is-active", "calico-files.path"]
     wait("folders are watched", lambda: not lab.exec("node1", active, check=False).returncode, 150)
 
@@ -371,5 +372,5 @@ def test_teardown_names_containers_and_leaves_nothing(lab: BaseLab, fleet: Fleet
 #: Lists what a teardown should have removed, one path per line. Debian's BIRD stays masked, and the group stays.
 LEFT = """find / -xdev \\( -path /proc -o -path /sys -o -path /root -o -path /var/log -o -path /tmp \\) -prune \\
     -o -iname '*calico*' -print | grep -v '^/var/lib/containers/'
-ls -d /opt/cni /etc/systemd/networkd.conf.d /usr/local/libexec 2> /dev/null; true
+ls -d /opt/cni /etc/systemd/networkd.conf.d /usr/local/libexec/netavark 2> /dev/null; true
 """
