@@ -37,7 +37,7 @@ _BEATS, _BEAT_RATE = 10.0, 0.2
 _WATCHES, _BEGINNING, _BEGIN_RATE = 2, 6.0, 0.1
 #: Seconds in which the member may make answers to reads of a user at once, and within a second; and the longest pause
 #: before another one. A list of 10,000 workloads takes it half a second.
-_READING, _READ_RATE, _READ_PAUSE = 5.0, 0.2, 5.0
+_READING, _READ_RATE, _READ_PAUSE = 10.0, 0.25, 5.0
 #: Answers that the member makes at the same time. One of 64 keys of the largest kind costs it 45 MiB.
 _ANSWERS = 2
 #: Seconds between two questions to the member how many bytes there are, for which it reads them all.

@@ -12,6 +12,7 @@ import contextlib
 import http.client
 import json
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -132,3 +133,12 @@ def test_the_port_is_one_everywhere() -> None:
         assert f"tcp dport {settings.GATE_PORT} {version} goto fleet\n" in firewall
     for failsafe in (chain_settings.FAILSAFE_INBOUND, chain_settings.FAILSAFE_OUTBOUND):
         assert ("tcp", settings.GATE_PORT) in [(one.protocol, one.port) for one in failsafe]
+
+
+def test_the_unit_has_all_of_its_variables() -> None:
+    """Each variable that the unit's command uses is in gate.env, among them the workloads of a node."""
+    unit = (ROOT / "roles/calico_etcd/files/systemd/calico-etcd-gate.service").read_text("utf-8")
+    settings_of_gate = (ROOT / "roles/calico_etcd/templates/gate.env.j2").read_text("utf-8")
+    used = set(re.findall(r"\$\{([A-Z_]+)\}", unit))
+    assert used == set(re.findall(r"^([A-Z_]+)=", settings_of_gate, re.MULTILINE)) and "GATE_WORKLOADS" in used
+    assert "GATE_WORKLOADS={{ calico_etcd_node_workloads | int }}\n" in settings_of_gate
