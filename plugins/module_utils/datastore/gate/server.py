@@ -35,7 +35,7 @@ NEWCOMER_LIMIT = 2 << 10
 _HEADER_LIMIT = 4 << 10
 _HANDSHAKE_SECONDS = 5.0
 _REQUEST_SECONDS = 10.0  # from the first byte of a body to its last
-#: Seconds until a connection's next request: of a client without a token, and of one that had a known one.
+#: Seconds until a connection's next request: of a client that never had a token, and of others.
 _NEWCOMER_SECONDS, _IDLE_SECONDS = 10.0, 120.0
 _ANSWER_SECONDS = 15.0  # until the member answers, and an agent has read a part of a watch
 _SEND_SECONDS = 60.0  # until an agent has read an answer
@@ -137,16 +137,16 @@ class Gate:
 
     async def _requests(self, stream: AgentStream, place: ConnectionPlace) -> None:
         """Serve requests until the connection ends."""
-        idle, goes_on = _NEWCOMER_SECONDS, True
+        goes_on = True
         while goes_on:
-            with stream.limit(idle):
+            with stream.limit(_IDLE_SECONDS if stream.is_known else _NEWCOMER_SECONDS):
                 head = await stream.until(b"\r\n\r\n", _HEADER_LIMIT)
             path, headers, length = _head(head)
             request = RequestHead(path, headers, length, self._tokens.user(headers.get("Authorization", "")))
             if request.user is None:
                 goes_on = await self._newcomer(stream, place, request)
                 continue
-            idle = _IDLE_SECONDS
+            stream.is_known = True
             async with contextlib.AsyncExitStack() as turn:
                 await turn.enter_async_context(self._users.turn(request.user))
                 goes_on = await self._user(stream, request.user, request, turn)
@@ -244,6 +244,7 @@ class Gate:
                 answer = await within(_ANSWER_SECONDS, upstream.body(header))
                 if status == 200:
                     self._tokens.note(asked, answer)
+                    stream.is_known = True
                 await _answer(stream, status, answer)
             else:
                 if status == 401:

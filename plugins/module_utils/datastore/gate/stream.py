@@ -24,6 +24,7 @@ class AgentStream:
     """A connection of an agent. Each method raises EOFError or OSError, also as ssl.SSLError, at its end."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.is_known = False  # whether its user has had a token
         self._reader = reader
         self._writer = writer
         self._tls: t.Optional[ssl.SSLObject] = None
