@@ -67,7 +67,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "local_user_units": "Boot and units",
         "local_user_etcd": "Ports of a member of etcd",
     },
-    "A user of Docker": {"docker_user": "The Docker driver"},
+    "A user of Docker": {"docker_user": "The Docker driver", "docker_user_etcd": "Members of etcd"},
     "A hostile document": {"hostile_document": "Readers of documents"},
 }
 _FIELD = re.compile(r"^(Gain|Precedent|Result): ", re.MULTILINE)

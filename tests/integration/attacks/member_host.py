@@ -148,6 +148,22 @@ class MemberHost:
             assert holder.stdout.readline() == "ready\n"
         self.host.run("ping", "-6", "-c1", "-W10", "-w60", NODE6)  # the link's addresses work
 
+    def container(self) -> Namespace:
+        """Return a namespace behind the member's host, which masquerades it: a container of Docker's own bridge."""
+        made = self._space("container")
+        self.host.ip("link add bridge0 type veth peer name inside0")
+        self.host.run("ip", "link", "set", "inside0", "netns", str(made.pid))
+        for space, name, number in ((self.host, "bridge0", 1), (made, "inside0", 2)):
+            space.ip(f"address add 172.17.0.{number}/24 dev {name}", f"address add fd17::{number}/64 dev {name} nodad",
+                     f"link set {name} up")  # fmt: skip
+        made.ip("route add default via 172.17.0.1", "route add ::/0 via fd17::1")
+        self.host.sysctl({"ip_forward": "1"})
+        self.host.sysctl({"conf/all/forwarding": "1"}, "ipv6")
+        for iptables, source in (("iptables", "172.17.0.0/24"), ("ip6tables", "fd17::/64")):
+            self.host.run(iptables, "-t", "nat", "-A", "POSTROUTING", "-s", source, "-j", "MASQUERADE")
+        made.run("ping", "-6", "-c1", "-W10", "-w60", OTHER_MEMBER6)
+        return made
+
     def _space(self, name: str) -> Namespace:
         space = Namespace(name)
         self._stack.callback(space.close)
@@ -203,9 +219,9 @@ class MemberHost:
         words = ("setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups", *who)
         return dict(zip(attempts, self._answer(self.host, _CONNECT, attempts, *words)))
 
-    def reaches(self, attempts: t.Sequence[Attempt]) -> dict[Attempt, str]:
-        """Connect from the other namespace, and return what came of each attempt."""
-        return dict(zip(attempts, self._answer(self.others, _CONNECT, attempts)))
+    def reaches(self, attempts: t.Sequence[Attempt], space: t.Optional[Namespace] = None) -> dict[Attempt, str]:
+        """Connect from the other namespace, or from `space`, and return what came of each attempt."""
+        return dict(zip(attempts, self._answer(space or self.others, _CONNECT, attempts)))
 
     def flood(self, *wanted: tuple[str, str, int, int]) -> Flood:
         """Begin connections from the other namespace: (source, address, port, number of them) each."""
