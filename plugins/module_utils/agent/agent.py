@@ -59,6 +59,7 @@ from .runtimes.ended import EndedWorkloads
 from .settings import AgentSettings
 from .watch.events import Events
 from .watch.host_interfaces import HostInterfaces
+from .watch.unwritten_routes import UnwrittenRoutes
 from .workloads import check, delete, publish, updates
 from .workloads.add import add
 from .workloads.addresses import WorkloadAddresses
@@ -196,6 +197,9 @@ class Agent:
         self._interfaces = HostInterfaces(
             self.persisted, self.desired_state, self._policy, self.reconciler, settings.resync_interval
         )
+        self._unwritten_routes = UnwrittenRoutes(
+            kernels(), thread("bird"), machine.bird_socket, lambda: self.persisted.state
+        )
         self._unused_addresses = UnusedAddresses(self._context, settings.leak_grace, clock)
         self._joined = JoinedEnds(self._context, clock)
         self._ended = EndedWorkloads(self._context, settings.leak_grace, clock)
@@ -219,7 +223,7 @@ class Agent:
         """Return the coroutines that have to run for as long as the agent lives, by names for messages.
 
         The names are "reconciler", "deletion", "unused addresses", "joined ends", "ended workloads", "time of grace",
-        "addresses", "unfinished run" and "datastore".
+        "addresses", "unfinished run", "datastore" and "unwritten routes".
         Cancelling them takes nothing down: the data plane stays as it is once the work that a thread has begun is
         finished.
         """
@@ -233,6 +237,7 @@ class Agent:
             "addresses": self._interfaces.run(),
             "unfinished run": self._completed(),
             "datastore": self.datastore.live.run(),
+            "unwritten routes": self._unwritten_routes.run(),
         }
 
     async def _end_of_grace(self) -> None:

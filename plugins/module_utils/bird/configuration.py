@@ -143,7 +143,7 @@ def reload(socket: str = SOCKET, seconds: float = 60.0) -> bool:
             _configure(client, "configure", seconds)
             return True
     except NotAnswering as error:
-        if _nobody_there(error):
+        if error.nobody_there:
             return False
         raise
 
@@ -181,7 +181,7 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
                     _configure(client, f"configure {encoding.quoted(candidate)}", seconds)
                 kernel_sync.scan(client)
     except NotAnswering as error:
-        if not _nobody_there(error):
+        if not error.nobody_there:
             raise
 
 
@@ -221,17 +221,12 @@ def unread(path: str = PATH, socket: str = SOCKET) -> bool:
     except FileNotFoundError:
         return False
     except NotAnswering as error:
-        if _nobody_there(error):
+        if error.nobody_there:
             return False
         raise
     return (
         bool(found) and written > datetime.datetime.fromisoformat(t.cast("re.Match[str]", found).group(1)).timestamp()
     )
-
-
-def _nobody_there(error: NotAnswering) -> bool:
-    """Return whether `error` means that no BIRD runs: there is no socket, or no process listens at it any more."""
-    return isinstance(error.__cause__, (FileNotFoundError, ConnectionRefusedError))
 
 
 def _parse(candidate: str, text: str, path: str, program: str) -> None:

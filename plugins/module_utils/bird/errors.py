@@ -26,6 +26,11 @@ class NotAnswering(BirdError):
             "See `systemctl status calico-bird.service` and its journal."
         )
 
+    @property
+    def nobody_there(self) -> bool:
+        """Whether no BIRD runs: there is no socket, or no process listens at it any more."""
+        return isinstance(self.__cause__, (FileNotFoundError, ConnectionRefusedError))
+
 
 class CommandRefused(BirdError):
     """A command that BIRD did not understand (`code` 9xxx), could not run (8xxx) or answered in an unknown way.

@@ -72,7 +72,7 @@ def wait_for_first_scan(client: BirdClient, seconds: float = FIRST_SCAN, sleep: 
     It may if kernel4 and kernel6 do not have the export state DOWN; one that is not up does not count. No error tells
     that the time was over. Raises NotAnswering or CommandRefused.
     """
-    _poll(seconds, sleep, lambda: not any(_NOT_YET.search(details) for details in _kernel(client).values()))
+    poll(seconds, sleep, lambda: not any(_NOT_YET.search(details) for details in _kernel(client).values()))
 
 
 def scan(client: BirdClient, seconds: float = ANY_SCAN, sleep: Sleep = time.sleep) -> None:
@@ -93,7 +93,7 @@ def scan(client: BirdClient, seconds: float = ANY_SCAN, sleep: Sleep = time.slee
             if name in now
         )
 
-    _poll(seconds, sleep, scanned)
+    poll(seconds, sleep, scanned)
 
 
 def _kernel(client: BirdClient) -> dict[str, str]:
@@ -110,12 +110,21 @@ def _kernel(client: BirdClient) -> dict[str, str]:
     }
 
 
+def running(client: BirdClient, families: t.Collection[int]) -> list[str]:
+    """Return the names of those of kernel4 and kernel6 that are up and of these IP versions.
+
+    Raises NotAnswering or CommandRefused.
+    """
+    return [name for name in _kernel(client) if int(name[-1]) in families]
+
+
 def _number(pattern: re.Pattern[str], details: str) -> int:
     found = pattern.search(details)
     return int(found.group(1)) if found else 0
 
 
-def _poll(seconds: float, sleep: Sleep, condition: t.Callable[[], bool]) -> None:
+def poll(seconds: float, sleep: Sleep, condition: t.Callable[[], bool]) -> None:
+    """Return when `condition` holds, or after about `seconds`. Raise what it raises."""
     pause = 0.1
     for _attempt in range(int(seconds / pause)):
         if condition():

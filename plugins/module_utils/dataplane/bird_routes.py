@@ -60,6 +60,19 @@ def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
             yield Change("route", "-", destination, route.text(have), None, "proto bird", have)
 
 
+def unwritten(kernel: Kernel, state: NodeState) -> dict[str, str]:
+    """Return the routes of BIRD through tunnels that the kernel lacks although their device is there.
+
+    The result maps destinations (CIDR) to devices. Raise KernelError if the kernel cannot be read.
+    """
+    tunnelled = {route.destination: route.device for route in state.bird_routes if route.device}
+    for family in {family_of(destination) for destination in tunnelled}:
+        for destination, _attributes in kernel.routes(table=TABLE_MAIN, protocol=PROTOCOL_BIRD, family=family):
+            tunnelled.pop(destination, None)
+    present = {device for device in set(tunnelled.values()) if kernel.link(device) is not None}
+    return {destination: device for destination, device in tunnelled.items() if device in present}
+
+
 def _by_router(expected: BirdRoute, bird: t.Optional[Bird]) -> BirdRoute:
     """Return `expected` with the first router outside the fleet as gateway, if no session within the fleet brings it.
 

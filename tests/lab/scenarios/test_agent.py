@@ -164,6 +164,39 @@ def test_an_agent_that_begins_anew_loses_nothing(
     ipam_is_clean(lab)
 
 
+def tunnelled_routes(lab: BaseLab, node: str) -> set[str]:
+    lines = lab.exec(node, "ip -4 route show proto bird").stdout.splitlines()
+    return {line.split()[0] for line in lines if " dev vxlan.calico " in f"{line} "}
+
+
+@pytest.mark.parametrize("healer", ["agent", "site.yml"])
+def test_bird_that_starts_before_its_tunnel_device_exists_gets_its_routes(
+    lab: BaseLab, fleet: Fleet, boxes: dict[str, Container], healer: str
+) -> None:
+    """On Debian 12, BIRD does not write routes whose device was missing, until the node or a run makes it."""
+    node = "node1"
+    wanted = tunnelled_routes(lab, node)
+    assert wanted
+    lab.exec(
+        node, "systemctl stop calico-agent calico-bird && ip link delete vxlan.calico && ip route flush proto bird"
+    )
+    lab.exec(node, "journalctl --rotate -q && journalctl --vacuum-time=1s -q && systemctl start calico-bird")
+    wait(
+        "BIRD learns routes", lambda: "Invalid iface name" in lab.exec(node, "journalctl -u calico-bird -o cat").stdout
+    )
+    for block in sorted(wanted):
+        has = f"birdc -s /run/calico/bird.ctl show route {block} primary"
+        wait(f"BIRD has {block}", lambda has=has, block=block: block in lab.exec(node, has, check=False).stdout)
+    assert not tunnelled_routes(lab, node)
+    if healer == "agent":
+        lab.exec(node, "systemctl start calico-agent")
+        wait("the routes are back", lambda: tunnelled_routes(lab, node) == wanted)
+    else:
+        fleet.site().check()
+        assert tunnelled_routes(lab, node) == wanted
+    wait(f"{node} is in sync", lambda: in_sync(lab, node))
+
+
 def test_a_pool_changes_its_mode_under_containers(lab: BaseLab, fleet: Fleet, boxes: dict[str, Container]) -> None:
     """Containers that agents attached lose no packet while the pool's mode changes to direct and back to VXLAN."""
     with Streams(lab, mesh(boxes)) as streams:

@@ -20,7 +20,8 @@ import os
 import typing as t
 from types import MappingProxyType
 
-from ...bird import configuration, secrets_file
+from ...bird import configuration, secrets_file, unwritten_routes
+from ...dataplane import bird_routes
 from ...dataplane.change import Change
 from ...dataplane.drivers import file
 from ...dataplane.kernel.port import KernelError
@@ -213,8 +214,9 @@ def _check_bird(machine: Machine, planned: ChangePlan) -> None:
 def _tell_bird(machine: Machine, planned: ChangePlan) -> None:
     """Install bird.cfg and the passwords, and let BIRD read them; without a bird.cfg only store the passwords.
 
-    Do nothing if there is neither a bird.cfg nor a plan for the passwords. Raise BirdError or OSError, or NotEncodable
-    for a password that cannot be written.
+    A BIRD that learned routes before their tunnel device existed writes them to the kernel then. Do nothing if there is
+    neither a bird.cfg nor a plan for the passwords. Raise BirdError or OSError, or NotEncodable for a password that
+    cannot be written.
     """
     wanted = planned.passwords.wanted
     if planned.target.bird_config is not None:
@@ -224,6 +226,9 @@ def _tell_bird(machine: Machine, planned: ChangePlan) -> None:
             machine.bird_socket,
             machine.bird_program,
             passwords=wanted,
+        )
+        unwritten_routes.offer_again(
+            lambda: bird_routes.unwritten(machine.kernel, planned.target.state), machine.bird_socket
         )
     elif wanted is not None:
         secrets_file.install(machine.bird_config, wanted)

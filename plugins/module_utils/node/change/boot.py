@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import typing as t
 
-from ...bird import configuration
-from ...dataplane import underlay
+from ...bird import configuration, unwritten_routes
+from ...bird.errors import BirdError
+from ...dataplane import bird_routes, underlay
 from ...dataplane.drivers import file
 from .. import desired
 from ..ipam.local_ipam import IpamUnreadable
@@ -27,7 +30,8 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Chang
     nothing changed but the stored state. A change that was not confirmed in time, or before the reboot, is reverted,
     unless its file cannot be read. A running agent repairs the kernel itself. If the node's allocations or records
     cannot be read, nothing is removed from the kernel, and that error is raised at the end. BIRD is not reloaded: it
-    starts afterwards and reads its file then. `lock_timeout` is in seconds.
+    starts afterwards and reads its file then. One that runs already writes the routes whose tunnel device was missing
+    when it learned them. `lock_timeout` is in seconds.
 
     A kernel that cannot be written does not keep the files and bird.cfg from being written. Raise LockError,
     StoreError, FileError, ObserveError, KernelError, ApplyError, MissingLibrary, BirdError, OSError, RecordsUnreadable
@@ -64,6 +68,10 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Chang
                 if planned.bird and stored.bird_config is not None:
                     planned.passwords.check()
                     configuration.install(stored.bird_config, machine.bird_config, machine.bird_program)
+        # BIRD runs already if the addresses came late, and this is not the first attempt.
+        with contextlib.suppress(BirdError):
+            missing = functools.partial(bird_routes.unwritten, machine.kernel, stored.state)
+            unwritten_routes.offer_again(missing, machine.bird_socket)
         if unknown is not None:
             raise unknown
         if not stored.complete:
