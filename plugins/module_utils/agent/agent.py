@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import logging
 import os
 import time
 import typing as t
@@ -25,6 +26,7 @@ from ..base.published_port import PublishedPort
 from ..bird.status import Session
 from ..dataplane.cached_drivers import CachedDrivers
 from ..dataplane.change import ObserveError
+from ..dataplane.drivers import iptables
 from ..dataplane.kernel.port import Kernel, KernelError
 from ..dataplane.plan import NodePlan
 from ..dataplane.registry import REGISTRY
@@ -73,9 +75,12 @@ from .workloads.unused_addresses import UnusedAddresses
 from .workloads.updates import JoinedEnds
 from .workloads.wiring import WorkloadWiring
 
+_log = logging.getLogger("calico.agent")
+
 #: The most seconds between two signs of life of a healthy reconciler.
 _ALIVE = 60.0
 _UNFINISHED = 30.0  # seconds between two looks at the disk for the end of a run that has begun to change the node
+_BETWEEN_ATTEMPTS = 1.0  # seconds between two looks whether the rules are in force after the start
 _LOOKS = 5  # the most looks that one call of `look` begins
 _LOOKING = 10.0  # seconds within which `look` begins up to _LOOKS looks
 _BETWEEN_LOOKS = 0.1  # seconds that `look` waits between two attempts
@@ -223,7 +228,8 @@ class Agent:
         """Return the coroutines that have to run for as long as the agent lives, by names for messages.
 
         The names are "reconciler", "deletion", "unused addresses", "joined ends", "ended workloads", "time of grace",
-        "addresses", "unfinished run", "datastore" and "unwritten routes".
+        "addresses", "unfinished run", "datastore", "unwritten routes" and
+        "running flows".
         Cancelling them takes nothing down: the data plane stays as it is once the work that a thread has begun is
         finished.
         """
@@ -238,12 +244,28 @@ class Agent:
             "unfinished run": self._completed(),
             "datastore": self.datastore.live.run(),
             "unwritten routes": self._unwritten_routes.run(),
+            "running flows": self._end_stale_flows(),
         }
 
     async def _end_of_grace(self) -> None:
         """Mark everything for a look after the grace period, because removals may be allowed then. Never return."""
         await asyncio.sleep(self.settings.cleanup_grace)
         self.reconciler.mark()
+        await asyncio.Event().wait()
+
+    async def _end_stale_flows(self) -> None:
+        """Delete connections that NAT translates otherwise, once the rules are in force after the start. Never return.
+
+        The last agent may have been killed between a write of the rules and this, and other programs may have flushed
+        and restored the rules meanwhile. After its own writes, the driver does the same.
+        """
+        while (state := self.reconciler.brought_to(iptables.STEP.name)) is None:
+            await asyncio.sleep(_BETWEEN_ATTEMPTS)
+        tables = state.iptables
+        try:
+            await self.reconciler.ask(lambda kernel: iptables.delete_stale(kernel, tables))
+        except KernelError as error:
+            _log.warning("Running flows may keep a translation from before the start of the agent: %s", error)
         await asyncio.Event().wait()
 
     async def _completed(self) -> None:

@@ -236,6 +236,21 @@ def test_flows_follow_rules_that_were_flushed_and_repaired(site: Running) -> Non
     assert [one.name for one in site.tracked() if one.sent.source_port == 42000] == before
 
 
+def test_flows_follow_rules_that_others_flushed_and_restored_before_the_agent_started(site: Running) -> None:
+    """The agent finds its rules as they should be, and a flow that began without them follows them all the same."""
+    site.web("5300/udp>53")
+    site.answer("web", 53)
+    site.daemon.in_sync()
+    site.daemon.kill()
+    saved = site.run(HOST, "iptables-save", "-t", "nat")
+    site.run(HOST, "iptables", "-t", "nat", "-F")
+    talker = site.talk("outside", WAN, 5300, 45000)
+    site.until(lambda: _plain(site.connection(17, 45000)), "the flow is tracked")
+    subprocess.run(site.inside(HOST, "iptables-restore"), input=saved, text=True, check=True)
+    site.daemon.start()
+    all_hear(site, {"the client": talker}, "web")
+
+
 def _is_from(connection: Connection, port: int, family: int) -> bool:
     return (connection.sent.source_port, connection.sent.ip_version) == (port, family)
 

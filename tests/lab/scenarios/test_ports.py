@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.handle import BaseLab
+from tests.lab.shell import wait_until
 from tests.lab.topology import NODES as HOSTS
 
 from .conftest import LAB, ROOT, Fleet, dual_stack_inventory, new_lab, set_variables, start_docker
@@ -109,6 +111,83 @@ def test_podman_publishes(lab: BaseLab, fleet: Fleet) -> None:
     everybody_reaches(lab, node)
     done = lab.exec(node, f"{start} -p 68:68/udp --rootfs /srv/box {SERVER}", check=False)
     assert "port 68/udp of this host cannot be published: it is a failsafe port" in done.stderr
+
+
+#: Sends a request every 0.1 seconds to port 5353 of the addresses in its arguments, without a pause, and writes the
+#: last answer from each address to a file named for it. A new file has a new answer.
+TALKER = """
+import os, select, socket, sys, time
+folder, *addresses = sys.argv[1:]
+talkers = {}
+for address in addresses:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    talkers[socket.socket(family, socket.SOCK_DGRAM)] = address
+while True:
+    for talker, address in talkers.items():
+        try: talker.sendto(b"who", (address, 5353))
+        except OSError: pass
+    end = time.monotonic() + 0.1
+    while time.monotonic() < end:
+        for talker in select.select(list(talkers), [], [], 0.02)[0]:
+            try: answer = talker.recv(100).decode()
+            except OSError: continue
+            path = os.path.join(folder, talkers[talker])
+            with open(path + ".new", "w") as file: file.write(answer)
+            os.replace(path + ".new", path)
+"""
+ANSWERER = """
+import socket, sys, threading
+def serve(family, any):
+    server = socket.socket(family, socket.SOCK_DGRAM)
+    if family == socket.AF_INET6: server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    server.bind((any, 53))
+    while True: server.sendto(sys.argv[1].encode(), server.recvfrom(100)[1])
+threading.Thread(target=serve, args=(socket.AF_INET6, "::"), daemon=True).start()
+serve(socket.AF_INET, "0.0.0.0")
+"""
+
+
+def _hears(lab: BaseLab, client: str, address: str, word: str) -> bool:
+    return lab.exec(client, ["cat", f"/tmp/heard/{address}"], check=False).stdout == word
+
+
+def test_udp_clients_that_never_pause_follow_each_runtime(lab: BaseLab, fleet: Fleet, tmp_path: Path) -> None:
+    """The same clients, on the host and beside it, reach podman's container, Docker's, and calicoctl's workload."""
+    node, other = "node4", "node1"
+    for name, script in (("talker.py", TALKER), ("answerer.py", ANSWERER)):
+        (tmp_path / name).write_text(script, "utf-8")
+    lab.put(node, tmp_path / "answerer.py", "/tmp/answerer.py")
+    clients = {other: (ADDRESSES[node], IPV6[node]), node: (ADDRESSES[node], IPV6[node], "127.0.0.1")}
+    for client, addresses in clients.items():
+        lab.put(client, tmp_path / "talker.py", "/tmp/talker.py")
+        talk = f"systemd-run -q --collect -u talker python3 /tmp/talker.py /tmp/heard {' '.join(addresses)}"
+        lab.exec(client, f"mkdir -p /tmp/heard && {talk}")
+    publish = {
+        "podman": "podman run -d --name udp --network calico -p 5353:53/udp --rootfs /srv/box /bin/sh -c 'sleep 600'",
+        "docker": "docker run -d --name udp --network both -p 5353:53/udp box /bin/sh -c 'sleep 600'",
+        "calicoctl": "calicoctl workload add udp --netns udp --publish 5353:53/udp",
+    }
+    inside = {
+        "podman": "nsenter -t $(podman inspect -f '{{.State.Pid}}' udp) -n",
+        "docker": "nsenter -t $(docker inspect -f '{{.State.Pid}}' udp) -n",
+        "calicoctl": "ip netns exec udp",
+    }
+    end = {"podman": "podman rm -f -t 0 udp", "docker": "docker rm -f udp", "calicoctl": "calicoctl workload del udp"}
+    try:
+        for runtime, command in publish.items():
+            lab.exec(node, command)
+            lab.exec(node, f"systemd-run -q --collect -u answerer {inside[runtime]} python3 /tmp/answerer.py {runtime}")
+            for client, addresses in clients.items():
+                for address in addresses:
+                    wait_until(
+                        f"{client} hears {runtime} at {address}",
+                        functools.partial(_hears, lab, client, address, runtime),
+                        timeout=60,
+                    )
+            lab.exec(node, f"systemctl stop answerer; {end[runtime]}")
+    finally:
+        for client in clients:
+            lab.exec(client, "systemctl stop talker answerer; rm -rf /tmp/heard", check=False)
 
 
 def test_the_commands_of_the_page(lab: BaseLab, fleet: Fleet) -> None:

@@ -33,6 +33,7 @@ __all__ = [
     "apply",
     "backends",
     "bare",
+    "delete_stale",
     "diff",
     "hashes",
     "observe",
@@ -297,6 +298,26 @@ def _delete_stale(kernel: Kernel, place: TablePlace, changes: t.Sequence[Change]
         iptables_nat.delete_stale(kernel, list(chains.values()), family)
     except KernelError as error:
         failures.add(_CONNECTIONS, _still_translated(error, family))
+
+
+def delete_stale(kernel: Kernel, tables: t.Iterable[IptablesTable]) -> int:
+    """Delete the connections whose translation is not what the rules of these tables say; return their number.
+
+    It is for rules that are in force, also those that this process did not write. Raise KernelError if the kernel
+    refuses.
+    """
+    return sum(
+        iptables_nat.delete_stale(
+            kernel,
+            [
+                iptables_nat.ChainRules(chain, (), tuple(zip(hashes(chain, rules), rules)))
+                for chain, rules in table.chains.items()
+            ],
+            table.family,
+        )
+        for table in tables
+        if table.name == iptables_nat.TABLE
+    )
 
 
 _CONNECTIONS = Change("iptables", "~", "connections by table nat")
