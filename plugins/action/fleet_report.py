@@ -6,17 +6,20 @@ from __future__ import annotations
 import time
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import shapes
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import report_lines, shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 
 
 class ActionModule(GuardedAction):
     """The action fleet_report, which prints whether the fleet has converged, or in check mode what a run would change.
 
-    The result has the `lines`. A host that failed has a line, and does not fail this task.
+    The result has the `lines`, and `not_tried`, the paths that were not tried. A host that failed has a line, and does
+    not fail this task. The task fails if a path between nodes that took part has answered no probe.
     """
 
     _requires_connection = False
@@ -24,6 +27,7 @@ class ActionModule(GuardedAction):
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
+                "fleet": {"type": "str"},
                 "plan": {"type": "str", "required": True},
                 "convergence": {"type": "str"},
                 "reachability": {"type": "str"},
@@ -38,14 +42,25 @@ class ActionModule(GuardedAction):
         plans = read("plan", readers.PLAN)
         if self._task.check_mode:
             lines = report_lines.plan(hosts, plans)
-        else:
-            # Without results of convergence_info and probe, the hosts were found settled by `node`. Its field `settled`
-            # has what both modules would have found.
-            settled = {host: plan["settled"] for host, plan in plans.items() if plan.get("settled")}
-            convergence = read("convergence", readers.CONVERGENCE) or settled
-            reachability = read("reachability", readers.PROBES) or settled
-            elapsed = time.time() - args["started"] if args["started"] else None
-            lines = report_lines.converged(hosts, plans, convergence, reachability, elapsed)
-        shown_lines.show(lines)
-        result["lines"] = lines
+            shown_lines.show(lines)
+            result["lines"] = lines
+            return result
+        # Without results of convergence_info and probe, the hosts were found settled by `node`. Its field `settled`
+        # has what both modules would have found.
+        settled = {host: plan["settled"] for host, plan in plans.items() if plan.get("settled")}
+        convergence = read("convergence", readers.CONVERGENCE) or settled
+        reachability = read("reachability", readers.PROBES) or settled
+        elapsed = time.time() - args["started"] if args["started"] else None
+        members = targets.members(args["fleet"], task_vars) if args["fleet"] else ()
+        verdict = report_lines.converged(hosts, plans, convergence, reachability, elapsed, members)
+        shown_lines.show(verdict.lines)
+        result.update(lines=verdict.lines, not_tried=untried.to_data(verdict.untried))
+        if verdict.silent:
+            count = len(verdict.silent)
+            result.update(
+                failed=True,
+                msg=f"{count} {'path gets' if count == 1 else 'paths get'} no answer, see above: packets of workloads "
+                "may not arrive there. Correct what is named there, and run again; playbooks/validate.yml names a "
+                "policy that denies the probes.",
+            )
         return result

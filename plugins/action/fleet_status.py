@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import time
@@ -10,6 +11,7 @@ import typing as t
 
 from ansible.errors import AnsibleError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
@@ -32,10 +34,15 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
     given_inventory,
     inventory_fleet,
     inventory_source,
+    lockfile_store,
 )
 
 _TITLE = "Status of the fleet"
 _UNRECORDED = "No switch is recorded beside the lockfile: switch_pool_mode.yml and switch_topology.yml record theirs."
+
+
+def _note(gap: untried.Untried) -> str:
+    return f"Not tried: {gap}."
 
 
 class ActionModule(GuardedAction):
@@ -43,7 +50,7 @@ class ActionModule(GuardedAction):
 
     It is that of heartbeats if the datastore was read, and that of the nodes' own answers otherwise.
 
-    The result has `lines`, `good`, `problems`, `warnings_found` and `nodes`. With `strict` the task fails if there is a
+    The result has `lines`, `good`, `problems`, `warnings_found`, `not_tried` and `nodes`. With `strict` the task fails if there is a
     problem, without these keys; warnings change nothing. With `report` it also writes the status into an HTML file, and
     fails if it cannot. It also fails if Ansible could not read a part of the
     inventory.
@@ -76,6 +83,7 @@ class ActionModule(GuardedAction):
             return self._by_heartbeats(result, task_vars, hosts, known, args)
         found = run_results.of_hosts(task_vars, args["status"], hosts, readers.status)
         problems, warned = status_lines.problems(hosts, found), status_lines.warnings(hosts, found)
+        gaps = self._untried(task_vars, hosts)
         if unread:
             warned = [f"the datastore was not read, so the nodes were asked: {unread}", *warned]
         nodes = {host: status_lines.known(found.get(host)) for host in hosts}
@@ -84,12 +92,19 @@ class ActionModule(GuardedAction):
             places, notes, loss = self._places(task_vars, hosts)
             made = origin.origin(_TITLE, task_vars, "the nodes themselves")
             report = status_report.by_nodes(made, hosts, found, places, problems, warned)
-            written = self._write(args["report"], report, notes, loss)
+            written = self._write(args["report"], report, [*map(_note, gaps), *notes], loss)
         if args["output"] == "json":
-            answer = {"good": not problems, "problems": problems, "warnings": warned, "nodes": nodes}
+            answer = {
+                "good": not problems,
+                "problems": problems,
+                "warnings": warned,
+                "not_tried": untried.to_data(gaps),
+                "nodes": nodes,
+            }
             lines = json.dumps(answer, indent=2).splitlines()
         else:
-            lines = status_lines.text(hosts, found, warned)
+            lines = status_lines.text(hosts, found, warned, gaps)
+        result["not_tried"] = untried.to_data(gaps)
         return self._shown(result, lines, problems, warned, nodes, strict=args["strict"], written=written)
 
     def _by_heartbeats(
@@ -109,6 +124,7 @@ class ActionModule(GuardedAction):
         agents = set(task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()))
         now = time.time()
         problems = heartbeat_lines.problems(hosts, agents, found, known["refused"], now)
+        gaps = self._untried(task_vars, hosts)
         nodes = {host: known["nodes"].get(host) for host in hosts}
         written = ""
         if args["report"]:
@@ -117,13 +133,32 @@ class ActionModule(GuardedAction):
             report = status_report.by_heartbeats(
                 origin.origin(_TITLE, task_vars, source), hosts, agents, found, known["refused"], now, places
             )
-            written = self._write(args["report"], report, notes, loss)
+            written = self._write(args["report"], report, [*map(_note, gaps), *notes], loss)
         if args["output"] == "json":
-            answer = {"good": not problems, "problems": problems, "warnings": [], "source": "etcd", "nodes": nodes}
+            answer = {
+                "good": not problems,
+                "problems": problems,
+                "warnings": [],
+                "not_tried": untried.to_data(gaps),
+                "source": "etcd",
+                "nodes": nodes,
+            }
             lines = json.dumps(answer, indent=2).splitlines()
         else:
-            lines = heartbeat_lines.text(hosts, agents, found, known["refused"], now)
+            lines = heartbeat_lines.text(hosts, agents, found, known["refused"], now, gaps)
+        result["not_tried"] = untried.to_data(gaps)
         return self._shown(result, lines, problems, [], nodes, strict=args["strict"], written=written)
+
+    def _untried(self, task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> list[untried.Untried]:
+        """Return the paths that this status does not try, and those of them that no run tries by the lockfile.
+
+        A lockfile that is missing or cannot be read has none: other tasks and playbooks report it.
+        """
+        plan = None
+        with contextlib.suppress(FleetError, AnsibleError):
+            chosen = self._templar.template(task_vars.get("calico_lockfile"))
+            plan = lockfile_store.read(lockfile_store.path_for(chosen, task_vars))
+        return untried.of_status(hosts, plan)
 
     @staticmethod
     def _places(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> tuple[Places, list[str], t.Optional[Loss]]:

@@ -8,6 +8,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import shapes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.untried import Untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import report_lines, shown_lines
@@ -92,14 +93,20 @@ class ActionModule(GuardedAction):
         def read(name: t.Optional[str], reader: shapes.Reader) -> Results:
             return self._read(task_vars, name, reader)
 
+        # The change in phases comes first, and the last step may be one of its phases.
+        steps = list(dict.fromkeys([*map(str, args["phases"].values()), args["plan"]]))
         plans = read(args["plan"], readers.PLAN)
         settled = {host: plan["settled"] for host, plan in plans.items() if plan.get("settled")}
+        gaps: t.Sequence[Untried] = ()
         if self._task.check_mode:
             lines = report_lines.plan(hosts, plans)
         else:
             convergence = read(args["convergence"], readers.CONVERGENCE) or settled
             elapsed = time.time() - run["started"] if run.get("started") else None
-            lines = report_lines.converged(hosts, plans, convergence, reachability or settled, elapsed)
+            members = targets.members(str(run.get("path", "")), task_vars)
+            lines, _silent, gaps = report_lines.converged(
+                hosts, plans, convergence, reachability or settled, elapsed, members
+            )
         phases = {str(name): read(str(variable), report_readers.CHANGES) for name, variable in args["phases"].items()}
         try:
             fleet = targets.load(str(run.get("path", ""))).fleet
@@ -109,8 +116,8 @@ class ActionModule(GuardedAction):
         report = run_report.report(
             origin.origin(f"{title}: {args['subject']}" if args["subject"] else title, task_vars),
             hosts,
-            plans,
-            run_report.in_phases(phases) if phases else read(args["plan"], report_readers.CHANGES),
+            run_report.of_steps(read(name, readers.PLAN) for name in steps),
+            run_report.changes_of_steps(read(name, report_readers.CHANGES) for name in steps),
             reachability,
             Places(fleet, hosts),
             run_report.RunFacts(
@@ -121,6 +128,7 @@ class ActionModule(GuardedAction):
                 [str(warning) for warning in run.get("warnings", ())],
                 run_report.phase_lines(phases),
                 [str(problem) for gate in gates.values() for problem in gate.get("problems", ())],
+                gaps,
             ),
             lines,
             loss,

@@ -16,7 +16,7 @@ from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_encodable import NotEncodable
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing, untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import datastore_files
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
@@ -55,6 +55,7 @@ class ActionModule(StateAction):
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
+        gaps: list[untried.Untried] = []
         if "state" not in args:
             own = {name: args.pop(name, None) for name in ("fleet", "observed", "pool", "mode")}
             phase = self.phase_of(args)
@@ -72,7 +73,10 @@ class ActionModule(StateAction):
                 result.update(failed=True, msg=str(error))
                 return result
             if boolean(args.get("settle", False)) and not self._task.check_mode:
-                args.update(self._to_settle(state, int(args.get("sample") or 0), task_vars))
+                paths, gaps = probing.plan(
+                    state, self.targets.ipams() if self.targets else {}, int(args.get("sample") or 0)
+                )
+                args.update(self._to_settle(state, paths, task_vars))
             if boolean(args.get("look", False)):
                 args["absent_nodes"] = convergence.absent(state, task_vars.get("ansible_play_hosts", ()))
             policy = targets.load_policy(own["fleet"], task_vars["inventory_hostname"]) if own["fleet"] else None
@@ -117,6 +121,7 @@ class ActionModule(StateAction):
         result["bgp"] = args["state"].get("bird") is not None
         if isinstance(result.get("settled"), dict):
             result["settled"]["external_sessions"] = self.external_sessions(args["state"])
+            result["settled"]["untried"] = untried.to_data(gaps)
         if Display().verbosity < _SHOWS_ARGUMENTS:
             result.pop("invocation", None)  # it has the whole state, which Ansible would process but not show
         self._remove_tmp_path(self._connection._shell.tmpdir)
@@ -142,19 +147,18 @@ class ActionModule(StateAction):
             return datastore_files.pack({})
         return datastore_files.pack(access.node_files(found, access.node_secret(task_vars), str(host)))
 
-    def _to_settle(self, state: NodeState, sample: int, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    @staticmethod
+    def _to_settle(
+        state: NodeState, paths: t.Iterable[probing.ProbePath], task_vars: dict[str, t.Any]
+    ) -> dict[str, t.Any]:
         """Return the arguments by which the module node finds out whether the fleet is as it shall be.
 
         They are `absent_nodes`, the names of the state's other nodes that are not in the play or failed in it, and
-        `targets`, the packed list of (address, size in bytes, node name) of at most `sample` paths to probe, or of all
-        if `sample` is 0.
+        `targets`, the packed list of (address, size in bytes, node name) of the paths to probe.
         """
-        others = self.targets.ipams() if self.targets else {}
         return {
             "absent_nodes": convergence.absent(state, task_vars.get("ansible_play_hosts", ())),
-            "targets": packed_json.pack(
-                [(path.address, path.size, path.node) for path in probing.paths(state, others, sample)]
-            ),
+            "targets": packed_json.pack([(path.address, path.size, path.node) for path in paths]),
         }
 
     def _confirm(

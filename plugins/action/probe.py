@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing, untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import PROBE_MARK
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
@@ -47,6 +47,7 @@ class ActionModule(StateAction):
         observed = args.pop("observed", None)
         proof = args.pop("proof", False)
         sample = int(args.pop("sample", 0) or 0)
+        gaps: list[untried.Untried] = []
         if fleet:
             host = task_vars["inventory_hostname"]
             try:
@@ -54,7 +55,7 @@ class ActionModule(StateAction):
             except FleetError as error:
                 result.update(failed=True, msg=str(error))
                 return result
-            paths = probing.paths(state, targets.load(fleet).ipams(), sample, proof=bool(proof))
+            paths, gaps = probing.plan(state, targets.load(fleet).ipams(), sample, proof=bool(proof))
             args["targets"] = self.probed(paths)
             if proof:
                 interval = min(_PROOF_INTERVAL[1], max(_PROOF_INTERVAL[0], len(paths)))
@@ -62,9 +63,12 @@ class ActionModule(StateAction):
             if args.get("watch") == "start":
                 args["limit"] = watch_limit(int(args.get("limit", 0)), task_vars)
             if not paths:
-                result.update(changed=False, targets=[], msg=f"{host} has no other node's block to probe.")
+                msg = f"{host} has no other node's block to probe."
+                result.update(changed=False, targets=[], untried=untried.to_data(gaps), msg=msg)
                 return result
         result.update(
             self._execute_module(module_name="baremetal.host_routing.probe", module_args=args, task_vars=task_vars)
         )
+        if fleet:
+            result["untried"] = untried.to_data(gaps)
         return result

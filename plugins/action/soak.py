@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing, untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
@@ -20,6 +20,7 @@ class ActionModule(StateAction):
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
+        gaps: list[untried.Untried] = []
         if "state" not in args:
             fleet, observed = args.pop("fleet", None), args.pop("observed", None)
             sample = int(args.pop("sample", 0) or 0)
@@ -29,8 +30,10 @@ class ActionModule(StateAction):
                 result.update(failed=True, msg=str(error))
                 return result
             args["state"] = self.without_absent(state, task_vars)
-            args["targets"] = self.probed(probing.paths(state, self.targets.ipams() if self.targets else {}, sample))
+            paths, gaps = probing.plan(state, self.targets.ipams() if self.targets else {}, sample)
+            args["targets"] = self.probed(paths)
         result.update(
             self._execute_module(module_name="baremetal.host_routing.soak", module_args=args, task_vars=task_vars)
         )
+        result["untried"] = untried.to_data(gaps)
         return result

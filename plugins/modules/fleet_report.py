@@ -11,7 +11,8 @@ short_description: Report in a few lines what a run has changed in the fleet
 version_added: 0.1.0
 description:
   - Sums up what all hosts of the play registered; in check mode, what a run would change. Names the hosts that could
-    not be reached.
+    not be reached, and the paths that were not tried.
+  - Fails if a path between nodes that took part has answered no probe.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -20,6 +21,10 @@ extends_documentation_fragment:
   - baremetal.host_routing.attributes.actiongroup_host_routing
   - baremetal.host_routing.internal
 options:
+  fleet:
+    description:
+      - Folder with the targets of the run, by which the task names nodes that took no part.
+    type: str
   plan:
     description:
       - Name of the variable in which M(baremetal.host_routing.node) was registered.
@@ -53,4 +58,9 @@ lines:
   returned: success
   type: list
   elements: str
+not_tried:
+  description: The paths that were not tried, each with its pool, the reason, their count and up to six nodes.
+  returned: success, not in check mode
+  type: list
+  elements: dict
 """

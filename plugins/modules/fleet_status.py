@@ -89,6 +89,13 @@ warnings_found:
   returned: success
   type: list
   elements: str
+not_tried:
+  description:
+    - The paths that were not tried. A status sends no probes, so its first entry are all paths of all nodes; the others
+      are those that no run tries. Each has C(pool), C(reason), C(count) and up to six C(nodes).
+  returned: success
+  type: list
+  elements: dict
 nodes:
   description:
     - The status that each host registered, by host; V(null) for a host that could not be read.

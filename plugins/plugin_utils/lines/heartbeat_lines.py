@@ -9,6 +9,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import heartbeat_cells, tables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import untried
 
 Heartbeats = t.Mapping[str, Heartbeat]
 #: Nodes -> why their heartbeats cannot be read.
@@ -16,11 +17,17 @@ Refused = t.Mapping[str, str]
 
 
 def text(
-    hosts: t.Sequence[str], agents: t.Collection[str], found: Heartbeats, refused: Refused, now: float
+    hosts: t.Sequence[str],
+    agents: t.Collection[str],
+    found: Heartbeats,
+    refused: Refused,
+    now: float,
+    gaps: t.Sequence[untried.Untried] = (),
 ) -> list[str]:
-    """Return the table, a line for each problem, and one for the fleet.
+    """Return the table, a line for each problem, one about paths that no run tries, if any, and one for the fleet.
 
     `agents` are the hosts that have an agent; others are shown without. `now` is the time in seconds since 1970.
+    `gaps` are the paths that are not tried, by `untried.of_status`.
     """
     rows = []
     for host in hosts:
@@ -32,7 +39,8 @@ def text(
         rows.append((host, *cells))
     wrong = problems(hosts, agents, found, refused, now)
     lines = tables.columns(("NODE", *heartbeat_cells.HEADINGS), rows).splitlines()
-    return [*lines, *(f"! {problem}" for problem in wrong), _verdict(hosts, agents, found, refused, now)]
+    lines += [*(f"! {problem}" for problem in wrong), *untried.lines_of_status(gaps)]
+    return [*lines, _verdict(hosts, agents, found, refused, now)]
 
 
 def problems(
@@ -91,5 +99,5 @@ def _verdict(hosts: t.Sequence[str], agents: t.Collection[str], found: Heartbeat
     total = sum(one.sessions_total for one in here)
     if total:
         parts.append(f"{sum(one.sessions_established for one in here)}/{total} ends of sessions Established")
-    parts.append(f"{sum(one.workloads for one in here)} workloads")
+    parts += [f"{sum(one.workloads for one in here)} workloads", untried.OF_STATUS]
     return f"{'good' if good == len(hosts) else 'not all good'}  {' · '.join(parts)}  (by heartbeats)"

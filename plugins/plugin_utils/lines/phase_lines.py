@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 
 from ..nodes import run_results
@@ -74,12 +75,15 @@ def _probes(
     tolerated = 0 < lost <= max_lost_probes
     if not tolerated:
         problems += lossy
+    gaps = untried.of_run(
+        {host: untried.from_data(answer.get("untried", ())) for host, answer in results.items()}, {}
+    )
     if name == "prove":
-        return (
+        proven = (
             f"{name:<9} {good}/{paths} paths answer over {'the routes to come' if hold else 'the new mode'}, full size "
-            "(marked probes, live traffic untouched)",
-            problems,
+            "(marked probes, live traffic untouched)"
         )
+        return " · ".join([proven, *(f"not tried: {gap}" for gap in gaps)]), problems
     counted = f"{name:<9} {lost:,} lost of {sent:,} probes over {paths} paths"
     longest = f"longest gap {gap:.1f} ms" + (f" ({worst})" if worst else "")
     unseen = _unwatched(results)
@@ -91,6 +95,7 @@ def _probes(
         parts.append(f"the flip is not all counted on {', '.join(unseen[:3])}{more}")
     if silent:
         parts.append(f"{silent} {'path' if silent == 1 else 'paths'} answered only since the flip")
+    parts += untried.clause(gaps)
     return " · ".join(parts), problems
 
 

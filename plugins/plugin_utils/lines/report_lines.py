@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import untried
+
 from ..nodes import run_results
 
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
@@ -106,21 +108,36 @@ def _names(names: t.Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 6 else f"{len(names)} nodes"
 
 
+class Verdict(t.NamedTuple):
+    """The end of a run: its `lines`, the paths without an answer, and what was not tried.
+
+    `silent` has a sentence for each path between nodes that took part on which no probe was answered. Such a run has
+    failed.
+    """
+
+    lines: list[str]
+    silent: list[str]
+    untried: list[untried.Untried]
+
+
 def converged(
     hosts: t.Sequence[str],
     plans: Results,
     convergence: Results,
     reachability: Results,
     elapsed: t.Optional[float],
-) -> list[str]:
-    """Return one line for each host that failed, one about confirmations, if any, and one for the fleet.
+    members: t.Collection[str] = (),
+) -> Verdict:
+    """Return the verdict of a run.
 
-    A host has failed if its result in `plans` or in `convergence` is not usable. `plans`, `convergence` and
-    `reachability` are the results of the modules `node`, `convergence_info` and `probe`, by host. The last two may be
-    the fields `settled` in the results of `node` instead. `elapsed` is in seconds, None if it was not measured.
+    Its lines are one for each host that failed, one for each silent path (of the first 20), one about confirmations and
+    one about paths that were not tried, if any, and one for the fleet. A host has failed if its result in `plans` or in
+    `convergence` is not usable. `plans`, `convergence` and `reachability` are the results of the modules `node`,
+    `convergence_info` and `probe`, by host. The last two may be the fields `settled` in the results of `node` instead.
+    `elapsed` is in seconds, None if it was not measured. `members` are the nodes of the fleet that may have workloads.
     """
     lines = []
-    good = 0
+    good: list[str] = []
     up = wanted = 0
     for host in hosts:
         answer = convergence.get(host)
@@ -131,14 +148,17 @@ def converged(
         up += sessions.get("established", 0) + sessions.get("external_established", 0)
         wanted += sessions.get("expected", 0) + external
         if run_results.usable(answer) and run_results.usable(plans.get(host)):
-            good += 1
+            good.append(host)
             continue
         why = answer if answer is not None and not run_results.usable(answer) else plans.get(host)
         lines.append(f"! {host}: {run_results.reason(why)}")
-    lines += confirmed(plans)
-    parts = [f"{good}/{len(hosts)} nodes"]
+    parts = [f"{len(good)}/{len(hosts)} nodes"]
     if wanted:
         parts.append(f"{up // 2}/{wanted // 2} sessions Established")
+    silent = _silent(reachability, frozenset(good))
+    lines += [f"! {path}" for path in silent[:_NAMED_PATHS]]
+    if len(silent) > _NAMED_PATHS:
+        lines.append(f"! ... and {len(silent) - _NAMED_PATHS} more paths without an answer.")
     sent = lost = paths = answered = 0
     for answer in reachability.values():
         if "paths" in answer:  # a settled host: sums, by which no path answers if one probe is lost
@@ -153,7 +173,41 @@ def converged(
             lost += target["lost"]
     if paths:
         parts += [f"{answered}/{paths} paths answer", f"{lost} lost of {sent} probes"]
+    gaps = _untried(hosts, good, reachability, members)
+    parts += untried.clause(gaps)
     if elapsed is not None:
         parts.append(f"{elapsed:.0f} s")
-    word = "converged" if good == len(hosts) else "incomplete"
-    return [*lines, f"{word}  {' · '.join(parts)}"]
+    word = "converged" if len(good) == len(hosts) and not silent else "incomplete"
+    lines += [*confirmed(plans), *untried.line(gaps), f"{word}  {' · '.join(parts)}"]
+    return Verdict(lines, silent, gaps)
+
+
+#: The most silent paths that a run names.
+_NAMED_PATHS = 20
+
+
+def _silent(reachability: Results, good: t.Container[str]) -> list[str]:
+    """Return a sentence for each path between `good` nodes on which no probe was answered."""
+    return [
+        f"{host} -> {target.get('name') or target['address']}: {target.get('reason') or 'no answer'}"
+        for host, answer in sorted(reachability.items())
+        for target in answer.get("targets", ())
+        if target["sent"] and target["lost"] >= target["sent"] and host in good and target.get("name", "") in good
+    ]
+
+
+def _untried(
+    hosts: t.Collection[str], good: t.Collection[str], reachability: Results, members: t.Collection[str]
+) -> list[untried.Untried]:
+    """Return what a run did not try, with the nodes of `members` that sent no probes."""
+    probed = {
+        host: untried.from_data(answer.get("untried", ()))
+        for host, answer in reachability.items()
+        if run_results.usable(answer) and ("untried" in answer or "paths" in answer or "targets" in answer)
+    }
+    absent = {
+        node: untried.FAILED if node in hosts else untried.NOT_IN_RUN
+        for node in members
+        if node not in probed or node not in good
+    }
+    return untried.of_run(probed, absent if len(members) > 1 else {})

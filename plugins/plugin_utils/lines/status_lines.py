@@ -11,6 +11,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import release
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import names
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import AT_REST
 
@@ -44,10 +45,16 @@ def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
     return {name: result[name] for name in own if name in result}
 
 
-def text(hosts: t.Sequence[str], results: Results, warned: t.Optional[t.Sequence[str]] = None) -> list[str]:
-    """Return the table, a line for each problem, one for each warning, and one for the fleet.
+def text(
+    hosts: t.Sequence[str],
+    results: Results,
+    warned: t.Optional[t.Sequence[str]] = None,
+    gaps: t.Sequence[untried.Untried] = (),
+) -> list[str]:
+    """Return the table, a line for each problem, one for each warning, one about paths, and one for the fleet.
 
-    `warned` are the warnings, those of `warnings` by default. `results` are those of node_status_info by host. A host
+    `warned` are the warnings, those of `warnings` by default. `gaps` are the paths that are not tried, by
+    `untried.of_status`; the line about them is left out if runs try them all. `results` are those of node_status_info by host. A host
     without one, or that was not reached, is shown as unreachable, and one whose other result is unusable or has no
     `agent` as not read.
     """
@@ -58,7 +65,7 @@ def text(hosts: t.Sequence[str], results: Results, warned: t.Optional[t.Sequence
     lines += [f"! {problem}" for problem in wrong]
     warned = warnings(hosts, results) if warned is None else warned
     lines += [f"warning: {warning}" for warning in warned]
-    return [*lines, _verdict(nodes, results, wrong)]
+    return [*lines, *untried.lines_of_status(gaps), _verdict(nodes, results, wrong)]
 
 
 def problems(hosts: t.Iterable[str], results: Results, blamed: t.Container[str] = ()) -> list[str]:
@@ -274,4 +281,5 @@ def _verdict(nodes: t.Mapping[str, t.Optional[Result]], results: Results, wrong:
     if wanted:
         parts.append(f"{up // 2}/{wanted // 2} sessions Established")
     parts.append(f"{sum(node['workloads'] for node in nodes.values() if node and node['node'])} workloads")
+    parts.append(untried.OF_STATUS)
     return f"{'good' if not wrong else 'not all good'}  {' · '.join(parts)}"

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.untried import Untried
+
 from ..lines import report_lines
 from ..nodes import run_results
 from . import drawing
@@ -31,6 +33,7 @@ class RunFacts(t.NamedTuple):
     warnings: t.Sequence[str] = ()
     phases: t.Sequence[str] = ()  # lines about the phases that were gone through
     problems: t.Sequence[str] = ()  # why a switch was not made
+    untried: t.Sequence[Untried] = ()  # paths that the run did not try
 
 
 def report(
@@ -46,8 +49,8 @@ def report(
 ) -> FleetReport:
     """Return the report of a run. `lines` are those that it prints at its end. The last one is the verdict.
 
-    `plans` are the answers of the module `node`, `changes` the same with subjects (readers.CHANGES), and `reachability`
-    those of `probe` or `soak`.
+    `plans` are the answers of the module `node`, of all steps of the run together (`of_steps`), `changes` the same with
+    subjects (readers.CHANGES), and `reachability` those of `probe` or `soak`.
     """
     usable = {host: answer for host, answer in plans.items() if run_results.usable(answer)}
     put_back = loss is not None and not loss.switched
@@ -63,9 +66,9 @@ def report(
         made=not facts.check,
         put_back=put_back,
         hosts=len(hosts),
-        changing=sum(bool(answer.get("changed")) for answer in usable.values()),
-        resets=sum(answer.get("sessions_reset", 0) for answer in usable.values()),
-        withdrawn=sum(answer.get("routes_withdrawn", 0) for answer in usable.values()),
+        changing=sum(bool(answer.get("changed")) for answer in plans.values()),
+        resets=sum(answer.get("sessions_reset", 0) for answer in plans.values()),
+        withdrawn=sum(answer.get("routes_withdrawn", 0) for answer in plans.values()),
         name=facts.plan,
         approval=facts.approval if facts.check else "",
         impact=tuple(facts.impact),
@@ -91,6 +94,7 @@ def report(
         verdict=verdict.partition("  ")[2] or verdict,
         problems=tuple(wrong),
         warnings=tuple(facts.warnings),
+        notes=tuple(f"Not tried: {gap}." for gap in facts.untried),
         nodes=tuple(_node(host, plans.get(host), changes.get(host), places, facts.check, put_back) for host in hosts),
         links=lossy,
         pools=places.pools({}, {}),
@@ -149,17 +153,38 @@ def _node(
     )
 
 
-def in_phases(phases: t.Mapping[str, Results]) -> dict[str, dict[str, t.Any]]:
-    """Return the changes of all phases together by host. `phases` has answers of readers.CHANGES, by phase and host."""
+def of_steps(steps: t.Iterable[Results]) -> dict[str, dict[str, t.Any]]:
+    """Return the results of several calls of `node` in one run as one result by host.
+
+    It is the last result of the host. Whether the host was changed or new is said of all its steps, and its sessions and
+    routes are added up. A step that was skipped is left out.
+    """
     found: dict[str, dict[str, t.Any]] = {}
-    for answers in phases.values():
+    for results in steps:
+        for host, result in results.items():
+            if result.get("skipped"):
+                continue
+            before = found.get(host, {})
+            after = {**result}
+            for name in ("changed", "new"):
+                after[name] = bool(before.get(name)) or bool(result.get(name))
+            for name in ("sessions_begun", "sessions_reset", "routes_withdrawn"):
+                after[name] = before.get(name, 0) + result.get(name, 0)
+            found[host] = after
+    return found
+
+
+def changes_of_steps(steps: t.Iterable[Results]) -> dict[str, dict[str, t.Any]]:
+    """Return the changes of all steps together by host. Each of `steps` has answers of readers.CHANGES by host."""
+    found: dict[str, dict[str, t.Any]] = {}
+    for answers in steps:
         for host, answer in answers.items():
             found.setdefault(host, {"changes": []})["changes"].extend(answer.get("changes", ()))
     return found
 
 
 def phase_lines(phases: t.Mapping[str, Results]) -> list[str]:
-    """Return one line for each phase, with the number of changes and the nodes; see `in_phases`."""
+    """Return one line for each phase, with the number of changes and the nodes. `phases` has answers by phase."""
     steps: dict[str, dict[str, t.Any]] = {}
     for phase, answers in phases.items():
         for host, answer in answers.items():

@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import heartbeat_cells
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import names
 
 from ..lines import heartbeat_lines, status_lines
@@ -65,7 +66,7 @@ def by_nodes(
     verdict = f"{well:,} of {len(nodes):,} nodes well"
     if links.total:
         verdict += f" · {links.total - links.down:,} of {links.total:,} sessions Established"
-    verdict += f" · {sum(node.workloads or 0 for node in nodes):,} workloads"
+    verdict += f" · {sum(node.workloads or 0 for node in nodes):,} workloads · {untried.OF_STATUS}"
     return FleetReport(
         origin,
         **_said(problems, warnings, verdict),

@@ -26,6 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase
 from ..datastore.access import FleetDatastore
 
 _FILE, _POLICY = "targets", "policy"
+_WORKLOAD_NODES = "calico_nodes"  # the group of hosts that may have workloads
 
 
 @dataclasses.dataclass
@@ -100,6 +101,20 @@ def load(folder: str) -> Targets:
     """Return the targets that `save` stored in the folder. Raise OSError if they cannot be read."""
     with open(os.path.join(folder, _FILE), "rb") as stream:
         return t.cast(Targets, pickle.load(stream))
+
+
+def members(folder: str, task_vars: t.Mapping[str, t.Any]) -> tuple[str, ...]:
+    """Return the names of the fleet's nodes that may have workloads, by the targets in the folder; () without targets.
+
+    Stored states may be those of a part of the fleet: then the nodes are those of the inventory's group calico_nodes.
+    """
+    try:
+        found = load(folder)
+    except OSError:
+        return ()
+    if found.fleet is not None:
+        return tuple(node.name for node in found.fleet.nodes.values() if node.workload_node)
+    return tuple(map(str, task_vars.get("groups", {}).get(_WORKLOAD_NODES, ())))
 
 
 def load_policy(folder: str, node: str) -> t.Optional[dict[str, t.Any]]:

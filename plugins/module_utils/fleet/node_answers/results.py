@@ -12,6 +12,7 @@ import typing as t
 
 from ...state.answers import limits
 from ...state.phase import Phase
+from .. import untried
 from .shapes import Reader, Unreadable, by_name, flag, items, maybe, number, one_of, table, text, whole
 
 _COUNT = whole(0, limits.ENTRIES)
@@ -39,8 +40,16 @@ _TARGET = table(
     {"name": _PLACE, "reason": text(), "longest_gap": _MILLISECONDS, "silent": _MILLISECONDS},
 )
 
+#: The reader of the paths that a node does not try, which the controller's actions add to answers; see fleet/untried.py.
+_UNTRIED = items(
+    table({"pool": _PLACE, "reason": text(), "count": _COUNT, "nodes": items(_PLACE, untried.NAMED)}), limits.BLOCKS
+)
+
 #: The reader of answers of the module `probe`.
-PROBES = table({}, {"targets": items(_TARGET), "watch": table({}, {"complete": flag, "reason": text()})})
+PROBES = table(
+    {},
+    {"targets": items(_TARGET), "watch": table({}, {"complete": flag, "reason": text()}), "untried": _UNTRIED},
+)
 
 #: The reader of the field `settled` in an answer of the module `node`: the sessions, paths and probes that it found at
 #: its end.
@@ -52,7 +61,7 @@ SETTLED = table(
         "sent": whole(0, 10**9),
         "lost": whole(0, 10**9),
     },
-    {"external_sessions": _COUNT},
+    {"external_sessions": _COUNT, "untried": _UNTRIED},
 )
 
 #: The reader of answers of the module `node`.

@@ -219,12 +219,12 @@ def test_probes_of_the_proof_are_no_larger_than_the_way_that_they_take() -> None
     fleet, target = build(pool("vxlan"), workloads=[]), as_per_rack_fleet()
     ipams = {name: fleet.ipam_of(name) for name in LAB}
     flip = transition.phase_state(states(fleet)["node1"], states(target)["node1"], Phase.FLIP, True)
-    assert {path.node: path.size for path in probing.paths(flip, ipams, proof=True)} == {
+    assert {path.node: path.size for path in probing.plan(flip, ipams, proof=True).paths} == {
         "node2": 1500,
         "node3": 1450,
         "node4": 1450,
     }
-    assert {path.size for path in probing.paths(flip, ipams)} == {1500}
+    assert {path.size for path in probing.plan(flip, ipams).paths} == {1500}
 
 
 def test_without_bird_on_both_sides_nothing_is_diverted() -> None:

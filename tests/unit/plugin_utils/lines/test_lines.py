@@ -204,9 +204,60 @@ def test_the_verdict_of_a_run() -> None:
     sessions = {"sessions": {"established": 2, "expected": 2}}
     convergence = dict.fromkeys(HOSTS, sessions)
     reach = {host: {"targets": [probe("x", 3, 0), probe("y", 3, 0)]} for host in HOSTS}
-    assert report_lines.converged(HOSTS, dict.fromkeys(HOSTS, OK), convergence, reach, 41.2) == [
+    assert report_lines.converged(HOSTS, dict.fromkeys(HOSTS, OK), convergence, reach, 41.2).lines == [
         "converged  3/3 nodes · 3/3 sessions Established · 6/6 paths answer · 0 lost of 18 probes · 41 s"
     ]
+
+
+DIRECT = {"pool": "racks", "reason": "without a tunnel it has no address to probe", "count": 2, "nodes": ["node2"]}
+
+
+def test_the_verdict_of_a_run_names_what_was_not_tried() -> None:
+    convergence = dict.fromkeys(HOSTS, {"sessions": {"established": 2, "expected": 2}})
+    reach = {host: {"targets": [probe("x", 3, 0)], "untried": [DIRECT]} for host in HOSTS}
+    members = [*HOSTS, "node4"]
+    verdict = report_lines.converged(HOSTS, dict.fromkeys(HOSTS, OK), convergence, reach, None, members)
+    assert verdict.lines == [
+        "not tried  6 paths of pool racks (without a tunnel it has no address to probe) · paths of node4 (not in this "
+        "run)",
+        "converged  3/3 nodes · 3/3 sessions Established · 3/3 paths answer · 0 lost of 9 probes · 6 paths and 1 node "
+        "not tried",
+    ]
+    settled = {host: {"converged": True, "paths": 2, "sent": 6, "lost": 0, "untried": [DIRECT]} for host in HOSTS}
+    assert report_lines.converged(HOSTS, dict.fromkeys(HOSTS, OK), settled, settled, None, HOSTS).lines == [
+        "not tried  6 paths of pool racks (without a tunnel it has no address to probe)",
+        "converged  3/3 nodes · 6/6 paths answer · 0 lost of 18 probes · 6 paths not tried",
+    ]
+
+
+def test_a_path_without_any_answer_between_nodes_that_took_part_is_no_success() -> None:
+    """A path to a node that took no part may stay silent, and so may one that lost some probes only."""
+    convergence: dict[str, t.Any] = {host: {"sessions": {}} for host in HOSTS}
+    reach = {
+        "node1": {"targets": [probe("node2", 3, 3, "too large"), probe("node3", 3, 1), probe("node4", 3, 3)]},
+        "node2": {"targets": [probe("node1", 3, 0), probe("node3", 3, 3)]},
+    }
+    verdict = report_lines.converged(HOSTS, dict.fromkeys(HOSTS, OK), convergence, reach, None)
+    assert verdict.silent == ["node1 -> node2: too large", "node2 -> node3: no answer"]
+    assert verdict.lines == [
+        "! node1 -> node2: too large",
+        "! node2 -> node3: no answer",
+        "incomplete  3/3 nodes · 2/5 paths answer · 10 lost of 15 probes",
+    ]
+    assert report_lines.converged(HOSTS, {"node1": OK, "node3": OK}, convergence, reach, None).silent == []
+    many = {"node1": {"targets": [probe("node2", 3, 3)] * 23}}
+    lines = report_lines.converged(HOSTS, dict.fromkeys(HOSTS, OK), convergence, many, None).lines
+    assert len(lines) == 22 and lines[20] == "! ... and 3 more paths without an answer."
+
+
+def test_the_phases_name_what_was_not_tried() -> None:
+    results = {host: {**watched("x", 10), "untried": [DIRECT]} for host in HOSTS}
+    assert phase_lines.phase("prove", HOSTS, results, Targets()) == (
+        "prove     3/3 paths answer over the new mode, full size (marked probes, live traffic untouched) · not tried: "
+        "6 paths of pool racks (without a tunnel it has no address to probe)",
+        [],
+    )
+    assert phase_lines.phase("soak", HOSTS, results, Targets())[0].endswith(" ms · 6 paths not tried")
 
 
 def test_external_sessions_that_are_up_are_counted_as_such() -> None:
@@ -216,16 +267,17 @@ def test_external_sessions_that_are_up_are_counted_as_such() -> None:
     up = {"sessions": {"established": 1, "expected": 2, "external_established": 1}, "external_sessions": 1}
     plans = dict.fromkeys(["a", "b"], OK)
     for external, verdict in ((down, "1/2"), (up, "1/2")):
-        lines = report_lines.converged(["a", "b"], plans, {"a": external, "b": inner}, {}, None)
+        lines = report_lines.converged(["a", "b"], plans, {"a": external, "b": inner}, {}, None).lines
         assert lines == [f"converged  2/2 nodes · {verdict} sessions Established"]
     alone = {"sessions": {"established": 2, "expected": 4, "external_established": 0}, "external_sessions": 2}
-    lines = report_lines.converged(["a"], {"a": OK}, {"a": alone}, {}, None)
+    lines = report_lines.converged(["a"], {"a": OK}, {"a": alone}, {}, None).lines
     assert lines == ["converged  1/1 nodes · 1/3 sessions Established"]
 
 
 def test_the_verdict_names_the_host_that_is_down() -> None:
     sessions = {"sessions": {"established": 1, "expected": 2}}
-    lines = report_lines.converged(HOSTS, {"node1": OK, "node2": OK}, {"node1": sessions, "node2": sessions}, {}, None)
+    plans = {"node1": OK, "node2": OK}
+    lines = report_lines.converged(HOSTS, plans, {"node1": sessions, "node2": sessions}, {}, None).lines
     assert lines == [
         "! node3: unreachable, or failed earlier in this run (its error stands above)",
         "incomplete  2/3 nodes · 1/2 sessions Established",
@@ -235,12 +287,12 @@ def test_the_verdict_names_the_host_that_is_down() -> None:
 def test_how_many_nodes_answered_a_new_connection():
     plans = {"a": {"changed": True, "confirmed": True}, "b": {"changed": True, "confirmed": True}, "c": {}}
     answer = {"sessions": {}}
-    lines = report_lines.converged(["a", "b", "c"], plans, dict.fromkeys("abc", answer), {}, None)
+    lines = report_lines.converged(["a", "b", "c"], plans, dict.fromkeys("abc", answer), {}, None).lines
     assert lines == ["confirm  2/2 nodes answered a new connection", "converged  3/3 nodes"]
     plans["b"] = {"changed": True, "confirmed": False, "failed": True, "msg": "b went back.\nmore"}
-    lines = report_lines.converged(["a", "b"], plans, dict.fromkeys("ab", answer), {}, None)
+    lines = report_lines.converged(["a", "b"], plans, dict.fromkeys("ab", answer), {}, None).lines
     assert lines == ["! b: b went back.", "confirm  1/2 nodes answered a new connection", "incomplete  1/2 nodes"]
-    assert report_lines.converged(["c"], {"c": {}}, {"c": answer}, {}, None) == ["converged  1/1 nodes"]
+    assert report_lines.converged(["c"], {"c": {}}, {"c": answer}, {}, None).lines == ["converged  1/1 nodes"]
 
 
 def test_whom_a_new_node_touches() -> None:
