@@ -116,7 +116,7 @@ class ActionModule(GuardedAction):
         results = run_results.of_hosts(task_vars, args["observed"], play_hosts)
         answers = observed_nodes.read(results)
         if args["restore"]:
-            return self._restore(task_vars, args["restore"], answers)
+            return self._restore(task_vars, args, answers)
         decision = self._decide(task_vars, answers, args)
         compiled, found, approval, answers = decision.compiled, decision.found, decision.approval, decision.answers
         warnings = [*compiled.notices, *left_out_sentences(answers.left_out), *map(str, decision.refusals)]
@@ -388,23 +388,24 @@ class ActionModule(GuardedAction):
     def _restore(
         self,
         task_vars: dict[str, t.Any],
-        variable: str,
+        args: t.Mapping[str, t.Any],
         answers: observed_nodes.ObservedNodes,
     ) -> dict[str, t.Any]:
         """Save the states that the nodes stored as a generation as the run's targets, and return the task's result.
 
         Its keys are changed, `path` of the targets, `plan` ("" unless all nodes have the same one), plans, `change`
-        (whether phases are needed), hold, divert, fresh, prepare, steady, datastore, modes, warnings and started. Nodes
-        are not changed. `variable` has each host's node_info result with its `generation`. Blocks of a generation's
-        pools that were granted later, and from which addresses are in use, stay. Raise FleetError if a node that was
-        read does not have the generation, or has there a state that cannot be read or is another node's. Also raise it
-        if a variable of a host cannot be read. Raise OSError if the targets cannot be stored.
+        (whether phases are needed), hold, divert, fresh, prepare, steady, datastore, approval, impact, modes, warnings
+        and started. Nodes are not changed. The variable that `restore` names has each host's node_info result with its
+        `generation`. Blocks of a generation's pools that were granted later, and from which addresses are in use, stay.
+        Raise FleetError if a node that was read does not have the generation, or has there a state that cannot be read
+        or is another node's. Also raise it if a variable of a host cannot be read, or if the run exceeds its limits
+        without approval; in check mode an excess is only a warning. Raise OSError if the targets cannot be stored.
         """
         observed = answers.states
         states: dict[str, NodeState] = {}
         missing = []
         for host in observed:
-            chosen = _generation(task_vars["hostvars"][host].get(variable))
+            chosen = _generation(task_vars["hostvars"][host].get(args["restore"]))
             if chosen:
                 stored = observed_nodes.kept_state(host, chosen)
                 if stored is not None:
@@ -422,8 +423,16 @@ class ActionModule(GuardedAction):
             )
         birds = {host: state.bird for host, state in states.items()}
         announced = {block for state in states.values() for block in impact.announced_by(state)}
-        interrupted = impact.of_run(observed, birds, announced, states)
+        interrupted = impact.of_run(observed, birds, announced, states, answers.passwords)
+        if args["limits"] is not None and args["limits"]["hosts_changed"] >= 0:
+            interrupted = dataclasses.replace(interrupted, hosts=impact.changing(observed, states))
         plans = sorted({state.plan for state in states.values()})
+        approval = interrupted.digest(" ".join(plans))
+        refusal = self._refusal(interrupted, approval, args)
+        if refusal is not None and not self._task.check_mode:
+            raise refusal
+        if args["limits"] is not None:
+            shown_lines.show(interrupted.lines)
         restored = dataclasses.replace(
             self._restored(task_vars, states),
             hold=interrupted.hold,
@@ -442,10 +451,13 @@ class ActionModule(GuardedAction):
             "prepare": True,
             "steady": False,
             "datastore": False,
+            "approval": approval,
+            "impact": interrupted.lines if args["limits"] is not None else [],
             "modes": {
                 name: pool_modes.MODE_OF[mode] for name, mode in pool_modes.modes_of_most(states.values()).items()
             },
             "warnings": [
+                *([str(refusal)] if refusal is not None else ()),
                 *(str(error) for dummy, error in sorted(answers.refused.items())),
                 *left_out_sentences(answers.left_out),
             ],

@@ -11,8 +11,8 @@ import typing as t
 
 from ansible.errors import AnsibleError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import (
@@ -50,10 +50,9 @@ class ActionModule(GuardedAction):
 
     It is that of heartbeats if the datastore was read, and that of the nodes' own answers otherwise.
 
-    The result has `lines`, `good`, `problems`, `warnings_found`, `not_tried` and `nodes`. With `strict` the task fails if there is a
-    problem, without these keys; warnings change nothing. With `report` it also writes the status into an HTML file, and
-    fails if it cannot. It also fails if Ansible could not read a part of the
-    inventory.
+    The result has `lines`, `good`, `problems`, `warnings_found`, `not_tried` and `nodes`. With `strict` the task fails
+    if there is a problem, without these keys; warnings change nothing. With `report` it also writes the status into an
+    HTML file, and fails if it cannot. It also fails if Ansible could not read a part of the inventory.
     """
 
     _requires_connection = False

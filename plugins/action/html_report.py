@@ -8,7 +8,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import shapes
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.untried import Untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths.untried import Untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import report_lines, shown_lines
@@ -47,6 +47,7 @@ class ActionModule(GuardedAction):
                 "plan": {"type": "str", "required": True},
                 "convergence": {"type": "str"},
                 "reachability": {"type": "str"},
+                "soak": {"type": "str"},
                 "phases": {"type": "dict", "default": {}},
                 "gates": {"type": "dict", "default": {}},
                 "subject": {"type": "str", "default": ""},
@@ -57,7 +58,8 @@ class ActionModule(GuardedAction):
         run = next(iter(run_results.of_hosts(task_vars, args["run"], hosts).values()), {})
         reachability = self._read(task_vars, args["reachability"], report_readers.soak)
         gates = {str(phase): self._gate(str(name), task_vars, hosts) for phase, name in args["gates"].items()}
-        loss = switch_loss.measured(args["subject"], gates, reachability, args["switched"]) if gates else None
+        soaks = self._read(task_vars, args["soak"], report_readers.soak) if args["soak"] else reachability
+        loss = switch_loss.measured(args["subject"], gates, soaks, args["switched"]) if gates else None
         try:
             if loss is not None and run.get("lockfile") and not self._task.check_mode:
                 switch_record.write(str(run["lockfile"]), loss)

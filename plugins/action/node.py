@@ -16,7 +16,7 @@ from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_encodable import NotEncodable
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing, untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import probing, untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import datastore_files
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError

@@ -47,6 +47,11 @@ options:
     description:
       - Name of the variable in which M(baremetal.host_routing.probe) or M(baremetal.host_routing.soak) was registered.
     type: str
+  soak:
+    description:
+      - Name of the variable in which M(baremetal.host_routing.soak) was registered, for the loss of a change in phases.
+        By default the loss is that of O(reachability).
+    type: str
   phases:
     description:
       - For a change in phases, the names of the variables in which M(baremetal.host_routing.node) was registered, by

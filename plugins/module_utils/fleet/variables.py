@@ -602,6 +602,16 @@ VARIABLES: tuple[Variable, ...] = (
         example="[10.244.0.0/28, 10.244.3.7/32]",
     ),
     Variable(
+        "calico_pools_known_to_routers",
+        FLEET,
+        "list",
+        "Names of pools without a tunnel whose blocks routers know without BGP sessions to nodes, for example by "
+        "static routes. playbooks/validate.yml then does not warn that they drop packets between the nodes' subnets.",
+        default=[],
+        example="[racks]",
+        of_texts=True,
+    ),
+    Variable(
         "calico_release_blocks",
         FLEET,
         "list",

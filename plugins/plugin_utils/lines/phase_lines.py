@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 
 from ..nodes import run_results
@@ -75,9 +75,7 @@ def _probes(
     tolerated = 0 < lost <= max_lost_probes
     if not tolerated:
         problems += lossy
-    gaps = untried.of_run(
-        {host: untried.from_data(answer.get("untried", ())) for host, answer in results.items()}, {}
-    )
+    gaps = untried.of_run({host: untried.from_data(answer.get("untried", ())) for host, answer in results.items()}, {})
     if name == "prove":
         proven = (
             f"{name:<9} {good}/{paths} paths answer over {'the routes to come' if hold else 'the new mode'}, full size "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 
 from ..nodes import run_results
 
@@ -108,7 +108,7 @@ def _names(names: t.Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 6 else f"{len(names)} nodes"
 
 
-class Verdict(t.NamedTuple):
+class RunVerdict(t.NamedTuple):
     """The end of a run: its `lines`, the paths without an answer, and what was not tried.
 
     `silent` has a sentence for each path between nodes that took part on which no probe was answered. Such a run has
@@ -127,7 +127,7 @@ def converged(
     reachability: Results,
     elapsed: t.Optional[float],
     members: t.Collection[str] = (),
-) -> Verdict:
+) -> RunVerdict:
     """Return the verdict of a run.
 
     Its lines are one for each host that failed, one for each silent path (of the first 20), one about confirmations and
@@ -179,7 +179,7 @@ def converged(
         parts.append(f"{elapsed:.0f} s")
     word = "converged" if len(good) == len(hosts) and not silent else "incomplete"
     lines += [*confirmed(plans), *untried.line(gaps), f"{word}  {' · '.join(parts)}"]
-    return Verdict(lines, silent, gaps)
+    return RunVerdict(lines, silent, gaps)
 
 
 #: The most silent paths that a run names.

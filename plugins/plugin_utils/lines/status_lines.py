@@ -11,7 +11,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import release
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import names
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import AT_REST
 
@@ -54,9 +54,9 @@ def text(
     """Return the table, a line for each problem, one for each warning, one about paths, and one for the fleet.
 
     `warned` are the warnings, those of `warnings` by default. `gaps` are the paths that are not tried, by
-    `untried.of_status`; the line about them is left out if runs try them all. `results` are those of node_status_info by host. A host
-    without one, or that was not reached, is shown as unreachable, and one whose other result is unusable or has no
-    `agent` as not read.
+    `untried.of_status`; the line about them is left out if runs try them all. `results` are those of node_status_info
+    by host. A host without one, or that was not reached, is shown as unreachable, and one whose other result is
+    unusable or has no `agent` as not read.
     """
     nodes = {host: known(results.get(host)) for host in hosts}
     wrong = problems(hosts, results)

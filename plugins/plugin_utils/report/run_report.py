@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.untried import Untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths.untried import Untried
 
 from ..lines import report_lines
 from ..nodes import run_results
@@ -156,7 +156,7 @@ def _node(
 def of_steps(steps: t.Iterable[Results]) -> dict[str, dict[str, t.Any]]:
     """Return the results of several calls of `node` in one run as one result by host.
 
-    It is the last result of the host. Whether the host was changed or new is said of all its steps, and its sessions and
+    It is the last result of the host. Whether the host was changed or new is said of all its steps. Its sessions and
     routes are added up. A step that was skipped is left out.
     """
     found: dict[str, dict[str, t.Any]] = {}

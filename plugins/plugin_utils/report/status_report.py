@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import heartbeat_cells
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import names
 
 from ..lines import heartbeat_lines, status_lines

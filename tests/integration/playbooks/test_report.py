@@ -147,6 +147,34 @@ def test_a_later_status_shows_the_last_switch(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize(
+    ("playbook", "options", "inventory", "ends", "title"),
+    [
+        ("switch_topology", [], {"calico_bgp_hold_time": 60}, 6, "Switch: topology inventory"),
+        ("switch_pool_mode", [*POOL, "-e", "mode=vxlan"], {}, 0, "Switch: pool pool to vxlan"),
+        ("site", [], {"calico_bgp_hold_time": 75}, 6, "Switch: the whole inventory"),
+    ],
+)
+def test_the_figures_of_a_run_in_phases_are_those_of_all_its_steps(
+    fleet: Fleet, playbook: str, options: list[str], inventory: dict[str, t.Any], ends: int, title: str
+) -> None:
+    """The three nodes change in the phases, with both ends of their three sessions, and nothing is left at the end."""
+    file = fleet.folder / "hosts.yml"
+    written = yaml.safe_load(file.read_text())
+    written["calico_nodes"]["vars"].update(inventory)
+    file.write_text(yaml.safe_dump(written))
+    words, printed = fleet.report(playbook, *options)
+    assert title in words and "Phases" in words and "nothing to change" not in words
+    figures = re.search(
+        r"[0-9]+/ [0-9]+ nodes changed [0-9]+ ends of BGP sessions reset [0-9]+ routes withdrawn", words
+    )
+    assert figures is not None, words
+    assert figures.group() == f"3/ 3 nodes changed {ends} ends of BGP sessions reset 0 routes withdrawn"
+    recorded = json.loads((fleet.folder / ".calico.switch.json").read_text())
+    assert recorded["switched"] is True and recorded["paths"] == 6
+    assert "converged 3/3 nodes" in re.sub(r" +", " ", printed)
+
+
+@pytest.mark.parametrize(
     ("playbook", "path", "words"),
     [
         ("status", "nowhere/report.html", "cannot be written: the folder"),

@@ -88,6 +88,7 @@ def _read(hosts: t.Sequence[Host], documents: t.Sequence[Document], etcd_members
             raise FleetError(name, None, "is not a variable of this collection.", f"Did you mean {meant}?")
     settings = _settings(reader, etcd_members)
     pools = pool_inventory.read(reader.get, settings.bgp_enabled)
+    pool_inventory.check_known_to_routers(reader.get, pools)
     nodes = node_inventory.read(hosts)
     pool_inventory.check_families(pools, nodes, settings.underlay_mtu)
     pool_inventory.check_underlay(pools, nodes)

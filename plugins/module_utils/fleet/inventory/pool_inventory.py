@@ -11,7 +11,7 @@ import typing as t
 from ... import resources
 from ...base import selectors
 from ...base.addresses import contains
-from ...state.errors import FleetError
+from ...state.errors import FleetError, did_you_mean
 from ...state.node_state import overhead
 from . import flat_resource, node_address
 from .node_inventory import FleetNode
@@ -126,6 +126,16 @@ def check_underlay(pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, Fl
                 f"covers {what}. Workload addresses would shadow the underlay.",
                 "Choose a range that no node, peer or gateway uses.",
             )
+
+
+def check_known_to_routers(get: Get, pools: t.Sequence[resources.IPPool]) -> None:
+    """Raise FleetError for an entry of calico_pools_known_to_routers that names no pool."""
+    names = [pool.name for pool in pools]
+    for index, entry in enumerate(get("calico_pools_known_to_routers")):
+        if entry not in names:
+            label = f"calico_pools_known_to_routers[{index}]"
+            remedy = did_you_mean(entry, names, "The pools are")
+            raise FleetError(label, entry, "is not a pool of this inventory.", remedy)
 
 
 def reservations(get: Get, pools: t.Sequence[resources.IPPool]) -> tuple[str, ...]:

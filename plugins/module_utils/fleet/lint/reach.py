@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rule that each node receives the routes to all other nodes' blocks, over any sessions.
+"""The rules that each node receives the routes to all other nodes' blocks, and that routers between subnets do.
 
 It simulates how BGP advertises routes (RFC 4456 for reflectors). Each node has a set of origins, the nodes whose routes
 it has, as the bits of an integer. The simulation ends when no set grows. Routers outside the fleet are assumed to be
@@ -10,9 +10,12 @@ connected with each other, and to advertise the own blocks of all nodes that hav
 
 from __future__ import annotations
 
+import ipaddress
 import typing as t
 
+from ... import resources
 from ...bgp.bird_state import BirdPeer
+from ..inventory.node_inventory import FleetNode
 from .finding import Issue
 from .network import LintedFleet, address_of, counted, listed
 
@@ -45,6 +48,71 @@ def incomplete(network: LintedFleet) -> t.Iterator[Issue]:
                 f"advertises them{f' ({more} also lack some)' if len(lacking) > 1 else ''}.",
                 "Connect the reflectors with each other, or give the nodes reflectors in common.",
             )
+
+
+def unknown_to_routers(network: LintedFleet) -> t.Iterator[Issue]:
+    """Report a pool without a tunnel on several subnets, if no router outside the fleet learns some nodes' blocks.
+
+    Packets between the subnets go through routers, which drop what they have no route for. A router learns the blocks
+    of the nodes that have a session with it, and of those whose routes a reflector advertises to it. It makes one issue
+    for each such pool. Nodes are those in group calico_nodes that the pool selects or that have blocks of it. Pools in
+    calico_pools_known_to_routers, and those with disableBGPExport, are left out.
+    """
+    known = network.variable("calico_pools_known_to_routers") or ()
+    learnt: dict[int, frozenset[str]] = {}
+    for label, pool in network.pools:
+        if pool.encapsulation != "None" or pool.name in known or pool.disableBGPExport:
+            continue
+        nodes = [node for node in _nodes_of(network, pool) if node.address_of(pool.version)]
+        written = [node.cidr if pool.version == 4 else node.cidr6 for node in nodes]
+        subnets = sorted(map(str, {ipaddress.ip_network(text, strict=False) for text in written}))
+        if len(subnets) < 2:
+            continue
+        if pool.version not in learnt:
+            learnt[pool.version] = _learnt_by_routers(network, pool.version)
+        missing = [node.name for node in nodes if node.name not in learnt[pool.version]]
+        if missing:
+            yield Issue(
+                f"{label}.cidr",
+                pool.cidr,
+                f"is pool {pool.name} without a tunnel on {len(subnets)} subnets ({listed(subnets, 4)}), and no router "
+                f"learns the blocks of {listed(missing)} by BGP: routers drop packets between the subnets.",
+                "Let these nodes peer with the routers (calico_bgp_peers), set ipipMode or vxlanMode to CrossSubnet, "
+                "or name the pool in calico_pools_known_to_routers if the routers have routes to its blocks otherwise.",
+            )
+
+
+def _nodes_of(network: LintedFleet, pool: resources.IPPool) -> list[FleetNode]:
+    """Return the workload nodes that have blocks of the pool or, unless it is disabled, that it selects."""
+    chosen = set() if pool.disabled else {node.name for node in network.selected(pool)}
+    parts = network.fleet.allocation.nodes
+    return [
+        node
+        for node in network.workload_nodes
+        if node.name in chosen
+        or (
+            node.name in parts
+            and any(grant.pool == pool.name for grant in (*parts[node.name].blocks, *parts[node.name].spare_blocks))
+        )
+    ]
+
+
+def _learnt_by_routers(network: LintedFleet, family: int) -> frozenset[str]:
+    """Return the names of the nodes whose blocks a router outside the fleet learns over sessions of this IP version."""
+    told = {
+        name
+        for name, found in network.sessions.items()
+        if any(not peer.node and peer.family == family for peer in found)
+    }
+    if not any(network.reflectors.get(name) for name in told):
+        return frozenset(told)
+    names = list(network.speakers)
+    heard = heard_of(network, family, {name: 1 << index for index, name in enumerate(names)})
+    through = 0
+    for name in told:
+        if network.reflectors.get(name):
+            through |= heard[name]
+    return frozenset(told | {name for index, name in enumerate(names) if through >> index & 1})
 
 
 def _has_sessions(network: LintedFleet, name: str, family: int) -> bool:

@@ -12,7 +12,7 @@ import typing as t
 
 from ...state.answers import limits
 from ...state.phase import Phase
-from .. import untried
+from ..paths import untried
 from .shapes import Reader, Unreadable, by_name, flag, items, maybe, number, one_of, table, text, whole
 
 _COUNT = whole(0, limits.ENTRIES)
@@ -40,7 +40,7 @@ _TARGET = table(
     {"name": _PLACE, "reason": text(), "longest_gap": _MILLISECONDS, "silent": _MILLISECONDS},
 )
 
-#: The reader of the paths that a node does not try, which the controller's actions add to answers; see fleet/untried.py.
+#: The reader of the paths that a node does not try, which the controller's actions add to answers (fleet/paths/untried.py).
 _UNTRIED = items(
     table({"pool": _PLACE, "reason": text(), "count": _COUNT, "nodes": items(_PLACE, untried.NAMED)}), limits.BLOCKS
 )

@@ -60,6 +60,7 @@ def test_the_entries_of_a_list_of_names_are_texts(entry: t.Any, shown: str) -> N
         "calico_etcd_endpoints",
         "calico_lint_ignore",
         "calico_policy_files",
+        "calico_pools_known_to_routers",
         "calico_release_blocks",
         "calico_staged_policies",
         "calico_workload_profiles",

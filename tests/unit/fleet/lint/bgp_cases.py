@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from tests.unit.fleet.fleets import LAB, pool
+from tests.unit.fleet.fleets import ADDRESSES6, LAB, pool
 from tests.unit.fleet.lint.networks import Case
 
 RR1 = {"rr1": "10.10.1.2/24"}
@@ -43,7 +43,60 @@ def host(name: str) -> str:
     return f"kubernetes.io/hostname == '{name}'"
 
 
+#: The pools of a fleet with a tunnelled pool, and one without a tunnel on both subnets.
+RACK_POOLS = [pool("vxlan", "a", "10.1.0.0/16"), pool("direct", "racks", "10.2.0.0/16")]
+UNKNOWN_TO_ROUTERS = (
+    "routers drop packets between the subnets. Let these nodes peer with the routers (calico_bgp_peers), set ipipMode "
+    "or vxlanMode to CrossSubnet, or name the pool in calico_pools_known_to_routers if the routers have routes to its "
+    "blocks otherwise. [pool-unknown-to-routers]"
+)
+ON_BOTH_SUBNETS = (
+    "warning: calico_ip_pools[1].cidr 10.2.0.0/16 is pool racks without a tunnel on 2 subnets (10.10.1.0/24 and "
+    "10.10.2.0/24), and no router learns the blocks of"
+)
+
 BGP_CASES: list[Case] = [
+    Case(
+        "pool-unknown-to-routers",
+        {"pools": RACK_POOLS},
+        [
+            f"{ON_BOTH_SUBNETS} node1, node2, node3 and node4 by BGP: {UNKNOWN_TO_ROUTERS}",
+        ],
+        {"pools": RACK_POOLS, "own": RACKS, **TORS},
+    ),
+    Case(
+        "pool-unknown-to-routers",
+        {"pools": RACK_POOLS, "own": RACKS, "bgp_peers": [TOR]},
+        [
+            f"{ON_BOTH_SUBNETS} node3 and node4 by BGP: {UNKNOWN_TO_ROUTERS}",
+        ],
+        {"pools": RACK_POOLS, "own": RACKS, "bgp_peers": [TOR], "pools_known_to_routers": ["racks"]},
+    ),
+    Case(  # a pool of one rack needs no router
+        "pool-unknown-to-routers",
+        {
+            "pools": [RACK_POOLS[0], {**RACK_POOLS[1], "nodeSelector": "has(rack)"}],
+            "own": {"node2": RACK_A, "node3": RACK_B},
+        },
+        [
+            f"{ON_BOTH_SUBNETS} node2 and node3 by BGP: {UNKNOWN_TO_ROUTERS}",
+        ],
+        {"pools": [RACK_POOLS[0], {**RACK_POOLS[1], "nodeSelector": "rack == 'a'"}], "own": RACKS},
+    ),
+    Case(
+        "pool-unknown-to-routers",
+        {"pools": [pool("direct", "six", "fd00:244::/48")], "own": ADDRESSES6},
+        [
+            "warning: calico_ip_pools[0].cidr fd00:244::/48 is pool six without a tunnel on 2 subnets "
+            "(fd00:10:10:1::/64 and fd00:10:10:2::/64), and no router learns the blocks of node1, node2, node3 and "
+            f"node4 by BGP: {UNKNOWN_TO_ROUTERS}",
+        ],
+        {  # a reflector advertises its clients' routes to the routers
+            "pools": [pool("direct", "racks", "10.2.0.0/16")],
+            "reflectors": RR1,
+            "bgp_peers": [{"name": "core", "peerIP": "10.10.1.1", "asNumber": 65000, "nodeSelector": host("rr1")}],
+        },
+    ),
     Case(
         "node-without-session",
         {"own": RACKS, "bgp_peers": [TOR], "bgp_node_to_node_mesh": False},

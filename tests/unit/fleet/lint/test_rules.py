@@ -364,7 +364,7 @@ def test_the_places_of_what_was_found() -> None:
 
 
 def test_errors_come_first_and_what_is_meant_is_left_out() -> None:
-    given = network(links={"node1": None}, spare_blocks=0)
+    given = network(pool("ipip"), links={"node1": None}, spare_blocks=0)
     assert [one.rule for one in rules.findings(given)] == ["address-on-no-device", "no-spare-blocks"]
     assert [one.rule for one in rules.findings(given, rules.named(["no-spare-blocks"]))] == ["address-on-no-device"]
     with pytest.raises(FleetError) as caught:
@@ -444,7 +444,7 @@ def test_one_node_of_an_as_has_nobody_whose_routes_it_drops() -> None:
 
 
 def test_a_reflector_of_the_group_is_placed_by_its_address() -> None:
-    given = network(reflectors={"rr1": "10.10.1.2/24"}, workloads=[])
+    given = network(pool("ipip"), reflectors={"rr1": "10.10.1.2/24"}, workloads=[])
     hosts = [
         Host(host.name, host.variables, origins={"calico_node_address": f"{host.name}.yml:1"}) for host in given.hosts
     ]

@@ -254,6 +254,36 @@ def test_a_run_that_goes_too_far_is_asked_for(tmp_path: pathlib.Path) -> None:
     assert (returning["change"], returning["hold"]) == (False, True)
 
 
+def test_a_return_is_asked_for_as_the_same_change_by_a_run_is(tmp_path: pathlib.Path, stored: dict[str, t.Any]) -> None:
+    """A rollback needs the approval that site.yml needs for the same change: the same words, and the same name."""
+    folder = folder_with(tmp_path, "return")
+    hosts_file = str(folder / "hosts.yml")
+    limits = {"session_resets": 0}
+    running = build(pool("ipip"), nodes=NODES, workloads=[], bgp_as_number=64999)
+    now = {name: {"state": state.to_dict()} for name, state in states(running).items()}
+    kept = {name: {"seen": now[name], "kept": {"generation": {"state": stored[name]}}} for name in NODES}
+
+    def run(check: bool = False, **args: t.Any) -> controller.Run:
+        return controller.Run("fleet", {"observed": "seen", **args}, hosts_file, kept, check)
+
+    site, refused, checked, other, unlimited = controller.run(
+        [
+            run(limits=limits),
+            run(restore="kept", limits=limits),
+            run(True, restore="kept", limits=limits),
+            run(restore="kept", limits=limits, approve="0123456789ab"),
+            run(restore="kept"),
+        ]
+    )
+    assert site["msg"].startswith("plan ") and "needs approval: it would reset 1 session and" in site["msg"]
+    assert refused["msg"] == site["msg"] and "path" not in refused
+    assert checked["warnings"] == [site["msg"]] and checked["impact"]
+    assert "What was approved, 0123456789ab, is another plan." in other["msg"]
+    assert unlimited.get("failed") is not True
+    (approved,) = controller.run([run(restore="kept", limits=limits, approve=checked["approval"])])
+    assert approved.get("failed") is not True and approved["hold"] is True
+
+
 def test_a_steady_fleet_is_known_by_its_plan(tmp_path: pathlib.Path) -> None:
     """The fleet is steady if all hosts have this plan's states, and needs preparation if one lacks packages.
 

@@ -213,7 +213,7 @@ DIRECT = {"pool": "racks", "reason": "without a tunnel it has no address to prob
 
 
 def test_the_verdict_of_a_run_names_what_was_not_tried() -> None:
-    convergence = dict.fromkeys(HOSTS, {"sessions": {"established": 2, "expected": 2}})
+    convergence = {host: {"sessions": {"established": 2, "expected": 2}} for host in HOSTS}
     reach = {host: {"targets": [probe("x", 3, 0)], "untried": [DIRECT]} for host in HOSTS}
     members = [*HOSTS, "node4"]
     verdict = report_lines.converged(HOSTS, dict.fromkeys(HOSTS, OK), convergence, reach, None, members)

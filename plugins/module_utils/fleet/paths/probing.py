@@ -8,11 +8,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..base.addresses import contains, family_of
-from ..bgp import route_sources
-from ..state.node_state import NodeIpam, NodeState, overhead
+from ...base.addresses import contains, family_of
+from ...bgp import route_sources
+from ...state.node_state import NodeIpam, NodeState, overhead
+from ..fleet import TUNNEL_DEVICE, tunnel_kind
 from . import untried
-from .fleet import TUNNEL_DEVICE, tunnel_kind
 
 _KINDS = {device: kind for kind, device in TUNNEL_DEVICE.items()}
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..base.addresses import contains
-from ..ipam.allocation_plan import AllocationPlan, NodeAllocations
-from ..state.node_state import NodeIpam, Pool
-from .fleet import tunnel_kind
+from ...base.addresses import contains
+from ...ipam.allocation_plan import AllocationPlan, NodeAllocations
+from ...state.node_state import NodeIpam, Pool
+from ..fleet import tunnel_kind
 
 #: The most nodes that an Untried names.
 NAMED = 6
@@ -74,9 +74,7 @@ def reason_for(pool: Pool, owner: t.Union[NodeIpam, NodeAllocations]) -> t.Optio
 
 def grouped(gaps: t.Mapping[tuple[str, str], t.Collection[str]]) -> list[Untried]:
     """Return an Untried for each (pool, reason) in `gaps`, whose values are the names of nodes at the other ends."""
-    return [
-        Untried(pool, reason, len(nodes), tuple(sorted(nodes)[:NAMED])) for (pool, reason), nodes in gaps.items()
-    ]
+    return [Untried(pool, reason, len(nodes), tuple(sorted(nodes)[:NAMED])) for (pool, reason), nodes in gaps.items()]
 
 
 def of_run(own: t.Mapping[str, t.Iterable[Untried]], absent: t.Mapping[str, str]) -> list[Untried]:
@@ -150,7 +148,8 @@ def clause(found: t.Sequence[Untried]) -> list[str]:
     """Return one clause that counts what was not tried, [] if nothing was left out: `12 paths not tried`."""
     paths = sum(gap.count for gap in found if gap.pool)
     nodes = sum(gap.count for gap in found if not gap.pool)
-    parts = [f"{count} {noun if count == 1 else f'{noun}s'}" for count, noun in ((paths, "path"), (nodes, "node")) if count]
+    counts = ((paths, "path"), (nodes, "node"))
+    parts = [f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts if count]
     return [f"{' and '.join(parts)} not tried"] if parts else []
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing, transition, untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import probing, untried
 
 from tests.unit.fleet.fleets import ADDRESSES6, LAB, build, pool, states, workload
 
