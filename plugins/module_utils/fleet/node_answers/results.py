@@ -40,7 +40,7 @@ _TARGET = table(
     {"name": _PLACE, "reason": text(), "longest_gap": _MILLISECONDS, "silent": _MILLISECONDS},
 )
 
-#: The reader of the paths that a node does not try, which the controller's actions add to answers (fleet/paths/untried.py).
+#: The reader of the paths that a node does not try, which actions add to answers; see fleet/paths/untried.py.
 _UNTRIED = items(
     table({"pool": _PLACE, "reason": text(), "count": _COUNT, "nodes": items(_PLACE, untried.NAMED)}), limits.BLOCKS
 )
