@@ -119,7 +119,10 @@ class ActionModule(GuardedAction):
             origin.origin(f"{title}: {args['subject']}" if args["subject"] else title, task_vars),
             hosts,
             run_report.of_steps(read(name, readers.PLAN) for name in steps),
-            run_report.changes_of_steps(read(name, report_readers.CHANGES) for name in steps),
+            run_report.changes_of_steps(
+                # What put a change back is not shown beside the change.
+                read(name, report_readers.CHANGES) for name in (steps if args["switched"] else steps[:-1])
+            ),
             reachability,
             Places(fleet, hosts),
             run_report.RunFacts(

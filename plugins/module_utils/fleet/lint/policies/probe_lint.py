@@ -16,7 +16,7 @@ from .policy_lint import PolicyFinding
 
 
 class _Echo(t.NamedTuple):
-    """A kind of probe, one for each IP version (probing.py has the addresses that are probed).
+    """A kind of probe, one for each IP version (paths/probing.py has the addresses that are probed).
 
     `protocol` is its name in policy, `request` the ICMP type of the message.
     """
@@ -73,7 +73,7 @@ def findings(fleet: Fleet) -> list[PolicyFinding]:
 def _probed(fleet: Fleet, version: int) -> list[tuple[str, str, str]]:
     """Return (node name, tunnel device, address of that device) for each node that has a tunnel of this IP version.
 
-    A tunnel counts if a pool uses its kind. With policy, only these addresses are probed. Of several tunnels of a node,
+    A tunnel counts if a pool uses its kind. Only these addresses are probed. Of several tunnels of a node,
     the first by the name of its kind counts.
     """
     kinds = {tunnel_kind(pool) for pool in fleet.pools if pool.version == version}
