@@ -18,7 +18,7 @@ from ...bgp import session_changes
 from ...bgp.bird_state import BirdRoute
 from ...dataplane.change import Change, change_lines
 from ...dataplane.plan import NodePlan
-from ...state.node_state import NodeState
+from ...state.node_state import TABLE_PROBE, NodeState
 from .. import desired, units
 from ..machine import Machine
 from ..probe import sessions
@@ -31,6 +31,7 @@ from .comparison import Engine
 from .ssh_session import SshSession
 
 _UNITS = "/etc/systemd/"
+_OF_PROBES = f"table {TABLE_PROBE}"  # how a route of the table for probes is written
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,11 +155,15 @@ class ChangePlan:
     def routes_withdrawn(self) -> int:
         """The number of CIDRs that go: blocks that BIRD may no longer advertise, and destinations of our routes.
 
-        A CIDR that is both counts once.
+        A CIDR that is both counts once. Routes of the table for probes do not count: no live packet takes them.
         """
         old = self.stored.state if self.stored else None
         gone = set(sessions.withdrawn(old, self.target.state))
-        gone |= {change.subject for change in self.node.removals if change.kind == "route"}
+        gone |= {
+            change.subject
+            for change in self.node.removals
+            if change.kind == "route" and _OF_PROBES not in (change.before or "")
+        }
         return len(gone)
 
 

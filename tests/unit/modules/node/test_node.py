@@ -442,6 +442,11 @@ def test_sessions_and_withdrawn_routes_are_counted(host):
     other = dataclasses.replace(STATE, bird=dataclasses.replace(BIRD, as_number=64513, blocks=()), routes=())
     answer = host.run(node, check=True, **params(other))
     assert (answer["sessions_reset"], answer["routes_withdrawn"]) == (1, 2)
+    probe = Route("10.244.7.0/26", gateway="10.10.1.12", table=179)
+    host.run(node, **params(dataclasses.replace(STATE, phase=Phase.PREPARE, routes=(*STATE.routes, probe))))
+    answer = host.run(node, **PARAMS)
+    assert "10.244.7.0/26" in [change["subject"] for change in answer["changes"] if change["kind"] == "route"]
+    assert answer["routes_withdrawn"] == 0
     filters = dataclasses.replace(STATE, bird=dataclasses.replace(BIRD, pools=()))
     answer = host.run(node, check=True, **params(filters))
     assert (answer["sessions_reset"], answer["routes_withdrawn"]) == (0, 0)
