@@ -121,7 +121,8 @@ class ActionModule(GuardedAction):
             run_report.of_steps(read(name, readers.PLAN) for name in steps),
             run_report.changes_of_steps(
                 # What put a change back is not shown beside the change.
-                read(name, report_readers.CHANGES) for name in (steps if args["switched"] else steps[:-1])
+                read(name, report_readers.CHANGES)
+                for name in (steps if args["switched"] else steps[:-1])
             ),
             reachability,
             Places(fleet, hosts),
