@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import BeyondLimits
@@ -32,8 +33,8 @@ def documents(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> list[Document]:
 
     `names` are paths, folders or patterns, relative to the inventory's folder, or to the current one if it has none.
     Each file is read once. Raise FleetError if an entry is not a text, a path does not exist, a pattern matches no
-    file, a folder cannot be read or has no file *.yml, *.yaml or *.json, or a file cannot be read, cannot be parsed, or
-    lies where Ansible takes it for an inventory.
+    file, a folder cannot be read or has no file *.yml, *.yaml or *.json, or a file cannot be read, cannot be parsed,
+    lies where Ansible takes it for an inventory, or is a link out of the folder in which it was found.
     """
     found, errors = readable(names, task_vars)
     if errors:
@@ -54,7 +55,7 @@ def readable(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> tuple[list[Docum
     for index, name in enumerate(names or ()):
         label = f"{VARIABLE}[{index}]"
         try:
-            paths = _files(label, name, folder)
+            paths, within = _files(label, name, folder)
         except FleetError as error:
             errors.append(error)
             continue
@@ -64,6 +65,8 @@ def readable(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> tuple[list[Docum
             seen.add(path)
             try:
                 _check_place(label, path, sources)
+                if within is not None:
+                    _check_link(label, path, within)
                 for document in _documents(label, path):
                     found.append(document)
             except FleetError as error:
@@ -71,12 +74,13 @@ def readable(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> tuple[list[Docum
     return found, errors
 
 
-def _files(label: str, name: t.Any, folder: str) -> list[str]:
+def _files(label: str, name: t.Any, folder: str) -> tuple[list[str], t.Optional[str]]:
+    """Return the files of an entry of the variable, and the folder in which they were looked for, None for one file."""
     if not isinstance(name, str):
         raise FleetError(label, name, "is not a path.", "Write for example ../policy/*.yml.")
     path = os.path.normpath(os.path.join(folder, os.path.expanduser(name)))
     if os.path.isfile(path):
-        return [path]
+        return [path], None
     if os.path.isdir(path):
         try:
             entries = sorted(os.path.join(path, entry) for entry in os.listdir(path) if entry.endswith(EXTENSIONS))
@@ -84,14 +88,15 @@ def _files(label: str, name: t.Any, folder: str) -> list[str]:
             raise FleetError(label, path, f"cannot be read: {error.strerror}.", "Correct its permissions.") from error
         if not entries:
             raise FleetError(label, name, "has no file *.yml, *.yaml or *.json.", "Put policy there, or remove it.")
-        return entries
+        return entries, path
     if glob.has_magic(name):
         # The pattern is what the variable says: a [ in the path of the inventory's folder is no part of it.
         pattern = os.path.normpath(os.path.join(glob.escape(folder), os.path.expanduser(name)))
         matching = sorted(entry for entry in glob.glob(pattern) if os.path.isfile(entry))
         if not matching:
             raise FleetError(label, name, "matches no file.", f"Correct it, as seen from {folder}, or remove it.")
-        return matching
+        literal = os.path.join(folder, os.path.expanduser(re.split(r"[*?[]", name, maxsplit=1)[0]))
+        return matching, os.path.normpath(os.path.dirname(literal))
     raise FleetError(label, name, "is no file and no folder.", f"Write where it is, seen from {folder}.")
 
 
@@ -112,6 +117,24 @@ def _check_place(label: str, path: str, sources: t.Sequence[str]) -> None:
                 "lies in the inventory, where Ansible takes it for hosts and groups.",
                 f"Move it beside {source}, or into a folder there whose name begins with a dot.",
             )
+
+
+def _check_link(label: str, path: str, folder: str) -> None:
+    """Raise FleetError if a part of the path below `folder` is a link that leads out of the folder that has the link.
+
+    Who adds a file to a folder of policies must not make a run read another file, and quote it in its errors.
+    """
+    place = os.path.realpath(folder)
+    for part in os.path.relpath(path, folder).split(os.sep):
+        target = os.path.realpath(os.path.join(place, part))
+        if os.path.commonpath([place, target]) != place:
+            raise FleetError(
+                label,
+                path,
+                f"is a link that leads out of {place}.",
+                f"Put the file itself there, or name what it points to in {VARIABLE}.",
+            )
+        place = target
 
 
 def _documents(label: str, path: str) -> t.Iterator[Document]:

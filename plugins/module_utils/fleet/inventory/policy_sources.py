@@ -102,9 +102,9 @@ class Source(t.NamedTuple):
 
     def _check_kind(self) -> None:
         if not isinstance(self.entry, t.Mapping):
-            raise self.error(
-                "document", "", self.entry, "is not a dictionary.", "Write the fields of one resource there."
-            )
+            # A document without fields may be any text, such as a password: its content is not shown.
+            value = self.entry if self.document is None else None
+            raise self.error("document", "", value, "is not a dictionary.", "Write the fields of one resource there.")
         kind = self.entry.get("kind")
         if kind in KINDS:
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -15,10 +16,12 @@ import time
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lockfile_store, policy_files
 
 from tests.integration.ansible_playbook import BIN, ROOT
+from tests.unit.fleet.fleets import hosts
 
 #: The most seconds that one program, or the reading of a lockfile, may take on a busy machine. Without limits some
 #: documents take minutes.
@@ -171,6 +174,49 @@ def test_a_policy_file_is_bounded(tmp_path: pathlib.Path, name: str) -> None:
     where = f"{tmp_path}/{name}:{line}" if line else f"{tmp_path}/{name}: "
     assert str(refused.value).replace(f"{tmp_path}/{name}: document", f"{tmp_path}/{name}:  document") == (
         f"{where} document {rule} Correct it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "entry"),
+    [
+        *((kind, entry) for kind in ("file", "nested") for entry in ("policy", "policy/*.yml", "p*/*.yml")),
+        ("folder", "policies/*/a.yml"),
+    ],
+)
+def test_a_link_among_policy_files_shows_nothing(tmp_path: pathlib.Path, kind: str, entry: str) -> None:
+    """Put a link to a file of secrets among the files of calico_policy_files, or a file that is no document.
+
+    Gain: a line of that file, such as the password of a vault, in the errors of a run.
+    Precedent: CVE-2019-13139, CVE-2018-11235.
+    Result: The run is refused; the error has the link's path, and nothing of the file.
+    """
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "a.yml").write_text("vault-password-4711\n")
+    policy = tmp_path / "policy"
+    policy.mkdir()
+    link = policy / "a.yml"
+    if kind == "file":
+        link.symlink_to("../secrets/a.yml")
+    elif kind == "nested":  # a link to a link that leads out
+        (policy / ".hop").symlink_to(tmp_path / "secrets")
+        link.symlink_to(".hop/a.yml")
+    else:
+        shutil.rmtree(policy)
+        policy = tmp_path / "policies"
+        policy.mkdir()
+        (policy / "sub").symlink_to("../secrets")
+        link = policy / "sub" / "a.yml"
+    with pytest.raises(FleetError) as refused:
+        policy_files.documents([entry], {"inventory_dir": str(tmp_path)})
+    assert str(refused.value) == (
+        f"calico_policy_files[0] {link} is a link that leads out of {policy}. Put the file itself there, or name what "
+        "it points to in calico_policy_files."
+    )
+    with pytest.raises(FleetError) as named:
+        inventory.read(hosts(), policy_files.documents(["secrets/a.yml"], {"inventory_dir": str(tmp_path)}))
+    assert str(named.value) == (
+        f"{tmp_path}/secrets/a.yml:1: document is not a dictionary. Write the fields of one resource there."
     )
 
 

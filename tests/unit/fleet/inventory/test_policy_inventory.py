@@ -160,7 +160,7 @@ def test_a_resource_has_the_place_where_it_is_written(line: t.Optional[int], pla
             {"kind": "IPPool", "metadata": {"name": "pool"}},
             "policy/web.yml:3: IPPool: kind IPPool is no policy. It belongs into calico_ip_pools.",
         ),
-        (["a"], "policy/web.yml:3: document ['a'] is not a dictionary. Write the fields of one resource there."),
+        (["a"], "policy/web.yml:3: document is not a dictionary. Write the fields of one resource there."),
         (
             {"kind": "GlobalNetworkPolicy", "metadata": {"name": "a"}, "spec": {"ingress": [{"action": "Alow"}]}},
             "policy/web.yml:3: GlobalNetworkPolicy a: spec.ingress[0].action Alow is not one of Allow, Deny, "

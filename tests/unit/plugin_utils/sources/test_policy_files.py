@@ -66,6 +66,18 @@ def test_files_folders_and_patterns(folder: pathlib.Path) -> None:
     assert policy_files.documents(None, task_vars(folder)) == []
 
 
+def test_links_inside_the_folder_and_named_ones(folder: pathlib.Path) -> None:
+    """A link may lead to another file of its folder, and the variable may name a link to anywhere."""
+    (folder / "policy" / "sub").mkdir()
+    (folder / "policy" / "sub" / "c.yml").write_text(TWO)
+    (folder / "policy" / "c.yml").symlink_to("sub/c.yml")
+    (folder / "shared").symlink_to("policy/sub")
+    (folder / "one.yml").symlink_to("policy/sub/c.yml")
+    assert ("Tier", "policy/c.yml") in read(folder, "../policy")
+    assert ("Tier", "shared/c.yml") in read(folder, "../shared")
+    assert ("Tier", "one.yml") in read(folder, "../one.yml")
+
+
 @pytest.mark.parametrize("name", ["[prod]", "prod*", "prod?", "[", "a[b]*c"])
 def test_an_inventory_in_a_folder_whose_name_looks_like_a_pattern(tmp_path: pathlib.Path, name: str) -> None:
     """Characters of a pattern in the inventory's own path stand for themselves; those in the variable are a pattern."""
