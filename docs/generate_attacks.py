@@ -65,6 +65,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "local_user": "Sockets, files and metrics",
         "local_user_engine": "The engine's files",
         "local_user_units": "Boot and units",
+        "local_user_ports": "Published ports at ::1",
         "local_user_etcd": "Ports of a member of etcd",
     },
     "A user of Docker": {"docker_user": "The Docker driver", "docker_user_etcd": "Members of etcd"},

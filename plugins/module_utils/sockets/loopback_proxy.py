@@ -5,19 +5,38 @@
 
 It takes connections from addresses of the loopback alone. All others are closed: they came while the rules that lead
 them to the workload were missing, and behind the proxy policy would see the host in place of the client.
+
+One local user cannot take all connections from the others: when all are in use, a user with fewer gets one of those of
+the user who has the most.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
+import dataclasses
 import socket
+import time
+import typing as t
+
+from . import socket_user
 
 #: The most connections at a time, of all ports together.
 CONNECTIONS = 64
 _BUFFER = 16 << 10  # bytes that are read at once
 _CONNECT_SECONDS = 10.0
 _IDLE_SECONDS = 3600.0
+
+
+@dataclasses.dataclass
+class _Connection:
+    """One connection of the `user` (uid, None if unknown), and the monotonic time in seconds when it last had data."""
+
+    listening: socket.socket
+    client: socket.socket
+    user: t.Optional[int]
+    used: float
 
 
 class LoopbackProxy:
@@ -32,33 +51,54 @@ class LoopbackProxy:
         self._connections = connections
         self._seconds = seconds
         self._idle = idle
-        self._tasks: dict[asyncio.Task[None], socket.socket] = {}
+        self._tasks: dict[asyncio.Task[None], _Connection] = {}
 
     def accept(self, listening: socket.socket, target: tuple[str, int]) -> None:
         """Accept one connection at `listening` and lead it to the address and port `target`, or close it."""
         with contextlib.suppress(OSError):
             client, peer = listening.accept()
             client.setblocking(False)
-            if not _is_loopback(peer[0]) or len(self._tasks) >= self._connections:
+            if not _is_loopback(peer[0]) or not self._has_room_for(user := socket_user.of_peer(client)):
                 client.close()
                 return
-            task = asyncio.ensure_future(self._serve(client, target))
-            self._tasks[task] = listening
+            connection = _Connection(listening, client, user, time.monotonic())
+            task = asyncio.ensure_future(self._serve(connection, target))
+            self._tasks[task] = connection
             task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     def end(self, listening: socket.socket) -> None:
         """End the connections that came by `listening`."""
-        for task, socket_ in list(self._tasks.items()):
-            if socket_ is listening:
+        for task, connection in list(self._tasks.items()):
+            if connection.listening is listening:
                 task.cancel()
 
-    async def _serve(self, client: socket.socket, target: tuple[str, int]) -> None:
-        loop = asyncio.get_running_loop()
+    def _has_room_for(self, user: t.Optional[int]) -> bool:
+        """Return whether the user may have one more connection, after ending another user's if need be.
+
+        That is the longest unused connection of the user who has the most, if these are more than this user's.
+        """
+        if len(self._tasks) < self._connections:
+            return True
+        counts = collections.Counter(connection.user for connection in self._tasks.values())
+        (most, number) = counts.most_common(1)[0]
+        if number <= counts[user]:
+            return False
+        task = min(
+            (task for task, connection in self._tasks.items() if connection.user == most),
+            key=lambda task: self._tasks[task].used,
+        )
+        with contextlib.suppress(OSError):
+            self._tasks.pop(task).client.shutdown(socket.SHUT_RDWR)
+        task.cancel()
+        return True
+
+    async def _serve(self, connection: _Connection, target: tuple[str, int]) -> None:
+        loop, client = asyncio.get_running_loop(), connection.client
         server = socket.socket(socket.AF_INET6 if ":" in target[0] else socket.AF_INET, socket.SOCK_STREAM)
         server.setblocking(False)
         try:
             await asyncio.wait_for(loop.sock_connect(server, target), self._seconds)
-            pipes = [asyncio.ensure_future(self._pipe(*ends)) for ends in ((client, server), (server, client))]
+            pipes = [asyncio.ensure_future(self._pipe(connection, *ends)) for ends in ((client, server), (server, client))]
             try:
                 await asyncio.gather(*pipes)
             finally:
@@ -71,7 +111,7 @@ class LoopbackProxy:
             client.close()
             server.close()
 
-    async def _pipe(self, source: socket.socket, sink: socket.socket) -> None:
+    async def _pipe(self, connection: _Connection, source: socket.socket, sink: socket.socket) -> None:
         """Copy from one end to the other until the source ends; then end that direction alone."""
         loop = asyncio.get_running_loop()
         while True:
@@ -80,6 +120,7 @@ class LoopbackProxy:
                 sink.shutdown(socket.SHUT_WR)
                 return
             await asyncio.wait_for(loop.sock_sendall(sink, data), self._idle)
+            connection.used = time.monotonic()
 
 
 def _is_loopback(address: str) -> bool:
