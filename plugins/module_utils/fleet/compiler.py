@@ -158,6 +158,7 @@ def _packet_filter(
         allow_ipip_from_workloads=settings.allow_ipip_from_workloads,
         workload_source_spoofing=node.workload_source_spoofing,
         local_blocks=versions,
+        own_address6=node.address6.partition("/")[0],
         etcd_members=settings.etcd_members,
     )
     own = local_blocks.ipsets((*ipam.blocks, *ipam.spare_blocks), versions)

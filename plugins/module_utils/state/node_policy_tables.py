@@ -333,7 +333,7 @@ def chain_settings(state: NodeState, settings: PolicySettings) -> ChainSettings:
     """Return the settings for the compiler of chains: `settings`, and what the chains depend on in `state`.
 
     That is the encapsulations of its tunnel devices, its VXLAN port (by default VXLAN_PORT), whether workloads may send
-    from any address, the IP versions for which it has a set of its own blocks, and the members of etcd.
+    from any address, the IP versions for which it has a set of its own blocks, its IPv6 address and the members of etcd.
     """
     encapsulations = tuple(
         Encapsulation(IPIP)
@@ -359,6 +359,7 @@ def chain_settings(state: NodeState, settings: PolicySettings) -> ChainSettings:
         mark_mask=settings.mark_mask,
         workload_source_spoofing=state.workload_source_spoofing,
         local_blocks=_local_blocks(state),
+        own_address6=state.address6.partition("/")[0],
         etcd_members=_etcd_members(state),
     )
 

@@ -127,7 +127,7 @@ class PolicedNode:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.state = NodeState(NODE, f"{HOST}/24")
+        self.state = NodeState(NODE, f"{HOST}/24", address6=f"{HOST_V6}/64")
         self._guard = NodePolicyTables()
         self._cached = (CachedSets(), CachedTables())
         self._arrived: dict[tuple[int, int], str] = {}
@@ -182,7 +182,9 @@ class PolicedNode:
         They check the sources of packets, and hold the rules of `pools` and `devices`. `fleet` and `etcd_members` are
         as for `apply`, and `settings` None means the defaults. Raise what `program` raises.
         """
-        checks = dataclasses.replace(settings or ChainSettings(), local_blocks=(4, 6), etcd_members=tuple(etcd_members))
+        checks = dataclasses.replace(
+            settings or ChainSettings(), local_blocks=(4, 6), own_address6=HOST_V6, etcd_members=tuple(etcd_members)
+        )
         self.state = dataclasses.replace(
             self.state,
             devices=tuple(devices),

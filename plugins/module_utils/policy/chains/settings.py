@@ -71,6 +71,7 @@ class ChainSettings:
     - `cut_marked_flows`: packets of connections whose mark has `Marks.cut` are dropped.
     - `workload_source_spoofing`: workloads may send from addresses that they do not have.
     - `local_blocks`: the IP versions for which the node has a set of its own blocks.
+    - `own_address6`: the node's IPv6 address, which no other host sends from; "" without one.
     - `etcd_members`: addresses of hosts with a member of etcd, to whose ports workloads may not connect.
     """
 
@@ -91,6 +92,7 @@ class ChainSettings:
     mark_mask: int = DEFAULT_MASK
     workload_source_spoofing: bool = False
     local_blocks: tuple[int, ...] = ()
+    own_address6: str = ""
     etcd_members: tuple[str, ...] = ()
 
     @property

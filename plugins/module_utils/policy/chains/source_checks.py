@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Checks on packets in the table raw, on every workload node, with or without policy: sources, tunnels, and etcd.
 
-    cali-PREROUTING      leads packets of workloads to cali-wl-sources; drops other forged sources in this node's blocks
+    cali-PREROUTING      leads packets of workloads to cali-wl-sources; drops other forged sources in this node's
+                         blocks, and its own IPv6 address
     cali-wl-sources      drops forged sources, addresses of the loopback, encapsulated packets, and packets to members
                          of etcd; leads link-local sources to cali-wl-link-local
     cali-wl-link-local   IPv6: drops router advertisements and redirects; limits packets that create neighbour entries
@@ -15,12 +16,17 @@ a block of this node: the route to such a source leads to a workload or is the b
 forged. When workloads are added or removed, no rule or set here changes. The kernel itself drops addresses of the
 loopback, but not if an administrator set `net.ipv4.conf.all.route_localnet`, which overrides the setting of each
 interface.
+
+The kernel drops a packet from outside with an IPv4 address of the host as source, but not one with an IPv6 address.
+Only the node's address is checked here: other addresses of the host may be shared with other nodes (anycast, VRRP). A
+multicast packet of the host itself comes back by the interface by which it left.
 """
 
 from __future__ import annotations
 
 import typing as t
 
+from ...base import iptables_encoding as encoding
 from ...base.ports import ETCD_PORTS
 from ..model import EGRESS
 from ..sets.ip_sets import ETCD_MEMBERS, LOCAL_BLOCKS, is_of, name_of
@@ -69,12 +75,18 @@ def rules(write: RuleWriter, interfaces: t.Iterable[str]) -> t.Iterator[Iptables
     """
     for interface in interfaces:
         yield IptablesRule((comes_in_by(interface),), goto(names.WORKLOAD_SOURCES))
-    yield from _of_local_blocks(write)
+    yield from _of_this_node(write)
 
 
-def _of_local_blocks(write: RuleWriter) -> t.Iterator[IptablesRule]:
-    if write.family in write.settings.local_blocks:
-        yield IptablesRule((in_set(name_of(write.family, LOCAL_BLOCKS), "src"), _FORGED), goto(names.SPOOFED))
+def _of_this_node(write: RuleWriter) -> t.Iterator[IptablesRule]:
+    """Yield the rules for sources that only this node has: its workloads' addresses and its own IPv6 address."""
+    settings = write.settings
+    if write.family not in settings.local_blocks:
+        return
+    if write.family == 6 and settings.own_address6:
+        elsewhere = ("! -d ff00::/8", "! -i lo")
+        yield IptablesRule((f"-s {encoding.cidr(settings.own_address6)}", *elsewhere), goto(names.SPOOFED))
+    yield IptablesRule((in_set(name_of(write.family, LOCAL_BLOCKS), "src"), _FORGED), goto(names.SPOOFED))
 
 
 def _of_workloads(write: RuleWriter) -> t.Iterator[IptablesRule]:
@@ -82,8 +94,8 @@ def _of_workloads(write: RuleWriter) -> t.Iterator[IptablesRule]:
     for option in ("-s", "-d"):
         yield IptablesRule((f"{option} {LOOPBACK[write.family]}",), goto(names.SPOOFED))
     if settings.workload_source_spoofing:
-        # A workload that may use foreign addresses still must not use one in this node's blocks that is not its own.
-        yield from _of_local_blocks(write)
+        # A workload that may use foreign addresses still must not use one of this node that is not its own.
+        yield from _of_this_node(write)
     elif write.family == 6 or not settings.rp_filter:
         yield IptablesRule((_FORGED,), goto(names.SPOOFED))
     if not settings.allow_vxlan_from_workloads:

@@ -108,6 +108,25 @@ def test_a_neighbour_sends_as_a_local_workload(attacked: AttackedNode, interface
     assert attacked.see(own, by=CALI0) == own
 
 
+@pytest.mark.parametrize("interface", ["eth0", "eth1"])
+def test_a_neighbour_sends_as_the_node_itself(attacked: AttackedNode, interface: str) -> None:
+    """Send from the underlay with the address of this node itself.
+
+    Gain: Everything that policy allows the node: its own workloads. The kernel drops such IPv4 packets alone.
+    Precedent: CWE-290 (BCP 38, ingress filtering).
+    Result: Dropped before connection tracking. Addresses that several nodes have (anycast, VRRP) are accepted.
+    """
+    shared = "fd65:0:0:a::1"
+    attacked.defend()
+    gets_nowhere(attacked, interface, to_everybody(HOST, HOST_V6))
+    assert attacked.node.kernel.run(["ip", "address", "add", f"{shared}/128", "dev", "lo", "nodad"]).code == 0
+    await_address(attacked, shared)
+    expected: dict[Flow, str | None] = {udp(shared, W0_V6): CALI0, udp(OUTSIDE_V6, HOST_V6): ""}
+    assert attacked.see(expected, by=interface) == expected
+    own: dict[Flow, str | None] = {udp(HOST, W0): CALI0, udp(HOST_V6, W0_V6): CALI0}
+    assert attacked.see(own, by="") == own
+
+
 def test_a_neighbour_answers_in_the_name_of_a_local_workload(attacked: AttackedNode) -> None:
     """Send forged packets of a connection between two workloads of the node.
 
