@@ -4,7 +4,7 @@
 """Writes the table of attacks of docs/explanation/security.md. With --check it only fails if the table is out of date.
 
 The table is made of the docstrings of the tests in tests/integration/attacks: what is tried, and the fields Gain,
-Precedent and Result. A test without one of them is an error.
+Precedent, Closed and Result. A test without one of them is an error.
 """
 
 from __future__ import annotations
@@ -71,14 +71,16 @@ SECTIONS: dict[str, dict[str, str]] = {
     "A user of Docker": {"docker_user": "The Docker driver", "docker_user_etcd": "Members of etcd"},
     "A hostile document": {"hostile_document": "Readers of documents"},
 }
-_FIELD = re.compile(r"^(Gain|Precedent|Result): ", re.MULTILINE)
+_FIELDS = ("Gain", "Precedent", "Closed", "Result")
+_FIELD = re.compile(rf"^({'|'.join(_FIELDS)}): ", re.MULTILINE)
+_RELEASE = re.compile(r"\d+\.\d+\.\d+")
 
 
 class Attack(t.NamedTuple):
     """One test, `test` in the file named `file`. All other fields are from its docstring.
 
     `summary` is what is tried, and `gain` what it would have given. `precedent` names the kind of weakness (CWE) or
-    known vulnerabilities of that kind. `result` is what comes of it here.
+    known vulnerabilities of that kind. `closed` is the release since which it fails, `result` what comes of it here.
     """
 
     file: str
@@ -86,13 +88,14 @@ class Attack(t.NamedTuple):
     summary: str
     gain: str
     precedent: str
+    closed: str
     result: str
 
 
 def attacks(folder: pathlib.Path = TESTS) -> t.Iterator[Attack]:
     """Yield the attacks of all test files, sorted by file name.
 
-    Raise ValueError for a docstring without a first line or without one of the fields Gain, Precedent and Result.
+    Raise ValueError for a docstring without a first line or without one of _FIELDS.
     """
     for path in sorted(folder.rglob("test_*.py"), key=lambda path: path.name):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -103,11 +106,13 @@ def attacks(folder: pathlib.Path = TESTS) -> t.Iterator[Attack]:
 def _attack(file: str, node: ast.FunctionDef) -> Attack:
     summary, *rest = _FIELD.split(ast.get_docstring(node) or "")
     fields = {name: _sentence(text) for name, text in zip(rest[::2], rest[1::2])}
-    missing = [name for name in ("Gain", "Precedent", "Result") if not fields.get(name)]
+    missing = [name for name in _FIELDS if not fields.get(name)]
     if not summary.strip() or missing:
         raise ValueError(f"{file}: the docstring of {node.name} lacks {', '.join(missing) or 'a first line'}")
+    if not _RELEASE.fullmatch(fields["Closed"]):
+        raise ValueError(f"{file}: Closed in the docstring of {node.name} is {fields['Closed']}, not a release.")
     first = summary.strip().splitlines()[0]
-    return Attack(file, node.name, first, fields["Gain"], fields["Precedent"], fields["Result"])
+    return Attack(file, node.name, first, *(fields[name] for name in _FIELDS))
 
 
 def _sentence(text: str) -> str:
@@ -131,9 +136,11 @@ def table() -> str:
     for attacker, files in SECTIONS.items():
         lines += ["", f"### Tests: {attacker[0].lower()}{attacker[1:]}"]
         for file, title in files.items():
-            lines += ["", f"#### {title}", "", "| attack | gain | precedent | result |", "|---|---|---|---|"]
+            lines += ["", f"#### {title}", "", "| attack | gain | precedent | closed in | result |"]
+            lines.append("|---|---|---|---|---|")
             lines += [
-                f"| {cell(one.summary)} `{one.test}` | {cell(one.gain)} | {cell(one.precedent)} | {cell(one.result)} |"
+                f"| {cell(one.summary)} `{one.test}` | {cell(one.gain)} | {cell(one.precedent)} | {one.closed} | "
+                f"{cell(one.result)} |"
                 for one in found.get(file, [])
             ]
     return "\n".join(lines) + "\n"

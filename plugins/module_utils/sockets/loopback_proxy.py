@@ -98,7 +98,8 @@ class LoopbackProxy:
         server.setblocking(False)
         try:
             await asyncio.wait_for(loop.sock_connect(server, target), self._seconds)
-            pipes = [asyncio.ensure_future(self._pipe(connection, *ends)) for ends in ((client, server), (server, client))]
+            both = ((client, server), (server, client))
+            pipes = [asyncio.ensure_future(self._pipe(connection, *ends)) for ends in both]
             try:
                 await asyncio.gather(*pipes)
             finally:

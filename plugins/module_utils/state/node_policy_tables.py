@@ -333,7 +333,8 @@ def chain_settings(state: NodeState, settings: PolicySettings) -> ChainSettings:
     """Return the settings for the compiler of chains: `settings`, and what the chains depend on in `state`.
 
     That is the encapsulations of its tunnel devices, its VXLAN port (by default VXLAN_PORT), whether workloads may send
-    from any address, the IP versions for which it has a set of its own blocks, its IPv6 address and the members of etcd.
+    from any address, the IP versions for which it has a set of its own blocks, its IPv6 address, and the members of
+    etcd.
     """
     encapsulations = tuple(
         Encapsulation(IPIP)

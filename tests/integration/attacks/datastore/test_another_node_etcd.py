@@ -116,6 +116,7 @@ def test_writes_outside_of_its_prefixes(cluster: EtcdCluster) -> None:
 
     Gain: Workloads, addresses and pools of other nodes, and so the addresses that pass their policy.
     Precedent: CWE-863 (incorrect authorization), CWE-639.
+    Closed: 0.3.0
     Result: etcd refuses each of them, whatever else the request has, and nothing has changed.
     """
 
@@ -149,6 +150,7 @@ def test_reads_outside_of_what_agents_read(cluster: EtcdCluster) -> None:
 
     Gain: Data of other programs in the same cluster, and what the run writes about the fleet.
     Precedent: CWE-200, CWE-863.
+    Closed: 0.3.0
     Result: A node can read blocks and workloads, which its policy needs, and nothing else.
     """
 
@@ -194,6 +196,7 @@ def test_a_watch_from_a_key_on(cluster: EtcdCluster) -> None:
 
     Gain: All keys that sort after it, such as nodes, pools, and heartbeats of other nodes.
     Precedent: GHSA-xg4h-6gfc-h4m8 (CWE-863), which etcd 3.5.33 and 3.6.14 fix.
+    Closed: 0.3.0
     Result: Not prevented by etcd of Debian 12 and 13. These keys hold no secrets: keep no secrets in keys after
     `/host-routing/`.
     """
@@ -213,6 +216,7 @@ def test_a_transaction_inside_a_transaction(cluster: EtcdCluster) -> None:
 
     Gain: Everything in etcd: workloads of other nodes, blocks, and data of other programs.
     Precedent: CVE-2026-33343 (CWE-863), which etcd 3.4.42, 3.5.28 and 3.6.9 fix.
+    Closed: 0.3.0
     Result: Not prevented by etcd of Debian 12 and 13, unless members have `--max-txn-ops=1`. Invalid documents are left
     out and named.
     """
@@ -246,6 +250,7 @@ def test_a_transaction_inside_a_transaction_of_one_operation(
 
     Gain: Everything in etcd: workloads of other nodes, blocks, and data of other programs.
     Precedent: CVE-2026-33343 (CWE-863).
+    Closed: 0.3.0
     Result: etcd counts the operations of inner transactions as well, and refuses them all.
     """
 
@@ -281,6 +286,7 @@ def test_users_and_the_cluster(cluster: EtcdCluster) -> None:
 
     Gain: Every right in the cluster.
     Precedent: CWE-269 (improper privilege management).
+    Closed: 0.3.0
     Result: All are refused. A user may only read its own rights and the list of the members.
     """
 
@@ -330,6 +336,7 @@ def test_leases(cluster: EtcdCluster) -> None:
 
     Gain: Keys of other nodes, or of the run, that end with their lease.
     Precedent: CWE-862 (missing authorization): etcd checks no rights for leases.
+    Closed: 0.3.0
     Result: No key of the datastore depends on a lease, so only the attacker's own keys expire.
     """
 
@@ -356,6 +363,7 @@ def test_compaction_to_the_newest_revision(cluster: EtcdCluster) -> None:
 
     Gain: Other nodes miss changes that happen meanwhile, or list everything all the time.
     Precedent: CWE-862 (missing authorization): etcd checks no rights for compaction.
+    Closed: 0.3.0
     Result: No change is missed. A node that missed none resumes; a node that missed some lists all keys once.
     """
 
@@ -392,6 +400,7 @@ def test_alarms(cluster: EtcdCluster) -> None:
 
     Gain: No node's changes reach any other node, until a person finds out why.
     Precedent: CVE-2026-33413 (CWE-862), which etcd 3.4.42, 3.5.28 and 3.6.9 fix.
+    Closed: 0.3.0
     Result: Not prevented by etcd of Debian 12 and 13. Writers name the reason, and reads continue. To recover, clear
     the alarm.
     """
@@ -422,6 +431,7 @@ def test_rights_while_an_alarm_is_raised(cluster: EtcdCluster) -> None:
 
     Gain: The role of root, and with it everything in etcd.
     Precedent: CWE-863; https://github.com/etcd-io/etcd/pull/22386, not fixed in 3.5.33. 3.6 is not affected.
+    Closed: 0.3.0
     Result: Not prevented by etcd of Debian 12 and 13: root on a node can become root in etcd. Readers keep the last
     valid document where a new one is invalid, and the operator revokes the rights.
     """
@@ -447,6 +457,7 @@ def test_leadership_and_downgrade(cluster: EtcdCluster) -> None:
 
     Gain: Elections all the time, or members that act as an older release.
     Precedent: CWE-862 (missing authorization).
+    Closed: 0.3.0
     Result: Writes pause for moments, no data is lost, and the operator cancels the downgrade.
     """
 

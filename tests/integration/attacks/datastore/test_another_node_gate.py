@@ -68,6 +68,7 @@ def test_calls_that_etcd_does_not_check(cluster: EtcdCluster) -> None:
 
     Gain: Everything in etcd of Debian 12 and 13, as the attacks on etcd without gates show.
     Precedent: CVE-2026-33343, CVE-2026-33413, GHSA-xg4h-6gfc-h4m8.
+    Closed: 0.3.0
     Result: The gate passes none of these calls, and nothing has changed.
     """
 
@@ -108,6 +109,7 @@ def test_deletions_while_the_space_is_exceeded(cluster: EtcdCluster) -> None:
 
     Gain: Readers lose workloads, blocks and nodes of others.
     Precedent: CWE-863; https://github.com/etcd-io/etcd/pull/22386, not fixed in 3.5.33. 3.6 is not affected.
+    Closed: 0.3.0
     Result: The gate passes only writes below the node's own prefixes, and only with a token that it has seen before.
     """
 
@@ -137,6 +139,7 @@ def test_keys_and_values_that_no_reader_takes(cluster: EtcdCluster) -> None:
 
     Gain: Hundreds of megabytes that every reader of the fleet lists, until none of them can.
     Precedent: CWE-770; found in this collection: 600 MB switched the datastore off for all.
+    Closed: 0.3.0
     Result: The gate passes the keys that agents write, each up to the size that readers take, and says why not others.
     """
 
@@ -165,6 +168,7 @@ def test_reads_that_fill_a_members_memory(cluster: EtcdCluster) -> None:
 
     Gain: Each request takes 1.3 GB of a member's memory, and three of them end it.
     Precedent: CWE-400, CWE-770; found in this collection.
+    Closed: 0.3.0
     Result: In transactions the gate passes single keys and counts. A range ends after 64 keys, whatever was asked for.
     """
 
@@ -198,6 +202,7 @@ def test_more_keys_than_workloads(cluster: EtcdCluster) -> None:
 
     Gain: The database is full for all, and every reader lists the keys of one node.
     Precedent: CWE-770; found in this collection.
+    Closed: 0.3.0
     Result: Each gate refuses further keys, and names the variable. Removals pass, and make room at each gate.
     """
 
@@ -238,6 +243,7 @@ def test_one_key_that_is_rewritten_without_an_end(cluster: EtcdCluster) -> None:
 
     Gain: The log and the history of the members grow, and each agent of the fleet reads each change.
     Precedent: CWE-770, CWE-400.
+    Closed: 0.3.0
     Result: After a burst the gate passes some bytes a second, and says when to come again. The heartbeat passes.
     """
 
@@ -261,6 +267,7 @@ def test_watches_without_an_end(cluster: EtcdCluster) -> None:
 
     Gain: A member keeps the changes of each watch, and reads its whole history for each new one.
     Precedent: CWE-770, CWE-400.
+    Closed: 0.3.0
     Result: The oldest of three watches ends, and those that begin too fast are refused. Other nodes follow.
     """
 

@@ -158,6 +158,7 @@ def test_a_stolen_node_at_its_worst(cluster: EtcdCluster) -> None:
 
     Gain: Members that grow until the kernel ends them, nodes that do not learn of workloads, no status, no run.
     Precedent: CWE-400, CWE-770; etcd has no quota for a user.
+    Closed: 0.3.0
     Result: A member grows by at most 128 MiB. Workloads of others arrive, and status.yml and site.yml read and write.
     Everything of the node is gone after its revocation.
     """
@@ -208,6 +209,7 @@ def test_keys_that_no_gate_would_have_passed(cluster: EtcdCluster) -> None:
 
     Gain: No status, no run, agents that never come into sync, and members that grow to gigabytes by honest readers.
     Precedent: CWE-400, CWE-770.
+    Closed: 0.3.0
     Result: Heartbeats are read by their names, runs count keys, and agents leave out what is beyond a node's share.
     Members grow by at most 128 MiB while all read. The revocation deletes the keys without reading them.
     """

@@ -123,6 +123,7 @@ def test_hundreds_of_requests(driver: Driver) -> None:
 
     Gain: A crash of the driver or the agent, or a file, an address or a device with a name of the user's choice.
     Precedent: CWE-20, CVE-2021-20206 (libcni: a name that leads to another program).
+    Closed: 0.3.0
     Result: Each request succeeds, or is refused with a message and without a traceback, and leaves nothing behind.
     """
     daemon = driver.daemon
@@ -173,6 +174,7 @@ def test_requests_without_bounds(driver: Driver, data: bytes, status: int) -> No
 
     Gain: The memory or processor time of the node, and a driver that serves no container.
     Precedent: CWE-400, CWE-444, CVE-2023-39325 (HTTP/2 rapid reset).
+    Closed: 0.3.0
     Result: The driver refuses the request, closes the connection, and answers the next one.
     """
     answer = said(driver, data, end=True)
@@ -187,6 +189,7 @@ def test_many_large_bodies_at_once(daemon: Daemon) -> None:
 
     Gain: The driver exceeds its memory limit and is killed while it starts a container.
     Precedent: CWE-770.
+    Closed: 0.3.0
     Result: Only two large bodies are in memory at once. Small requests are answered meanwhile.
     """
     (daemon.folder / "large").mkdir()
@@ -217,6 +220,7 @@ def test_a_thousand_connections(daemon: Daemon) -> None:
 
     Gain: No container can be started or stopped any more.
     Precedent: CWE-400 (Slowloris).
+    Closed: 0.3.0
     Result: 256 are accepted and the others wait. Each is closed after 30 seconds without a request. Then a container's
     request is answered.
     """
@@ -271,6 +275,7 @@ def test_another_user(driver: Driver) -> None:
 
     Gain: Addresses, devices and labels of that user's choice.
     Precedent: CWE-732, CVE-2021-41091 (Docker: permissions of its folders).
+    Closed: 0.3.0
     Result: The socket's mode refuses it; where the mode is wrong, the driver closes the connection unanswered.
     """
     for path in pathlib.Path(driver.path).parents:
@@ -312,6 +317,7 @@ def test_an_address_of_others(driver: Driver, address: str, words: str) -> None:
 
     Gain: Packets for others.
     Precedent: CWE-284, CVE-2024-29018 (Docker: traffic of internal networks).
+    Closed: 0.3.0
     Result: The driver refuses it, for IPAM and for the endpoint. The owner stays reachable.
     """
     daemon = driver.daemon
@@ -331,6 +337,7 @@ def test_one_address_for_two_at_once(driver: Driver) -> None:
 
     Gain: An address that two containers have.
     Precedent: CWE-362.
+    Closed: 0.3.0
     Result: One of them gets it. The other is refused with a message, and its release does not free the address.
     """
     daemon = driver.daemon
@@ -387,6 +394,7 @@ def test_texts_that_read_as_something_else(driver: Driver, method: str, changed:
 
     Gain: A file of the driver or the agent in another place, or control characters on an administrator's terminal.
     Precedent: CWE-22, CWE-93, CWE-150.
+    Closed: 0.3.0
     Result: The driver refuses it in printable words, and creates neither a file nor a device.
     """
     before = stands(driver.daemon)
@@ -400,6 +408,7 @@ def test_another_container_in_its_place(driver: Driver) -> None:
 
     Gain: A running container that loses its address, or gets labels for which policy allows more.
     Precedent: CWE-694.
+    Closed: 0.3.0
     Result: The driver refuses it. The container keeps its address and labels.
     """
     container = FakeContainer(driver, "box", 77).start()

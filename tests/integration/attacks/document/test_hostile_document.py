@@ -102,6 +102,7 @@ def test_a_document_ends_neither_time_nor_memory_nor_the_program(tmp_path: pathl
 
     Gain: a pipeline that does not end, or a document that passes because its check crashed.
     Precedent: CVE-2019-11253 (YAML aliases against the Kubernetes API server).
+    Closed: 0.2.0
     Result: Each document is refused with its file, the reason and, where known, the line. All of them together take
     less than 40 seconds, and no command in a tag is run.
     """
@@ -143,6 +144,7 @@ def test_a_file_that_has_no_end_is_not_read(tmp_path: pathlib.Path) -> None:
 
     Gain: A check that blocks or takes all memory.
     Precedent: CWE-400.
+    Closed: 0.2.0
     Result: Each is refused and named, by calicoctl and by the reader of calico_policy_files.
     """
     for name, text in hostile_places(tmp_path).items():
@@ -164,6 +166,7 @@ def test_a_policy_file_is_bounded(tmp_path: pathlib.Path, name: str) -> None:
 
     Gain: a run that does not end.
     Precedent: CVE-2019-11253.
+    Closed: 0.2.0
     Result: The run is refused, with file and, if it is known, line.
     """
     content, text = DOCUMENTS[name]
@@ -189,6 +192,7 @@ def test_a_link_among_policy_files_shows_nothing(tmp_path: pathlib.Path, kind: s
 
     Gain: a line of that file, such as the password of a vault, in the errors of a run.
     Precedent: CVE-2019-13139, CVE-2018-11235.
+    Closed: 0.3.0
     Result: The run is refused; the error has the link's path, and nothing of the file.
     """
     (tmp_path / "secrets").mkdir()
@@ -226,6 +230,7 @@ def test_a_lockfile_is_bounded(tmp_path: pathlib.Path, name: str) -> None:
 
     Gain: a run that does not end.
     Precedent: CVE-2019-11253.
+    Closed: 0.2.0
     Result: The run is refused before it changes a host.
     """
     path = tmp_path / ".calico.lock.yml"
@@ -245,6 +250,7 @@ def test_a_variable_of_the_inventory_is_bounded(tmp_path: pathlib.Path) -> None:
 
     Gain: a run that does not end.
     Precedent: CVE-2019-11253.
+    Closed: 0.2.0
     Result: The error names the variable, the limit and the remedy.
     """
     hosts = {"calico_nodes": {"hosts": {"n1": {"calico_node_address": "10.0.0.1/24"}}}}

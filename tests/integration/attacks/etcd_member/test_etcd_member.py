@@ -177,6 +177,7 @@ def test_answers_without_an_end(synced_before: bool) -> None:
 
     Gain: Memory of every node, or nodes that wait for ever.
     Precedent: CWE-400, CWE-770.
+    Closed: 0.3.0
     Result: The node stops after 16 MiB or its timeout, keeps its data, and asks another member.
     """
 
@@ -244,6 +245,7 @@ def test_values_that_are_wrong() -> None:
 
     Gain: A reader that stops, or that records a wrong position and misses changes from then on.
     Precedent: CWE-20.
+    Closed: 0.3.0
     Result: The node changes to another member, and ends with the data of the honest ones.
     """
 
@@ -274,6 +276,7 @@ def test_calls_that_are_answered_by_rubbish() -> None:
 
     Gain: A reader that stops.
     Precedent: CWE-20.
+    Closed: 0.3.0
     Result: None of these counts as an answer. The node keeps its data and asks another member.
     """
     rubbish: list[gateway.Json] = [

@@ -95,6 +95,7 @@ def test_neither_socket_takes_him(daemon: Daemon) -> None:
 
     Gain: Everything that the agent does for root or reveals to members.
     Precedent: CVE-2020-15257 (containerd's socket for all of a network namespace).
+    Closed: 0.2.0
     Result: The kernel refuses the connection; root's socket refuses members as well.
     """
     names = ("agent.sock", "agent-root.sock")
@@ -114,6 +115,7 @@ def test_workloads_cannot_be_listed(daemon: Daemon) -> None:
 
     Gain: Knowledge of what runs on the node, by namespace and name.
     Precedent: CWE-732.
+    Closed: 0.2.0
     Result: Only root can read both folders and all records, even if an earlier release left them open.
     """
     names = ["workloads", "workloads/default%2Fweb.json", "workloads/unfinished"]
@@ -143,6 +145,7 @@ def test_slow_clients_do_not_blind_metrics(daemon: Daemon, said: str, again: boo
 
     Gain: Monitoring gets no metrics, so no alarm is raised.
     Precedent: CVE-2007-6750 (Slowloris).
+    Closed: 0.2.0
     Result: Connections without a request are closed for new ones, and a scraper gets its answer. The agent still adds
     workloads, and its memory grows by less than 12 MiB.
     """
@@ -187,6 +190,7 @@ def test_nobody_else_reaches_metrics(daemon: Daemon) -> None:
 
     Gain: Names of policies and pools, and the load of the node.
     Precedent: CWE-200.
+    Closed: 0.2.0
     Result: It listens on loopback only, unless metrics_address has another address.
     """
     assert scraped(daemon, "127.0.0.1") > 5000

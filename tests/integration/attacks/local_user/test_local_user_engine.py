@@ -177,6 +177,7 @@ def test_engine_that_others_could_replace_is_not_run(
 
     Gain: Code that runs as root at each boot, by an engine with a digest and a manifest of its own.
     Precedent: CWE-732, CWE-426 (untrusted search path).
+    Closed: 0.2.0
     Result: The previous engine runs; the journal and a file name what others may write.
     """
     assert (start(root).stdout, alarm(root)) == ("engine 2 apply\n", "")
@@ -203,6 +204,7 @@ def test_changed_engine_is_not_run(root: pathlib.Path, damage: t.Callable[[pathl
 
     Gain: code that runs as root at each boot.
     Precedent: CWE-494 (download of code without integrity check), CWE-732.
+    Closed: 0.2.0
     Result: The previous engine runs; the journal and a file name what was changed.
     """
     assert (start(root).stdout, alarm(root)) == ("engine 2 apply\n", "")
@@ -224,6 +226,7 @@ def test_umask_of_root_opens_nothing(tmp_path: pathlib.Path, umask: int) -> None
 
     Gain: code that runs as root.
     Precedent: CWE-276 (incorrect default permissions).
+    Closed: 0.2.0
     Result: No file or folder is writable by others or a group, and all users can read all of them.
     """
     before = os.umask(umask)
@@ -255,6 +258,7 @@ def test_byte_code_alone_is_passed_over(
 
     Gain: Code that runs as root, an older engine at each boot, or a node that does not come up after a reboot.
     Precedent: CWE-494.
+    Closed: 0.2.0
     Result: The engine is compiled from its sources, which are intact, and the alarm says so.
     """
     others(root)
@@ -274,6 +278,7 @@ def test_nothing_whole_is_nothing_run(root: pathlib.Path) -> None:
 
     Gain: code that runs as root.
     Precedent: CWE-494.
+    Closed: 0.2.0
     Result: Nothing is started, and the error names the file and the remedy.
     """
     digest = current(root).name
@@ -327,6 +332,7 @@ def test_exchanged_byte_code_is_not_installed(
 
     Gain: Code that runs as root at each boot, with a manifest that confirms it.
     Precedent: CWE-494 (download of code without integrity check), CWE-367.
+    Closed: 0.2.0
     Result: The installation ends with an error, and the engine in use stays.
     """
     packed, digest = packed_and_digest(root.parent)
@@ -344,6 +350,7 @@ def test_byte_code_of_another_interpreter_is_not_run(root: pathlib.Path) -> None
 
     Gain: A process of root loads code for another interpreter, and crashes or runs something else.
     Precedent: CWE-843 (access of resource using incompatible type).
+    Closed: 0.2.0
     Result: The node compiles the sources, and the engine runs the result.
     """
     packed, digest = packed_and_digest(root.parent)
@@ -360,6 +367,7 @@ def test_every_program_of_the_system_runs_a_checked_engine(root: pathlib.Path, p
 
     Gain: Code that runs as root, from the one unit that does not check.
     Precedent: CWE-353 (missing support for integrity check), CWE-829.
+    Closed: 0.3.0
     Result: Each of them runs the previous engine instead, and raises an alarm.
     """
     (current(root) / engine_start.MAIN).write_text("print('ATTACK')\n")

@@ -46,6 +46,7 @@ def test_a_local_user_connects_to_a_member(member: MemberHost, who: tuple[str, .
 
     Gain: The gate's connections, and with them its memory and processor time, without any credential.
     Precedent: CWE-770 (allocation of resources without limits), CWE-284.
+    Closed: 0.3.0
     Result: The kernel refuses each connection. Those of root and of the users of member and gate are accepted.
     """
     assert member.local("stranger", ATTEMPTS, *who) == dict.fromkeys(ATTEMPTS, "refused")

@@ -21,8 +21,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.sockets.loo
 from tests.integration.attacks.local_users import MEMBER, STRANGER
 
 # Holds `count` connections to an address as the user `uid` and prints "ready". For each number that it reads, it prints
-# how many of them are open, when these are so many or a minute is over. With one more word, a number also makes one more
-# connection.
+# how many of them are open, when these are so many or a minute is over. With one more word, a number also makes a
+# connection first.
 HOLD = """\
 import os, select, socket, sys, time
 uid, count, more = int(sys.argv[1]), int(sys.argv[2]), sys.argv[5:]
@@ -87,6 +87,7 @@ def test_all_connections_of_the_proxy(address: str) -> None:
 
     Gain: Every published port is closed at ::1 for an hour.
     Precedent: CWE-770, CWE-400; found in this collection.
+    Closed: 0.3.0
     Result: Another user gets one of his longest unused connections, and keeps it. He gets no more than before.
     """
 
@@ -134,6 +135,7 @@ def test_without_the_kernels_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Gain: an error in the agent's event loop.
     Precedent: CWE-367.
+    Closed: 0.3.0
     Result: The user is unknown, and counted as one of his own.
     """
     from ansible_collections.baremetal.host_routing.plugins.module_utils.sockets import socket_user

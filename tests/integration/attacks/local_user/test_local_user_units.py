@@ -134,6 +134,7 @@ def test_a_port_that_policy_closes_is_closed_while_the_host_boots(host: BootingH
 
     Gain: Services that policy closes, for the seconds that a boot takes.
     Precedent: CWE-696 (incorrect behavior order).
+    Closed: 0.2.0
     Result: The firewall is in place before the first interface is up.
     """
     host.store(*WORKLOADS, host_endpoint("eth0"), ALL_BUT_ONE)
@@ -149,6 +150,7 @@ def test_a_host_endpoint_known_by_address_is_closed_until_addresses_are_known(ho
 
     Gain: All ports of a host that policy closes, until its addresses are configured.
     Precedent: CWE-636 (not failing securely).
+    Closed: 0.2.0
     Result: All interfaces are closed except for failsafe ports, whatever other policy says, until the boot unit knows
     the interface.
     """
@@ -170,6 +172,7 @@ def test_a_restart_does_not_keep_a_change_that_nobody_confirmed(host: BootingHos
 
     Gain: A time in which the host has a policy that it reverts later.
     Precedent: none known.
+    Closed: 0.2.0
     Result: From the first packet on, the firewall is that of the state to which the host reverts.
     """
     before = host.store(*WORKLOADS, host_endpoint("eth0"), ALL_BUT_ONE)
@@ -188,6 +191,7 @@ def test_folders_of_namespaces_have_their_modes_whatever_the_units_umask_is(umas
 
     Gain: the host's routes and policy for a namespace that the user controls.
     Precedent: CWE-276 (incorrect default permissions).
+    Closed: 0.2.0
     Result: Only root can write to the folders, and all users can list them.
     """
     kernel = LinuxKernel(netns_folder=str(tmp_path / "netns"), marker_folder=str(tmp_path / "run" / "markers"))

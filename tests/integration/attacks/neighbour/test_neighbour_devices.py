@@ -72,6 +72,7 @@ def test_no_router_advertisement_comes_out_of_a_tunnel(host: Host, device: str) 
 
     Gain: The host's IPv6 default route, through the tunnel.
     Precedent: CVE-2020-13597.
+    Closed: 0.2.0
     Result: The host accepts nothing from it, whichever tunnel it arrives through.
     """
     wanted = dual(state())
@@ -90,6 +91,7 @@ def test_what_came_out_of_a_tunnel_before_is_removed(host: Host) -> None:
 
     Gain: The host's IPv6 default route, through the tunnel.
     Precedent: CVE-2020-13597.
+    Closed: 0.2.0
     Result: The plan names the accepted addresses and routes and removes them; the tunnel stays up.
     """
     wanted = state()

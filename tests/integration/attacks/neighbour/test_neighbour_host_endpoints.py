@@ -114,6 +114,7 @@ def test_failsafe_port_as_source_opens_nothing(policed: PolicedNode, version: in
 
     Gain: Every port of a host with untracked policy, which does not track connections.
     Precedent: CWE-290; firewalls that let everything pass from source port 53.
+    Closed: 0.2.0
     Result: Dropped. Connection tracking decides on packets that look like answers, and knows no request for them.
     """
     source, destination = ENDS[version]
@@ -135,6 +136,7 @@ def test_shape_of_a_packet_opens_no_port(policed: PolicedNode, version: int) -> 
 
     Gain: ports that policy denies.
     Precedent: RFC 1858 and RFC 3128 (tiny fragments), RFC 7112 (IPv6 header chains), CVE-2012-2744.
+    Closed: 0.2.0
     Result: None of them reaches a closed port. Whole packets and fragments reach the open one.
     """
     source, destination = ENDS[version]
@@ -178,6 +180,7 @@ def test_own_address_as_source_opens_nothing(policed: PolicedNode, version: int)
 
     Gain: Access that the host allows itself.
     Precedent: CVE-2020-8558 (services on 127.0.0.1 reached from neighbours), the LAND attack.
+    Closed: 0.2.0
     Result: dropped.
     """
     _source, destination = ENDS[version]
@@ -196,6 +199,7 @@ def test_failsafe_of_a_net_is_open_to_that_net_alone(policed: PolicedNode, versi
 
     Gain: SSH on all hosts.
     Precedent: CWE-284; Calico's default failsafes are open to all addresses.
+    Closed: 0.2.0
     Result: Dropped from elsewhere; packets from the net pass, although the first tier denies all.
     """
     source, destination = ENDS[version]

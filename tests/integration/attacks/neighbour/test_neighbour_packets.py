@@ -92,6 +92,7 @@ def test_a_neighbour_sends_as_a_local_workload(attacked: AttackedNode, interface
 
     Gain: Everything that policy allows that workload, on its own node. The underlay's rp_filter is 2.
     Precedent: CWE-290 (BCP 38, ingress filtering).
+    Closed: 0.2.0
     Result: Dropped before connection tracking; packets of other nodes' workloads are accepted on any interface.
     """
     attacked.defend()
@@ -114,6 +115,7 @@ def test_a_neighbour_sends_as_the_node_itself(attacked: AttackedNode, interface:
 
     Gain: Everything that policy allows the node: its own workloads. The kernel drops such IPv4 packets alone.
     Precedent: CWE-290 (BCP 38, ingress filtering).
+    Closed: 0.3.0
     Result: Dropped before connection tracking. Addresses that several nodes have (anycast, VRRP) are accepted.
     """
     shared = "fd65:0:0:a::1"
@@ -132,6 +134,7 @@ def test_a_neighbour_answers_in_the_name_of_a_local_workload(attacked: AttackedN
 
     Gain: Forged data in that connection, which policy does not check again.
     Precedent: CWE-290.
+    Closed: 0.2.0
     Result: The packets are dropped, and the connection goes on.
     """
     attacked.defend()
@@ -148,6 +151,7 @@ def test_a_neighbour_sends_as_a_local_workload_what_untracked_policy_allows(atta
 
     Gain: A way around the check, if it came after the untracked policy in the same table.
     Precedent: CWE-696.
+    Closed: 0.2.0
     Result: The check comes first.
     """
     if not attacked.policy:
@@ -164,6 +168,7 @@ def test_a_stranger_sends_encapsulated_packets(attacked: AttackedNode) -> None:
 
     Gain: Packets from any source to any workload, past all policy.
     Precedent: CVE-2020-10136 (IP-in-IP decapsulation of unspecified origin).
+    Closed: 0.2.0
     Result: Dropped. IPIP, and VXLAN to the fleet's port, is accepted only from nodes of the fleet.
     """
     attacked.defend(tunnels=True)
@@ -184,6 +189,7 @@ def test_a_tunnel_delivers_packets_of_a_local_workload(attacked: AttackedNode, s
 
     Gain: The identity of a local workload, through a tunnel without a reverse path check.
     Precedent: CWE-290.
+    Closed: 0.2.0
     Result: Packets from the tunnel with a source in the node's own blocks are dropped. Others arrive.
     """
     attacked.defend(tunnels=True)
@@ -216,6 +222,7 @@ def test_what_a_node_sends_to_itself(attacked: AttackedNode) -> None:
 
     Gain: None. The check must let this pass.
     Precedent: none known.
+    Closed: 0.2.0
     Result: The packets arrive.
     """
     attacked.defend()

@@ -116,6 +116,7 @@ def test_a_line_break_in_an_address_is_no_command(victim: t.Any, tmp_path: pathl
 
     Gain: Root on every other node: `save -file` of ipset writes any file, and the boot unit repeats it at each boot.
     Precedent: CWE-93 (line breaks in the input of another program).
+    Closed: 0.2.0
     Result: The endpoint is left out and named with its node. A valid endpoint beside it is used.
     """
     written = tmp_path / "written-by-ipset"
@@ -139,6 +140,7 @@ def test_what_is_no_address_widens_no_rule(victim: t.Any) -> None:
 
     Gain: A rule that matches all packets, or a member of a set that no repair removes.
     Precedent: CWE-88.
+    Closed: 0.2.0
     Result: the endpoint is left out and named with its node.
     """
     for address in NO_ADDRESSES:
@@ -154,6 +156,7 @@ def test_a_node_speaks_for_its_own_addresses_alone(victim: t.Any) -> None:
 
     Gain: Labels that rules allow, for packets of any source.
     Precedent: CWE-345.
+    Closed: 0.2.0
     Result: Each is left out and named. The controller sends the reporting node's blocks along, and the receiving node
     checks them again. If a report has no blocks, addresses of hosts, outside of all pools, and in the receiving node's
     blocks are left out.
@@ -181,6 +184,7 @@ def test_what_an_older_release_wrote_is_checked_at_boot(victim: t.Any, tmp_path:
 
     Gain: Root, again at each boot.
     Precedent: CWE-93.
+    Closed: 0.2.0
     Result: The boot unit leaves it out, the node reports it, and the next sync rewrites the file.
     """
     written = tmp_path / "written-by-ipset"
@@ -201,6 +205,7 @@ def test_exception_that_an_older_release_left_in_a_set_is_removed(victim: t.Any)
 
     Gain: An exception from a rule that no repair removes.
     Precedent: CWE-88.
+    Closed: 0.2.0
     Result: the node's next run deletes the member, and the run goes on.
     """
     take(victim, told(workload(APP)))
@@ -218,6 +223,7 @@ def test_names_labels_and_ports_are_calico_s(victim: t.Any) -> None:
 
     Gain: The attacker's text in rules, logs and terminals, or the rights of another namespace.
     Precedent: CWE-20.
+    Closed: 0.2.0
     Result: The endpoint is left out and named; labels of a namespace come from its own namespace only.
     """
     odd: list[dict[str, t.Any]] = [
@@ -252,6 +258,7 @@ def test_there_is_an_end_to_what_a_node_tells() -> None:
 
     Gain: The memory of the controller and of all nodes, or the removal of another endpoint.
     Precedent: CWE-770.
+    Closed: 0.2.0
     Result: The first 16,384 are read. The rest is left out and counted. If two have the same name, address or
     interface, the first is used.
     """
@@ -294,6 +301,7 @@ def test_lies_about_blocks_harm_the_liar_alone(tmp_path: pathlib.Path, fleet: di
 
     Gain: Another node's traffic, or no run for any node as long as the lie lasts.
     Precedent: CWE-345, CWE-290.
+    Closed: 0.2.0
     Result: The claim is named with its node, and the plan of the others stays as before.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
@@ -367,6 +375,7 @@ def test_a_rebuild_stops_where_nodes_disagree(tmp_path: pathlib.Path, fleet: dic
 
     Gain: The block, through the plan that is rebuilt from the nodes' answers.
     Precedent: CWE-345.
+    Closed: 0.2.0
     Result: The run stops and writes nothing. It names the block and both nodes that claim it, or the node whose copy is
     impossible or cannot be read.
     """
@@ -406,6 +415,7 @@ def test_wrong_types_end_in_words(tmp_path: pathlib.Path, fleet: dict[str, NodeS
 
     Gain: A traceback on the controller, which ends the run for all nodes half-way.
     Precedent: CWE-755.
+    Closed: 0.2.0
     Result: No action ends with a traceback. The node is named with the reason, and the others' workloads are exchanged.
     """
     hosts_file = inventory(tmp_path / "one")
@@ -465,6 +475,7 @@ def test_a_node_that_lies_is_not_changed_and_the_others_are(
 
     Gain: A node that blocks the others, or gets a state that its false reports made.
     Precedent: CWE-345, CWE-755.
+    Closed: 0.2.0
     Result: The actions for that node fail with an explanation, and the check before the change names it.
     """
     hosts_file = inventory(tmp_path / "one")

@@ -65,6 +65,7 @@ def test_a_node_alone_neither_stops_nor_changes_a_run(tmp_path: pathlib.Path, fl
 
     Gain: No run for any node, or phases of a change for all of them, as often as the attacker likes.
     Precedent: CWE-345, CWE-400.
+    Closed: 0.2.0
     Result: A report of one node affects only that node. The node goes to the plan without phases, or is left out and
     named, also while another node is down.
     """
@@ -115,6 +116,7 @@ def test_a_node_that_says_that_its_sessions_end_stops_no_run_while_another_is_do
 
     Gain: No run for any node while another one is down.
     Precedent: CWE-400.
+    Closed: 0.2.0
     Result: The node is left out and named, with the nodes that cannot take part. The others go on.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
@@ -140,6 +142,7 @@ def test_a_mode_that_there_is_not_gets_into_no_lockfile(
 
     Gain: A lockfile that no run can read, or an error that ends the run for all nodes.
     Precedent: CWE-20, CWE-400.
+    Closed: 0.2.0
     Result: The node is left out and named, and the lockfile stays as before.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
@@ -170,6 +173,7 @@ def test_a_tunnel_address_of_the_other_ip_version_gets_into_no_lockfile(
 
     Gain: A lockfile that no run can read, so that every run ends for all nodes.
     Precedent: CWE-20, CWE-400.
+    Closed: 0.2.0
     Result: The node is left out and named, and the lockfile stays as before.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
@@ -206,6 +210,7 @@ def test_what_a_node_alone_says_goes_through_with_approval(tmp_path: pathlib.Pat
 
     Gain: A node that no run changes any more.
     Precedent: None known.
+    Closed: 0.2.0
     Result: The refusal names a hash for `-e approve=HASH`. With it the run changes this node, too, and a check only
     warns.
     """
@@ -239,6 +244,7 @@ def test_most_nodes_are_believed(tmp_path: pathlib.Path, fleet: dict[str, NodeSt
 
     Gain: Nodes change the mode without the phases that prevent packet loss.
     Precedent: CWE-345.
+    Closed: 0.2.0
     Result: If most nodes report a change, all nodes go through its phases, and an exceeded limit stops the whole run.
     """
     nodes = {name: fleets.LAB[name] for name in NODES}
@@ -261,6 +267,7 @@ def test_a_node_does_not_inherit_from_nodes_without_a_copy(tmp_path: pathlib.Pat
 
     Gain: The blocks of these nodes, and so their traffic.
     Precedent: CWE-345.
+    Closed: 0.2.0
     Result: Without a second witness the lockfile decides: the claims are left out, and the run goes on. If the lockfile
     is lost and an honest node claims its block, the run stops and writes nothing.
     """
@@ -307,6 +314,7 @@ def test_a_rebuild_stops_where_a_route_contradicts_a_claim(tmp_path: pathlib.Pat
 
     Gain: The block, through the plan that is rebuilt from the nodes' answers.
     Precedent: CWE-345.
+    Closed: 0.2.0
     Result: A third node has a route to the owner. The run stops, names both nodes and the block, and writes nothing.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
@@ -333,6 +341,7 @@ def test_a_node_alone_does_not_change_a_rollback(tmp_path: pathlib.Path, fleet: 
 
     Gain: Phases of a change for all nodes, and a mode that the lockfile records for the whole fleet.
     Precedent: CWE-345.
+    Closed: 0.2.0
     Result: The others roll back as with an honest node, and the lockfile gets the modes on which they agree.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}

@@ -73,6 +73,7 @@ def test_facts_in_a_modules_answer_open_no_policy(fleet: Fleet) -> None:
 
     Gain: Any policy for the fleet, other hosts in the inventory, any variable.
     Precedent: CVE-2016-9587 (root on a node ran commands on the controller through returned facts).
+    Closed: 0.2.0
     Result: Only documented keys and those that report the outcome of the task pass, and policy_explain still answers
     DENY.
     """
@@ -104,6 +105,7 @@ def test_facts_in_an_answer_to_an_ad_hoc_task_pass_neither(fleet: Fleet) -> None
 
     Gain: Facts that a cache keeps for later runs.
     Precedent: CVE-2016-9587.
+    Closed: 0.2.0
     Result: The answer is printed without them.
     """
     fleet.answers({**OBEYED, "routes": []})
@@ -120,6 +122,7 @@ def test_facts_in_an_answer_that_is_waited_for_open_no_policy(fleet: Fleet, poll
 
     Gain: Any policy for the fleet.
     Precedent: CVE-2016-9587.
+    Closed: 0.2.0
     Result: The final answer is filtered. Facts that async_status, a module of Ansible, sets from it are not read by the
     compiler.
     """
@@ -147,6 +150,7 @@ def test_facts_that_are_gathered_open_no_policy(fleet: Fleet) -> None:
 
     Gain: any policy for the fleet.
     Precedent: CVE-2016-9587.
+    Closed: 0.2.0
     Result: the variable is left out, and a warning names it with the host.
     """
     fleet.answers({"ansible_facts": {"calico_policies_rack_a": ALLOW_ALL, "calico_policies": ALLOW_ALL}})
@@ -164,6 +168,7 @@ def test_a_node_does_not_become_another_one(fleet: Fleet) -> None:
 
     Gain: another node's state, policy and BGP passwords.
     Precedent: CWE-290.
+    Closed: 0.2.0
     Result: the host is refused and named, and the others go on.
     """
     fleet.answers({"ansible_facts": {"inventory_hostname": "n2", "ansible_facts": {}}})
@@ -183,6 +188,7 @@ def test_a_fact_is_no_variable_of_a_role(fleet: Fleet, name: str) -> None:
 
     Gain: Another encapsulation for the whole fleet, interrupted sessions, another lockfile.
     Precedent: CWE-915.
+    Closed: 0.2.0
     Result: the host is refused and named before a task of the role reads the variable, and the others go on.
     """
     fleet.answers({"ansible_facts": {name: "direct", "ansible_facts": {}}})
@@ -197,6 +203,7 @@ def test_a_fact_is_no_option_of_a_playbook(fleet: Fleet) -> None:
 
     Gain: A file on the controller with the attacker's text.
     Precedent: CWE-73.
+    Closed: 0.2.0
     Result: Options of playbooks come only from the command line.
     """
     target = fleet.folder / "written"

@@ -48,6 +48,7 @@ def test_ports_of_a_member(member: MemberHost) -> None:
 
     Gain: Etcd itself, which the gate is to protect, or another try at its passwords.
     Precedent: CWE-284 (improper access control).
+    Closed: 0.3.0
     Result: A node reaches the gate alone, an operator the gate and the member, and a stranger nothing.
     """
     sources = {
@@ -70,6 +71,7 @@ def test_connections_of_one_node(member: MemberHost) -> None:
 
     Gain: All connections of the gate, and a part of its memory for each, before a certificate is asked for.
     Precedent: CWE-770, CWE-400.
+    Closed: 0.3.0
     Result: Of each address, 64 are accepted. The gate is not told of the others, and other nodes connect as before.
     """
     flood = member.flood((NODE, MEMBER, GATE, 200), (NODE6, MEMBER6, GATE, 200))
@@ -90,6 +92,7 @@ def test_connections_of_operators(member: MemberHost) -> None:
 
     Gain: The connections and the memory of gate and member, from any host of the operators' network.
     Precedent: CWE-770, CWE-400.
+    Closed: 0.3.0
     Result: 64 are accepted of an address or IPv6 network, for each port, and 256 of all. Nodes connect as before.
     """
     flood = member.flood((OPERATOR6, MEMBER6, GATE, 100), (SAME_OPERATOR6, MEMBER6, GATE, 100))
@@ -114,6 +117,7 @@ def test_new_connections_without_an_end(member: MemberHost, source: str, target:
 
     Gain: The processor of gate and member, which begin a TLS handshake for each.
     Precedent: CWE-770, CWE-400.
+    Closed: 0.3.0
     Result: After a burst of 256, 32 a second are accepted of one address. Other nodes connect as before.
     """
     assert member.hurry(source, target, port) >= 256

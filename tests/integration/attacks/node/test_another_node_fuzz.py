@@ -60,6 +60,7 @@ def test_hostile_answers_about_workloads() -> None:
 
     Gain: Addresses of others in the rules of other nodes, or a line in another program's input.
     Precedent: CWE-20, CWE-93.
+    Closed: 0.2.0
     Result: Only single addresses in the node's own blocks pass, and the answers of other nodes are passed on.
     """
     chance = random.Random(SEED)
@@ -162,6 +163,7 @@ def test_hostile_answers_about_a_node(fleet: Fleet) -> None:
 
     Gain: Blocks or addresses of others, or no plan for any node.
     Precedent: CWE-20, CWE-345.
+    Closed: 0.2.0
     Result: The plan of the other nodes is the same as with honest answers, and nothing is written. Only the attacker is
     left out if it asks for a change of all nodes, also while another node is down.
     """
@@ -205,6 +207,7 @@ def test_hostile_generations() -> None:
 
     Gain: an error on the controller that ends the run for all.
     Precedent: CWE-755.
+    Closed: 0.2.0
     Result: The generations have the documented types, or are refused with a message.
     """
     chance = random.Random(SEED)
@@ -228,6 +231,7 @@ def test_hostile_reports() -> None:
 
     Gain: An error on the controller, or forged lines about other nodes in the report.
     Precedent: CWE-20, CWE-755.
+    Closed: 0.2.0
     Result: No report ends with a traceback. The answers of others are used, and their lines of the status are the same.
     """
     chance = random.Random(SEED)
@@ -276,6 +280,7 @@ def test_a_refusal_is_one_sentence(fleet: Fleet) -> None:
 
     Gain: forged lines on the operator's terminal.
     Precedent: CWE-117, CWE-150.
+    Closed: 0.2.0
     Result: The error is one line of less than 600 printable characters.
     """
     chance = random.Random(SEED)

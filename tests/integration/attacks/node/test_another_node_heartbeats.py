@@ -51,6 +51,7 @@ def test_a_hostile_heartbeat() -> None:
 
     Gain: Forged lines in the operator's terminal, or no status of any node.
     Precedent: CWE-150 (escape sequences), CWE-117, CWE-20, CWE-770.
+    Closed: 0.3.0
     Result: One line says that the node's heartbeat is left out, and why. The rows of other nodes are the same.
     """
     whole = json.loads(heartbeats.encode(HONEST))
@@ -75,6 +76,7 @@ def test_it_blames_others() -> None:
 
     Gain: A good node is shown as one that is down, or sessions of others that are down are not shown.
     Precedent: CWE-345 (insufficient verification of data authenticity).
+    Closed: 0.3.0
     Result: The lines about the other node are the same. A session that it lost with a third node is still its own.
     """
     lost = dataclasses.replace(HONEST, sessions_total=3, sessions_established=2, sessions_down=("node3",))
@@ -93,6 +95,7 @@ def test_a_hostile_text_of_a_problem() -> None:
 
     Gain: Forged reports about other nodes on the operator's screen.
     Precedent: CWE-150, CWE-117, CVE-2021-42574 (text that changes its own direction).
+    Closed: 0.3.0
     Result: The text is one line behind the node's own name, of at most 200 characters, with control characters shown.
     """
     hostile = dataclasses.replace(HONEST, node="node1", problems=1, first_problem=CLEAR)
@@ -106,6 +109,7 @@ def test_keys_below_its_prefix_that_are_no_heartbeats() -> None:
 
     Gain: A heartbeat that counts as another node's.
     Precedent: CWE-290 (spoofing), CWE-22.
+    Closed: 0.3.0
     Result: Only one key of each node is its heartbeat. All others are skipped, whatever their names are.
     """
     prefix = keys.heartbeats_of("node1")
@@ -124,6 +128,7 @@ def test_heartbeats_at_random(value: bytes) -> None:
 
     Gain: An error that ends the status for all.
     Precedent: CWE-20, CWE-755.
+    Closed: 0.3.0
     Result: The status of the other nodes is the same, and each line can be printed.
     """
     lines = shown((keys.heartbeat_key("node1"), value))

@@ -81,6 +81,7 @@ def test_answers_command_no_terminal(fleet: Fleet, shift: int) -> None:
 
     Gain: Forged or hidden lines on the operator's screen, or a command in the input of a terminal that answers.
     Precedent: CVE-2003-0063 (title of a window as input), CVE-2021-42574, CWE-150.
+    Closed: 0.2.0
     Result: Whatever the task's outcome, Ansible prints no control character, and later tasks quote none.
     """
     outcomes = itertools.islice(itertools.cycle(OUTCOMES.values()), shift, None)
@@ -119,6 +120,7 @@ def test_output_that_is_no_answer_commands_no_terminal(fleet: Fleet, after: str)
 
     Gain: Forged or hidden lines on the operator's screen, by the warning that Ansible itself prints.
     Precedent: CWE-150.
+    Closed: 0.2.0
     Result: The warning shows the characters as escapes. Of an engine's output, only the answer is printed.
     """
     fleet.answers(f"{after}\nATTACK{HOSTILE}\n")
@@ -137,6 +139,7 @@ def test_names_of_facts_command_no_terminal(fleet: Fleet) -> None:
 
     Gain: Forged or hidden lines on the operator's screen, by the warning that the fact is left out.
     Precedent: CWE-150.
+    Closed: 0.2.0
     Result: The warning shows the characters as escapes.
     """
     fleet.answers({"ansible_facts": {f"calico_policies_{HOSTILE}": [], "ansible_facts": {}}})
@@ -162,6 +165,7 @@ def test_playbooks_quote_no_command(fleet: Fleet, playbook: str, options: dict[s
 
     Gain: Forged or hidden lines on the operator's screen.
     Precedent: CWE-150.
+    Closed: 0.2.0
     Result: The playbooks quote texts in which the characters are escaped.
     """
     generation = {"n": 1, "when": HOSTILE, "who": HOSTILE, "plan": HOSTILE, "phase": "converge"}
@@ -234,6 +238,7 @@ def test_no_place_of_an_answer_commands_a_terminal(tmp_path: pathlib.Path) -> No
 
     Gain: Forged or hidden lines on the operator's screen.
     Precedent: CWE-150.
+    Closed: 0.2.0
     Result: Neither the printed lines nor the results of the controller's actions contain a control character.
     """
     inventory = tmp_path / "hosts.yml"

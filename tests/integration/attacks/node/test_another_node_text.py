@@ -99,6 +99,7 @@ def test_a_line_break_in_an_address_is_no_command(node: Node) -> None:
 
     Gain: Root on every other node, since `save -file` of ipset writes any file.
     Precedent: CWE-93.
+    Closed: 0.2.0
     Result: The address is left out of its set and named. Sets and rules have all others, and no file is written.
     """
     good = "10.244.3.77"
@@ -120,6 +121,7 @@ def test_a_member_longer_than_a_line_of_ipsets_is_no_second_line(node: Node) -> 
 
     Gain: root on every other node, without a line break in the text.
     Precedent: CWE-120, as an input that is cut at the size of a buffer and continued.
+    Closed: 0.2.0
     Result: The address is left out, and no file is written.
     """
     assert node.told(OTHER) == []
@@ -144,6 +146,7 @@ def test_what_is_no_single_address_widens_no_rule(node: Node) -> None:
     Gain: A set member that is never repaired (`nomatch`), names that root resolves by DNS, or sets of millions of
     members.
     Precedent: CWE-88.
+    Closed: 0.2.0
     Result: Each is left out and named, and the sets have all others.
     """
     good = (*OTHER.addresses, "10.244.3.99", "fd00::99")
@@ -164,6 +167,7 @@ def test_an_option_that_was_smuggled_in_before_is_repaired(node: Node) -> None:
 
     Gain: A rule that never matches an address again, which no run repairs.
     Precedent: none known.
+    Closed: 0.2.0
     Result: The option is removed, the member stays, and nothing else has to change.
     """
     node.told(OTHER)
@@ -180,6 +184,7 @@ def test_no_text_of_an_endpoint_is_a_command_or_stops_the_others(node: Node) -> 
 
     Gain: The attacker's rules and sets on other nodes, or nodes that are no longer repaired.
     Precedent: CWE-77.
+    Closed: 0.2.0
     Result: The rules stay the same, all other members are in the sets, and no file is written.
     """
     node.told(OTHER)
@@ -201,6 +206,7 @@ def test_a_rule_with_a_line_break_is_no_second_rule(node: Node, family: int) -> 
 
     Gain: Any rule in any chain, in the same transaction as the node's own.
     Precedent: CWE-93.
+    Closed: 0.2.0
     Result: The chain is closed after its valid rules, and all other chains are written. INPUT has only the collection's
     jump.
     """
@@ -243,6 +249,7 @@ def test_an_interface_with_a_rule_in_its_name_is_no_rule(node: Node) -> None:
 
     Gain: a rule that accepts what it should match.
     Precedent: CWE-88.
+    Closed: 0.2.0
     Result: The chain of the rule is not written, and the kernel has no rule with the text.
     """
     state = with_policy(STATE, (), (OTHER,))
@@ -268,6 +275,7 @@ def test_no_text_of_a_session_is_a_statement_of_birds(tmp_path: pathlib.Path) ->
 
     Gain: The attacker's protocols and routes in BIRD, or files that it includes.
     Precedent: CWE-94.
+    Closed: 0.2.0
     Result: A text that is not a token is refused by name. Any other text adds no statement, and BIRD's own parser
     accepts it, unless it names a secret that is not defined.
     """
@@ -316,6 +324,7 @@ def test_no_name_of_a_unit_is_an_option_or_a_pattern(tmp_path: pathlib.Path) -> 
 
     Gain: `--root=`, `*.service` or the attacker's file enabled as root.
     Precedent: CWE-88.
+    Closed: 0.2.0
     Result: The name is refused before systemctl runs. Systemd finds nothing unknown or invalid in the shipped units.
     """
     ran = tmp_path / "ran"

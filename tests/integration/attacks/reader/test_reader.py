@@ -126,6 +126,7 @@ def test_a_supplementary_group_counts(daemon: Daemon, number: int) -> None:
 
     Gain: Readers are refused, and administrators make them root instead.
     Precedent: none known.
+    Closed: 0.2.0
     Result: The agent reads the kernel's whole list of groups, whatever its length.
     """
     groups = [GID, *range(70000, 70000 + number - 1)]
@@ -140,6 +141,7 @@ def test_selectors_are_short_and_not_kept(daemon: Daemon) -> None:
 
     Gain: The memory of a process that the kernel kills last, until none is left.
     Precedent: CWE-770.
+    Closed: 0.2.0
     Result: Selectors longer than 4 KiB are refused, and shorter ones are not kept.
     """
     long = "a == 'b'" + " " * 4089
@@ -169,6 +171,7 @@ def test_roots_bytes_are_roots_own(daemon: Daemon) -> None:
 
     Gain: root's ADD is refused, and no container starts.
     Precedent: CWE-770.
+    Closed: 0.2.0
     Result: Incomplete requests of other users have a bound of their own, and root attaches.
     """
     before = daemon.memory()
@@ -185,6 +188,7 @@ def test_connections_are_limited_for_each_user(daemon: Daemon) -> None:
 
     Gain: root and all other members are shut out.
     Precedent: CWE-400.
+    Closed: 0.2.0
     Result: A user has at most 32 connections and watches 4 streams, all users except root have at most 128 connections,
     and root's are separate.
     """
@@ -212,6 +216,7 @@ def test_answers_that_nobody_reads_are_bounded(daemon: Daemon) -> None:
 
     Gain: the agent's memory.
     Precedent: CWE-770 (the "slow read" attack on web servers).
+    Closed: 0.2.0
     Result: A user with 4 MiB of unread answers gets no more.
     """
     names = [f"w{number}" for number in range(6)]
@@ -242,6 +247,7 @@ def test_what_only_root_may(daemon: Daemon) -> None:
 
     Gain: any address, any workload, any state of the node.
     Precedent: CWE-862.
+    Closed: 0.2.0
     Result: Each changing method and each parameter reserved for root is refused by name.
     """
     with AgentClient(daemon.socket) as client:
@@ -271,6 +277,7 @@ def test_all_of_it_at_once(daemon: Daemon) -> None:
 
     Gain: No container starts any more, and the attack fills the journal.
     Precedent: CWE-400.
+    Closed: 0.2.0
     Result: Root attaches, other members get answers, memory and journal hardly grow, and the agent works as before.
     """
     daemon.in_sync()
@@ -349,6 +356,7 @@ def test_an_add_waits_behind_no_queue_of_readers(tmp_path: pathlib.Path) -> None
 
     Gain: Containers that start late, or not before their runtime gives up.
     Precedent: CWE-400, CWE-405.
+    Closed: 0.2.0
     Result: While the ADD waits and runs, the agent handles a few of the queued requests; the others come afterwards.
     """
     server = CountingServer(tmp_path)
@@ -396,6 +404,7 @@ def test_a_refusal_reaches_who_attaches(tmp_path: pathlib.Path, carrier: str) ->
 
     Gain: A DEL is stored for later and reported as done although the agent runs.
     Precedent: none known.
+    Closed: 0.2.0
     Result: a refusal has the form of the request that it refuses, with a code and a message.
     """
     server = LiveServer(tmp_path, limits=ApiLimits(waiting=1000))

@@ -134,6 +134,7 @@ def test_ten_thousand_lines(daemon: Daemon) -> None:
 
     Gain: A crash of the agent, an error that reveals too much, or a change.
     Precedent: CWE-20.
+    Closed: 0.2.0
     Result: Each line gets one answer with a result or a documented code, and nothing is written.
     """
     before = written(daemon)
@@ -164,6 +165,7 @@ def test_requests_in_pieces(daemon: Daemon) -> None:
 
     Gain: Mixed-up requests of others, or memory that stays used.
     Precedent: CWE-444.
+    Closed: 0.2.0
     Result: The pieces make no difference.
     """
     source = """\

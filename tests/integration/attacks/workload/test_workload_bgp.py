@@ -247,6 +247,7 @@ def test_a_workload_opens_a_session_as_its_node(sessions: Sessions) -> None:
 
     Gain: The node's session, which the peer replaces by the newer one, and so any route for the whole fleet.
     Precedent: CWE-290, CWE-441.
+    Closed: 0.2.0
     Result: The packets keep the workload's own address, and each BIRD refuses it. Packets to services are masqueraded.
     """
     node1, node2 = sessions.node1, sessions.node2
@@ -268,6 +269,7 @@ def test_a_workload_ends_a_session_by_bfd(sessions: Sessions) -> None:
 
     Gain: One datagram interrupts a session with all its routes, if the sender knows or guesses a discriminator.
     Precedent: CWE-290, RFC 5880 section 9.
+    Closed: 0.2.0
     Result: The packets keep the workload's own address, for which BIRD has no session.
     """
     own = (sessions.node1.workload, sessions.node1.workload6)

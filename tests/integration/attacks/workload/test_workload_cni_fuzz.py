@@ -144,6 +144,7 @@ def test_a_thousand_calls(daemon: Daemon) -> None:
 
     Gain: A crash of the agent, or a file, an address or a device with a name of the workload's choice.
     Precedent: CVE-2021-20206 (libcni: a name that leads to another program), CWE-20.
+    Closed: 0.2.0
     Result: Each call succeeds, or returns an error with a code, a message and no traceback, and leaves nothing behind.
     """
     netns = daemon.netns("c1")
@@ -188,6 +189,7 @@ def test_wishes_by_the_shim(daemon: Daemon, variable: str, value: str, code: int
 
     Gain: Another variable, a path, or control characters on an administrator's terminal.
     Precedent: CWE-93.
+    Closed: 0.2.0
     Result: The plugin refuses the parameter with an error that says what is wrong, and attaches nothing.
     """
     shim = Shim(daemon.folder / "lib" / "cni", daemon.socket)

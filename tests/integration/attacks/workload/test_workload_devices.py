@@ -88,6 +88,7 @@ def test_a_workload_cannot_send_as_somebody_else(host: Host, wanted: NodeState, 
 
     Gain: Access that others are allowed, and answers from others that hide the sender.
     Precedent: CWE-290.
+    Closed: 0.2.0
     Result: only packets with the workload's own source arrive.
     """
     host.make(how, wanted)
@@ -115,6 +116,7 @@ def test_a_workload_cannot_advertise_itself_as_router(host: Host, wanted: NodeSt
 
     Gain: The host's IPv6 default route, and with it all of the host's own IPv6 traffic.
     Precedent: CVE-2020-13597.
+    Closed: 0.2.0
     Result: The host accepts no route, address or MTU from it.
     """
     host.make(how, wanted)
@@ -133,6 +135,7 @@ def test_what_a_workload_advertised_before_is_removed(host: Host, wanted: NodeSt
 
     Gain: The host's IPv6 default route, and with it all of the host's own IPv6 traffic.
     Precedent: CVE-2020-13597.
+    Closed: 0.2.0
     Result: The plan names the accepted addresses and routes, and removes them without interrupting the workload.
     """
     host.make("plan", wanted)
@@ -175,6 +178,7 @@ def test_forged_arp_does_not_fill_the_neighbour_table(host: Host, wanted: NodeSt
 
     Gain: A full neighbour table, and no new neighbour for the host and its workloads.
     Precedent: CWE-770.
+    Closed: 0.2.0
     Result: The host keeps the workload's own entry and at most two others.
     """
     host.make(how, wanted)
@@ -206,6 +210,7 @@ def test_a_workload_cannot_route_by_the_senders_list(host: Host, wanted: NodeSta
 
     Gain: Packets that reach others from an address of the host, past filters for forwarded packets.
     Precedent: CWE-291, CVE-1999-0909.
+    Closed: 0.2.0
     Result: The host drops such packets, whatever its setting for all interfaces.
     """
     host.make("attach", wanted)
@@ -233,6 +238,7 @@ def test_a_workload_cannot_reach_the_loopback(host: Host, wanted: NodeState, how
 
     Gain: Services that listen on the loopback alone because they trust every local program.
     Precedent: CVE-2020-8558.
+    Closed: 0.2.0
     Result: The device's own setting drops them, also on a node without rules.
     """
     host.kernel.sysctl_write("net/ipv4/conf/default/route_localnet", "1")
@@ -258,6 +264,7 @@ def test_unasked_advertisements_do_not_fill_the_neighbour_table(host: Host, want
 
     Gain: A full neighbour table, and no new neighbour for the host and its workloads.
     Precedent: CWE-770, RFC 9131.
+    Closed: 0.2.0
     Result: The host learns no entry.
     """
     keys = [f"net/ipv6/conf/{name}/accept_untracked_na" for name in ("default", endpoint(wanted, "web").interface)]
@@ -332,6 +339,7 @@ def test_what_a_workload_breaks_inside_holds_up_nothing_else(
 
     Gain: The node's BIRD is not reloaded, nothing is removed, and no run ends there any more.
     Precedent: CWE-400, CWE-636.
+    Closed: 0.2.0
     Result: The failure is reported for this workload. Additions, BIRD and removals go on, also without an agent.
     """
     gone = Route("10.244.200.0/26", "blackhole")
@@ -365,6 +373,7 @@ def test_a_workload_cannot_redirect_the_host(host: Host, wanted: NodeState) -> N
 
     Gain: The host's traffic to a network that the attacker chooses.
     Precedent: CWE-940.
+    Closed: 0.2.0
     Result: The host's route does not change.
     """
     host.make("attach", wanted)
@@ -398,6 +407,7 @@ def test_no_device_of_ours_believes_its_neighbours(host: Host, wanted: NodeState
 
     Gain: addresses, routes and redirects that the attacker chooses.
     Precedent: CVE-2020-13597.
+    Closed: 0.2.0
     Result: All settings are closed on host ends and tunnel devices, and the next run closes those that a program opens.
     """
     host.make("attach", wanted)
@@ -416,6 +426,7 @@ def test_a_host_that_overrules_the_check_is_refused(host: Host, wanted: NodeStat
 
     Gain: Access that others are allowed.
     Precedent: CWE-290.
+    Closed: 0.2.0
     Result: The plan refuses the host and names the setting to change. It also refuses the value 1 for all interfaces if
     calico_workload_source_spoofing is set.
     """

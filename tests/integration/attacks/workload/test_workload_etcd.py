@@ -41,6 +41,7 @@ def test_a_workload_connects_to_a_member(attacked: AttackedNode, masquerades: bo
 
     Gain: With natOutgoing it comes from the node's address, which the gate accepts, and a member's node reaches etcd.
     Precedent: CWE-441 (unintended proxy), CVE-2020-8558 (class: trust in a packet's way).
+    Closed: 0.3.0
     Result: Dropped on the workload's node, whether masqueraded or not. Other ports and other hosts are as before.
     """
     way = {PEER: "eth0", PEER_V6: "eth0", HOST: "", HOST_V6: ""}
@@ -65,6 +66,7 @@ def test_a_workload_connects_to_a_member_in_fragments(attacked: AttackedNode, tr
 
     Gain: A connection past a rule on ports.
     Precedent: CVE-2021-3773 (class), RFC 1858, RFC 7112.
+    Closed: 0.3.0
     Result: No fragment with the beginning of the TCP header leaves, so that no host can reassemble the segment.
     """
     attacked.defend(tunnels=tracked, etcd_members=MEMBERS)

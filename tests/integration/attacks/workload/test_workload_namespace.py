@@ -42,6 +42,7 @@ def test_a_path_that_is_used_again_is_not_attached_to(node: Node) -> None:
 
     Gain: The address of a container that ended, and with it its permissions in policy.
     Precedent: CWE-367, and CWE-340 for reused inodes.
+    Closed: 0.2.0
     Result: The new namespace is not changed, the agent reports it once, and DEL releases the address.
     """
     before, inode = node.said(), node.path("pod").stat().st_ino
@@ -71,6 +72,7 @@ def test_a_link_to_another_container_is_not_followed_by_a_repair(node: Node) -> 
 
     Gain: an interface and an address inside a container of another user.
     Precedent: CWE-61; of the same kind as CVE-2021-30465 (runc).
+    Closed: 0.2.0
     Result: Nothing is created in the other container, and the first one keeps its interface.
     """
     link = node.link(node.path("mine"))
@@ -97,6 +99,7 @@ def test_a_link_to_the_hosts_own_namespace_is_not_followed_by_a_repair(node: Nod
 
     Gain: The container's address and default route on the host, whose traffic then goes to the container.
     Precedent: CWE-61.
+    Closed: 0.2.0
     Result: Nothing is created in the host's namespace, and the agent is in sync.
     """
     link = node.link(node.path("mine"))
@@ -115,6 +118,7 @@ def test_the_hosts_own_namespace_is_refused(node: Node, of: str) -> None:
 
     Gain: a second default route and an address on the host.
     Precedent: none known; CWE-610.
+    Closed: 0.2.0
     Result: An error with code 4 names the variable, and nothing is created or kept. Where process 1 belongs to another
     user, only the code is checked.
     """
@@ -169,6 +173,7 @@ def test_what_is_no_network_namespace_is_refused_at_once(node: Node, made: t.Cal
 
     Gain: Threads of the agent that hang or open a device, so that no container is attached any more.
     Precedent: CWE-66, CWE-775; of the same kind as CVE-2016-9962 (files of others opened by a privileged process).
+    Closed: 0.2.0
     Result: an error with code 4 within two seconds, and the next container is attached.
     """
     link = node.link(made(node.home))
@@ -189,6 +194,7 @@ def test_a_fifo_in_the_place_of_an_attached_namespace_holds_nobody_up(node: Node
 
     Gain: Every repair, poll and attachment of the node waits for a writer.
     Precedent: CWE-66.
+    Closed: 0.2.0
     Result: The workload counts as ended, and all others are maintained.
     """
     link = node.link(node.path("mine"))
@@ -207,6 +213,7 @@ def test_a_mount_that_is_replaced_is_not_attached_to(node: Node) -> None:
 
     Gain: An address inside a container that was never attached.
     Precedent: CWE-367.
+    Closed: 0.2.0
     Result: The namespace that is mounted there now is not changed.
     """
     path, victim = node.path("pod"), node.path("victim")
@@ -224,6 +231,7 @@ def test_a_link_that_turns_while_adding_never_splits_a_workload(node: Node) -> N
 
     Gain: an interface in one namespace with an address in another, or on the host.
     Precedent: CVE-2021-30465 (runc), CWE-367.
+    Closed: 0.2.0
     Result: Each attachment is complete in one namespace, which is the recorded one, or is refused; the host gets none.
     """
     targets = [node.path("one"), node.path("two"), pathlib.Path(f"/proc/{node.daemon.pid}/ns/net")]
@@ -276,6 +284,7 @@ def test_a_namespace_that_was_made_anew_is_not_deleted_with_the_workload(node: N
 
     Gain: Another user's namespace is unmounted and its devices are deleted.
     Precedent: CWE-367; the kernel uses inode numbers of namespaces again.
+    Closed: 0.2.0
     Result: The agent's marker belongs to another namespace, so deleting the workload does not delete this one.
     """
     kernel, path = node.daemon.kernel, node.daemon.folder / "netns" / "owned"
@@ -304,6 +313,7 @@ def test_a_record_without_an_identity_is_not_repaired_into_another_namespace(nod
 
     Gain: An interface and an address in another namespace, for every container from before the upgrade.
     Precedent: CWE-61.
+    Closed: 0.2.0
     Result: The agent adopts the namespace that contains the inner interface. If the path leads elsewhere, it adopts
     none.
     """
@@ -335,6 +345,7 @@ def test_a_container_that_is_started_again_at_its_path_is_attached_again(node: N
 
     Gain: Containers that a runtime restarts after a crash have no network.
     Precedent: none known.
+    Closed: 0.2.0
     Result: The runtime's ADD decides: the former attachment is removed, and the new namespace has the interface.
     """
     first = node.run("ADD", node.path("pod"))

@@ -62,6 +62,7 @@ def test_hundreds_of_calls(daemon: Daemon) -> None:
 
     Gain: A crash of the agent, or a file, an address or a device with a name of the workload's choice.
     Precedent: CVE-2021-20206 (libcni: a name that leads to another program), CWE-20.
+    Closed: 0.2.0
     Result: Each call succeeds, or returns an error message and no traceback, and leaves nothing behind.
     """
     netns = daemon.netns("c1")
@@ -105,6 +106,7 @@ def test_options_by_the_shim(daemon: Daemon, part: str, value: dict[str, t.Any],
 
     Gain: A path, another line of a container's resolv.conf, or control characters on an administrator's terminal.
     Precedent: CWE-93.
+    Closed: 0.3.0
     Result: The plugin refuses the option with an error that says what is wrong, and attaches nothing.
     """
     shim = Shim(daemon.folder / "lib" / "cni", daemon.socket, source=NETAVARK)
@@ -121,6 +123,7 @@ def test_the_namespace_of_the_host(daemon: Daemon) -> None:
 
     Gain: A default route of the host that leads through the workload.
     Precedent: CWE-20.
+    Closed: 0.3.0
     Result: The plugin refuses it with a message, and the host has no new device.
     """
     shim = Shim(daemon.folder / "lib" / "cni", daemon.socket, source=NETAVARK)

@@ -66,6 +66,7 @@ def test_a_workload_sends_as_somebody_else(attacked: AttackedNode) -> None:
 
     Gain: Access that the others are allowed, and answers of third parties that flood them.
     Precedent: CWE-290 (BCP 38).
+    Closed: 0.2.0
     Result: These packets arrive nowhere; those with the workload's own source pass.
     """
     attacked.defend()
@@ -84,6 +85,7 @@ def test_a_workload_gets_into_the_connection_of_another(attacked: AttackedNode) 
 
     Gain: Forged data in that connection, which policy does not check again.
     Precedent: CWE-290.
+    Closed: 0.2.0
     Result: the packets are dropped, and the connection goes on.
     """
     attacked.defend()
@@ -98,6 +100,7 @@ def test_a_workload_answers_for_a_server_of_the_host(attacked: AttackedNode) -> 
 
     Gain: Forged answers of DNS or NTP. The kernel gives them to the socket before it checks their source.
     Precedent: CWE-290.
+    Closed: 0.2.0
     Result: Only packets from the network reach the socket.
     """
     attacked.defend()
@@ -129,6 +132,7 @@ def test_a_workload_reaches_the_loopback_of_its_host(attacked: AttackedNode, spo
 
     Gain: Services that listen on the loopback alone because they trust every local program.
     Precedent: CVE-2020-8558 (kube-proxy set route_localnet).
+    Closed: 0.2.0
     Result: Dropped before connection tracking, whatever the kernel's settings are.
     """
     attacked.node.kernel.sysctl_write(f"net/ipv4/conf/{where}/route_localnet", "1")
@@ -145,6 +149,7 @@ def test_a_workload_that_may_route_sends_as_another_workload(attacked: AttackedN
 
     Gain: Access that the other workload is allowed.
     Precedent: CWE-290.
+    Closed: 0.2.0
     Result: Foreign addresses pass, but not those of the node's own workloads and blocks.
     """
     kernel = attacked.node.kernel
@@ -161,6 +166,7 @@ def test_what_honest_workloads_and_the_host_need(attacked: AttackedNode) -> None
 
     Gain: None. The checks must let this pass.
     Precedent: none known.
+    Closed: 0.2.0
     Result: The host reaches its workloads, and without policy a request from 0.0.0.0 reaches the host.
     """
     attacked.defend()
@@ -184,6 +190,7 @@ def test_a_workload_encapsulates(attacked: AttackedNode) -> None:
 
     Gain: Packets from any source to any workload of the fleet, past all policy.
     Precedent: CVE-2020-8558 (class: trust in a packet's way).
+    Closed: 0.2.0
     Result: Packets to the fleet's VXLAN port, to port 4789 and of IPIP are dropped before connection tracking.
     """
     attacked.defend(tunnels=True)
@@ -202,6 +209,7 @@ def test_a_workload_encapsulates_in_fragments(attacked: AttackedNode, tunnels: b
 
     Gain: Packets to any workload past all policy, if a rule on ports checked fragments one by one.
     Precedent: CVE-2021-3773 (class), RFC 7112.
+    Closed: 0.2.0
     Result: No fragment with an outer UDP header leaves, so that no host can reassemble the packet.
     """
     attacked.defend(tunnels=tunnels)
@@ -228,6 +236,7 @@ def test_a_workload_that_may_encapsulates(attacked: AttackedNode) -> None:
 
     Gain: None. calico_allow_vxlan_packets_from_workloads and its IPIP counterpart must let this pass.
     Precedent: none known.
+    Closed: 0.2.0
     Result: Only the allowed kind passes.
     """
     attacked.defend(vxlan=True)
@@ -321,6 +330,7 @@ def test_a_workload_fills_the_hosts_table_of_neighbours(attacked: AttackedNode) 
 
     Gain: the table (1,024 entries) is full, and the host and its other workloads lose their neighbours.
     Precedent: RFC 6583, CWE-770.
+    Closed: 0.2.0
     Result: At most a few entries appear, and this and another workload still find their gateways.
     """
     attacked.defend()
@@ -339,6 +349,7 @@ def test_what_neighbour_discovery_needs(attacked: AttackedNode) -> None:
 
     Gain: None. The limits must let this pass.
     Precedent: none known.
+    Closed: 0.2.0
     Result: The host answers.
     """
     attacked.defend()

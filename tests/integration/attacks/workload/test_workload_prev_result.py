@@ -64,6 +64,7 @@ def test_what_cannot_be_passed_on_attaches_nothing(node: Node, previous: str, ve
 
     Gain: an address for each attempt, until the node has none left.
     Precedent: CWE-460, CWE-674.
+    Closed: 0.2.0
     Result: An error with a code is returned, and no device, address or record is left.
     """
     answer = add(node, previous, version)
@@ -76,6 +77,7 @@ def test_addresses_of_others_are_passed_on_and_nothing_is_done_for_them(node: No
 
     Gain: A route of the host to the container for an address that it does not have.
     Precedent: CWE-441.
+    Closed: 0.2.0
     Result: The result has the address as given. The host has routes to the workload's own addresses only.
     """
     previous = {
@@ -99,6 +101,7 @@ def test_whatever_a_prev_result_is_there_is_a_result_or_an_error(node: Node) -> 
 
     Gain: an internal error, or an address for each attempt.
     Precedent: CWE-20.
+    Closed: 0.2.0
     Result: ADD and CHECK get a result or an error that is not internal, DEL succeeds, and nothing is left behind.
     """
     rng = random.Random(14)
