@@ -90,7 +90,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-keys:
+deleted_keys:
   description: Number of keys that V(revoke) deletes.
   returned: for this operation
   type: int

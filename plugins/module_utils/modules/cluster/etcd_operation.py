@@ -72,7 +72,7 @@ async def _done(
         return {"changed": await operations.remove(calls, int(params["member_id"], 16), seconds, check)}
     if operation == "revoke":
         changed, count = await operations.revoke(calls, params["user"], check)
-        return {"changed": changed, "keys": count}
+        return {"changed": changed, "deleted_keys": count}
     if operation == "disarm":
         return {"changed": await operations.disarm(calls, check)}
     if operation == "secure":
