@@ -55,7 +55,7 @@ DOCUMENTED: t.Mapping[str, frozenset[str]] = {
         "convergence_info": "converged missing routes sessions",
         "drain": "workloads",
         "etcd_member_info": "gate host member",
-        "etcd_operation": "size",
+        "etcd_operation": "deleted_keys size",
         "interface_sysctl": "plan",
         "interface_sysctl_info": "settings",
         "iptables_table": "plan",
