@@ -41,7 +41,7 @@ def of_peer(connection: socket.socket) -> t.Optional[int]:
 
 def _request(peer: tuple[t.Any, ...], own: tuple[t.Any, ...]) -> bytes:
     """Return the question for the one socket whose own end is `peer` and whose other end is `own`."""
-    texts = [str(end[0]).split("%")[0] for end in (peer, own)]
+    texts = [str(end[0]).partition("%")[0] for end in (peer, own)]
     if all(text.startswith(_MAPPED) for text in texts):
         texts = [text[len(_MAPPED) :] for text in texts]
     family = socket.AF_INET6 if ":" in texts[0] else socket.AF_INET

@@ -134,6 +134,6 @@ class AgentStream:
         return received
 
     async def _flush(self) -> None:
-        if self._outgoing.pending:
-            self._writer.write(self._outgoing.read())
+        if data := self._outgoing.read():
+            self._writer.write(data)
             await self._writer.drain()
