@@ -65,7 +65,7 @@ def readable(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> tuple[list[Docum
             seen.add(path)
             try:
                 _check_place(label, path, sources)
-                if within is not None:
+                if within is not None and os.path.isfile(path):
                     _check_link(label, path, within)
                 for document in _documents(label, path):
                     found.append(document)

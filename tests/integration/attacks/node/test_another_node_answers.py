@@ -92,7 +92,7 @@ def test_facts_in_a_modules_answer_open_no_policy(fleet: Fleet) -> None:
         EXPLAIN,
     )
     warned = "" if fleet.engine else " warnings"  # of Ansible, about keys that it removes itself
-    assert f"keys: bgp changed external_sessions failed{warned}." in said
+    assert f"keys: bgp changed external_sessions failed untried{warned}." in said
     assert said.count("seen_as_variable=False calico_policies_rack_a=False") == 2
     assert "hosts: n1 n2." in said
     assert "DENY" in said
