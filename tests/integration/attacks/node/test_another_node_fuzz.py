@@ -15,6 +15,7 @@ import re
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.action import fleet as fleet_action
 from ansible_collections.baremetal.host_routing.plugins.action.fleet import ActionModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import ImpactLimits
@@ -142,7 +143,8 @@ def left_out(compiled: fleet_source.Compiled, observed: t.Mapping[str, t.Any]) -
     """
     alone = ActionModule._other_routing(compiled, observed) or ActionModule._cannot_take_part(compiled, observed)
     if not alone and LIMITS.exceeded(compiled.impact):
-        alone = ActionModule._too_far(compiled, compiled.impact, "0" * 12, observed, ARGUMENTS)
+        decision = fleet_action._Decision(compiled, compiled.impact, "0" * 12, observed_nodes.ObservedNodes())
+        alone = ActionModule._too_far(decision, observed, ARGUMENTS)
         if not alone:
             raise FleetError("plan", None, "; ".join(LIMITS.exceeded(compiled.impact)), "")
     assert all(str(error).isprintable() and len(str(error)) < 1_500 for error in alone.values())
