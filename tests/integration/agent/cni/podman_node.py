@@ -298,8 +298,11 @@ class PodmanNode:
 def joined(one: PodmanNode, other: PodmanNode) -> None:
     """Connect two nodes by a cable; each is the other's default gateway.
 
-    Raise subprocess.CalledProcessError or AssertionError if a command fails, as for nodes with a cable.
+    A cable to a node that was killed is removed: the kernel does that some time after the node's end. Raise
+    subprocess.CalledProcessError or AssertionError if a command fails.
     """
+    for node in (one, other):
+        node.run("ip", "link", "delete", "eth0", check=False)
     # nsenter without --pid, so that `ip` finds the other node's process by its pid
     add = ("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", str(other.pid))
     subprocess.run(["nsenter", f"--net=/proc/{one.pid}/ns/net", *add], check=True)
