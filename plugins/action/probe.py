@@ -50,8 +50,10 @@ class ActionModule(StateAction):
         gaps: list[untried.Untried] = []
         if fleet:
             host = task_vars["inventory_hostname"]
+            # Only during a change do nodes have the tunnels of both modes.
+            phase = Phase.FLIP if proof or "watch" in args else Phase.CONVERGE
             try:
-                state = self.host_state(task_vars, fleet, observed, Phase.FLIP)
+                state = self.host_state(task_vars, fleet, observed, phase)
             except FleetError as error:
                 result.update(failed=True, msg=str(error))
                 return result

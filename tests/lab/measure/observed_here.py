@@ -103,7 +103,9 @@ def namespace(name: str) -> dict:
 def units() -> dict:
     found = {}
     for unit in UNITS:
-        text = said("systemctl", "show", "-p", "LoadState,ActiveState,SubState,UnitFileState,NRestarts", unit)
+        # A timer's SubState changes whenever its time has come.
+        moving = "" if unit.endswith(".timer") else ",SubState"
+        text = said("systemctl", "show", "-p", f"LoadState,ActiveState,UnitFileState,NRestarts{moving}", unit)
         found[unit] = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     return found
 
