@@ -302,7 +302,7 @@ def test_no_other_flow_loses_its_connection(site: Running) -> None:
         run(netns, "ip", "address", "add", address, "dev", device)
         run(netns, "ip", "link", "set", device, "up")
     run("bridged", "ip", "route", "add", "default", "via", "172.17.0.1")
-    # As Docker writes them for a container in its bridge that publishes port 5353.
+    # Docker writes these rules for a container in its bridge that publishes port 5353.
     nat = "iptables -t nat"
     for rule in (
         f"{nat} -N DOCKER",

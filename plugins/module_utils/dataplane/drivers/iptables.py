@@ -102,7 +102,7 @@ def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digest
 
 
 def _reached(table: IptablesTable, rules: t.Iterable[str], digests: Digests) -> Reached:
-    """Return the chains that these rules of table nat lead to, directly or by others, with their rules.
+    """Return the chains that these rules of table nat lead to, directly or through others, with their rules.
 
     The result is () for another table.
     """

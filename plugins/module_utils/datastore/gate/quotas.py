@@ -70,7 +70,7 @@ class Bucket:
         return max(0.0, (min(amount, self._burst) - self._left) / self._rate)
 
     def take(self, amount: float) -> None:
-        """Take so much."""
+        """Take `amount` from the bucket, which may owe some afterwards."""
         self._left -= amount
 
 

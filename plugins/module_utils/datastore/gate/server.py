@@ -107,7 +107,7 @@ class Gate:
         return AgentListener(host, port, self._places, serve, self._regularly, _REGULAR_SECONDS)
 
     def _regularly(self) -> None:
-        """Take what the files have, end connections of revoked certificates, and free memory of those that ended."""
+        """Read the lists again, end connections of revoked certificates, and free the memory of ended connections."""
         if self._fleet.changed():
             self._places.fleet = self._fleet.entries
             _say(self._fleet.problem)

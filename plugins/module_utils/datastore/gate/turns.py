@@ -94,7 +94,7 @@ class Newcomers:
             waiting.set_result(None)
 
     def _first(self) -> t.Optional[asyncio.Future[None]]:
-        """Return the next one, and put its address behind all others."""
+        """Return the next waiting request, and move its address to the end of the order."""
         for queues in (self._queues[True], self._queues[False]):
             for source, queue in list(queues.items()):
                 while queue:

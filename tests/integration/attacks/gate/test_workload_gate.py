@@ -73,7 +73,7 @@ def hello(gate: AttackedGate) -> bytes:
 
 
 def test_thousands_of_connections(tmp_path: pathlib.Path) -> None:
-    """Open 5,000 connections, silent ones and such that begin a handshake, from the node's address and from others.
+    """Open 5,000 connections that are silent or begin a handshake, from the node's address and from others.
 
     Gain: The gate has up to 1.4 GB of memory, and agents wait for seconds or find no place.
     Precedent: CWE-400, CWE-770.
