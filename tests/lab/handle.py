@@ -267,7 +267,7 @@ class BaseLab(abc.ABC):
         `where` is as in `argv`. The command is a list of words, or one text for sh. `timeout` is in seconds, times
         `patience`. `input` is the command's stdin, which is empty without it, and is bytes if `text` is false. So are
         stdout and stderr then, which are captured. Raise CommandFailed on a status other than 0 unless ``check`` is
-        false, and LabError for an unknown `where` or when the time is over.
+        false, and LabError for an unknown `where`, when the time is over, or when the lab is lost.
         """
         argv = self._command(where, command, netns)
         source = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
@@ -278,9 +278,15 @@ class BaseLab(abc.ABC):
         except subprocess.TimeoutExpired:
             raise LabError(f"{where}: no end after {limit:g} s of {command}") from None
         done.args = [command] if isinstance(command, str) else list(map(str, command))
+        if done.returncode == 255 and (lost := self.lost()):  # 255 is also SSH's own status
+            raise LabError(f"{where}: {lost}")
         if check and done.returncode:
             raise CommandFailed(where, done)
         return done
+
+    def lost(self) -> str:
+        """Return why nothing can run in this lab any more, "" if that is not known."""
+        return ""
 
     def popen(self, where: str, command: Command, netns: str | None = None, **more: object) -> subprocess.Popen:
         """Start a program at `where`, or in a named namespace `netns` there, and return its Popen at once.

@@ -168,6 +168,7 @@ def build_image() -> Path:
 class MachineLab(BaseLab):
     machine = "qemu"
     patience = 5
+    _process: subprocess.Popen | None = None  # QEMU, if this object started it
 
     @property
     def _here(self) -> Path:
@@ -401,6 +402,7 @@ class MachineLab(BaseLab):
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
             )
+        self._process = process
         (self._here / "pid").write_text(f"{process.pid}\n")
         # By the scheduler's autogroup (sched(7)) the emulated machine, one session, has only the share of processors
         # that each of the dozens of sessions of a native lab has. A lower nice value gives it more.
@@ -496,6 +498,16 @@ class MachineLab(BaseLab):
         command = ["ssh", "-F", str(self.ssh_config), "-O", "exit", node]
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)
+
+    def lost(self) -> str:
+        if self._pid():
+            return ""
+        status = self._process.poll() if self._process else None
+        said = (self._here / "log").read_text(errors="replace")[-500:] or "nothing"
+        return (
+            f"the emulated machine has ended. QEMU's exit status: {'unknown' if status is None else status}, it said: "
+            f"{said}\nThe console ended with: {self._console()[-3000:]}"
+        )
 
     def is_running(self, node: str) -> bool:
         done = self.exec("machine", f"read -r p < {INNER.state}/{node}/pid && [ -e /proc/$p ]", check=False)
