@@ -47,7 +47,6 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from plugins.module_utils.agent.api.client import AgentClient, NotRunning  # noqa: E402
 from plugins.module_utils.base.ports import PortRange  # noqa: E402
 from plugins.module_utils.dataplane.kernel import linux  # noqa: E402
 from plugins.module_utils.node.engine import bundle  # noqa: E402
@@ -55,6 +54,7 @@ from plugins.module_utils.node.store.store import Store, Stored  # noqa: E402
 from plugins.module_utils.policy import model  # noqa: E402
 from plugins.module_utils.state.node_state import Block, NodeIpam, NodeState, Pool, Route, Sysctl  # noqa: E402
 from plugins.module_utils.state.policy_state import PolicyState, allow_all  # noqa: E402
+from plugins.module_utils.wire.client import AgentClient, NotRunning  # noqa: E402
 
 PTP = "/usr/lib/cni/ptp"
 SHIM = ROOT / "roles" / "calico_node" / "files" / "cni" / "calico"

@@ -40,9 +40,9 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient  # noqa: E402
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.allocation_journal import COMPACT_ABOVE  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.client import AgentClient  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError  # noqa: E402
 
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine  # noqa: E402
 from tests.unit.agent.node_under_test import STATE  # noqa: E402

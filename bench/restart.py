@@ -36,7 +36,6 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient, NotRunning  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (  # noqa: E402
     RouteAttributes,
@@ -49,6 +48,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     Pool,
     Route,
     Sysctl,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.client import (  # noqa: E402
+    AgentClient,
+    NotRunning,
 )
 
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine  # noqa: E402

@@ -35,9 +35,10 @@ from ..node.machine import Machine
 from ..node.store.store import now
 from ..state.attachment import AttachedWorkload
 from ..state.node_state import NodeState
-from .api import protocol
-from .api.protocol import AgentError
-from .api.request import AddRequest
+from ..wire import protocol
+from ..wire.protocol import AgentError
+from ..wire.request import AddRequest
+from ..wire.settings import AgentSettings
 from .datastore.beat import Sessions
 from .datastore.node_datastore import NodeDatastore
 from .desired_state import DesiredState, RemovalPermission
@@ -58,7 +59,6 @@ from .reconcile.reconcile import PassOutcome, Reconciler
 from .reconcile.remote_updates import RemoteUpdates
 from .reconcile.stages import Listener, Wanted
 from .runtimes.ended import EndedWorkloads
-from .settings import AgentSettings
 from .watch.events import Events
 from .watch.host_interfaces import HostInterfaces
 from .watch.unwritten_routes import UnwrittenRoutes

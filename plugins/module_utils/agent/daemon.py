@@ -27,12 +27,13 @@ from ..dataplane.kernel.linux import LinuxKernel
 from ..dataplane.kernel.port import Kernel
 from ..node.machine import Machine
 from ..node.store import lock
-from . import settings as settings_
+from ..wire import settings as settings_
+from ..wire.settings import AgentSettings, SettingsError
+from ..wire.shim_framing import CNI, NETAVARK
 from .agent import Agent, Kernels
 from .api.fair_share import FairShare
 from .api.methods import Methods
 from .api.server import Server, SocketInUse
-from .api.shim_framing import CNI, NETAVARK
 from .metrics import bgp_metrics
 from .metrics.agent_metrics import watch_agent
 from .metrics.dump import dump
@@ -46,7 +47,6 @@ from .reconcile.polling import Polling
 from .runtimes.cni import dispatch as cni
 from .runtimes.deleted import DeletedWhileDown
 from .runtimes.netavark import dispatch as netavark
-from .settings import AgentSettings, SettingsError
 from .watch.monitor import Monitor
 
 _log = logging.getLogger("calico")

@@ -25,8 +25,8 @@ from ..state.attachment import AttachedWorkload
 from ..state.node_state import NodeState
 from ..state.other_endpoints import OtherEndpoints
 from ..state.remote_endpoints import RemoteEndpoints
-from .api import protocol
-from .api.protocol import AgentError
+from ..wire import protocol
+from ..wire.protocol import AgentError
 
 _log = logging.getLogger("calico.knowledge")
 

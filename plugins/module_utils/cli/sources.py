@@ -11,9 +11,6 @@ import sys
 import time
 import typing as t
 
-from ..agent import settings
-from ..agent.api.client import AgentClient, NotRunning
-from ..agent.api.protocol import AgentError
 from ..datastore import snapshot
 from ..datastore.heartbeats import Heartbeat
 from ..datastore.keys import EndpointKey
@@ -29,6 +26,9 @@ from ..state.attachment import AttachedWorkload
 from ..state.node_state import NodeState
 from ..state.other_endpoints import OtherEndpoints
 from ..state.remote_endpoints import RemoteEndpoints
+from ..wire import settings
+from ..wire.client import AgentClient, NotRunning
+from ..wire.protocol import AgentError
 from .errors import CommandError
 
 Data = dict[str, t.Any]

@@ -22,7 +22,7 @@ import errno
 import typing as t
 
 from ..state.attachment import endpoint_routes, endpoint_sysctls
-from ..state.node_state import VethEndpoint
+from ..state.node_state import HOST_MAC, VethEndpoint
 from . import hardening
 from .change import ApplyError, Change
 from .drivers import route, sysctl, workload
@@ -159,7 +159,7 @@ def _make(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) ->
                 endpoint.interface,
                 "veth",
                 mtu=endpoint.mtu,
-                mac=workload.HOST_MAC,
+                mac=HOST_MAC,
                 peer_name=peer,
                 peer_netns=name,
                 peer_mac=endpoint.mac,
@@ -208,7 +208,7 @@ def _make_handed_over(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.E
             endpoint.interface,
             "veth",
             mtu=endpoint.mtu,
-            mac=workload.HOST_MAC,
+            mac=HOST_MAC,
             peer_name=peer,
             peer_mac=endpoint.mac,
         )

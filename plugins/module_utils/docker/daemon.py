@@ -18,8 +18,8 @@ import sys
 import threading
 import typing as t
 
-from ..agent.api import protocol
-from ..agent.api.client import AgentClient
+from ..wire import protocol
+from ..wire.client import AgentClient
 from .driver import DockerDriver
 from .http_socket import PluginServer
 from .networks import FOLDER, Networks

@@ -21,9 +21,9 @@ import logging
 import time
 import typing as t
 
-from ..agent.api.client import NotRunning
-from ..agent.api.protocol import AgentError
 from ..base.addresses import inside
+from ..wire.client import NotRunning
+from ..wire.protocol import AgentError
 from . import messages
 from .messages import Body
 from .networks import Networks

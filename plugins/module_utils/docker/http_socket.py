@@ -26,8 +26,8 @@ import threading
 import time
 import typing as t
 
-from ..agent.api.peer import Peer
 from ..base import terminal_text
+from ..wire.peer import Peer
 
 _log = logging.getLogger("calico.docker")
 

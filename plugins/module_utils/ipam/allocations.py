@@ -26,6 +26,9 @@ from .errors import names
 #: Seconds that a released address rests before the automatic choice takes it again.
 COOLDOWN = 30.0
 
+#: The beginning of the handle of a reserved address, which no workload's id has.
+RESERVED = "reserved:"
+
 WORKLOAD = "Workload"
 AUTOMATIC = "Automatic"
 

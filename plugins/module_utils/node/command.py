@@ -10,6 +10,7 @@ import sys
 import typing as t
 
 from ..base import terminal_text
+from ..wire.running_agent import connect
 from . import machine as machines
 from . import report
 from .change import auto_revert, boot, firewall, missing_files
@@ -36,13 +37,12 @@ USAGE = """usage: python3 -I /usr/local/lib/calico/start [--mounts FILE] COMMAND
 def main(
     arguments: t.Sequence[str],
     machine: t.Optional[machines.Machine] = None,
-    agent: t.Optional[t.Callable[[str], t.Optional[machines.AgentConnection]]] = None,
 ) -> int:
     """Run one command and return its exit status: 0 for success, 1 for a failure, 2 for wrong arguments.
 
     `arguments` are as in USAGE. Results go to standard output, messages and the usage to standard error. `machine` is
-    for tests; its kernel is closed at the end. `agent` returns a connection to the agent at a socket, None if no agent
-    runs. Only the errors of node.errors.ERRORS become status 1; others, such as an OSError of a file, are raised.
+    for tests; its kernel is closed at the end. Only the errors of node.errors.ERRORS become status 1; others, such as
+    an OSError of a file, are raised.
     """
     mounts = None
     if len(arguments) > 1 and arguments[0] == "--mounts":
@@ -52,7 +52,7 @@ def main(
     if not change and (len(arguments) != 1 or arguments[0] not in commands):
         sys.stderr.write(USAGE)
         return 2
-    here = machine or machines.here(agent, mounts)
+    here = machine or machines.here(connect, mounts)
     try:
         if change:
             auto_revert.wait(here, change)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from ..bird.errors import BirdError
 from ..dataplane.change import ApplyError, ObserveError
 from ..dataplane.kernel.port import KernelError, MissingLibrary
+from ..wire.running_agent import AgentRefused
 from .desired import RecordsUnreadable
 from .ipam.local_ipam import IpamUnreadable
-from .machine import AgentRefused
 from .store.atomic_file import FileError
 from .store.lock import LockError
 from .store.store import StoreError

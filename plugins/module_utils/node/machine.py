@@ -14,35 +14,13 @@ from ..bird.errors import NotAnswering
 from ..dataplane.kernel.linux import LinuxKernel
 from ..dataplane.kernel.port import Kernel
 from ..datastore import settings as datastore_settings
+from ..wire import protocol
+from ..wire.running_agent import RunningAgent
 from . import units
 from .change import detached_process, ssh_session
 from .engine import engine_start
 from .ipam import local_ipam
 from .store import endpoints, lock, store, unconfirmed
-
-
-class AgentConnection(t.Protocol):
-    """A connection to the agent that runs on this node, and what the agent says of itself.
-
-    `engine` is the digest of the engine that it runs. `settings` is the digest of its agent.json, the first 16 hex
-    digits of its sha256, or "" without such a file.
-    """
-
-    engine: str
-    settings: str
-
-    def call(self, method: str, /, **params: t.Any) -> dict[str, t.Any]:
-        """Return the agent's result for `method`.
-
-        Raise TimeoutError if the answer does not come in time, or AgentRefused for any other failure; both have texts
-        for people.
-        """
-
-    def close(self) -> None: ...
-
-
-class AgentRefused(Exception):
-    """The error for a request that the agent refused, or that failed in another way than by a missing answer."""
 
 
 def is_bird_answering(socket: str) -> bool:
@@ -64,7 +42,7 @@ class Machine:
     """
 
     kernel: Kernel
-    agent: t.Optional[t.Callable[[str], t.Optional[AgentConnection]]] = None
+    agent: t.Optional[t.Callable[[str], t.Optional[RunningAgent]]] = None
     root: str = "/"
     store: str = store.FOLDER
     lock: str = lock.PATH
@@ -82,7 +60,7 @@ class Machine:
     cni_deleted: str = "/var/lib/calico/cni/deleted"
     workloads: str = endpoints.FOLDER
     datastore: str = datastore_settings.PATH
-    agent_socket: str = "/run/calico/agent.sock"
+    agent_socket: str = protocol.SOCKET
     writer_lock: str = "/run/calico/writer.lock"  # the agent holds it as long as it lives, others while they write
     # The most seconds that a module for one kind of object waits for each of the two locks, and a starting agent for
     # writer_lock. Modules with a parameter lock_timeout wait for `lock` as long as that says.
@@ -104,7 +82,7 @@ class Machine:
 
 
 def here(
-    agent: t.Optional[t.Callable[[str], t.Optional[AgentConnection]]] = None, mounts: t.Optional[str] = None
+    agent: t.Optional[t.Callable[[str], t.Optional[RunningAgent]]] = None, mounts: t.Optional[str] = None
 ) -> Machine:
     """Return the machine that this process runs on.
 

@@ -149,6 +149,10 @@ class FdbEntry:
     destination: str
 
 
+#: The MAC address of the host end of every workload. Its link-local address is the gateway of IPv6 inside.
+HOST_MAC = "ee:ee:ee:ee:ee:ee"
+
+
 @dataclasses.dataclass(frozen=True)
 class VethEndpoint:
     """A network namespace joined to the host by a veth pair.

@@ -22,7 +22,6 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient, NotRunning
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.failpoints import VARIABLE
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
@@ -30,6 +29,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.client import AgentClient, NotRunning
 
 from tests.conftest import ROOT
 from tests.integration.host_under_test import HOST, HostKernel, host_under_test

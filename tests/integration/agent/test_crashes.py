@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import NotRunning
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.failpoints import ADD, DELETE
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.client import NotRunning
 
 from tests.integration.agent.daemon_under_test import Daemon
 

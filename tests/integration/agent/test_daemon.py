@@ -14,10 +14,10 @@ import subprocess
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import RouteOperation
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import packed_state
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, NodeIpam, Route
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 from tests.integration.agent.daemon_under_test import Daemon
 from tests.unit.agent.node_under_test import BLOCK, STATE, with_state

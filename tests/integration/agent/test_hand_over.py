@@ -13,13 +13,13 @@ import threading
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import agent_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import AgentRefused
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import writer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import running_agent
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.running_agent import AgentRefused
 
 from tests.integration.agent.daemon_under_test import Daemon
 from tests.unit.agent.node_under_test import STATE
@@ -30,7 +30,7 @@ MORE = dataclasses.replace(BASE, routes=(*BASE.routes, *(Route(f"10.244.9.{n}/32
 EXTRA = {f"10.244.9.{n}/32" for n in range(200)}
 
 
-def here(daemon: Daemon, greeting: float = agent_start.GREETING) -> machine.Machine:
+def here(daemon: Daemon, greeting: float = running_agent.GREETING) -> machine.Machine:
     """Return the daemon's machine as a module that runs on it sees it.
 
     The module waits at most `greeting` seconds for the agent's first answer.
@@ -38,7 +38,7 @@ def here(daemon: Daemon, greeting: float = agent_start.GREETING) -> machine.Mach
     folder = daemon.folder
     return machine.Machine(
         daemon.kernel,
-        functools.partial(agent_start.connect, greeting=greeting),
+        functools.partial(running_agent.connect, greeting=greeting),
         root=str(folder / "root"),
         store=str(folder / "lib"),
         lock=str(folder / "run" / "node.lock"),
@@ -53,7 +53,7 @@ def here(daemon: Daemon, greeting: float = agent_start.GREETING) -> machine.Mach
     )
 
 
-def bring(daemon: Daemon, state=MORE, check=False, greeting: float = agent_start.GREETING) -> apply.Result:
+def bring(daemon: Daemon, state=MORE, check=False, greeting: float = running_agent.GREETING) -> apply.Result:
     return apply.bring_to(here(daemon, greeting), Stored(state, who="me@here"), check=check)
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import protocol
 
 from tests.integration.agent.daemon_under_test import Daemon
 from tests.unit.agent.api.live_server import everything

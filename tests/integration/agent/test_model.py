@@ -18,10 +18,10 @@ import threading
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import NotRunning
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import failpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.client import NotRunning
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
 from tests.unit.agent.node_under_test import BLOCK, SPARE

@@ -11,8 +11,8 @@ import sys
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Pool
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
 from tests.integration.host_under_test import HOST

@@ -12,8 +12,6 @@ import pathlib
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.request import AddRequest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import AgentSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
@@ -27,6 +25,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     Route,
     Sysctl,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.request import AddRequest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.settings import AgentSettings
 
 from tests.fakes.kernel import FakeKernel
 from tests.unit.agent.virtual_time import inline

@@ -13,7 +13,6 @@ import re
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.persisted_state import PersistedState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import add
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import RouteOperation
@@ -25,6 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     NodeIpam,
     VethEndpoint,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 from tests.unit.agent.api.refusal import refused
 from tests.unit.agent.gate import Gate

@@ -9,7 +9,6 @@ import asyncio
 import shutil
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.watch import events
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import failpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers.workload import MARK
@@ -19,6 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 from tests.fakes.kernel import FakeKernel
 from tests.unit.agent.node_under_test import BLOCK, STATE, Killed, Node, with_state

@@ -17,10 +17,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import daemon
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.notify import Notifier
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import AgentSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.recovery import recover
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.settings import AgentSettings
 
 from tests.unit.agent.node_under_test import STATE, Node, with_state
 

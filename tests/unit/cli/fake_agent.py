@@ -11,9 +11,9 @@ import threading
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Method
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Server
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.peer import Peer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 METHODS = (
     "version", "status", "resync", "node.plan", "workload.add", "workload.delete", "workload.get", "workload.list",

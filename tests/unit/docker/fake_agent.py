@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import NotRunning
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.client import NotRunning
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 POOLS = [
     {"name": "default", "cidr": "10.244.0.0/16", "disabled": False},

@@ -10,13 +10,13 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import NotRunning
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.docker import driver as drivers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.docker.driver import DockerDriver
 from ansible_collections.baremetal.host_routing.plugins.module_utils.docker.networks import Networks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.docker.options import ContainerOptions
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.client import NotRunning
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 from tests.unit.docker.fake_agent import FakeAgent
 

@@ -13,8 +13,8 @@ import threading
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.methods import Methods
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Server
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import AgentSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.settings import AgentSettings
 
 from tests.unit.agent.virtual_time import inline
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import agent_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import of_machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import remote_endpoints as disk
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
@@ -29,6 +28,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
     allow_all,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import RemoteEndpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import running_agent
 from ansible_collections.baremetal.host_routing.plugins.modules import remote_endpoints, remote_endpoints_info
 
 from tests.unit.agent.node_under_test import with_state
@@ -196,7 +196,7 @@ def test_the_agent_is_told_at_once_and_after_its_restart_it_knows(node):
     app = told(node2=[endpoint("app", "node2", "10.244.2.2")])
     for step in range(2):
         with AgentInProcess(node) as running:
-            node.using(agent_start.connect)
+            node.using(running_agent.connect)
             if step == 0:
                 answer = node.run(remote_endpoints, told=app, nodes=NODES)
                 assert answer["changed"] is True, answer

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.request import AddRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.request import AddRequest
 from ansible_collections.baremetal.host_routing.plugins.modules import workload, workload_info
 
 from tests.unit.cli.conftest import POD, STATE

@@ -12,11 +12,11 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 from ansible_collections.baremetal.host_routing.plugins.lookup import podman_files
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import AgentSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import hardening
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import tunnel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.settings import AgentSettings
 
 from tests.conftest import ROOT
 

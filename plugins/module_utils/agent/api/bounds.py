@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
-from . import protocol
-from .peer import Peer
-from .protocol import AgentError
+from ...wire import protocol
+from ...wire.peer import Peer
+from ...wire.protocol import AgentError
 
 
 class ApiLimits(t.NamedTuple):

@@ -22,13 +22,13 @@ import logging
 import time
 import typing as t
 
-from . import protocol, shim_framing
+from ...wire import protocol, shim_framing
+from ...wire.peer import Peer
+from ...wire.protocol import AgentError
+from ...wire.shim_framing import Framing, ShimRefusal
 from .bounds import Bounds
 from .calls import Calls, Method, internal, stopping
 from .fair_share import FairShare
-from .peer import Peer
-from .protocol import AgentError
-from .shim_framing import Framing, ShimRefusal
 
 _log = logging.getLogger("calico.api")
 

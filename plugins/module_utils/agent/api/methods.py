@@ -13,17 +13,17 @@ from ...dataplane.plan import NodePlan
 from ...node.engine import running_engine
 from ...node.store import packed_state
 from ...state.node_state import NodeState
+from ...wire import protocol
+from ...wire.peer import Peer
+from ...wire.protocol import AgentError
+from ...wire.request import AddRequest, published_ports
 from ..agent import Agent
 from ..metrics.reports import plain
 from ..reconcile.reconcile import PassOutcome
 from ..workloads.check import parsed_selector
 from ..workloads.table import not_found
-from . import protocol
 from .calls import Method
 from .fair_share import give_way
-from .peer import Peer
-from .protocol import AgentError
-from .request import AddRequest, published_ports
 
 Data = dict[str, t.Any]
 

@@ -26,12 +26,12 @@ import socket
 import stat
 import typing as t
 
-from . import protocol
+from ...wire import protocol
+from ...wire.peer import Peer
 from .bounds import ApiLimits, Bounds
 from .calls import Calls, Method, Shims
 from .connection import ApiConnection
 from .fair_share import FairShare
-from .peer import Peer
 
 _log = logging.getLogger("calico.api")
 

@@ -11,8 +11,8 @@ import logging
 import typing as t
 
 from ...node.store import atomic_file
+from ...wire.protocol import AgentError
 from ..agent import Agent
-from ..api.protocol import AgentError
 from ..reconcile.policy_compilers import PolicyNotCompiled
 from .reports import plain
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import typing as t
 
 from ...state.attachment import AttachedWorkload
-from ..api import protocol
-from ..api.protocol import AgentError
-from ..api.request import AddRequest
+from ...wire import protocol
+from ...wire.protocol import AgentError
+from ...wire.request import AddRequest
 from .attachment import Attachment, workload_id
 
 

@@ -16,9 +16,9 @@ import logging
 import os
 import typing as t
 
-from ..api import shim_framing
-from ..api.protocol import AgentError
-from ..api.shim_framing import Framing, ShimRefusal
+from ...wire import shim_framing
+from ...wire.protocol import AgentError
+from ...wire.shim_framing import Framing, ShimRefusal
 from . import attaching
 from .attaching import AttachmentBackend
 from .attachment import Attachment, workload_id

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import typing as t
 
-from ..api.protocol import AgentError
+from ...wire.protocol import AgentError
 from ..workloads.context import WorkloadContext
 from ..workloads.delete import delete
 

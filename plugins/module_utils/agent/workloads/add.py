@@ -38,9 +38,9 @@ import dataclasses
 from ...dataplane.attach import Attached
 from ...node.store.store import now
 from ...state.attachment import AttachedWorkload
-from ..api import protocol
-from ..api.protocol import AgentError
-from ..api.request import AddRequest
+from ...wire import protocol
+from ...wire.protocol import AgentError
+from ...wire.request import AddRequest
 from . import failpoints
 from .context import PATIENCE, WorkloadContext
 from .updates import save_labels

@@ -11,8 +11,8 @@ import typing as t
 from ...ipam.allocations import AllocationError
 from ...node.ipam.local_ipam import IpamNotWritten, LocalIpam
 from ...state.attachment import AttachedWorkload
-from ..api.protocol import AgentError
-from ..api.request import AddRequest
+from ...wire.protocol import AgentError
+from ...wire.request import AddRequest
 from ..persisted_state import PersistedState
 from .commit import GroupCommit, Write
 

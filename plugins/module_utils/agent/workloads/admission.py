@@ -14,8 +14,8 @@ import typing as t
 from ...dataplane.change import Change
 from ...dataplane.registry import REGISTRY
 from ...state.node_state import VethEndpoint
-from ..api import protocol
-from ..api.protocol import AgentError
+from ...wire import protocol
+from ...wire.protocol import AgentError
 from ..desired_state import DesiredState
 from ..reconcile import repair
 from ..reconcile.reconcile import Reconciler

@@ -12,8 +12,8 @@ from ...base import selectors
 from ...dataplane.drivers import workload as workload_driver
 from ...state.attachment import AttachedWorkload
 from ...state.node_state import NodeState
-from ..api import protocol
-from ..api.protocol import AgentError
+from ...wire import protocol
+from ...wire.protocol import AgentError
 from .context import WorkloadContext
 from .table import WorkloadTable
 

@@ -9,8 +9,8 @@ import asyncio
 import contextlib
 
 from ...state.attachment import AttachedWorkload
-from ..api import protocol
-from ..api.protocol import AgentError
+from ...wire import protocol
+from ...wire.protocol import AgentError
 from . import failpoints, publish
 from .context import PATIENCE, WorkloadContext
 

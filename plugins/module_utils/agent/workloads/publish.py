@@ -25,8 +25,8 @@ from ...policy.chains.settings import FAILSAFE_INBOUND
 from ...sockets.port_claims import PortClaims, PortNotClaimed, WantedPort
 from ...sockets.port_owner import PortOwner
 from ...state.attachment import AttachedWorkload
-from ..api import protocol
-from ..api.protocol import AgentError
+from ...wire import protocol
+from ...wire.protocol import AgentError
 from .context import WorkloadContext
 
 _log = logging.getLogger("calico.workloads")

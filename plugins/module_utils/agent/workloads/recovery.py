@@ -11,7 +11,7 @@ import logging
 import typing as t
 
 from ...state.attachment import AttachedWorkload
-from ..api.protocol import AgentError
+from ...wire.protocol import AgentError
 from . import publish
 from .context import WorkloadContext
 

@@ -19,8 +19,8 @@ from ...state.attachment import (
     with_workloads,
 )
 from ...state.node_state import NodeState, VethEndpoint
-from ..api import protocol
-from ..api.protocol import AgentError
+from ...wire import protocol
+from ...wire.protocol import AgentError
 from ..persisted_state import PersistedState
 
 _NO_STATE = NodeState(node="", address="")

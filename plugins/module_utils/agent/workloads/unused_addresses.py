@@ -16,8 +16,8 @@ import contextlib
 import logging
 import typing as t
 
-from ...node.ipam.local_ipam import RESERVED
-from ..api.protocol import AgentError
+from ...ipam.allocations import RESERVED
+from ...wire.protocol import AgentError
 from .context import WorkloadContext
 from .delete import delete, release_unused, uses
 

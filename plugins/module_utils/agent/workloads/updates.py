@@ -12,8 +12,8 @@ import re
 import typing as t
 
 from ...state.attachment import AttachedWorkload
-from ..api import protocol
-from ..api.protocol import AgentError
+from ...wire import protocol
+from ...wire.protocol import AgentError
 from .context import WorkloadContext
 
 _log = logging.getLogger("calico.workloads")

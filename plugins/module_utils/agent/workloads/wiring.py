@@ -15,8 +15,8 @@ from ...dataplane.kernel.port import Kernel, KernelError, MissingLibrary
 from ...dataplane.plan import NodePlan, plan_node
 from ...state.attachment import endpoint_routes
 from ...state.node_state import NodeState, Route, VethEndpoint
-from ..api import protocol
-from ..api.protocol import AgentError
+from ...wire import protocol
+from ...wire.protocol import AgentError
 from ..reconcile.driver_thread import Worker
 from . import failpoints
 

@@ -41,7 +41,7 @@ import re
 import typing as t
 
 from ...base.addresses import family_of
-from ...state.node_state import ROUTE_PROTOCOL, TABLE_MAIN, VethEndpoint
+from ...state.node_state import HOST_MAC, ROUTE_PROTOCOL, TABLE_MAIN, VethEndpoint
 from .. import hardening
 from ..change import Change, apply_each
 from ..driver import DriverStep, Scope
@@ -65,7 +65,6 @@ from ..kernel.port import (
 
 MARK = "calico: workload "
 _ADDRESS_MARK = "calico: address "
-HOST_MAC = "ee:ee:ee:ee:ee:ee"
 GATEWAY = "169.254.1.1"
 GATEWAY6 = "fe80::ecee:eeff:feee:eeee"  # the link-local address for HOST_MAC (RFC 4291, appendix A)
 

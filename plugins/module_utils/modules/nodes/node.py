@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ...agent import agent_start
 from ...base import packed_json, terminal_text
 from ...bgp import passwords
 from ...bird.errors import BirdError
@@ -25,6 +24,7 @@ from ...node.store import datastore_files, unconfirmed
 from ...node.store.store import File, Stored, StoreError
 from ...state.node_state import NodeState
 from ...state.phase import Phase
+from ...wire import running_agent
 from ..module_call import ModuleCall, ModuleSpec
 from . import convergence_info, probe
 
@@ -250,7 +250,7 @@ def run(module: ModuleCall) -> t.NoReturn:
     InTheWay, a BundleError or a ValueError. Another OSError, as for an archive of the engine that cannot be read, is
     raised.
     """
-    here = machine.here(agent_start.connect)
+    here = machine.here(running_agent.connect)
     steps: list[dict[str, t.Any]] = []
     found: t.Optional[dict[str, t.Any]] = None
     try:

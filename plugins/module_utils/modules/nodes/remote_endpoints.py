@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ...agent import agent_start
 from ...dataplane.change import change_lines
 from ...node import machine
 from ...node.errors import ERRORS
 from ...node.store import endpoint_sync
 from ...state.answers.left_out import sentences
+from ...wire import running_agent
 from ..module_call import ModuleCall, ModuleSpec
 
 SPEC = ModuleSpec(
@@ -36,7 +36,7 @@ def run(module: ModuleCall) -> t.NoReturn:
     cannot be read, or if the node's policy cannot be compiled: the workloads are stored by then. Workloads in `told`
     that are not accepted are warnings.
     """
-    here = machine.here(agent_start.connect)
+    here = machine.here(running_agent.connect)
     try:
         taken = endpoint_sync.take(
             here,

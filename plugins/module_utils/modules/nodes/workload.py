@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ...agent.api import protocol
-from ...agent.api.client import AgentClient
-from ...agent.api.protocol import AgentError
-from ...agent.api.request import AddRequest
 from ...base.addresses import family_of
 from ...cli.commands import add_params
 from ...dataplane.change import Change
 from ...node import machine
 from ...state.attachment import is_of_pools
+from ...wire import protocol
+from ...wire.client import AgentClient
+from ...wire.protocol import AgentError
+from ...wire.request import AddRequest
 from .. import standalone_module
 from ..module_call import ModuleCall, ModuleSpec
 

@@ -42,7 +42,7 @@ PACKAGE = engine_start.PACKAGE
 #: The folders below module_utils that a node needs. `fleet`, the compiler, is not among them.
 ROOMS = (
     "agent", "base", "bgp", "bird", "cli", "dataplane", "datastore", "docker", "files", "ipam", "modules", "node",
-    "policy", "preflight", "resources", "sockets", "state",
+    "policy", "preflight", "resources", "sockets", "state", "wire",
 )  # fmt: skip
 
 _MAIN = """# Runs the engine beside this file: the agent, calicoctl, Docker's driver, or host_routing/node/command.py.
@@ -73,10 +73,9 @@ if command == "wait" and len(arguments) == 1:
     if is_over(arguments[0]):
         sys.exit(0)
 
-from host_routing.agent.agent_start import connect
 from host_routing.node.command import main
 
-sys.exit(main(sys.argv[1:], agent=connect))
+sys.exit(main(sys.argv[1:]))
 """
 
 

@@ -22,6 +22,7 @@ from ...base.addresses import family_of
 from ...ipam import consistency
 from ...ipam.allocations import (
     COOLDOWN,
+    RESERVED,
     Allocation,
     AllocationError,
     Allocations,
@@ -42,8 +43,6 @@ from .steady_clock import Epoch, SteadyClock
 __all__ = ["FOLDER", "IpamNotWritten", "IpamUnreadable", "LocalIpam"]
 
 FOLDER = "/var/lib/calico/ipam"
-#: The beginning of the handle of a reserved address, which no workload's id has.
-RESERVED = "reserved:"
 #: The attribute of an allocation that is reserved again when its workload ends, and its value.
 _RESERVABLE = {"reserved": "yes"}
 #: The first record of every journal: its format and version.

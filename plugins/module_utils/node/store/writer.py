@@ -21,9 +21,10 @@ from ...dataplane.drivers import workload
 from ...dataplane.plan import NodePlan, plan_node
 from ...state.attachment import address_conflicts, with_opened
 from ...state.node_state import NodeState
+from ...wire.running_agent import RunningAgent
 from .. import desired
 from ..ipam.local_ipam import IpamUnreadable, LocalIpam
-from ..machine import AgentConnection, Machine
+from ..machine import Machine
 from . import lock, packed_state
 from .endpoints import Endpoints
 from .lock import LockError, LockUnusable
@@ -102,7 +103,7 @@ REMEDY = (
 class Direct:
     """The writer for a node without a running agent: this process, which `who` names in writer.lock."""
 
-    agent: t.Optional[AgentConnection] = None
+    agent: t.Optional[RunningAgent] = None
 
     def __init__(self, machine: Machine, who: str) -> None:
         self._machine = machine
@@ -164,7 +165,7 @@ class Through:
     A request that the agent does not answer in time is sent again, six times in all, before AgentSilent is raised.
     """
 
-    def __init__(self, machine: Machine, agent: AgentConnection) -> None:
+    def __init__(self, machine: Machine, agent: RunningAgent) -> None:
         self._machine = machine
         self.agent = agent
 

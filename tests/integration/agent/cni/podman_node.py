@@ -20,7 +20,6 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient, NotRunning
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
@@ -30,6 +29,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     Route,
     Sysctl,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.client import AgentClient, NotRunning
 
 from tests.integration.agent.cni.shim import Shim
 

@@ -17,8 +17,8 @@ import threading
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import shim_framing
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.runtimes.cni import versions
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import shim_framing
 
 from tests.integration.agent.cni.shim import SOURCE, Shim
 

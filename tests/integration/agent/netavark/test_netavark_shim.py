@@ -15,7 +15,7 @@ import subprocess
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import shim_framing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import shim_framing
 
 from tests.integration.agent.cni.shim import NETAVARK, SOURCE, Shim
 from tests.integration.agent.cni.test_shim import Server

@@ -10,11 +10,11 @@ import socket
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import packed_state
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.client import AgentClient
 
 from tests.fakes.kernel import FakeKernel
 from tests.integration.agent.daemon_under_test import Daemon

@@ -18,7 +18,6 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import NotRunning
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
@@ -26,6 +25,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attac
     endpoint_sysctls,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, VethEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.client import NotRunning
 
 from tests.integration.agent.daemon_under_test import Daemon, install_engine
 from tests.integration.agent.policy.policed_daemon import (

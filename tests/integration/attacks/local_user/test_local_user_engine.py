@@ -45,8 +45,7 @@ def install_both(folder: pathlib.Path) -> pathlib.Path:
             (source / room / "__init__.py").write_text("")
         for program in ("agent/daemon", "cli/command", "docker/daemon"):
             (source / f"{program}.py").write_text(f"def main(arguments):\n    print('engine {number}')\n")
-        (source / "agent" / "agent_start.py").write_text("connect = 'connect'\n")
-        (source / "node" / "command.py").write_text(f"def main(argv, agent):\n    print('engine {number}', *argv)\n")
+        (source / "node" / "command.py").write_text(f"def main(argv):\n    print('engine {number}', *argv)\n")
         shutil.copy(SOURCE / "node" / "engine" / "engine_start.py", source / "node" / "engine")
         bundle.install(bundle.build(str(source)), bundle.bundle_digest(str(source)), str(folder / "lib"))
     return folder / "lib"
@@ -74,7 +73,7 @@ def current(root: pathlib.Path) -> pathlib.Path:
 
 
 def change_source(root: pathlib.Path) -> str:
-    (current(root) / APPLY).write_text("def main(argv, agent):\n    print('ATTACK')\n")
+    (current(root) / APPLY).write_text("def main(argv):\n    print('ATTACK')\n")
     return f"{APPLY} was changed or added"
 
 
@@ -84,7 +83,7 @@ def change_byte_code(root: pathlib.Path) -> str:
     times = source.stat()
     hostile = root.parent / "hostile.py"
     # hostile.py gets the size and time of the source, so that Python accepts its byte code as the source's.
-    text = "def main(argv, agent):\n    print('ATTACK')\n"
+    text = "def main(argv):\n    print('ATTACK')\n"
     hostile.write_text(text + "#" * (times.st_size - len(text) - 1) + "\n")
     os.utime(hostile, (times.st_atime, times.st_mtime))
     py_compile.compile(str(hostile), cfile=str(path))
@@ -294,7 +293,7 @@ def test_nothing_whole_is_nothing_run(root: pathlib.Path) -> None:
     assert engine_start.in_use(str(root)) == digest
 
 
-HOSTILE = "def main(argv, agent):\n    print('ATTACK')\n"
+HOSTILE = "def main(argv):\n    print('ATTACK')\n"
 #: Byte code with a head that this interpreter accepts without a look at the source (PEP 552).
 ATTACK = importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + bytes(8) + marshal.dumps(compile(HOSTILE, "command.py", "exec"))
 
@@ -302,7 +301,7 @@ ATTACK = importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + bytes(8) + marshal.dumps(co
 def packed_and_digest(folder: pathlib.Path) -> tuple[PackedEngine, str]:
     """Return a packed third engine, and its digest."""
     source = folder / "source2"
-    (source / "node" / "command.py").write_text("def main(argv, agent):\n    print('engine 3', *argv)\n")
+    (source / "node" / "command.py").write_text("def main(argv):\n    print('engine 3', *argv)\n")
     return bundle.build(str(source)), bundle.bundle_digest(str(source))
 
 

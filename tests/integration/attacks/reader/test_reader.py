@@ -23,9 +23,9 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Method
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError, root_socket
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.client import AgentClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.peer import Peer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError, root_socket
 
 from tests.integration.agent.cni.shim import Shim
 from tests.integration.agent.daemon_under_test import Daemon, install_engine

@@ -11,8 +11,8 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import protocol
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 from tests.integration.agent.daemon_under_test import Daemon, install_engine
 from tests.integration.attacks.local_users import GID, MEMBER, daemon_with_readers, start

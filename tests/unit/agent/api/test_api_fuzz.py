@@ -12,12 +12,12 @@ import pathlib
 import tempfile
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Calls
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.methods import Methods
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError, Request
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.packed_state import pack
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import protocol
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.peer import Peer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError, Request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

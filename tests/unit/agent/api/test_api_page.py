@@ -8,10 +8,10 @@ from __future__ import annotations
 import pathlib
 import re
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.methods import Methods
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.check import SELECTOR_LIMIT
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import protocol
 
 from tests.conftest import ROOT
 from tests.unit.agent.node_under_test import Node

@@ -16,9 +16,9 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Calls, Method
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Server, SocketInUse
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.peer import Peer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 from tests.unit.agent.api.live_server import ME, LiveServer, eventually, everything
 

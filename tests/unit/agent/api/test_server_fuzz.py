@@ -11,8 +11,8 @@ import tempfile
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import protocol
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -12,9 +12,6 @@ import logging
 import types
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.request import AddRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.runtimes.cni.dispatch import (
     STORED,
     Dispatcher,
@@ -27,6 +24,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import Allocation, Usage
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import protocol
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.request import AddRequest
 
 from tests.unit.agent.cni.runtime import BLOCK, Answer, Container, Runtime
 

@@ -12,8 +12,8 @@ import os
 import pathlib
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import protocol
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 from tests.unit.agent.cni.fake_agent import FakeRuntime
 from tests.unit.agent.cni.runtime import Container

@@ -9,8 +9,8 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import protocol
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

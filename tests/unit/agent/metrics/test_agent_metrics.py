@@ -9,10 +9,10 @@ import errno
 import pathlib
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import metrics
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.agent_metrics import watch_agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 from tests.unit.agent.node_under_test import SPARE, Node
 from tests.unit.agent.virtual_time import run

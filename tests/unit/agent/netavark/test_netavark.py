@@ -10,10 +10,10 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import protocol
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.runtimes.netavark import options
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import protocol
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -13,8 +13,6 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.methods import Methods
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.agent_metrics import watch_agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log import policy_log
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log.policy_log import PolicyLog
@@ -36,6 +34,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.other_endpoints import OtherEndpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import Collected
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.peer import Peer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 from tests.integration.policy.packets import packet
 from tests.unit.agent.node_under_test import Node, with_state

@@ -10,7 +10,6 @@ import dataclasses
 import errno
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import failpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Completed, KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
@@ -22,6 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 from tests.unit.agent.gate import Gate
 from tests.unit.agent.node_under_test import Killed, Node, with_state

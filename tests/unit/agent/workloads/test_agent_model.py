@@ -12,8 +12,8 @@ import shutil
 import tempfile
 
 import hypothesis
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import failpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 from hypothesis import strategies as st
 
 from tests.unit.agent.node_under_test import BLOCK, SPARE, Node

@@ -9,10 +9,10 @@ import asyncio
 import dataclasses
 import errno
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.request import AddRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.cleanup import Cleanup
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import endpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Pool
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.request import AddRequest
 
 from tests.fakes.kernel import FakeKernel
 from tests.unit.agent.virtual_time import inline, run

@@ -12,14 +12,14 @@ import json
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.methods import Methods
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.request import AddRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     InterfaceAddress,
     RouteOperation,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.peer import Peer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.request import AddRequest
 
 from tests.unit.agent.api.refusal import refused
 from tests.unit.agent.node_under_test import BLOCK, Node

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 from tests.unit.cli.conftest import POD, WEB, Node
 

@@ -26,6 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attac
     endpoint_sysctls,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
+    HOST_MAC,
     NodeState,
     Route,
     Sysctl,
@@ -348,7 +349,7 @@ def test_a_blackhole_to_the_gateway_is_no_route(kernel):
 def test_a_route_to_the_gateway_by_the_workload_itself_does_not_count(kernel):
     """attach() fails if the host's only route to the gateway is by the workload's device: no ARP is answered then."""
     kernel.netns_add("pod", "")
-    kernel.link_add(NewLink("cali111", "veth", 1450, workload.HOST_MAC, peer_name="eth0", peer_netns="pod"))
+    kernel.link_add(NewLink("cali111", "veth", 1450, HOST_MAC, peer_name="eth0", peer_netns="pod"))
     kernel.inside("pod").link_set("eth0", up=True)
     kernel.link_set("cali111", up=True)
     write_route(kernel, "169.254.1.1/32", RouteAttributes(device="cali111", scope=253))
@@ -472,7 +473,7 @@ def test_detaching_leaves_a_route_that_another_workload_has_taken_over(kernel):
 def test_leftover_pair_that_is_joined_is_reused(kernel):
     host(kernel)
     kernel.netns_add("pod", "")
-    kernel.link_add(NewLink("cali111", "veth", 1400, workload.HOST_MAC, peer_name="eth0", peer_netns="pod"))
+    kernel.link_add(NewLink("cali111", "veth", 1400, HOST_MAC, peer_name="eth0", peer_netns="pod"))
     index = kernel.link("cali111").index
     attach.attach(kernel, POD)
     assert kernel.link("cali111").index == index
@@ -491,7 +492,7 @@ def test_leftover_pair_that_ends_elsewhere_is_made_anew(kernel):
 def test_pair_of_an_attach_that_was_killed_before_it_was_marked_is_deleted(kernel):
     host(kernel)
     kernel.netns_add("pod", "")
-    kernel.link_add(NewLink("cali111", "veth", 1450, workload.HOST_MAC, peer_name="eth0", peer_netns="pod"))
+    kernel.link_add(NewLink("cali111", "veth", 1450, HOST_MAC, peer_name="eth0", peer_netns="pod"))
     attach.detach_link(kernel, POD)
     assert kernel.link("cali111") is None
 

@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     NewLink,
     RouteAttributes,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import VethEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import HOST_MAC, VethEndpoint
 
 from tests.unit.dataplane.suites.drivers import converge, fail, route_to, underlay, write_route
 
@@ -200,7 +200,7 @@ def test_a_pair_that_is_to_be_made_anew_may_go_by_itself_meanwhile(kernel):
 
 def test_pair_left_unmarked_by_a_stopped_run_is_ours(kernel):
     kernel.netns_add("web-1", "default/web-1")
-    kernel.link_add(NewLink("cali111", "veth", 1450, workload.HOST_MAC, peer_name="eth0", peer_netns="web-1"))
+    kernel.link_add(NewLink("cali111", "veth", 1450, HOST_MAC, peer_name="eth0", peer_netns="web-1"))
     converge(workload, kernel, [WEB])
     assert kernel.link("cali111").alias == "calico: workload default/web-1"
 

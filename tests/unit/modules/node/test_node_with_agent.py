@@ -13,7 +13,6 @@ import hashlib
 import pathlib
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import agent_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import pace
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
@@ -26,6 +25,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Route
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import running_agent
 from ansible_collections.baremetal.host_routing.plugins.modules import node, route
 
 from tests.unit.modules.agent_in_process import AgentInProcess
@@ -231,7 +231,7 @@ def test_what_the_agent_could_not_do_fails_the_run_and_is_completed_by_the_next(
 
 
 def test_a_hung_agent_is_said_and_nothing_is_changed(host, monkeypatch):
-    host.machine.agent = functools.partial(agent_start.connect, greeting=0.05)
+    host.machine.agent = functools.partial(running_agent.connect, greeting=0.05)
     monkeypatch.setattr(machine, "here", lambda agent: host.machine)
     with AgentInProcess(host, silent=True):
         before = host.snapshot()
@@ -363,7 +363,7 @@ def test_the_boot_unit_asks_an_agent_that_runs(host):
     gone = "10.244.3.0/26"
     with AgentInProcess(host) as agent:
         remove(host, gone)
-        status, _out, err = boot(host, agent_start.connect)
+        status, _out, err = boot(host, running_agent.connect)
         assert (status, err) == (0, "")
         assert agent.asked == ["plan", "resync"]
     assert gone in dict(host.kernel.routes(protocol=179))

@@ -44,11 +44,8 @@ def source(tmp_path):
         (folder / name).mkdir(exist_ok=True)
         (folder / name / "__init__.py").write_text("")
     (folder / "fleet" / "compiler.py").write_text("")
-    (folder / "agent" / "agent_start.py").write_text("connect = 'connect'\n")
     (folder / "agent" / "daemon.py").write_text("def main(argv):\n    print('agent', *argv)\n    return 3\n")
-    (folder / "node" / "command.py").write_text(
-        "def main(argv, agent):\n    print('engine 1', *argv, agent)\n    return 7\n"
-    )
+    (folder / "node" / "command.py").write_text("def main(argv):\n    print('engine 1', *argv)\n    return 7\n")
     (folder / "node" / "engine").mkdir()
     shutil.copy(pathlib.Path(SOURCE) / "node" / "engine" / "engine_start.py", folder / "node" / "engine")
     return folder
@@ -124,7 +121,7 @@ def test_an_engine_of_another_interpreter_is_compiled_here(source, tmp_path):
         assert code[:16] == importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + importlib.util.source_hash(path.read_bytes())
         assert marshal.loads(code[16:]).co_filename == str(root / digest / name)
     command = [sys.executable, "-I", str(root / "current"), "apply"]
-    assert subprocess.run(command, capture_output=True, check=False).stdout == b"engine 1 apply connect\n"
+    assert subprocess.run(command, capture_output=True, check=False).stdout == b"engine 1 apply\n"
 
 
 def test_it_runs_without_anything_around_it(source, tmp_path):
@@ -133,7 +130,7 @@ def test_it_runs_without_anything_around_it(source, tmp_path):
     run = subprocess.run(
         [sys.executable, "-I", str(root / "current"), "apply"], capture_output=True, text=True, check=False, cwd="/"
     )
-    assert (run.returncode, run.stdout, run.stderr) == (7, "engine 1 apply connect\n", "")
+    assert (run.returncode, run.stdout, run.stderr) == (7, "engine 1 apply\n", "")
     run = subprocess.run(
         [sys.executable, "-I", str(root / "current"), "agent", "--x"],
         capture_output=True,
@@ -257,7 +254,7 @@ def test_an_engine_that_lost_its_byte_code_runs_from_its_sources_and_not_the_one
     """A power failure may empty byte code, which is not synced: the engine in use starts without it all the same."""
     root = tmp_path / "lib"
     install(source, root)
-    (source / "node" / "command.py").write_text("def main(argv, agent):\n    print('engine 2')\n")
+    (source / "node" / "command.py").write_text("def main(argv):\n    print('engine 2')\n")
     install(source, root)
     digest = bundle.bundle_digest(str(source))
     path = "host_routing/node/__pycache__/command.*.pyc"

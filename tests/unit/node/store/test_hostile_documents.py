@@ -13,8 +13,6 @@ import typing as t
 import zlib
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import AgentSettings, SettingsError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import load as load_settings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import Allocation
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import drain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine.engine_start import read_alarm
@@ -38,6 +36,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.
     UnconfirmedStore,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.settings import (
+    AgentSettings,
+    SettingsError,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.settings import load as load_settings
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "state" / "golden"
 

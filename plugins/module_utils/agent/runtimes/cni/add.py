@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...api.request import AddRequest
+from ....wire.request import AddRequest
 from .. import attaching
 from ..attachment import Attachment, readable, workload_id, workload_name
 from ..json_input import shown

@@ -16,7 +16,7 @@ import typing as t
 from ....base.naming import is_mac
 from ....resources.errors import Refused
 from ....resources.metadata import LABELS
-from ...api.request import MTU, is_mtu
+from ....wire.request import MTU, is_mtu
 from ..attachment import NETWORK_LIMIT, is_network_name
 from ..json_input import NotAnObject, read_object, shown
 from . import versions

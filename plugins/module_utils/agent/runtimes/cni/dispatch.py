@@ -11,8 +11,8 @@ import time
 import traceback
 import typing as t
 
-from ...api.protocol import AgentError
-from ...api.shim_framing import CNI
+from ....wire.protocol import AgentError
+from ....wire.shim_framing import CNI
 from .. import attaching
 from ..attachment import Attachment
 from ..deleted import DeletedWhileDown, StoredForm

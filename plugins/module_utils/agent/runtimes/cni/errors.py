@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ...api import protocol
-from ...api.protocol import AgentError
+from ....wire import protocol
+from ....wire.protocol import AgentError
 from ..json_input import PluginError
 
 # Error codes of the CNI specification

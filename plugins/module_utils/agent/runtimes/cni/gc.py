@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ...api.protocol import AgentError
+from ....wire.protocol import AgentError
 from .. import attaching
 from .configuration import Configuration
 from .errors import GC_INCOMPLETE, CniError

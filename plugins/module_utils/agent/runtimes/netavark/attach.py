@@ -13,7 +13,7 @@ from ....base.addresses import family_of
 from ....base.published_port import LIMIT, InvalidPort, PublishedPort, published
 from ....dataplane.drivers.workload import GATEWAY, GATEWAY6
 from ....state.attachment import AttachedWorkload
-from ...api.request import AddRequest
+from ....wire.request import AddRequest
 from .. import attaching
 from ..attaching import AttachmentBackend
 from ..attachment import CONTAINER_LIMIT, Attachment, is_container_id, is_netns_path, workload_id, workload_name

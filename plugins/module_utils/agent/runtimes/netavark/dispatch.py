@@ -12,8 +12,8 @@ import traceback
 import typing as t
 
 from ....base.release import VERSION
-from ...api.protocol import AgentError
-from ...api.shim_framing import NETAVARK, netavark_error
+from ....wire.protocol import AgentError
+from ....wire.shim_framing import NETAVARK, netavark_error
 from ..attaching import AttachmentBackend
 from ..attachment import Attachment
 from ..deleted import DeletedWhileDown, StoredForm

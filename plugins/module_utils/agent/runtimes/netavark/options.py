@@ -17,7 +17,7 @@ import typing as t
 from ....resources.errors import Refused
 from ....resources.metadata import LABELS
 from ....state.errors import did_you_mean
-from ...api.request import MTU
+from ....wire.request import MTU
 from ..json_input import shown
 from .fields import NetavarkError, SentFields
 

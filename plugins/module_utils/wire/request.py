@@ -10,13 +10,12 @@ import ipaddress
 import re
 import typing as t
 
-from ...base import naming
-from ...base.addresses import family_of
-from ...base.published_port import LIMIT, InvalidPort, PublishedPort
-from ...dataplane.drivers.workload import HOST_MAC
-from ...node.ipam.local_ipam import RESERVED
-from ...state.attachment import AttachedWorkload, endpoint, is_of_pools
-from ...state.node_state import Pool
+from ..base import naming
+from ..base.addresses import family_of
+from ..base.published_port import LIMIT, InvalidPort, PublishedPort
+from ..ipam.allocations import RESERVED
+from ..state.attachment import AttachedWorkload, endpoint, is_of_pools
+from ..state.node_state import HOST_MAC, Pool
 from . import protocol
 from .protocol import AgentError
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ..node.machine import AgentRefused
-from .api import protocol
-from .api.client import AgentClient, NotRunning
-from .api.protocol import AgentError
+from . import protocol
+from .client import AgentClient, NotRunning
+from .protocol import AgentError
 
 #: Seconds to wait for the first answer. A running agent gives it at once.
 GREETING = 5.0
@@ -18,8 +17,12 @@ GREETING = 5.0
 _ANSWER = protocol.DEADLINE + 5.0
 
 
+class AgentRefused(Exception):
+    """The error for a request that the agent refused, or that failed in another way than by a missing answer."""
+
+
 class RunningAgent:
-    """A connection to the running agent. It implements node.machine.AgentConnection.
+    """A connection to the running agent, and what the agent says of itself.
 
     `engine` is the digest of the agent's engine, `settings` the digest of its agent.json; "" if the agent named none.
     """

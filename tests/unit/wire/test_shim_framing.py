@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import shim_framing
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.shim_framing import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import shim_framing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.shim_framing import (
     CNI,
     NETAVARK,
     ShimRefusal,

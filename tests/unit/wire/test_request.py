@@ -1,23 +1,18 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of parameters and settings: valid values, defaults, and the errors for all others."""
+"""Tests of requests to add a workload: valid values, defaults, and the errors for all others."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import hypothesis
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import settings
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.request import AddRequest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.drift import Drift
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.request import AddRequest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from tests.conftest import ROOT
 
 
 def test_what_is_left_out_has_a_default():
@@ -141,59 +136,3 @@ def test_whatever_is_asked_for_is_refused_or_fits(params):
     assert workload.interface.startswith("cali") and len(workload.interface) == 15
     assert type(workload).from_dict(json.loads(json.dumps(workload.to_dict()))) == workload
     assert request.differs_from(workload) == "" or request.address or request.pools
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("[]", "it must hold a JSON object."),
-        ('{"grup": "x"}', "grup is not a setting. There are: group, metrics_address, metrics_port, log_level,"
-         " resync_interval, cleanup_grace, leak_grace, cooldown."),
-        ('{"cooldown": "x"}', "cooldown 'x' must be a finite number that is not negative, such as 30.0."),
-        ('{"metrics_port": 1.5}', "metrics_port 1.5 must be a number that is not negative, such as 9091."),
-        ('{"metrics_port": 65536}', "metrics_port 65536 must be at most 65535."),
-        ('{"log_level": "loud"}', "log_level 'loud' must be one of debug, info, warning, error."),
-        ('{"leak_grace": -1}', "leak_grace -1 must be a finite number that is not negative, such as 900.0."),
-        ('{"cooldown": Infinity}', "cooldown inf must be a finite number that is not negative, such as 30.0."),
-        ('{"leak_grace": NaN}', "leak_grace nan must be a finite number that is not negative, such as 900.0."),
-    ],
-)  # fmt: skip
-def test_settings_that_cannot_be(tmp_path, content, words):
-    path = tmp_path / "agent.json"
-    path.write_text(content)
-    with pytest.raises(settings.SettingsError) as caught:
-        settings.load(str(path))
-    assert str(caught.value) == f"{path}: {words} Correct it, then start the agent again."
-
-
-def test_settings(tmp_path):
-    assert settings.load(str(tmp_path / "none")) == (settings.AgentSettings(), "")
-    path = tmp_path / "agent.json"
-    path.write_text('{"group": "", "cooldown": 1}')
-    loaded = settings.load(str(path))
-    assert (loaded.settings.group, loaded.settings.cooldown, len(loaded.digest)) == ("", 1, 16)
-    path.write_text("{")
-    with pytest.raises(settings.SettingsError, match="cannot be read"):
-        settings.load(str(path))
-
-
-def test_drift_is_counted_for_a_day():
-    now = [3600.0 * 100]
-    drift = Drift(lambda: now[0])
-    drift.count("route")
-    now[0] += 3600 * 23
-    drift.count("route")
-    drift.count("sysctl")
-    assert drift.to_dict() == {"total": 3, "day": 3, "kinds": {"route": 2, "sysctl": 1}}
-    now[0] += 3600
-    assert drift.to_dict() == {"total": 3, "day": 2, "kinds": {"route": 1, "sysctl": 1}}
-    now[0] += 3600 * 24
-    assert drift.to_dict() == {"total": 3, "day": 0, "kinds": {}}
-
-
-def test_every_setting_is_documented():
-    page = (ROOT / "docs" / "reference" / "agent.md").read_text()
-    for field in dataclasses.fields(settings.AgentSettings):
-        default = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
-        (line,) = [line for line in page.splitlines() if line.startswith("|") and f"`{field.name}`" in line]
-        assert default in line, line

@@ -17,12 +17,12 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient, NotRunning
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.client import AgentClient, NotRunning
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
+from tests.conftest import ROOT
 from tests.unit.agent.api.live_server import ME, LiveServer, eventually
 
-ROOT = pathlib.Path(__file__).resolve().parents[4]
 NOT_ACCEPTED = (
     "the agent does not accept a connection: {}. Its socket is /run/agent.sock. Nothing was asked for; ask again in a "
     "moment. `journalctl -u calico-agent` says what keeps it."
@@ -220,7 +220,7 @@ def test_an_agent_with_a_full_queue_runs(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_it_costs_little_to_import() -> None:
     """The client imports none of five slow modules: programs import it for one call, and asyncio alone takes 50 ms."""
     code = (
-        "import sys; from plugins.module_utils.agent.api import client; "
+        "import sys; from plugins.module_utils.wire import client; "
         "print(sorted({'asyncio', 'dataclasses', 'inspect', 'logging', 'subprocess'} & set(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, stdout=subprocess.PIPE, check=True)

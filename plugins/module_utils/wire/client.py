@@ -20,7 +20,7 @@ import time
 import types
 import typing as t
 
-from ...sockets.line_socket import Hangup, LineSocket, LineTooLong
+from ..sockets.line_socket import Hangup, LineSocket, LineTooLong
 from . import protocol
 from .protocol import AgentError
 
