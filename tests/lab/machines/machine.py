@@ -500,14 +500,19 @@ class MachineLab(BaseLab):
             subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)
 
     def lost(self) -> str:
-        if self._pid():
+        console = f"The console ended with: {self._console()[-3000:]}"
+        if not self._pid():
+            status = self._process.poll() if self._process else None
+            said = (self._here / "log").read_text(errors="replace")[-500:] or "nothing"
+            shown = "unknown" if status is None else status
+            return f"the emulated machine has ended. QEMU's exit status: {shown}, it said: {said}\n{console}"
+        if power.ssh_banner(self.places.netns("control"), f"{CONTROL_NET}.1", 10 * self.patience):
             return ""
-        status = self._process.poll() if self._process else None
-        said = (self._here / "log").read_text(errors="replace")[-500:] or "nothing"
-        return (
-            f"the emulated machine has ended. QEMU's exit status: {'unknown' if status is None else status}, it said: "
-            f"{said}\nThe console ended with: {self._console()[-3000:]}"
-        )
+        try:
+            status = self._monitor("info status").splitlines()[1]
+        except (OSError, LabError, IndexError) as error:
+            status = f"no answer ({error})"
+        return f"the emulated machine does not answer. QEMU's monitor says: {status}\n{console}"
 
     def is_running(self, node: str) -> bool:
         done = self.exec("machine", f"read -r p < {INNER.state}/{node}/pid && [ -e /proc/$p ]", check=False)

@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,6 +46,35 @@ def test_a_machine_that_has_ended_is_named(check: bool, tmp_path: Path) -> None:
         "node1: the emulated machine has ended. QEMU's exit status: unknown, it said: qemu: a fault\n"
         "The console ended with: Kernel panic"
     )
+
+
+def test_a_machine_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    (tmp_path / "console").write_text("soft lockup")
+    with (
+        subprocess.Popen(["tail", "-f", "/dev/null", str(tmp_path / "console")], stdout=subprocess.DEVNULL) as qemu,
+        socket.socket(socket.AF_UNIX) as monitor,
+    ):
+        (tmp_path / "pid").write_text(f"{qemu.pid}\n")
+        monitor.bind(str(tmp_path / "monitor"))
+        monitor.listen()
+        threading.Thread(target=_answer, args=(monitor,), daemon=True).start()
+        with pytest.raises(LabError) as caught:
+            Reached(tmp_path).exec("node1", "exit 255")
+        qemu.kill()
+    assert str(caught.value) == (
+        "node1: the emulated machine does not answer. QEMU's monitor says: VM status: running\n"
+        "The console ended with: soft lockup"
+    )
+
+
+def _answer(monitor: socket.socket) -> None:
+    """Answer one question as QEMU's monitor does, which repeats it first. `lost` may connect twice."""
+    while True:
+        connection, dummy = monitor.accept()
+        with connection:
+            connection.sendall(b"QEMU 7.2 monitor\r\n(qemu) ")
+            if connection.recv(100) == b"info status\n":
+                connection.sendall(b"info status\r\nVM status: running\r\n(qemu) ")
 
 
 def test_a_command_may_fail_in_it(tmp_path: Path) -> None:
