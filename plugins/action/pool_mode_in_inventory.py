@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
+import stat
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import replacement
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
@@ -73,11 +73,5 @@ def _write(path: str, text: str) -> None:
     Raise OSError, and leave the old file and no other one, if that fails.
     """
     target = os.path.realpath(path)
-    with contextlib.ExitStack() as undo:
-        handle, new = tempfile.mkstemp(prefix=f"{os.path.basename(target)}.", dir=os.path.dirname(target))
-        undo.callback(os.unlink, new)
-        with open(handle, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-        shutil.copymode(target, new)
-        os.replace(new, target)
-        undo.pop_all()
+    with contextlib.suppress(replacement.NotSynced):  # the text is there, and the file system writes its name later
+        replacement.replace(target, text.encode(), stat.S_IMODE(os.stat(target).st_mode))

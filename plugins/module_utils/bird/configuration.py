@@ -15,8 +15,7 @@ import time
 import typing as t
 
 from ..bgp import passwords as bgp_passwords
-from ..dataplane import temporary_file
-from ..files import folders
+from ..files import folders, replacement
 from . import encoding, kernel_sync, secrets_file, snippets
 from .client import SOCKET, BirdClient
 from .errors import BirdError, CommandRefused, ConfigurationRefused, NotAnswering, ReloadNotFinished, SnippetRefused
@@ -61,12 +60,13 @@ def check(text: str, path: str = PATH, program: str = PROGRAM, secrets: t.Iterab
     text or a file that it includes, BirdError if `program` cannot be run or takes more than 60 seconds, NotEncodable
     for an invalid name, or OSError.
     """
-    import tempfile  # Only here: the agent loads this file and never checks a configuration; see temporary_file.
+    import tempfile  # Only here: the agent loads this file and never checks a configuration; see files/replacement.py.
 
     with tempfile.TemporaryDirectory(prefix="calico-bird-") as folder:
         candidate = os.path.join(folder, "bird.cfg")
-        _write(candidate, text)
-        _write(secrets_file.beside(candidate), bgp_passwords.to_text(bgp_passwords.placeholders(secrets)))
+        placeholders = bgp_passwords.to_text(bgp_passwords.placeholders(secrets))
+        for name, content in ((candidate, text), (secrets_file.beside(candidate), placeholders)):
+            replacement.replace(name, content.encode(), 0o600, sync=False)
         _parse(candidate, text, path, program)
 
 
@@ -128,8 +128,8 @@ def install(text: str, path: str = PATH, program: str = PROGRAM) -> None:
     ConfigurationRefused if BIRD cannot read it, BirdError if `program` cannot be run or takes more than 60 seconds, or
     OSError.
     """
-    with _candidate(text, path, program) as candidate:
-        os.replace(candidate, path)
+    with _candidate(text, path, program) as new:
+        new.put()
 
 
 def reload(socket: str = SOCKET, seconds: float = 60.0) -> bool:
@@ -177,8 +177,8 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
             if kernel_sync.is_deaf(client):
                 with _candidate(text, path, program):
                     pass  # `text` itself is checked first, so that a refusal is not about the text with weights
-                with _candidate(kernel_sync.with_weights(text), path, program) as candidate:
-                    _configure(client, f"configure {encoding.quoted(candidate)}", seconds)
+                with _candidate(kernel_sync.with_weights(text), path, program) as new:
+                    _configure(client, f"configure {encoding.quoted(new.path)}", seconds)
                 kernel_sync.scan(client)
     except NotAnswering as error:
         if not error.nobody_there:
@@ -186,23 +186,17 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
 
 
 @contextlib.contextmanager
-def _candidate(text: str, path: str, program: str) -> t.Iterator[str]:
-    """Yield the path of a new file with `text` beside `path`; remove it at the end unless the caller has moved it.
+def _candidate(text: str, path: str, program: str) -> t.Iterator[replacement.NewFile]:
+    """Yield a new file with `text` beside `path`; remove it at the end unless the caller has put it in place.
 
     A missing folder is made. Raises ConfigurationRefused if BIRD cannot read the file, BirdError if `program` cannot be
     run or takes more than 60 seconds, or OSError.
     """
     folders.make(os.path.dirname(path) or ".")
-    handle, candidate = temporary_file.beside(path)
-    os.close(handle)
-    try:
-        _write(candidate, text)
-        _parse(candidate, text, path, program)
-        secrets_file.give_to_bird(candidate)
-        yield candidate
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(candidate)
+    with replacement.beside(path, secrets_file.MODE, secrets_file.owner()) as new:
+        new.write(text.encode())
+        _parse(new.path, text, path, program)
+        yield new
 
 
 def unread(path: str = PATH, socket: str = SOCKET) -> bool:
@@ -279,19 +273,9 @@ def _line(text: str, number: int) -> str:
     return _SECRET.sub(r'\1 "..."\2', lines[number - 1].strip()) if 0 < number <= len(lines) else ""
 
 
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _restore(text: str, path: str) -> None:
     if not text:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         return
-    candidate = path + ".restored"
-    _write(candidate, text)
-    secrets_file.give_to_bird(candidate)
-    os.replace(candidate, path)
+    replacement.replace(path, text.encode(), secrets_file.MODE, secrets_file.owner())

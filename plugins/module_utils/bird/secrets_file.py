@@ -16,8 +16,7 @@ import typing as t
 
 from ..bgp import passwords
 from ..bgp.passwords import Passwords
-from ..dataplane import temporary_file
-from ..files import folders
+from ..files import folders, replacement
 
 #: The name of the password file in the include of bird.cfg. BIRD looks for it in bird.cfg's folder.
 NAME = "bird.secrets.conf"
@@ -69,20 +68,11 @@ def install(config: str, values: t.Mapping[str, str], written: t.Optional[int] =
             os.unlink(path)
         return
     folders.make(os.path.dirname(path) or ".")
-    handle, candidate = temporary_file.beside(path)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.write(passwords.to_text(values))
-            stream.flush()
-            os.fsync(stream.fileno())
-        give_to_bird(candidate)
+    with replacement.beside(path, MODE, owner()) as new:
+        new.write(passwords.to_text(values).encode("utf-8", "surrogateescape"))
         if written is not None:
-            os.utime(candidate, ns=(written, written))
-        os.replace(candidate, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(candidate)
-        raise
+            os.utime(new.handle, ns=(written, written))
+        new.put()
 
 
 def prune(config: str, values: t.Mapping[str, str]) -> None:
@@ -96,12 +86,12 @@ def prune(config: str, values: t.Mapping[str, str]) -> None:
         install(config, values, os.stat(beside(config)).st_mtime_ns)
 
 
-def give_to_bird(path: str) -> None:
-    """Set the mode of the file at `path` to 0640 and, if run by root, its owner to root and its group to BIRD's.
+def owner() -> t.Optional[replacement.Owner]:
+    """Return root and the group of BIRD, as the owner of files of BIRD.
 
-    Without a group `bird`, the owner and the group stay. Raises OSError.
+    None, for the owner that new files of this process have, unless root runs this and there is a group `bird`.
     """
-    os.chmod(path, MODE)
     with contextlib.suppress(KeyError):
         if os.geteuid() == 0:
-            os.chown(path, 0, grp.getgrnam(GROUP).gr_gid)
+            return 0, grp.getgrnam(GROUP).gr_gid
+    return None

@@ -14,12 +14,10 @@ whole, or of another form, is not used: the feed lists the datastore anew.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import typing as t
 
-from ..dataplane import temporary_file
+from ..files import replacement
 from .feed import KnownKey, Position
 from .mirror import Mirror
 
@@ -78,27 +76,11 @@ def parts(mirror: Mirror, written: float, plan: str = "") -> t.Iterator[bytes]:
 
 
 def write(path: str, content: t.Iterable[bytes]) -> None:
-    """Replace the file at `path` by `content`, and return after it is on the disk. Raise OSError.
-
-    After an error the old file is as it was.
-    """
-    handle, new = temporary_file.beside(path)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            for part in content:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(new)
-        raise
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    """Replace the file at `path` by `content`, and return after it is on the disk. Raise what `replace` raises."""
+    with replacement.beside(path, 0o600) as new:
+        for part in content:
+            new.write(part)
+        new.put()
 
 
 def read(path: str, mirror: Mirror) -> t.Iterator[t.Optional[SnapshotHeader]]:

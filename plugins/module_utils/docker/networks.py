@@ -15,7 +15,7 @@ import contextlib
 import json
 import os
 
-from ..files import folders
+from ..files import folders, replacement
 from ..resources.errors import Refused
 from ..resources.metadata import LABELS
 from .options import ContainerOptions, is_mtu
@@ -37,12 +37,7 @@ class Networks:
         path = self._path(id)
         try:
             folders.make(self._folder, folders.PRIVATE, folders.PRIVATE)
-            with open(f"{path}.new", "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(f"{path}.new", path)
-            self._write_folder()
+            replacement.replace(path, data, 0o600)
         except OSError as error:
             raise RefusedRequest(
                 f"The options of the network cannot be written to {path}: {error.strerror}. Make room there, or make"
@@ -80,10 +75,3 @@ class Networks:
 
     def _path(self, id: str) -> str:
         return os.path.join(self._folder, f"{id}.json")
-
-    def _write_folder(self) -> None:
-        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

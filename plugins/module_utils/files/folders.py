@@ -38,6 +38,18 @@ def missing(path: str) -> list[str]:
     return found
 
 
+def sync(path: str) -> None:
+    """Write the entries of the folder `path` to the disk, so that a renaming in it survives a power failure.
+
+    An empty path is the working directory. Raise OSError on failure.
+    """
+    handle = os.open(path or os.curdir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def _made(folder: str, mode: int) -> bool:
     """Make one folder; return whether it was missing. Until it has its mode, others have no right in it."""
     if os.path.isdir(folder):

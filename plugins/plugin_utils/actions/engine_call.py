@@ -27,6 +27,7 @@ from ansible.module_utils.errors import UnsupportedError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json, terminal_text
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import replacement
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import engine_module, registry
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.module_call import ModuleSpec
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import (
@@ -95,9 +96,7 @@ def packed_engine() -> carried_start.PackedEngine:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(path):
             packed = bundle.build(SOURCE)
-            with open(f"{path}.new", "wb") as stream:
-                stream.write(packed.data)
-            os.replace(f"{path}.new", path)
+            replacement.replace(path, packed.data, 0o644, sync=False)
             return packed
     with open(path, "rb") as stream:
         return carried_start.PackedEngine.from_data(stream.read())

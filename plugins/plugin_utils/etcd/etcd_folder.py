@@ -13,11 +13,10 @@ import json
 import os
 import secrets
 import stat
-import tempfile
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials
-from ansible_collections.baremetal.host_routing.plugins.module_utils.files import folders
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import folders, replacement
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 NAME = ".calico.etcd"
@@ -78,21 +77,15 @@ class EtcdFolder:
         return content
 
     def write(self, name: str, content: bytes) -> None:
-        """Replace a file as a whole, and make its folder. Raise FleetError if that fails; the old file then stays."""
+        """Replace a file as a whole, on the disk, and make its folder. Raise FleetError if that fails.
+
+        The old file then stays, unless only the folder could not be synced.
+        """
         path = self.where(name)
-        temporary = ""
         try:
             self._make(os.path.dirname(path))
-            handle, temporary = tempfile.mkstemp(prefix=".new.", dir=os.path.dirname(path))
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, path)
+            replacement.replace(path, content, 0o600)
         except OSError as error:
-            if temporary:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
             raise FleetError(
                 "etcd's file",
                 path,

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import replacement
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 #: A file has these rights, less the process's umask, as any other file that a user makes.
@@ -41,16 +40,9 @@ def write(path: str, content: str) -> None:
     A symbolic link stays, and the file that it leads to is replaced.
     """
     target = os.path.realpath(path)
-    temporary = ""
     try:
-        handle, temporary = tempfile.mkstemp(prefix=".report-", dir=os.path.dirname(target))
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(content)
-            os.fchmod(stream.fileno(), _MODE & ~_umask())
-        os.replace(temporary, target)
+        replacement.replace(target, content.encode("utf-8", "backslashreplace"), _MODE & ~_umask(), sync=False)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
         raise _error(path, f"cannot be written: {error.strerror}.", "Name another file.") from error
 
 

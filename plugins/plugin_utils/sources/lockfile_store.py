@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import tempfile
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import LOCKFILE, BeyondLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import document_file
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import replacement
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import lockfile
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
@@ -105,31 +105,16 @@ def write(path: str, plan: AllocationPlan) -> None:
         ) from error
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
-    temporary, replaced = "", False
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f"{NAME}.", dir=folder)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text(plan))
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-        replaced = True
-        directory = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        replacement.replace(target, text(plan).encode(), 0o644)
+    except replacement.NotSynced as error:
+        raise FleetError(
+            "lockfile",
+            path,
+            f"is written, but a power failure may undo that: its folder cannot be synced: {error.strerror}.",
+            "No host was touched. Correct the file system, then run again.",
+        ) from error
     except OSError as error:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
-        if replaced:
-            raise FleetError(
-                "lockfile",
-                path,
-                f"is written, but a power failure may undo that: its folder cannot be synced: {error.strerror}.",
-                "No host was touched. Correct the file system, then run again.",
-            ) from error
         raise FleetError(
             "lockfile",
             path,

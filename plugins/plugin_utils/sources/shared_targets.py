@@ -19,11 +19,10 @@ import hashlib
 import json
 import os
 import pickle
-import tempfile
 import typing as t
 
 from ansible import constants
-from ansible_collections.baremetal.host_routing.plugins.module_utils.files import folders
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import folders, replacement
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
@@ -58,8 +57,8 @@ def of_task(
             found = _read(path)
             if found is None:
                 found, background = _compiled(task_vars, pool, mode)
-                _write(path + _BACKGROUND, background)
-                _write(path, found)
+                replacement.replace(path + _BACKGROUND, pickle.dumps(background), 0o600, sync=False)
+                replacement.replace(path, pickle.dumps(found), 0o600, sync=False)
     if isinstance(found, _Refusal):
         raise FleetError(found.variable, found.value, found.rule, found.remedy, found.origin)
     if current is None:
@@ -119,10 +118,3 @@ def _read(path: str) -> t.Any:
             return pickle.load(stream)
     except FileNotFoundError:
         return None
-
-
-def _write(path: str, found: t.Any) -> None:
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
-    with os.fdopen(handle, "wb") as stream:
-        pickle.dump(found, stream)
-    os.replace(temporary, path)

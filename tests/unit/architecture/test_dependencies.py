@@ -33,9 +33,9 @@ ALLOWED: dict[str, set[str]] = {
     # The agent's API, for the agent and for all that ask it.
     "wire": {"sockets", "ipam", "state", "base"},
     "dataplane": {"files", "state", "bgp", "policy", "base"},
-    "bird": {"bgp", "dataplane.temporary_file", "files", "sockets", "state", "base"},
+    "bird": {"bgp", "files", "sockets", "state", "base"},
     "preflight": {"bgp", "bird", "dataplane.kernel.port", "state", "base"},
-    "datastore": {"dataplane.change", "dataplane.temporary_file", "state", "policy", "base"},
+    "datastore": {"dataplane.change", "files", "state", "policy", "base"},
     "node": {"bgp", "dataplane", "datastore", "bird", "files", "preflight", "ipam", "policy", "state", "wire", "base"},
     "agent": {
         "node", "datastore", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "sockets", "state",

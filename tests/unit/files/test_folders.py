@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration, secrets_file
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import diagnostics
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import file
 from ansible_collections.baremetal.host_routing.plugins.module_utils.docker.networks import Networks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.docker.options import ContainerOptions
-from ansible_collections.baremetal.host_routing.plugins.module_utils.files import folders
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import folders, replacement
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.allocation_journal import (
     AllocationJournal,
 )
@@ -99,7 +98,7 @@ def _diagnostics(path: str) -> None:
 
 #: What writes a file at a path, and the mode of the folder that it makes.
 WRITERS: dict[str, tuple[Callable[[str], object], int]] = {
-    "a file of the node": (lambda path: file.write(path, "text\n", 0o644), 0o755),
+    "a file of the node": (lambda path: replacement.store(path, "text\n", 0o644), 0o755),
     "bird.cfg": (lambda path: configuration.install("router id 1.2.3.4;\n", path, "/bin/true"), 0o755),
     "passwords of BIRD": (lambda path: secrets_file.install(path, {"name": "secret"}), 0o755),
     "the node's lock": (_lock, 0o755),

@@ -14,8 +14,7 @@ import os
 import stat
 import typing as t
 
-from ...files import folders
-from .. import temporary_file
+from ...files import replacement
 from ..change import Change, Failures
 from ..kernel.port import Kernel
 
@@ -37,10 +36,6 @@ class WantedFolder(t.NamedTuple):
 
     path: str
     mode: int
-
-
-class NotSynced(OSError):
-    """The error for a file that has its new content, in a folder that could not be synced to the disk."""
 
 
 class Observed(t.NamedTuple):
@@ -132,43 +127,11 @@ def apply(kernel: t.Optional[Kernel], changes: t.Iterable[Change]) -> None:
             elif isinstance(change.new, WantedFolder):
                 os.chmod(change.new.path, change.new.mode)
             elif change.action in ("+", "~"):
-                write(change.new.path, change.new.content, change.new.mode)
-        except NotSynced as error:
+                replacement.store(change.new.path, change.new.content, change.new.mode)
+        except replacement.NotSynced as error:
             reason = f"It is written, but a power failure may undo that: its folder cannot be synced: {error.strerror}."
             failures.add(change, f"{reason} Correct the file system.")
         except OSError as error:
             reason = f"It could not be written: {error.strerror or error}. See that its folder exists and is writable."
             failures.add(change, reason)
     failures.raise_if_any()
-
-
-def write(path: str, content: str, mode: int) -> None:
-    """Write a file to disk completely before its name leads to it.
-
-    `mode` are its permissions, whatever the umask is. Missing folders are made with mode 0755. A symbolic link is
-    followed. Raise NotSynced if the new content is in place, but the folder could not be synced. Raise another OSError
-    if the file could not be written; the old one stays then.
-    """
-    path = os.path.realpath(path)
-    folder = os.path.dirname(path)
-    folders.make(folder)
-    handle, temporary = temporary_file.beside(path)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content.encode("utf-8", errors="surrogateescape"))
-            stream.flush()
-            os.fchmod(stream.fileno(), mode)
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    try:
-        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-    except OSError as error:
-        raise NotSynced(error.errno, error.strerror) from error

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import os
 import typing as t
 
+from ...files import replacement
 from .. import gateway, keys
 from ..client import Credentials
 from ..gateway import Compacted, EtcdError, PreconditionFailed
@@ -197,32 +197,24 @@ async def snapshot(calls: MemberCalls, path: str) -> int:
 
     Raise ClusterError if it is not whole; the file is then removed. Raise OSError if it cannot be written.
     """
-    temporary = f"{path}.part"
     last = b""
     digest = hashlib.sha256()
     size = 0
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
+    replacement.sweep(path)
+    with replacement.beside(path, 0o600) as new:
 
-            def write(part: bytes) -> None:
-                nonlocal last, size
-                stream.write(part)
-                size += len(part)
-                kept = last + part
-                digest.update(kept[:-_DIGEST])
-                last = kept[-_DIGEST:]
+        def write(part: bytes) -> None:
+            nonlocal last, size
+            new.write(part)
+            size += len(part)
+            kept = last + part
+            digest.update(kept[:-_DIGEST])
+            last = kept[-_DIGEST:]
 
-            await calls.snapshot(write)
-            stream.flush()
-            os.fsync(stream.fileno())
+        await calls.snapshot(write)
         if size <= _DIGEST or digest.digest() != last:
             raise ClusterError(f"The snapshot of the member at {calls.url} broke off. Run the playbook again.")
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+        new.put()
     return size
 
 

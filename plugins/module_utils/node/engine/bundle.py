@@ -30,7 +30,7 @@ import tempfile
 import typing as t
 import zlib
 
-from ...files import folders
+from ...files import folders, replacement
 from ..store import atomic_file
 from . import carried_start, engine_start
 from .carried_start import PackedEngine, UnpackedEngine
@@ -157,7 +157,8 @@ def install(packed: PackedEngine, digest: str, root: str = ROOT) -> bool:
     try:
         _secure(root)
         _place(engine, digest, root)
-        _write(engine.sources[_START_SOURCE], os.path.join(root, engine_start.START))
+        start = engine.sources[_START_SOURCE]
+        replacement.replace(os.path.join(root, engine_start.START), start, _FILE_MODE)
         _point(digest, root)
     except OSError as error:
         if previous != digest == installed_digest(root):
@@ -195,7 +196,7 @@ def use(digest: str, root: str = ROOT) -> bool:
         )
     try:
         _secure(root)
-        _write(start, os.path.join(root, engine_start.START))
+        replacement.replace(os.path.join(root, engine_start.START), start, _FILE_MODE)
         _point(digest, root)
     except OSError as error:
         raise atomic_file.FileError(
@@ -302,11 +303,11 @@ def _place(engine: UnpackedEngine, digest: str, root: str) -> None:
         _write_files(byte_code, passing, sync=False)
         _write_files(engine.sources, passing, sync=True)
         manifest = engine_start.manifest_text({**engine.sources, **byte_code})
-        _write(manifest.encode(), engine_start.manifest_path(root, digest))
+        replacement.replace(engine_start.manifest_path(root, digest), manifest.encode(), _FILE_MODE)
         if os.path.exists(target):
             os.rename(target, tempfile.mkdtemp(prefix=".damaged-", dir=root))
         os.replace(passing, target)
-        atomic_file.sync_folder(root)
+        folders.sync(root)
     except BaseException:
         shutil.rmtree(passing, ignore_errors=True)
         raise
@@ -329,22 +330,6 @@ def _write_files(files: t.Mapping[str, bytes], folder: str, sync: bool) -> None:
                 os.fsync(stream.fileno())
 
 
-def _write(content: bytes, path: str) -> None:
-    """Replace a file of the engines' folder atomically, readable for all. Raise OSError."""
-    handle, passing = tempfile.mkstemp(prefix=".new-", dir=os.path.dirname(path))
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-            os.fchmod(stream.fileno(), _FILE_MODE)
-        os.replace(passing, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(passing)
-        raise
-
-
 def _read(path: str) -> t.Optional[bytes]:
     try:
         with open(path, "rb") as stream:
@@ -359,7 +344,7 @@ def _point(digest: str, root: str) -> None:
         os.unlink(passing)
     os.symlink(digest, passing)
     os.replace(passing, os.path.join(root, "current"))
-    atomic_file.sync_folder(root)
+    folders.sync(root)
 
 
 def _sweep(root: str, keep: t.AbstractSet[t.Optional[str]]) -> None:

@@ -20,8 +20,7 @@ import os
 import typing as t
 import zlib
 
-from ...files import folders
-from ..store import atomic_file
+from ...files import folders, replacement
 
 Record = t.Sequence[t.Any]
 
@@ -119,7 +118,7 @@ class AllocationJournal:
         try:
             handle = self._opened()
             if not self._named:
-                atomic_file.sync_folder(os.path.dirname(self._path))
+                folders.sync(os.path.dirname(self._path))
                 self._named = True
             if not self._clean:
                 os.ftruncate(handle, self._size)
@@ -144,28 +143,25 @@ class AllocationJournal:
         size at which to try again.
         """
         line, crc = _line(records, 0)
-        passing = f"{self._path}.new"
-        handle = -1
+        handle, named = -1, True
+        replacement.sweep(self._path)
         try:
-            handle = os.open(passing, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            _write(handle, line, 0)
-            os.fsync(handle)
-            os.replace(passing, self._path)
+            with replacement.beside(self._path, 0o600) as new:
+                _write(new.handle, line, 0)
+                handle = os.dup(new.handle)
+                new.put()
+        except replacement.NotSynced:
+            named = False
         except OSError:
             if handle >= 0:
                 os.close(handle)
-            with contextlib.suppress(OSError):
-                os.unlink(passing)
             self._limit = self._size + COMPACT_ABOVE
             return False
         self.close()
         self._handle, self._size, self._crc, self._clean = handle, len(line), crc, True
         self._limit = max(COMPACT_ABOVE, 2 * self._size)
         # Until the rename is on the disk, a power failure may restore the old file, which lacks what is written next.
-        self._named = False
-        with contextlib.suppress(OSError):
-            atomic_file.sync_folder(os.path.dirname(self._path))
-            self._named = True
+        self._named = named
         return True
 
     def close(self) -> None:

@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import os
-
-from ...dataplane.drivers import file
-from ...files import folders
+from ...files import folders, replacement
 
 
 class FileError(Exception):
@@ -22,8 +19,8 @@ def write(path: str, content: str, mode: int) -> None:
     FileError if the file system refuses; its text says whether the new content is in place nevertheless.
     """
     try:
-        file.write(path, content, mode)
-    except file.NotSynced as error:
+        replacement.store(path, content, mode)
+    except replacement.NotSynced as error:
         raise FileError(
             f"{path} was written, but its folder could not be synced to the disk: {error.strerror}. The new content is "
             "in place, and a power failure may undo it. Correct the file system, then run again."
@@ -47,15 +44,3 @@ def make_folder(folder: str) -> None:
             f"{folder} could not be made: {error.strerror}. Nothing was stored. "
             "Make room or correct the file system, then run again."
         ) from error
-
-
-def sync_folder(folder: str) -> None:
-    """Write a folder's entries to the disk, so that a rename in it survives a power failure.
-
-    Raise OSError on failure.
-    """
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

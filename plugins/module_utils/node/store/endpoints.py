@@ -20,7 +20,7 @@ import os
 import stat
 import urllib.parse
 
-from ...files import folders
+from ...files import folders, replacement
 from ...state.attachment import AttachedWorkload
 
 FOLDER = "/run/calico/workloads"
@@ -31,7 +31,6 @@ _LONGEST = 200
 _SUFFIX = ".json"
 #: Bytes that a record reserves for the identity of the workload's network namespace, padded with blanks.
 _ROOM = 40
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 _FOLDER_MODE = 0o700
 _FILE_MODE = 0o600
 
@@ -63,7 +62,8 @@ class Endpoints:
     def close_to_others(self) -> None:
         """Set the mode of both folders to 0700, and that of the regular files in them to 0600.
 
-        Earlier releases left the outer folder open to all. Raise OSError on failure; missing folders are no failure.
+        Earlier releases left the outer folder open to all. Remove what a killed process had begun to write. Raise
+        OSError on failure; missing folders are no failure.
         """
         for folder in (self._folder, self._unfinished):
             try:
@@ -72,6 +72,9 @@ class Endpoints:
             except FileNotFoundError:
                 continue
             for entry in entries:
+                if entry.name.startswith("."):
+                    os.unlink(entry.path)  # a killed process was about to write it
+                    continue
                 found = entry.stat(follow_symlinks=False)
                 if stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) != _FILE_MODE:
                     os.chmod(entry.path, _FILE_MODE)
@@ -170,19 +173,12 @@ def _netns_identity(text: str) -> bytes:
 
 
 def _write(folder: str, workload: AttachedWorkload) -> None:
-    passing = os.path.join(folder, ".new")
+    path, text = os.path.join(folder, file_name(workload.id)), _text(workload)
     try:
-        handle = os.open(passing, _FLAGS, _FILE_MODE)
+        replacement.replace(path, text, _FILE_MODE, sync=False)
     except FileNotFoundError:
         _make(folder)
-        handle = os.open(passing, _FLAGS, _FILE_MODE)
-    try:
-        data = memoryview(_text(workload))
-        while data:
-            data = data[os.write(handle, data) :]
-    finally:
-        os.close(handle)
-    os.rename(passing, os.path.join(folder, file_name(workload.id)))
+        replacement.replace(path, text, _FILE_MODE, sync=False)
 
 
 def _read(folder: str) -> tuple[list[AttachedWorkload], list[str]]:

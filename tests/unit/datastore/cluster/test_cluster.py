@@ -308,10 +308,19 @@ def test_a_snapshot_is_whole_or_not_there(gateway: Gateway, tmp_path: pathlib.Pa
 
 
 def test_a_link_in_the_place_of_a_snapshot_is_not_followed(gateway: Gateway, tmp_path: pathlib.Path) -> None:
-    (tmp_path / "snapshot.db.part").symlink_to(tmp_path / "victim")
-    with pytest.raises(OSError):
-        done(gateway, lambda calls: operations.snapshot(calls, str(tmp_path / "snapshot.db")))
-    assert not (tmp_path / "victim").exists()
+    data = b"x" * 5000
+    gateway.parts = [data + hashlib.sha256(data).digest()]
+    (tmp_path / "snapshot.db").symlink_to(tmp_path / "victim")
+    done(gateway, lambda calls: operations.snapshot(calls, str(tmp_path / "snapshot.db")))
+    assert [path.name for path in tmp_path.iterdir() if not path.is_symlink()] == ["snapshot.db"]
+
+
+def test_what_a_killed_snapshot_left_does_not_fill_the_disk(gateway: Gateway, tmp_path: pathlib.Path) -> None:
+    """The next snapshot removes it, whether or not it succeeds: it may be as large as the database."""
+    (tmp_path / ".snapshot.db.0a1b2c3d").write_bytes(b"x")
+    gateway.parts = [b"x"]
+    failure(gateway, lambda calls: operations.snapshot(calls, str(tmp_path / "snapshot.db")))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_member_is_viewed(gateway: Gateway) -> None:

@@ -220,10 +220,10 @@ def test_one_before_is_not_used_again_if_the_disk_refuses(source, tmp_path, monk
     root = tmp_path / "root"
     first, second = two_engines(source, root)
 
-    def full(dummy, path):
+    def full(path, data, mode):
         raise OSError(errno.ENOSPC, "No space left on device", path)
 
-    monkeypatch.setattr(bundle, "_write", full)
+    monkeypatch.setattr(bundle.replacement, "replace", full)
     with pytest.raises(atomic_file.FileError) as caught:
         bundle.use(first, str(root))
     assert str(caught.value) == (
@@ -404,14 +404,12 @@ def test_an_engine_whose_folder_cannot_be_synced_is_said_to_be_in_use(source, tm
     install(source, tmp_path / "root")
     (source / "base" / "more.py").write_text("MORE = 1\n")
     digest = bundle.bundle_digest(str(source))
-    calls = []
 
     def fail_at_the_end(folder):
-        calls.append(folder)
-        if len(calls) == 2:
+        if bundle.installed_digest(str(tmp_path / "root")) == digest:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(bundle.atomic_file, "sync_folder", fail_at_the_end)
+    monkeypatch.setattr(bundle.folders, "sync", fail_at_the_end)
     with pytest.raises(atomic_file.FileError) as caught:
         install(source, tmp_path / "root")
     assert str(caught.value) == (

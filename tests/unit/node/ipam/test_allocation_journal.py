@@ -280,7 +280,7 @@ class TestCompaction:
             raise BROKEN
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(allocation_journal.atomic_file, "sync_folder", refuse)
+            patch.setattr(allocation_journal.folders, "sync", refuse)
             assert journal.compact([["sum"]]) is True
             with pytest.raises(IpamNotWritten):
                 journal.append([["new"]])

@@ -104,7 +104,7 @@ def test_leaving_what_never_stood_is_no_error(endpoints):
 
 
 @pytest.mark.parametrize("step", ["begin", "save"])
-@pytest.mark.parametrize("failing", ["write", "rename"])
+@pytest.mark.parametrize("failing", ["write", "replace"])
 def test_killed_while_it_writes_the_old_record_stands(endpoints, folder, monkeypatch, step, failing):
     getattr(endpoints, step)(WEB)
 
@@ -159,9 +159,14 @@ def test_a_folder_that_cannot_be_read_is_reported(tmp_path):
 
 def test_what_is_no_record_is_passed_over(endpoints, folder):
     endpoints.save(WEB)
-    (folder / ".new").write_text("{")
+    endpoints.begin(CONTAINER)
+    for left in (folder, folder / "unfinished"):
+        (left / ".default%2Fweb.json.0a1b2c3d").write_text("{")
     (folder / "README").write_text("")
-    assert endpoints.load() == ([WEB], [])
+    assert (endpoints.load(), endpoints.unfinished()) == (([WEB], []), ([CONTAINER], []))
+    endpoints.close_to_others()  # at the start of an agent
+    assert not [path for path in folder.rglob(".*")] and (folder / "README").exists()
+    assert (endpoints.load(), endpoints.unfinished()) == (([WEB], []), ([CONTAINER], []))
 
 
 @pytest.mark.parametrize("identity", ["/", "..", ".hidden", "a/../../b", "\0", "\ud800", "é" * 300, "x" * 5000, "%2F"])

@@ -50,7 +50,7 @@ def test_same_as_looks_past_who_and_when():
     assert not stored().same_as(None)
 
 
-@pytest.mark.parametrize("failing", ["fdopen", "fsync", "replace"])
+@pytest.mark.parametrize("failing", ["write", "fsync", "replace"])
 def test_a_disk_that_refuses_leaves_the_old_file_and_says_so(tmp_path, monkeypatch, failing):
     store = Store(str(tmp_path))
     store.save(stored())

@@ -1,0 +1,77 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""There is one way to replace a file, to sync one and to lock one: the modules of module_utils/files.
+
+Each exception has its reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+ENGINE = "plugins/module_utils"
+_START = "It is installed alone and imports nothing of the engine. The alarm in /run ends with the boot."
+
+#: What a call may be made for, by its function: a module and the reason.
+ALLOWED = {
+    "replace": {
+        f"{ENGINE}/files/replacement.py": "It replaces files for all others.",
+        f"{ENGINE}/node/engine/engine_start.py": _START,
+        f"{ENGINE}/node/engine/bundle.py": "It renames the folder of an engine and the link to it.",
+        f"{ENGINE}/node/store/endpoints.py": "An add or a delete is committed by moving its record to another folder.",
+        f"{ENGINE}/agent/api/server.py": "It gives a socket that listens its name.",
+    },
+    "fsync": {
+        f"{ENGINE}/files/replacement.py": "It replaces files for all others.",
+        f"{ENGINE}/files/folders.py": "It syncs folders for all others.",
+        f"{ENGINE}/node/engine/bundle.py": "It syncs the files of a new folder, which is renamed as a whole.",
+        f"{ENGINE}/node/ipam/allocation_journal.py": "It appends to a journal, and never replaces it at an add.",
+    },
+    "mkstemp": {},
+}
+#: Functions that do the same as the first one.
+FUNCTIONS = {
+    "replace": {("os", "replace"), ("os", "rename"), ("os", "renames"), ("os", "link"), ("shutil", "move")},
+    "fsync": {("os", "fsync"), ("os", "fdatasync"), ("os", "sync")},
+    "mkstemp": {("tempfile", "mkstemp"), ("tempfile", "NamedTemporaryFile"), ("tempfile", "mktemp")},
+}
+
+
+def uses(text: str, functions: set[tuple[str, str]]) -> list[int]:
+    """Return the lines in which a module of Python names one of the functions, imports by name included."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if (node.value.id, node.attr) in functions:
+                found.append(node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            found += [node.lineno for name in node.names if (node.module, name.name) in functions]
+    return found
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_one_module_does_it_and_few_others_have_a_reason(kind: str) -> None:
+    """No module of plugins/ does it but those of ALLOWED, and each of these does it."""
+    found = {
+        str(path.relative_to(ROOT)): lines
+        for path in sorted((ROOT / "plugins").rglob("*.py"))
+        if (lines := uses(path.read_text("utf-8"), FUNCTIONS[kind]))
+    }
+    others = {path: lines for path, lines in found.items() if path not in ALLOWED[kind]}
+    assert others == {}, "use module_utils/files"
+    assert set(found) == set(ALLOWED[kind]), "remove the exception that is not needed"
+
+
+def test_few_modules_replace_files() -> None:
+    assert len(ALLOWED["replace"]) <= 5
+
+
+def test_a_use_is_found_however_it_is_written() -> None:
+    for text in ("import os\nos.replace(a, b)", "def f():\n  from os import rename", "import os\nx = os.rename"):
+        assert uses(text, FUNCTIONS["replace"]) == [2]
+    assert uses('import dataclasses\ndataclasses.replace(a, b="c".replace("d", "e"))', FUNCTIONS["replace"]) == []
