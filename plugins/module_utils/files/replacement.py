@@ -83,7 +83,8 @@ def beside(path: str, mode: int, owner: t.Optional[Owner] = None) -> t.Iterator[
     """Yield a new, empty file in the folder of `path`; remove it at the end of the block unless it was put in place.
 
     It has `mode`, whatever the umask is, and `owner`, else the process's. Its name is a dot, the name of `path` (60
-    characters at most), a dot and eight random characters. Raise OSError if the folder is missing or refuses, or if 100 such names are all taken.
+    characters at most), a dot and eight random characters. Raise OSError if the folder is missing or refuses, or if 100
+    such names are all taken.
     """
     new = NewFile(path, *_made(path))
     try:

@@ -10,7 +10,6 @@ this controller's engine says so before anything has run, and gets the call once
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import json
 import os
@@ -27,7 +26,7 @@ from ansible.module_utils.errors import UnsupportedError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json, terminal_text
-from ansible_collections.baremetal.host_routing.plugins.module_utils.files import replacement
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import locks, replacement
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import engine_module, registry
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.module_call import ModuleSpec
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import (
@@ -92,8 +91,7 @@ def packed_engine() -> carried_start.PackedEngine:
     """
     path = packed_path()
     # Hosts are served by processes of their own at the same time: the first one packs, the others wait for it.
-    with open(f"{path}.lock", "wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locks.held(f"{path}.lock"):
         if not os.path.exists(path):
             packed = bundle.build(SOURCE)
             replacement.replace(path, packed.data, 0o644, sync=False)

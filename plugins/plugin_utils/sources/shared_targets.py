@@ -12,9 +12,7 @@ inventory.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import json
 import os
@@ -22,7 +20,7 @@ import pickle
 import typing as t
 
 from ansible import constants
-from ansible_collections.baremetal.host_routing.plugins.module_utils.files import folders, replacement
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import folders, locks, replacement
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
@@ -53,7 +51,7 @@ def of_task(
     path = os.path.join(folder, _key(task_vars, task, pool, mode))
     found = _read(path)
     if found is None:
-        with _locked(f"{path}.lock"):
+        with locks.held(f"{path}.lock"):
             found = _read(path)
             if found is None:
                 found, background = _compiled(task_vars, pool, mode)
@@ -99,17 +97,6 @@ def _key(task_vars: t.Mapping[str, t.Any], task: str, pool: t.Optional[str], mod
     batch = list(task_vars.get("ansible_play_batch", ()))
     content = [task, pool, mode, task_vars.get("inventory_dir"), members, batch]
     return hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()
-
-
-@contextlib.contextmanager
-def _locked(path: str) -> t.Iterator[None]:
-    """Hold an exclusive lock on the file, made if it is missing, during the block; wait until it is free.
-
-    It is released with the process at the latest, however that ends.
-    """
-    with open(path, "w", encoding="utf-8") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
 
 
 def _read(path: str) -> t.Any:

@@ -33,12 +33,14 @@ ALLOWED = {
         f"{ENGINE}/node/ipam/allocation_journal.py": "It appends to a journal, and never replaces it at an add.",
     },
     "mkstemp": {},
+    "flock": {f"{ENGINE}/files/locks.py": "It locks files for all others."},
 }
 #: Functions that do the same as the first one.
 FUNCTIONS = {
     "replace": {("os", "replace"), ("os", "rename"), ("os", "renames"), ("os", "link"), ("shutil", "move")},
     "fsync": {("os", "fsync"), ("os", "fdatasync"), ("os", "sync")},
     "mkstemp": {("tempfile", "mkstemp"), ("tempfile", "NamedTemporaryFile"), ("tempfile", "mktemp")},
+    "flock": {("fcntl", "flock"), ("fcntl", "lockf"), ("os", "lockf"), ("fcntl", "fcntl")},
 }
 
 

@@ -13,7 +13,6 @@ dies leaves only a file behind.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import gc
 import json
 import os
@@ -22,7 +21,7 @@ import signal
 import time
 import typing as t
 
-from ...files import folders
+from ...files import locks
 from ..store import atomic_file
 from .probing import Exchange, ProbeError, Tally, Target
 
@@ -85,7 +84,7 @@ def stop(path: t.Optional[str] = None, patience: float = PATIENCE) -> bool:
     Raise ProbeError if it does not end in time, or if the lock file cannot be opened.
     """
     with _opened(path or PATH) as lock:
-        if _taken(lock):
+        if locks.take(lock):
             return False
         deadline = time.monotonic() + patience
         holder, told = b"", False
@@ -95,7 +94,7 @@ def stop(path: t.Optional[str] = None, patience: float = PATIENCE) -> bool:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(holder), signal.SIGTERM)
                 told = True
-            if _taken(lock):
+            if locks.take(lock):
                 return True
             time.sleep(0.02)
     raise ProbeError(
@@ -110,7 +109,7 @@ def running(path: t.Optional[str] = None) -> t.Optional[int]:
     A missing lock file is created. Raise ProbeError if it cannot be opened.
     """
     with _opened(path or PATH) as lock:
-        if _taken(lock):
+        if locks.take(lock):
             return None
         holder = os.pread(lock, 32, 0).strip()
         return int(holder) if holder.isdigit() else 0
@@ -159,21 +158,11 @@ def _opened(path: str) -> t.Iterator[int]:
 def _open_lock(path: str) -> int:
     name = os.path.splitext(path)[0] + ".lock"
     try:
-        folders.make(os.path.dirname(name))
-        # The file is never replaced or removed: two processes must not lock two files of one name.
-        return os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return locks.opened(name)  # The file is never removed, so that two processes never lock two of one name.
     except OSError as error:
         raise ProbeError(
             f"{name} cannot be opened: {error.strerror}. Probes need root's rights: become: true."
         ) from error
-
-
-def _taken(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _detached(opened: t.Callable[[], Exchange], limit: float, path: str, writing: int) -> t.NoReturn:
@@ -213,7 +202,7 @@ def _watch(opened: t.Callable[[], Exchange], limit: float, path: str, writing: i
     with open("/proc/self/comm", "w", encoding="ascii") as stream:
         stream.write(_NAME)
     lock = _open_lock(path)
-    if not _taken(lock):
+    if not locks.take(lock):
         raise ProbeError("another one was started at the same time")
     os.ftruncate(lock, 0)
     os.pwrite(lock, str(os.getpid()).encode(), 0)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import fcntl
 import json
 import os
 import time
 import typing as t
 
-from ...files import folders
+from ...files import locks
 
 PATH = "/run/calico/node.lock"
 _STEP = 0.05  # seconds between two attempts to take the lock
@@ -39,17 +38,16 @@ def held(who: str, timeout: float = 60.0, path: str = PATH) -> t.Iterator[None]:
     handle = _opened(path)
     try:
         while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if locks.take(handle):
                 if _leads_to(path, handle):
                     break
                 # A teardown removed the file that this process waited for, and others may lock another one now.
                 os.close(handle)
                 handle = -1
                 handle = _opened(path)
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise LockError(_refusal(handle, path, timeout)) from None
+            elif time.monotonic() >= deadline:
+                raise LockError(_refusal(handle, path, timeout))
+            else:
                 time.sleep(_STEP)
         since = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         holder = {"who": who, "pid": os.getpid(), "since": since}
@@ -67,8 +65,7 @@ def held(who: str, timeout: float = 60.0, path: str = PATH) -> t.Iterator[None]:
 def _opened(path: str) -> int:
     """Return a descriptor of the lock file, which is created if it is missing. Raise LockUnusable."""
     try:
-        folders.make(os.path.dirname(path))
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return locks.opened(path)
     except OSError as error:
         raise _unusable(path, error) from error
 
@@ -86,18 +83,9 @@ def taken(path: str) -> bool:
     Raise LockUnusable, a LockError, if the file cannot be opened.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
+        return locks.is_taken(path)
     except OSError as error:
         raise _unusable(path, error) from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False
 
 
 def _unusable(path: str, error: OSError) -> LockUnusable:
