@@ -165,7 +165,7 @@ def test_what_is_no_record_is_passed_over(endpoints, folder):
     (folder / "README").write_text("")
     assert (endpoints.load(), endpoints.unfinished()) == (([WEB], []), ([CONTAINER], []))
     endpoints.close_to_others()  # at the start of an agent
-    assert not [path for path in folder.rglob(".*")] and (folder / "README").exists()
+    assert not list(folder.rglob(".*")) and (folder / "README").exists()
     assert (endpoints.load(), endpoints.unfinished()) == (([WEB], []), ([CONTAINER], []))
 
 
