@@ -5,19 +5,28 @@
 
     results = controller.run([Run("fleet", {"observed": "seen"}, hosts_file, {"node1": {"seen": {...}}})])
 
-The process is one of its own because Ansible loads collections by an importer that has to be there first.
+The process is one of its own because Ansible loads collections by an importer that has to be there first. It is a copy
+of a process that has only imported Ansible and the actions: that takes longer than most runs, and is done once.
 """
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
+import functools
 import json
 import os
 import pathlib
+import resource
+import signal
 import subprocess
 import sys
+import tempfile
 import types
 import typing as t
+
+#: The most seconds that the runs of one call may take together.
+LIMIT = 600
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +47,7 @@ def run(runs: t.Sequence[Run]) -> list[dict[str, t.Any]]:
     """Return the actions' results, in order.
 
     A result has `exception` if the action connects to a host or fails with a traceback. Raise AssertionError if the
-    process fails, and subprocess.TimeoutExpired after 600 seconds.
+    process fails, or takes longer than LIMIT.
     """
     return printed(runs)[1]
 
@@ -46,19 +55,49 @@ def run(runs: t.Sequence[Run]) -> list[dict[str, t.Any]]:
 def printed(runs: t.Sequence[Run]) -> tuple[str, list[dict[str, t.Any]]]:
     """Return all that the actions print (stderr first), and their results. Raise what `run` raises."""
     environment = {**os.environ, "ANSIBLE_LOCALHOST_WARNING": "false", "LC_ALL": "C.UTF-8"}
-    done = subprocess.run(
+    environment.pop("PYTEST_CURRENT_TEST", None)  # differs from test to test
+    with tempfile.TemporaryDirectory() as folder:
+        files = {name: pathlib.Path(folder, name) for name in ("stdout", "stderr", "results")}
+        for path in files.values():
+            path.touch()
+        request = {
+            "runs": [dataclasses.asdict(entry) for entry in runs],
+            "folder": os.getcwd(),
+            "largest_file": resource.getrlimit(resource.RLIMIT_FSIZE),
+            "files": {name: str(path) for name, path in files.items()},
+        }
+        prepared = _prepared(tuple(sorted(environment.items())))
+        assert prepared.stdin and prepared.stdout
+        prepared.stdin.write(json.dumps(request) + "\n")
+        prepared.stdin.flush()
+        status = prepared.stdout.readline()
+        stdout, stderr = (files[name].read_text("utf-8") for name in ("stdout", "stderr"))
+        assert status == "0\n", f"status {status.strip()}: {stderr}"
+        return stderr + stdout.removesuffix("\n"), json.loads(files["results"].read_text("utf-8"))
+
+
+@functools.cache
+def _prepared(environment: tuple[tuple[str, str], ...]) -> subprocess.Popen[str]:
+    """Start a process with this environment that answers requests, one a line, until its stdin is closed.
+
+    It answers a request with a line that has the status of the copy that ran it.
+    """
+    process = subprocess.Popen(
         [sys.executable, __file__],
-        input=json.dumps([dataclasses.asdict(entry) for entry in runs]),
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         encoding="utf-8",
-        timeout=600,
-        check=False,
-        env=environment,
+        env=dict(environment),
     )
-    assert done.returncode == 0, done.stderr
-    # The results are the last line of stdout, after the output of the actions.
-    output, dummy, results = done.stdout.rpartition("\n")
-    return done.stderr + output, json.loads(results)
+
+    def end() -> None:
+        assert process.stdin and process.stdout
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()
+
+    atexit.register(end)
+    return process
 
 
 class _NoConnection:
@@ -113,19 +152,50 @@ def _result(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return t.cast("dict[str, t.Any]", action.run(task_vars=task_vars))
 
 
-def _main() -> None:
+def _perform(request: t.Mapping[str, t.Any]) -> None:
+    """Run the actions of a request, and write what they print and their results to its files."""
     import traceback
 
-    from ansible.plugins.loader import init_plugin_loader
-
-    init_plugin_loader()
+    signal.alarm(LIMIT)
+    os.chdir(request["folder"])
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        file = os.open(request["files"][name], os.O_WRONLY)
+        os.dup2(file, number)
+        os.close(file)
+    resource.setrlimit(resource.RLIMIT_FSIZE, request["largest_file"])
     answers = []
-    for entry in json.load(sys.stdin):
+    for entry in request["runs"]:
         try:
             answers.append(json.loads(json.dumps(_result(entry), default=str)))
         except Exception:  # noqa: BLE001 - all of it belongs into the answer
             answers.append({"exception": traceback.format_exc()})
-    json.dump(answers, sys.stdout)
+    pathlib.Path(request["files"]["results"]).write_text(json.dumps(answers), "utf-8")
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def _main() -> None:
+    import traceback
+
+    from ansible.plugins.loader import action_loader, init_plugin_loader
+
+    init_plugin_loader()
+    for path in sorted((pathlib.Path(__file__).parents[3] / "plugins" / "action").glob("*.py")):
+        action_loader.get(f"baremetal.host_routing.{path.stem}", class_only=True)
+    for line in sys.stdin:
+        child = os.fork()
+        if child:
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+            continue
+        status = 1
+        try:
+            _perform(json.loads(line))
+            status = 0
+        except BaseException:  # noqa: BLE001 - the copy ends here, and not in the loop of its original
+            traceback.print_exc()
+            sys.stderr.flush()
+        finally:
+            os._exit(status)
 
 
 if __name__ == "__main__":
