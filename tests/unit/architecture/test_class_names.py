@@ -9,6 +9,7 @@ import ast
 import collections
 
 from tests.unit.architecture.test_files import PLUGINS, ROOT
+from tests.unit.architecture.trees import tree_of
 
 #: Names that several classes may have: three that Ansible requires, and `Observed`, a type that each driver defines.
 ONE_EACH = {"ActionModule", "LookupModule", "ModuleDocFragment", "Observed"}
@@ -18,7 +19,7 @@ def public_classes() -> dict[str, list[str]]:
     """Return {public class name: the files that define it, relative to plugins/} for classes at a file's top level."""
     found = collections.defaultdict(list)
     for path in PLUGINS:
-        for node in ast.parse(path.read_text("utf-8")).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(str(path.relative_to(ROOT / "plugins")))
     return found

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import pathlib
 import sys
 
 import pytest
+
+from tests.unit.architecture.trees import tree_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 ENGINE = ROOT / "plugins" / "module_utils"
@@ -95,7 +98,8 @@ def room_of(path: pathlib.Path) -> str:
     return first[: -len(".py")] if first.endswith(".py") else first
 
 
-def imports(path: pathlib.Path) -> list[Import]:
+@functools.cache
+def imports(path: pathlib.Path) -> tuple[Import, ...]:
     package = path.relative_to(ENGINE).parts[:-1]
     found: list[Import] = []
 
@@ -115,11 +119,13 @@ def imports(path: pathlib.Path) -> list[Import]:
         for child in ast.iter_child_nodes(node):
             visit(child, lazy or in_function, typing_only or guarded)
 
-    visit(ast.parse(path.read_text("utf-8")), False, False)
-    return found
+    visit(tree_of(path), False, False)
+    return tuple(found)
 
 
-ALL_IMPORTS = [found for path in files() for found in imports(path)]
+@functools.cache
+def all_imports() -> tuple[Import, ...]:
+    return tuple(found for path in files() for found in imports(path))
 
 
 def room_of_target(target: str) -> str:
@@ -133,13 +139,13 @@ def test_every_room_is_known() -> None:
 
 def test_own_code_is_imported_relatively() -> None:
     """Own code is imported relatively, because nodes run the same tree without Ansible."""
-    wrong = [str(found) for found in ALL_IMPORTS if found.target.split(".")[0] in ("ansible", "ansible_collections")]
+    wrong = [str(found) for found in all_imports() if found.target.split(".")[0] in ("ansible", "ansible_collections")]
     assert wrong == []
 
 
 def test_only_the_standard_library_is_imported() -> None:
     wrong = []
-    for found in ALL_IMPORTS:
+    for found in all_imports():
         top = found.target.split(".")[0]
         if found.relative or found.typing_only or top in sys.stdlib_module_names:
             continue
@@ -151,7 +157,7 @@ def test_only_the_standard_library_is_imported() -> None:
 
 def test_arrows_point_one_way() -> None:
     wrong = []
-    for found in ALL_IMPORTS:
+    for found in all_imports():
         here = room_of(found.path)
         if not found.relative or here == "__init__":
             continue
@@ -166,7 +172,7 @@ def test_the_engine_is_pure(room: str) -> None:
     wrong = []
     for path in files(room):
         wrong += [str(found) for found in imports(path) if not found.relative and found.target.split(".")[0] in IMPURE]
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if not isinstance(node, ast.Call):
                 continue
             where = f"{path.relative_to(ROOT)}:{node.lineno} calls"
@@ -181,7 +187,7 @@ def test_observing_needs_no_library() -> None:
     """No function of dataplane named observe... imports pyroute2, so that check mode works on a host without it."""
     wrong = []
     for path in files("dataplane"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("observe"):
                 wrong += [
                     f"{path.relative_to(ROOT)}:{inner.lineno} in {node.name}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules for files: licences, Python 3.9 in plugins, names, JSON, what galaxy.yml declares, a suite for each test."""
+"""Rules for files: licences, names, JSON, what galaxy.yml declares, a suite for each test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import runpy
 import subprocess
 import sys
 
-import pytest
 import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 
@@ -44,24 +43,6 @@ def test_every_file_has_a_licence_header() -> None:
         if path.stat().st_size and HEADER not in head:
             without.append(name(path))
     assert without == []
-
-
-@pytest.mark.parametrize("path", PLUGINS, ids=name)
-def test_plugins_parse_on_the_oldest_python_of_nodes(path: pathlib.Path) -> None:
-    tree = ast.parse(path.read_text("utf-8"), feature_version=(3, 9))
-    if not tree.body or (len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr)):
-        return
-    futures = {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"
-               for alias in node.names}  # fmt: skip
-    assert "annotations" in futures, "annotations may hold what 3.9 cannot evaluate"
-
-
-@pytest.mark.parametrize("path", PLUGINS, ids=name)
-def test_dataclasses_are_those_of_the_oldest_python(path: pathlib.Path) -> None:
-    """Dataclasses avoid slots, kw_only and match_args: Python 3.9 lacks them, and its grammar permits them."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("dataclass"):
-            assert not {keyword.arg for keyword in node.keywords} & {"slots", "kw_only", "match_args"}
 
 
 def test_no_file_is_a_drawer_for_everything() -> None:

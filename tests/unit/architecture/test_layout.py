@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from tests.unit.architecture.test_dependencies import ALL_IMPORTS, ENGINE, ROOT
+from tests.unit.architecture.test_dependencies import ENGINE, ROOT, all_imports
 
 MOST_ENTRIES = 16
 FOLDERS = sorted(
@@ -30,7 +30,7 @@ def imported_modules() -> dict[str, set[str]]:
     """
     modules = {name_of(path) for path in ENGINE.rglob("*.py")}
     found: dict[str, set[str]] = {module: set() for module in modules}
-    for one in ALL_IMPORTS:
+    for one in all_imports():
         if one.relative:
             target = one.target if one.target in modules else one.target.rpartition(".")[0]
             found[name_of(one.path)].add(target)

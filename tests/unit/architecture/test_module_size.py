@@ -12,6 +12,7 @@ import pathlib
 import pytest
 
 from tests.unit.architecture.test_dependencies import ENGINE, ROOT, imports
+from tests.unit.architecture.trees import tree_of
 
 OURS = "ansible_collections.baremetal.host_routing.plugins.module_utils"
 
@@ -19,7 +20,7 @@ OURS = "ansible_collections.baremetal.host_routing.plugins.module_utils"
 @functools.lru_cache
 def packed(module: str) -> frozenset[pathlib.Path]:
     """Return the files below module_utils that come with a module, including packages' __init__.py."""
-    tree = ast.parse((ROOT / "plugins" / "modules" / f"{module}.py").read_text("utf-8"))
+    tree = tree_of(ROOT / "plugins" / "modules" / f"{module}.py")
     waiting = [
         f"{node.module}.{name.name}".removeprefix(OURS).strip(".")
         for node in ast.walk(tree)

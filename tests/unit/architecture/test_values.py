@@ -10,6 +10,8 @@ import pathlib
 
 import pytest
 
+from tests.unit.architecture.trees import tree_of
+
 ENGINE = pathlib.Path(__file__).resolve().parents[3] / "plugins" / "module_utils"
 ROOMS = ("base", "resources", "ipam", "bgp", "policy", "state", "fleet")
 
@@ -18,7 +20,7 @@ ROOMS = ("base", "resources", "ipam", "bgp", "policy", "state", "fleet")
 def test_dataclasses_of_the_pure_rooms_are_frozen(room: str) -> None:
     seen, open_ones = 0, []
     for path in sorted((ENGINE / room).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(tree_of(path)):
             for decorator in node.decorator_list if isinstance(node, ast.ClassDef) else ():
                 if "dataclass" in ast.unparse(decorator):
                     seen += 1
