@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing as t
 
 import jinja2
@@ -400,10 +401,18 @@ def _write_rest(desired: NodeState, written: Written) -> None:
         name = workload.netns or workload.name
         _attempt(written, lambda: written.paths.append(f"/run/netns/{netns_encoding.name(name)}"))  # noqa: B023
     if desired.bird is not None:
-        bird = desired.to_dict()["bird"]
-        written.bird = _attempt(written, lambda: bird_config.render(bird)) or ""
+        written.bird, refused = _rendered(desired.bird)
+        written.refused += refused
         names = dict.fromkeys(desired.bird.secrets, "secret")
         written.secrets = _attempt(written, lambda: passwords.to_text(names)) or ""
+
+
+@functools.lru_cache(maxsize=16)
+def _rendered(bird: Bird) -> tuple[str, tuple[str, ...]]:
+    """Return bird.cfg and (), or "" and the reason why it is refused; most states that are tried have the same Bird."""
+    written = Written()
+    text = _attempt(written, lambda: bird_config.render(NodeState("n", "", bird=bird).to_dict()["bird"]))
+    return text or "", tuple(written.refused)
 
 
 def write_firewall(kernel: t.Any, desired: NodeState, written: Written) -> None:

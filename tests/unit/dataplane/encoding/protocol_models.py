@@ -156,7 +156,8 @@ _BIRD = re.compile(
 )
 
 
-def bird_shape(text: str) -> list[str]:
+@functools.lru_cache(maxsize=64)
+def bird_shape(text: str) -> tuple[str, ...]:
     """Return a bird.cfg's tokens without white space and comments (conf/cf-lex.l).
 
     Words and marks are themselves; a text or a number is only the name of its kind: string, quoted or number.
@@ -165,4 +166,4 @@ def bird_shape(text: str) -> list[str]:
     for found in _BIRD.finditer(text):
         if found.lastgroup != "space":
             shape.append(found.group() if found.lastgroup in ("word", "mark") else t.cast(str, found.lastgroup))
-    return shape
+    return tuple(shape)
