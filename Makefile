@@ -36,8 +36,9 @@ test: setup ## Every test: native and emulated parts side by side, one summary
 	@$(RUN_SUITES)
 
 .PHONY: unit lint sanity build-test
-unit: setup ## The engine, and the modules against a fake kernel; seconds, no root
-	@$(RUN_SUITES) unit
+unit: setup ## The engine, and the modules against a fake kernel; no root (ROOM=policy: of a part; CHANGED=1: of what differs from main)
+	@$(if $(ROOM),$(BIN)/python tests/run/rooms.py --room "$(ROOM)",\
+		$(if $(CHANGED),$(BIN)/python tests/run/rooms.py --changed,$(RUN_SUITES) unit))
 
 lint: setup ## ruff, mypy, yamllint, ansible-lint, licences, docs
 	@$(BIN)/python tests/run/lint.py

@@ -15,10 +15,8 @@ tests fail without any mutant.
 from __future__ import annotations
 
 import argparse
-import ast
 import concurrent.futures
 import dataclasses
-import functools
 import os
 import queue
 import random
@@ -41,26 +39,9 @@ from cosmic_ray.operators import (
     unary_operator_replacement,
 )
 from cosmic_ray.operators.operator import Operator
+from rooms import ENGINE, ROOMS, ROOT, importers, room_of
 
-ROOT = Path(__file__).resolve().parents[2]
-ENGINE = Path("plugins/module_utils")
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
-VALUES = "tests/unit/architecture/test_values.py"
-#: The tests of the compiler's sentences about a wrong inventory.
-BAD_INVENTORIES = "tests/unit/plugin_utils/sources/test_bad_inventories.py"
-#: Folders of the engine whose files are mutated, and the tests that have to notice.
-ROOMS = {
-    "base": ("tests/unit/base", VALUES),
-    "resources": ("tests/unit/resources", VALUES),
-    "ipam": ("tests/unit/ipam", VALUES),
-    "bgp": ("tests/unit/bgp", VALUES),
-    "policy": ("tests/unit/policy", VALUES),
-    "state": ("tests/unit/state", "tests/unit/fleet/node_answers/test_node_answers.py", VALUES),
-    "fleet": ("tests/unit/fleet", BAD_INVENTORIES, VALUES),
-    "files": ("tests/unit/files",),
-    "dataplane/drivers": ("tests/unit/dataplane",),
-    "node/change": ("tests/unit/node", "tests/unit/modules/node"),
-}
 WANTED = 0.92
 WORKERS = 2
 #: A mutant may make a loop endless. Its tests are stopped after SLOWER times the time that they take without it, and
@@ -182,42 +163,6 @@ def draw(rooms: list[str], seed: int, count: int) -> list[Mutant]:
             drawn.append(found)
     print(f"{len(drawn)} of about {len(everything)} possible mutants of {len(files)} files, seed {seed}")
     return drawn
-
-
-def room_of(path: Path) -> str:
-    """Return the name of the room, out of ROOMS, in which a file lies; raise ValueError if it lies in none."""
-    return max((room for room in ROOMS if (ENGINE / room) in path.parents), key=len)
-
-
-def importers(path: Path) -> tuple[str, ...]:
-    """Return the sorted paths of unit tests that import a file by its name, without the tests of the file's room.
-
-    Only absolute `from` imports of files named test_*.py count, not those of their helpers. Raise ValueError for a file
-    in no room.
-    """
-    module, room = "." + ".".join(path.with_suffix("").parts), [ROOT / tests for tests in ROOMS[room_of(path)]]
-    return tuple(
-        str(test.relative_to(ROOT))
-        for test, imported in imports_of_tests().items()
-        if any(name.endswith(module) for name in imported)
-        and not any(part == test or part in test.parents for part in room)
-    )
-
-
-@functools.cache
-def imports_of_tests() -> dict[Path, set[str]]:
-    """Return {test_*.py of the unit tests: all that it imports with `from` and a module's name}, sorted by path.
-
-    `from a.b import c` counts as `a.b` and as `a.b.c`; `from . import c` does not count.
-    """
-    found = {}
-    for test in sorted((ROOT / "tests/unit").rglob("test_*.py")):
-        nodes = ast.walk(ast.parse(test.read_text("utf-8")))
-        modules = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
-        found[test] = {
-            name for node in modules for name in (node.module, *(f"{node.module}.{one.name}" for one in node.names))
-        }
-    return found
 
 
 def copy_tree(folder: Path) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
+import math
 import os
 import pathlib
 import shutil
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
@@ -34,12 +36,13 @@ LOGS = ROOT / ".build" / "logs"
 JUNIT = ROOT / ".build" / "junit"
 BIN = ROOT / ".venv" / "bin"
 
-#: The limit of a run of everything, in seconds: what is left of 90 minutes after `make setup`. The aim is 55 minutes on
-#: two idle processors, and a busy machine is no failure.
+#: The limit of a run in CI, in seconds: what is left of 90 minutes after `make setup`. The aim is 55 minutes on two
+#: idle processors. A person's run has none. It ends when its suites end, and each suite has a limit of its own.
 TOTAL_LIMIT = 88 * 60
 PROGRESS_EVERY = 20
 GRACE = 20  # the most seconds between SIGTERM and SIGKILL
 TAIL = 40  # lines of a failed suite's log that are shown
+SLOWEST = 20  # slow tests that a suite's summary names
 WHY = 8  # lines from each end of a failed test's message that the summary shows
 
 
@@ -50,10 +53,11 @@ class Result:
     skipped: dict[str, int] = dataclasses.field(default_factory=dict)  # reason -> how many
     failures: list[str] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
+    slowest: list[junit.Case] = dataclasses.field(default_factory=list)  # at most SLOWEST, the slowest one first
 
 
 class Run:
-    """One run of some suites, in two lanes. `budget` is the time in seconds for all of them."""
+    """One run of some suites, in two lanes. `budget` is the time in seconds for all of them, math.inf for no limit."""
 
     def __init__(self, suites: list[Suite], budget: float) -> None:
         self.suites = suites
@@ -152,6 +156,8 @@ class Run:
             f"{result.suite.name:<16} {verdict}: {result.passed} passed, {len(result.failures)} failed, "
             f"{sum(result.skipped.values())} skipped in {result.seconds:.0f} s"
         )
+        if result.slowest:
+            self.say(f"{result.suite.name:<16} slowest: {slow(result.slowest)}")
         if result.failures:
             with self.console:
                 print(indent(tail(LOGS / f"{result.suite.name}.log", TAIL)), flush=True)
@@ -167,6 +173,11 @@ class Run:
                 subprocess.run(command, cwd=ROOT, env=environment(JUNIT), timeout=120, check=False)
 
 
+def slow(cases: list[junit.Case]) -> str:
+    """Return the cases as lines of their seconds and names, after an empty one."""
+    return "".join(f"\n{case.seconds:>13.1f} s  {case.name}" for case in cases)
+
+
 def shortened(text: str) -> str:
     """Return the lines that are not blank, of more than 16 the first and last eight, with "..." between them.
 
@@ -179,8 +190,11 @@ def shortened(text: str) -> str:
 def judge(result: Result, status: int | None, limit: float, cases: list[junit.Case]) -> None:
     """Fill `result` from the exit status (None: killed after `limit` seconds) and the cases; either can fail a suite.
 
+    Cases of less than a second are not among the slowest.
     A skip that the suite does not declare is a failure. A suite that succeeds without cases counts as one passed test.
     """
+    timed = [case for case in cases if case.seconds >= 1]
+    result.slowest = sorted(timed, key=lambda case: -case.seconds)[:SLOWEST]
     for case in cases:
         if case.outcome == "passed":
             result.passed += 1
@@ -215,6 +229,11 @@ def end(process: subprocess.Popen[bytes]) -> None:
             process.wait(timeout=wait)
         except subprocess.TimeoutExpired:
             continue
+
+
+def total_limit(environment: Mapping[str, str]) -> float:
+    """Return the limit in seconds of a run of everything: TOTAL_LIMIT where CI is set and not empty, else math.inf."""
+    return TOTAL_LIMIT if environment.get("CI") else math.inf
 
 
 def expand(command: tuple[str, ...], folder: pathlib.Path) -> list[str]:
@@ -322,7 +341,7 @@ def main() -> int:
     if not wanted:
         parser.error(f"part {arguments.part} has none of the suites asked for")
     LOGS.mkdir(parents=True, exist_ok=True)
-    run = Run(wanted, TOTAL_LIMIT)
+    run = Run(wanted, total_limit(os.environ))
 
     def interrupted(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

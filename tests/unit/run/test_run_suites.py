@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
 import sys
@@ -106,6 +107,26 @@ def test_a_hung_suite_is_killed_with_its_children_and_failed(
 def test_suites_for_which_no_time_is_left_are_failed(capsys: pytest.CaptureFixture[str]) -> None:
     late = Suite("late", "", ("true",), limit=20)
     assert closing([late], capsys, budget=0) == (False, "0 passed, 1 failed")
+
+
+@pytest.mark.parametrize(("environment", "limit"), [({"CI": "true"}, 88 * 60), ({"CI": ""}, math.inf), ({}, math.inf)])
+def test_a_run_of_everything_has_a_limit_in_ci_only(environment: dict[str, str], limit: float) -> None:
+    assert run_suites.total_limit(environment) == limit
+
+
+def test_a_run_without_a_limit_ends_when_its_suites_end(capsys: pytest.CaptureFixture[str]) -> None:
+    assert closing([Suite("one", "", ("true",), limit=20)], capsys, budget=math.inf) == (True, "1 passed, 0 failed")
+
+
+def test_a_suite_names_its_slowest_tests(capsys: pytest.CaptureFixture[str]) -> None:
+    """The 20 slowest tests follow a suite's result, the slowest one first; those of less than a second are left out."""
+    times = [0.4, *range(1, 26), 0.9]
+    cases = "".join(f'<testcase classname="a" name="t{number}" time="{number}"/>' for number in times)
+    run_suites.Run([reporting(cases, 0)], 60).all()
+    out = capsys.readouterr().out.splitlines()
+    start = next(number for number, line in enumerate(out) if line.endswith("one              slowest: "))
+    assert out[start + 1 : start + 21] == [f"{number:>13.1f} s  a::t{number}" for number in range(25, 5, -1)]
+    assert "a::t5" not in "\n".join(out)
 
 
 def test_lanes_run_beside_each_other(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
