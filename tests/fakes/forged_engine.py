@@ -1,15 +1,24 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Packed engines with other content than the builder gave them."""
+"""The packed engine of this clone, and packed engines with other content than the builder gave them."""
 
 from __future__ import annotations
 
+import functools
 import json
+import pathlib
 import typing as t
 import zlib
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine.carried_start import PackedEngine
+
+
+@functools.cache
+def whole_engine() -> PackedEngine:
+    """Return this clone's engine as the controller packs it. It is built once in a process, since it takes seconds."""
+    return bundle.build(str(pathlib.Path(bundle.__file__).resolve().parents[2]))
 
 
 def forged(

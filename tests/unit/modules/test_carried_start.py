@@ -12,12 +12,11 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, carried_start
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import carried_start
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import engine_call
 
-from tests.fakes.forged_engine import forged
+from tests.fakes.forged_engine import forged, whole_engine
 
-PACKED = bundle.build(engine_call.SOURCE)
 REQUEST = {
     "params": {"interface": "lo"},
     "check": False,
@@ -53,7 +52,7 @@ def compiled(code):
 
 
 def test_a_module_runs_and_nothing_is_written(tmp_path):
-    done = start(PACKED, folder=tmp_path)
+    done = start(whole_engine(), folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, b"")
     assert answer_of(done)["settings"]["forwarding"] in (0, 1, True, False)
     assert list(tmp_path.iterdir()) == []
@@ -62,11 +61,11 @@ def test_a_module_runs_and_nothing_is_written(tmp_path):
 def test_files_of_the_folder_in_which_it_starts_are_not_imported(tmp_path):
     for name in ("json.py", "hashlib.py", "host_routing.py"):
         (tmp_path / name).write_text("raise SystemExit('ATTACK')\n")
-    assert start(PACKED, folder=tmp_path).returncode == 0
+    assert start(whole_engine(), folder=tmp_path).returncode == 0
 
 
 def test_byte_code_of_this_interpreter_is_run():
-    assert answer_of(start(forged(PACKED, byte_code={MODULE: answering("byte code")})))["said"] == "byte code"
+    assert answer_of(start(forged(whole_engine(), byte_code={MODULE: answering("byte code")})))["said"] == "byte code"
 
 
 def test_the_module_finds_the_engine_that_came_with_its_call():
@@ -75,24 +74,25 @@ def test_the_module_finds_the_engine_that_came_with_its_call():
         "def run(module):\n"
         "    module.exit_json(said=[carried_start.arrived.sha256, carried_start.arrived.is_damaged()])\n"
     )
-    packed = forged(PACKED, byte_code={MODULE: code})
+    packed = forged(whole_engine(), byte_code={MODULE: code})
     assert answer_of(start(packed))["said"] == [packed.sha256, False]
 
 
 @pytest.mark.parametrize("interpreter", [OTHER, "", f"{sys.implementation.cache_tag} 0123abcd"])
 def test_sources_are_compiled_for_another_interpreter(interpreter):
-    packed = forged(PACKED, interpreter, byte_code={MODULE: answering("byte code")})
+    packed = forged(whole_engine(), interpreter, byte_code={MODULE: answering("byte code")})
     assert "settings" in answer_of(start(packed))
 
 
 def test_an_engine_that_is_not_the_one_of_its_sha256_runs_nothing():
-    other = forged(PACKED, byte_code={MODULE: answering("byte code")})
-    done = start(PACKED._replace(data=other.data))
+    other = forged(whole_engine(), byte_code={MODULE: answering("byte code")})
+    done = start(whole_engine()._replace(data=other.data))
     assert (done.returncode, done.stdout, done.stderr) == (carried_start.DAMAGED, b"", b"")
 
 
-@pytest.mark.parametrize("packed", [PACKED, forged(PACKED, OTHER)])
-def test_a_traceback_shows_files_and_lines_of_the_engine(packed):
+@pytest.mark.parametrize("interpreter", [None, OTHER])
+def test_a_traceback_shows_files_and_lines_of_the_engine(interpreter):
+    packed = forged(whole_engine(), interpreter) if interpreter else whole_engine()
     failure = answer_of(start(packed, {**REQUEST, "params": {}}))
     path = f"/usr/local/lib/calico/{engine_call.engine_digest()}/{MODULE}"
     assert f'File "{path}", line ' in failure["exception"]

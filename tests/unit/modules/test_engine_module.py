@@ -16,6 +16,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.modules imp
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, engine_start
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import engine_call
 
+from tests.fakes.forged_engine import whole_engine
+
 SOURCE = pathlib.Path(bundle.__file__).resolve().parents[2]
 DIGEST = bundle.bundle_digest(str(SOURCE))
 REQUEST = {"params": {}, "check": False, "diff": False, "environment": {}, "traceback": False, "log": None}
@@ -25,7 +27,7 @@ LOOPBACK = {**REQUEST, "params": {"interface": "lo"}}
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lib") / "calico"
-    assert bundle.install(bundle.build(str(SOURCE)), DIGEST, str(folder))
+    assert bundle.install(whole_engine(), DIGEST, str(folder))
     return folder
 
 

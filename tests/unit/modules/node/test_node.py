@@ -47,7 +47,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
 )
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_info
 
-from tests.fakes.forged_engine import forged
+from tests.fakes.forged_engine import forged, whole_engine
 from tests.fakes.kernel import FakeKernel
 
 SOURCE = str(pathlib.Path(bundle.__file__).resolve().parents[2])
@@ -457,7 +457,7 @@ def test_the_engine_arrives_with_the_state(host):
     planned = host.run(node, check=True, engine_digest=digest, **PARAMS)
     assert any(change["note"] == "engine of the boot unit" for change in planned["changes"])
     file = host.folder / "packed"
-    packed = bundle.build(SOURCE)
+    packed = whole_engine()
     file.write_bytes(packed.data)
     host.run(node, engine_digest=digest, engine=str(file), engine_sha256=packed.sha256, **PARAMS)
     assert host.run(node_info, gather=["engine"])["engine_digest"] == digest
@@ -466,7 +466,7 @@ def test_the_engine_arrives_with_the_state(host):
 
 
 def test_an_engine_that_came_with_the_call_is_installed_but_in_check_mode(host, monkeypatch):
-    packed, digest = bundle.build(SOURCE), bundle.bundle_digest(SOURCE)
+    packed, digest = whole_engine(), bundle.bundle_digest(SOURCE)
     monkeypatch.setattr(carried_start, "arrived", packed)
     host.run(node, check=True, engine_digest=digest, **PARAMS)
     assert not os.path.exists(host.machine.engine)
@@ -478,7 +478,7 @@ def test_an_engine_that_came_with_the_call_is_installed_but_in_check_mode(host, 
 
 def test_the_engine_before_is_used_again_by_a_call_that_brings_none(host, monkeypatch):
     """A module that ran by the node's previous engine, as after a return, makes that engine the one in use."""
-    packed, digest = bundle.build(SOURCE), bundle.bundle_digest(SOURCE)
+    packed, digest = whole_engine(), bundle.bundle_digest(SOURCE)
     bundle.install(packed, digest, host.machine.engine)
     other = pathlib.Path(host.machine.engine) / ("0" * 16)
     other.mkdir()
@@ -495,7 +495,7 @@ def test_the_engine_before_is_used_again_by_a_call_that_brings_none(host, monkey
 
 
 def test_an_engine_that_was_exchanged_on_the_node_is_refused(host):
-    packed, digest = bundle.build(SOURCE), bundle.bundle_digest(SOURCE)
+    packed, digest = whole_engine(), bundle.bundle_digest(SOURCE)
     file = host.folder / "packed"
     other = forged(packed, byte_code={"host_routing/__init__.py": b"x"})
     file.write_bytes(other.data)
