@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import pathlib
@@ -99,44 +100,80 @@ def variants(document: t.Any) -> t.Iterator[tuple[Path, t.Any]]:
             yield path, replaced(document, path[:-1], {key: holder[key] for key in holder if key != path[-1]})
 
 
-def misfit(value: t.Any, hint: t.Any, where: str = "") -> str:
-    """Return the first place where a value differs from its type hint and what it is there, "" if it conforms.
+def misfit(value: t.Any, hint: t.Any) -> str:
+    """Return the first place in a value that differs from its type hint, and what it is there; "" if it conforms.
 
-    `where` is the place of `value` itself. Keys of mappings are not checked.
+    Keys of mappings are not checked.
     """
+    return _check_of(hint)(value)
+
+
+@functools.cache
+def _check_of(hint: t.Any) -> t.Callable[[t.Any], str]:
+    """Return `misfit` for one type hint, which is evaluated once."""
     origin, arguments = t.get_origin(hint), t.get_args(hint)
     if hint is t.Any:
-        return ""
+        return lambda value: ""
     if origin is t.Union:
-        found = [misfit(value, one, where) for one in arguments]
-        return "" if "" in found else found[0]
+        options = [_check_of(one) for one in arguments]
+
+        def of_union(value: t.Any) -> str:
+            found = [check(value) for check in options]
+            return "" if "" in found else found[0]
+
+        return of_union
     if origin is tuple:
-        if not isinstance(value, tuple):
-            return f"{where} is {value!r}"
-        kinds = arguments if arguments[-1] is not ... else [arguments[0]] * len(value)
-        if len(kinds) != len(value):
-            return f"{where} is {value!r}"
-        return next(filter(None, (misfit(one, kind, f"{where}[]") for one, kind in zip(value, kinds))), "")
+        kinds = [_check_of(one) for one in arguments if one is not ...]
+
+        def of_tuple(value: t.Any) -> str:
+            if not isinstance(value, tuple) or (arguments[-1] is not ... and len(kinds) != len(value)):
+                return f" is {value!r}"
+            checks = kinds * len(value) if arguments[-1] is ... else kinds
+            return next((f"[]{found}" for one, check in zip(value, checks) if (found := check(one))), "")
+
+        return of_tuple
     if origin is not None:  # Mapping[str, X]
-        if not isinstance(value, t.Mapping):
-            return f"{where} is {value!r}"
-        return next(filter(None, (misfit(one, arguments[1], f"{where}.{key}") for key, one in value.items())), "")
-    if hint is float:
-        fits = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-        return "" if fits else f"{where} is {value!r}"
-    if hint is int:
-        return "" if isinstance(value, int) and not isinstance(value, bool) else f"{where} is {value!r}"
-    if hint is type(None) or not (dataclasses.is_dataclass(hint) or hasattr(hint, "_fields")):
-        return "" if isinstance(value, hint) else f"{where} is {value!r}"
-    if not isinstance(value, hint):
-        return f"{where} is {value!r}"
-    return next(
-        filter(
-            None,
-            (misfit(getattr(value, name), kind, f"{where}.{name}") for name, kind in t.get_type_hints(hint).items()),
-        ),
-        "",
-    )
+        check_each = _check_of(arguments[1])
+
+        def of_mapping(value: t.Any) -> str:
+            if not isinstance(value, t.Mapping):
+                return f" is {value!r}"
+            return next((f".{key}{found}" for key, one in value.items() if (found := check_each(one))), "")
+
+        return of_mapping
+    if hint in (int, float):
+        numbers = (int, float) if hint is float else int
+
+        def of_number(value: t.Any) -> str:
+            fits = isinstance(value, numbers) and not isinstance(value, bool) and (hint is int or math.isfinite(value))
+            return "" if fits else f" is {value!r}"
+
+        return of_number
+    has_fields = dataclasses.is_dataclass(hint) or hasattr(hint, "_fields")
+    fields = {name: _check_of(kind) for name, kind in (t.get_type_hints(hint) if has_fields else {}).items()}
+
+    def of_class(value: t.Any) -> str:
+        if not isinstance(value, hint):
+            return f" is {value!r}"
+        return next((f".{name}{found}" for name, check in fields.items() if (found := check(getattr(value, name)))), "")
+
+    return of_class
+
+
+def test_a_misfit_is_named_by_its_place() -> None:
+    """The check itself notices a wrong value at any depth."""
+
+    class Inner(t.NamedTuple):
+        numbers: tuple[int, ...]
+        ratio: float = 0.5
+
+    hint = dict[str, tuple[str, t.Optional[Inner]]]
+    assert misfit({"a": ("x", Inner((1, 2))), "b": ("y", None)}, hint) == ""
+    assert misfit({"a": ("x", Inner((1, True)))}, hint) == ".a[].numbers[] is True"
+    assert misfit({"a": ("x", Inner((), math.inf))}, hint) == ".a[].ratio is inf"
+    assert misfit({"a": ("x",)}, hint) == ".a is ('x',)"
+    assert misfit({"a": (1, None)}, hint) == ".a[] is 1"
+    assert misfit([], hint) == " is []"
 
 
 class Loader(t.NamedTuple):
