@@ -17,6 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.modules import node_status_info, tunnel_device
 
+from tests.fakes.forged_engine import whole_engine
 from tests.unit.bird.conftest import FakeBird
 from tests.unit.cli.commands.test_agent_status import STATUS
 from tests.unit.cli.conftest import WEB
@@ -96,7 +97,7 @@ def test_an_altered_engine_is_a_problem(node, tmp_path):
     node.machine.engine_alarm = str(alarm)
     source = str(pathlib.Path(bundle.__file__).resolve().parents[2])
     digest = bundle.bundle_digest(source)
-    bundle.install(bundle.build(source), digest, node.machine.engine)
+    bundle.install(whole_engine(), digest, node.machine.engine)
     assert status_code.gather(node.machine, NOW)["problems"] == []
     (pathlib.Path(node.machine.engine) / digest / "host_routing" / "base" / "naming.py").write_text("")
     assert status_code.gather(node.machine, NOW)["problems"] == [
@@ -134,7 +135,7 @@ def test_an_engine_without_its_start_is_a_problem(node, tmp_path):
     node.machine.engine_alarm = str(tmp_path / "engine-alarm.json")
     source = str(pathlib.Path(bundle.__file__).resolve().parents[2])
     digest = bundle.bundle_digest(source)
-    bundle.install(bundle.build(source), digest, node.machine.engine)
+    bundle.install(whole_engine(), digest, node.machine.engine)
     engine = pathlib.Path(node.machine.engine)
     (engine / digest / "host_routing" / "node" / "engine" / "engine_start.py").unlink()
     (engine / "manifests" / f"{digest}.json").unlink()

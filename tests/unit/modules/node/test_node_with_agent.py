@@ -28,6 +28,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import running_agent
 from ansible_collections.baremetal.host_routing.plugins.modules import node, route
 
+from tests.fakes.forged_engine import whole_engine
 from tests.unit.modules.agent_in_process import AgentInProcess
 from tests.unit.modules.harness import Host
 from tests.unit.modules.node.test_node import PARAMS, STATE, WORKLOAD, params
@@ -306,7 +307,7 @@ def test_an_agent_of_another_engine_is_started_anew_before_it_is_told_anything(h
     source = str(pathlib.Path(bundle.__file__).resolve().parents[2])
     new = bundle.bundle_digest(source)
     # A run that is killed after it installed the engine leaves the node like this.
-    bundle.install(bundle.build(source), new, host.machine.engine)
+    bundle.install(whole_engine(), new, host.machine.engine)
     with Restarting(host, new, RUNNING) as agent:
         agent.settings = RUNNING
         planned, done = host.four_times(

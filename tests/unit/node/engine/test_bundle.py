@@ -27,7 +27,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import atomic_file
 
-from tests.fakes.forged_engine import forged
+from tests.fakes.forged_engine import forged, whole_engine
 
 REMEDY = (
     "It was damaged on the way here. Run again; if it happens twice, look at the disk of the node and of the "
@@ -461,7 +461,7 @@ def test_a_full_disk_leaves_the_engine_in_use(source, tmp_path, monkeypatch):
 def test_the_collections_own_engine_needs_no_room_that_it_lacks(tmp_path):
     """Every module of the bundle can be imported in an interpreter that has only it and the standard library."""
     root = tmp_path / "lib"
-    install(SOURCE, root)
+    bundle.install(whole_engine(), bundle.bundle_digest(SOURCE), str(root))
     names = sorted(
         str(path.relative_to(root / "current").with_suffix("")).replace("/", ".").replace(".__init__", "")
         for path in (root / "current").rglob("host_routing/**/*.py")
