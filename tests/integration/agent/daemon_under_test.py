@@ -32,6 +32,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.client import AgentClient, NotRunning
 
 from tests.conftest import ROOT
+from tests.fakes.forged_engine import whole_engine
 from tests.integration.host_under_test import HOST, HostKernel, host_under_test
 from tests.unit.agent import agent_unit
 from tests.unit.agent.node_under_test import STATE
@@ -46,7 +47,7 @@ def install_engine(folder: pathlib.Path) -> pathlib.Path:
     Do nothing if it is there undamaged. Raise what `bundle.install` raises.
     """
     source = str(ROOT / "plugins" / "module_utils")
-    bundle.install(bundle.build(source), bundle.bundle_digest(source), str(folder))
+    bundle.install(whole_engine(), bundle.bundle_digest(source), str(folder))
     return folder / "current"
 
 

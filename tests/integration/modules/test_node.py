@@ -38,6 +38,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 )
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_info, probe
 
+from tests.fakes.forged_engine import whole_engine
 from tests.integration.bird.network import wait_for
 
 POOLS = (Pool("pool", "10.244.0.0/16", 26, "VXLAN", nat_outgoing=True),)
@@ -244,7 +245,7 @@ class TestProbe:
 def test_the_engine_that_is_shipped_runs_by_itself(host, tmp_path):
     """The shipped engine runs by itself, in an isolated interpreter as for the boot unit: it finds no stored state."""
     source = str(pathlib.Path(bundle.__file__).resolve().parents[2])
-    bundle.install(bundle.build(source), bundle.bundle_digest(source), str(tmp_path / "lib"))
+    bundle.install(whole_engine(), bundle.bundle_digest(source), str(tmp_path / "lib"))
     # /var/lib is hidden, so that a state of this machine itself is not found.
     alone = 'mount -t tmpfs none /var/lib && exec "$0" "$@"'
     run = subprocess.run(
