@@ -225,7 +225,7 @@ def test_the_largest_page_of_1000_nodes_has_less_than_5_mb(text: str) -> None:
     assert len(page.html(report).encode()) < LARGEST
 
 
-@pytest.mark.parametrize(("nodes", "largest"), [(4, 60_000), (200, 400_000), (1000, 2_000_000)])
+@pytest.mark.parametrize(("nodes", "largest"), [(4, 60_000), (200, 400_000)])
 def test_sizes(nodes: int, largest: int) -> None:
     fleet = simulated.fleet(nodes)
     last = f"node{nodes}"
@@ -235,7 +235,10 @@ def test_sizes(nodes: int, largest: int) -> None:
 
 
 def test_a_mesh_of_1000_nodes_is_summed_up_by_racks() -> None:
-    """The map shows 499,500 sessions as 820 pairs of racks. A node that is gone is one line; its peers stay well."""
+    """The map shows 499,500 sessions as 820 pairs of racks. A node that is gone is one line; its peers stay well.
+
+    Neither this page nor that of a plan for every other node has 2 MB.
+    """
     fleet = simulated.fleet(1000, 25)
     report = simulated.status_of(fleet, down={("node1", "node30"), ("node2", "node999")}, gone={"node77"})
     assert report.sessions_all == 499_500 and report.sessions_up == 499_500 - 999 - 2
@@ -257,7 +260,10 @@ def test_a_mesh_of_1000_nodes_is_summed_up_by_racks() -> None:
         "node999",
     ]
     assert len(report.problems) == 6
-    words = Elements(page.html(report)).words
+    assert len(page.html(simulated.plan_of(fleet, list(fleet.nodes)[::2])).encode()) < 2_000_000
+    text = page.html(report)
+    assert len(text.encode()) < 2_000_000
+    words = Elements(text).words
     assert "node77: 999 of its BGP sessions are down" in words and "All 1,000 nodes" in words
     assert "ok, but 1 session down with node77, not well" in words
 
