@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.defaults import SOURCE_PORT
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_answer import FlowAnswer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_question import (
-    SOURCE_PORT,
-    Asked,
-    question,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_question import Asked, question
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import answer
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction

@@ -6,19 +6,16 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
-import traceback
 import typing as t
 
 from ..base import terminal_text
-from ..base.release import VERSION
-from ..dataplane.kernel.port import KernelError
-from ..node import machine as machines
 from . import parser
-from .commands.refused import absent, no_node, refusal
-from .errors import MISUNDERSTOOD, PROBLEMS, CommandError
-from .sources import Sources
+from .commands.refused import absent
+from .errors import MISUNDERSTOOD
+
+if t.TYPE_CHECKING:
+    from ..node.machine import Machine
 
 #: Options with a value that users write before the command.
 _BEFORE_A_VALUE = ("-i", "--inventory", "-l", "--log-level", "-c", "--config", "--context")
@@ -26,7 +23,7 @@ _BEFORE_A_VALUE = ("-i", "--inventory", "-l", "--log-level", "-c", "--config", "
 
 def main(
     arguments: t.Sequence[str],
-    machine: t.Optional[machines.Machine] = None,
+    machine: t.Optional[Machine] = None,
     program: str = "calicoctl",
     controller: bool = False,
 ) -> int:
@@ -63,49 +60,19 @@ def _ordered(words: t.Sequence[str]) -> list[str]:
     return left + options
 
 
-def _run(words: list[str], machine: t.Optional[machines.Machine], program: str, controller: bool) -> int:
+def _run(words: list[str], machine: t.Optional[Machine], program: str, controller: bool) -> int:
     missing = absent.instead(words)
     if missing:
         sys.stderr.write(f"{program}: {missing}\n")
         return MISUNDERSTOOD
-    if words and words[0] in refusal.VERBS and not {"-h", "--help"} & set(words):
+    if words and words[0] in absent.VERBS and not {"-h", "--help"} & set(words):
+        from .commands.refused import refusal
+
         return refusal.refuse(*words)  # not parsed: the options of these verbs are Calico's, unknown to the parser
     try:
         parsed = parser.build(program).parse_args(words)
     except SystemExit as done:  # --help, or an error that the parser has printed
         return int(done.code or 0)
-    failure: int = getattr(parsed, "failure", PROBLEMS)
-    try:
-        with Sources(machine or machines.here()) as sources:
-            if controller:
-                no_node.check(parsed, sources)
-            status: int = parsed.run(parsed, sources)
-        sys.stdout.flush()
-        return status
-    except CommandError as error:
-        sys.stderr.write(f"{program}: {error}\n")
-        return max(error.status, failure)
-    except BrokenPipeError:  # The reader of stdout (`| head`) ended: Python must not write at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return failure
-    except KeyboardInterrupt:
-        return failure
-    except KernelError as error:
-        sys.stderr.write(f"{program}: the kernel cannot be asked: {error}. Run calicoctl as root.\n")
-        return failure
-    except OSError as error:  # a full disk behind stdout, a file that only root may read
-        where = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else "a file or the output"
-        sys.stderr.write(f"{program}: {where} cannot be read or written: {error.strerror or error}.\n")
-        return failure
-    except Exception as error:  # noqa: BLE001 - a traceback is no answer, and its exit status would be one
-        sys.stderr.write(f"{program}: {_fault(error)}\n")
-        return failure
+    from . import execution  # help and errors need none of what commands import
 
-
-def _fault(error: Exception) -> str:
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{os.path.basename(place.filename)}:{place.lineno}"
-    return (
-        f"this is a fault of calicoctl, not of yours: {type(error).__name__}: {error} ({where}). "
-        f"Report it with release {VERSION} and the command line."
-    )
+    return execution.run(parsed, machine, program, controller)

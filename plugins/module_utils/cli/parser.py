@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parser of the command line: all commands with their options."""
+"""The parser of the command line: all commands with their options.
+
+A command's module is imported when the command runs, because the modules of all commands take most of a call's time.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +12,19 @@ import typing as t
 
 from ..base.release import VERSION
 from .command_parser import Parser
-from .commands import (
-    agent_status,
-    diagnostics,
-    get,
-    ipam,
-    node_status,
-    policy_drops,
-    policy_explain,
-    scale,
-    system_check,
-    validate,
-    version,
-    workloads,
-)
-from .commands.refused import refusal
+from .commands.refused.absent import VERBS
+from .defaults import BLOCKS, REFLECTORS, SOURCE_PORT
 from .errors import MISUNDERSTOOD
-from .flow import flow_question
 
 _EPILOG = "Exit status: 0 done, 1 problems were found or it failed, 2 the command line was not understood."
 
 
 def build(program: str = "calicoctl") -> Parser:
-    """Return the parser. Parsed arguments have `run`, the command's function: (arguments, sources) -> exit status.
+    """Return the parser. Parsed arguments have `run`, the name of the command's function in the folder `commands`.
 
-    Those of a verb of refusal.VERBS and of `help` have none: these are in the parser for their help alone. `of_node` is
-    whether the command is about the node that it runs on, unless it has an `inventory`. `program` is the program's name
-    in help and errors.
+    The function is (arguments, sources) -> exit status. Those of a verb of absent.VERBS and of `help` have no `run`:
+    these are in the parser for their help alone. `of_node` is whether the command is about the node that it runs on,
+    unless it has an `inventory`. `program` is the program's name in help and errors.
     """
     parser = Parser(
         prog=program,
@@ -59,8 +48,8 @@ def build(program: str = "calicoctl") -> Parser:
     return parser
 
 
-def _command(commands: t.Any, name: str, run: t.Any, help: str, text: str = "", of_node: bool = True) -> Parser:
-    """Add a command. `run` is its function, None for one that is only parsed for its help. `of_node`: see `build`."""
+def _command(commands: t.Any, name: str, run: str, help: str, text: str = "", of_node: bool = True) -> Parser:
+    """Add a command. `run` names its function, "" for one that is only parsed for its help. `of_node`: see `build`."""
     description = text or f"{help[:1].upper()}{help[1:]}."
     made: Parser = commands.add_parser(name, help=help, description=description, epilog=_EPILOG)
     if run:
@@ -69,7 +58,7 @@ def _command(commands: t.Any, name: str, run: t.Any, help: str, text: str = "", 
 
 
 def _group(commands: t.Any, name: str, help: str) -> t.Any:
-    made = _command(commands, name, None, help)
+    made = _command(commands, name, "", help)
     return made.add_subparsers(title="commands", metavar="COMMAND", required=True, dest=f"{name}_command")
 
 
@@ -81,7 +70,7 @@ def _get(commands: t.Any) -> None:
     parser = _command(
         commands,
         "get",
-        get.run,
+        "get.run",
         "show resources",
         "Show resources: nodes, ippools, bgppeers, bgpfilters, bgpconfigurations, ipreservations, workloadendpoints,\n"
         "and those of policy: globalnetworkpolicies, networkpolicies, both also staged, tiers, profiles,\n"
@@ -106,40 +95,40 @@ def _get(commands: t.Any) -> None:
 def _node(commands: t.Any) -> None:
     group = _group(commands, "node", "this node: its BGP sessions, its files, its kernel")
     parser = _command(
-        group, "status", node_status.run, "show the BGP sessions",
+        group, "status", "node_status.run", "show the BGP sessions",
         "Show the BGP sessions of this node. The exit status is 0 only if all of them are up.",
     )  # fmt: skip
     _output(parser, "text", "json")
     parser = _command(
-        group, "diags", diagnostics.run, "collect diagnostics of this node",
+        group, "diags", "diagnostics.run", "collect diagnostics of this node",
         "Collect diagnostics into diags-DATE_TIME.tar.gz, which only root can read. Passwords are left out.",
     )  # fmt: skip
     parser.add_argument(
         "--log-dir", default=".", metavar="FOLDER", help="the folder to write to (default: the current one)"
     )
-    _command(group, "checksystem", system_check.run, "check whether this host can be a node", of_node=False)
+    _command(group, "checksystem", "system_check.run", "check whether this host can be a node", of_node=False)
 
 
 def _ipam(commands: t.Any) -> None:
     group = _group(commands, "ipam", "the addresses of this node's blocks")
-    parser = _command(group, "show", ipam.show, "show how many addresses are in use")
+    parser = _command(group, "show", "ipam.show", "show how many addresses are in use")
     parser.add_argument("--show-blocks", action="store_true", help="show each block as well")
     parser.add_argument("--ip", metavar="ADDRESS", help="show which workload has this address")
     parser.add_argument("--show-configuration", action="store_true", help="show how addresses are allocated")
     _inventory(parser)
     _output(parser, "text", "json")
     parser = _command(
-        group, "check", ipam.check, "look for addresses that leaked or are used twice",
+        group, "check", "ipam.check", "look for addresses that leaked or are used twice",
         "Compare allocations with workloads and blocks. The exit status is 1 if anything is wrong.",
     )  # fmt: skip
     _output(parser, "text", "json")
-    parser = _command(group, "release", ipam.release, "release an address that leaked: one that nothing uses")
+    parser = _command(group, "release", "ipam.release", "release an address that leaked: one that nothing uses")
     parser.add_argument("--ip", metavar="ADDRESS", required=True)
 
 
 def _workload(commands: t.Any) -> None:
     group = _group(commands, "workload", "workloads that come and go between runs of Ansible")
-    parser = _command(group, "add", workloads.add, "attach a network namespace to the fleet's network")
+    parser = _command(group, "add", "workloads.add", "attach a network namespace to the fleet's network")
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("-n", "--namespace", default="default", help="Calico's namespace, a part of the name")
     parser.add_argument(
@@ -172,24 +161,24 @@ def _workload(commands: t.Any) -> None:
     _wait(parser)
     _output(parser, "text", "json", "yaml")
     for name in ("del", "delete"):
-        parser = _command(group, name, workloads.delete, "delete workloads and release their addresses")
+        parser = _command(group, name, "workloads.delete", "delete workloads and release their addresses")
         parser.add_argument("names", metavar="NAME", nargs="+")
         parser.add_argument("-n", "--namespace", default="default")
         _wait(parser)
-    parser = _command(group, "label", workloads.label, "change the labels of a workload, which policy selects by")
+    parser = _command(group, "label", "workloads.label", "change the labels of a workload, which policy selects by")
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("labels", metavar="LABEL", nargs="+", help="KEY=VALUE to set a label, KEY- to remove it")
     parser.add_argument("-n", "--namespace", default="default")
     _output(parser, "text", "json", "yaml")
     for name, run, help in (
-        ("get", workloads.get, "show everything about one workload"),
-        ("check", workloads.check, "show whether a workload is as desired; exit status 1 if not"),
+        ("get", "workloads.get", "show everything about one workload"),
+        ("check", "workloads.check", "show whether a workload is as desired; exit status 1 if not"),
     ):
         parser = _command(group, name, run, help)
         parser.add_argument("name", metavar="NAME")
         parser.add_argument("-n", "--namespace", default="default")
         _output(parser, "text", "wide", "json", "yaml")
-    parser = _command(group, "list", workloads.show, "show all workloads of this node")
+    parser = _command(group, "list", "workloads.show", "show all workloads of this node")
     _output(parser, "text", "wide", "json", "yaml")
 
 
@@ -203,7 +192,7 @@ def _wait(parser: Parser) -> None:
 def _policy(commands: t.Any) -> None:
     group = _group(commands, "policy", "policy of this node: explain a verdict, show drops")
     parser = _command(
-        group, "explain", policy_explain.run, "show whether a flow is allowed, which rule decides, and its path",
+        group, "explain", "policy_explain.run", "show whether a flow is allowed, which rule decides, and its path",
         "Show whether a flow is allowed, which rule decides, which rules do not match before it, and its path. It is\n"
         "computed from this node's state, or from an inventory; no packet is sent. The exit status is 0 if the flow\n"
         "is allowed, 1 if it is denied, and 2 if there is no answer.",
@@ -216,8 +205,8 @@ def _policy(commands: t.Any) -> None:
         "--port", metavar="PORT/PROTOCOL", required=True, help="5432/tcp, 53/udp, icmp (a ping), 3/icmp (another type)"
     )
     parser.add_argument(
-        "--source-port", type=int, default=flow_question.SOURCE_PORT, metavar="PORT",
-        help=f"source port (default: {flow_question.SOURCE_PORT}, one of those that a kernel chooses)",
+        "--source-port", type=int, default=SOURCE_PORT, metavar="PORT",
+        help=f"source port (default: {SOURCE_PORT}, one of those that a kernel chooses)",
     )  # fmt: skip
     _inventory(parser)
     parser.add_argument(
@@ -227,7 +216,7 @@ def _policy(commands: t.Any) -> None:
     parser.set_defaults(failure=MISUNDERSTOOD)
     _output(parser, "text", "json")
     parser = _command(
-        group, "drops", policy_drops.run, "show recent drops by policy",
+        group, "drops", "policy_drops.run", "show recent drops by policy",
         "Show packets that policy on this node recently dropped or logged. Staged policies and audit mode show what\n"
         "they would drop. Packets between the same endpoints to the same port are one line; the latest comes last.",
     )  # fmt: skip
@@ -241,21 +230,21 @@ def _policy(commands: t.Any) -> None:
 
 def _agent(commands: t.Any) -> None:
     for name, run, help in (
-        ("status", agent_status.status, "show whether the node is as desired; exit status 1 if not"),
-        ("resync", agent_status.resync, "compare everything with the desired state now, and repair it"),
-        ("plan", agent_status.plan, "show what the agent would repair"),
+        ("status", "agent_status.status", "show whether the node is as desired; exit status 1 if not"),
+        ("resync", "agent_status.resync", "compare everything with the desired state now, and repair it"),
+        ("plan", "agent_status.plan", "show what the agent would repair"),
     ):
         _output(_command(commands, name, run, help), "text", "json")
     about = "show the version of this program and of the agent"
-    parser = _command(commands, "version", version.run, about, of_node=False)
+    parser = _command(commands, "version", "version.run", about, of_node=False)
     parser.add_argument("--client", action="store_true", help="show the version of this program only")
-    parser = _command(commands, "help", None, "show the commands, or the help of one")
+    parser = _command(commands, "help", "", "show the commands, or the help of one")
     parser.add_argument("words", metavar="COMMAND", nargs="*", help="same as ipam show")
 
 
 def _files(commands: t.Any) -> None:
     parser = _command(
-        commands, "validate", validate.run, "check files of resources, or an inventory",
+        commands, "validate", "validate.run", "check files of resources, or an inventory",
         "Check files of resources (projectcalico.org/v3, YAML or JSON); or, on the controller, a whole inventory:\n"
         "impossible or fragile settings, and probable mistakes. Nothing is applied.", of_node=False,
     )  # fmt: skip
@@ -287,7 +276,7 @@ def _inventory(parser: t.Any) -> None:
 
 def _scale(commands: t.Any) -> None:
     parser = _command(
-        commands, "scale", scale.run, "estimate the sessions, routes and memory of a fleet",
+        commands, "scale", "scale.run", "estimate the sessions, routes and memory of a fleet",
         "Estimate what BGP costs in fleets of some sizes, in a mesh and behind route reflectors: sessions, paths,\n"
         "routes that are advertised at a cold start and for one new block in the whole fleet, and BIRD's memory.\n"
         "All nodes are alike, and no host is contacted. With -i, on the controller, it is the fleet of that\n"
@@ -296,14 +285,14 @@ def _scale(commands: t.Any) -> None:
     parser.add_argument(
         "sizes", metavar="NODES", nargs="*", type=int, help="number of nodes, such as 200 (default: 100 to 5000)"
     )
-    parser.add_argument("--reflectors", type=int, metavar="COUNT", help=f"route reflectors ({scale.REFLECTORS})")
-    parser.add_argument("--blocks", type=int, metavar="COUNT", help=f"blocks of each node ({scale.BLOCKS})")
+    parser.add_argument("--reflectors", type=int, metavar="COUNT", help=f"route reflectors ({REFLECTORS})")
+    parser.add_argument("--blocks", type=int, metavar="COUNT", help=f"blocks of each node ({BLOCKS})")
     _inventory(parser)
     _output(parser, "text", "json")
 
 
 def _refused(commands: t.Any) -> None:
     """Add Calico's verbs that change resources, for the help: `command.main` parses them only with -h or --help."""
-    for verb in refusal.VERBS:
-        parser = _command(commands, verb, None, "print which variable of the inventory to edit instead")
+    for verb in VERBS:
+        parser = _command(commands, verb, "", "print which variable of the inventory to edit instead")
         parser.add_argument("kind", metavar="KIND", nargs="?", help="or -f FILE")

@@ -11,25 +11,19 @@ import sys
 import time
 import typing as t
 
-from ..datastore import snapshot
-from ..datastore.heartbeats import Heartbeat
-from ..datastore.keys import EndpointKey
-from ..datastore.mirror import Mirror
 from ..node.engine import engine_start
-from ..node.ipam.local_ipam import IpamUnreadable, LocalIpam
-from ..node.machine import Machine
-from ..node.store import datastore_files, other_endpoints, remote_endpoints
-from ..node.store.endpoints import Endpoints
-from ..node.store.store import Store, Stored, StoreError, utc
-from ..policy.model import Endpoint
-from ..state.attachment import AttachedWorkload
-from ..state.node_state import NodeState
-from ..state.other_endpoints import OtherEndpoints
-from ..state.remote_endpoints import RemoteEndpoints
+from ..node.store.store import Store, Stored, StoreError
 from ..wire import settings
 from ..wire.client import AgentClient, NotRunning
 from ..wire.protocol import AgentError
 from .errors import CommandError
+
+if t.TYPE_CHECKING:
+    from ..datastore.heartbeats import Heartbeat
+    from ..node.ipam.local_ipam import LocalIpam
+    from ..node.machine import Machine
+    from ..state.attachment import AttachedWorkload
+    from ..state.node_state import NodeState
 
 Data = dict[str, t.Any]
 
@@ -40,26 +34,6 @@ _STEP = 0.1
 
 def _to_stderr(text: str) -> None:
     sys.stderr.write(f"calicoctl: {text}\n")
-
-
-class DatastoreKnowledge(t.NamedTuple):
-    """What this node has read of the datastore, and until when that is complete (UTC as text, "" for never)."""
-
-    mirror: Mirror
-    synced: bool
-    known_until: str
-
-    def has(self, endpoint: Endpoint) -> bool:
-        """Return whether the datastore has this workload, under whatever name it is shown."""
-        return EndpointKey(endpoint.node, endpoint.interface) in self.mirror.endpoints
-
-
-class ElsewhereKnowledge(t.NamedTuple):
-    """What this node knows of other nodes' workloads besides the inventory: all of it, and by its sources."""
-
-    others: OtherEndpoints
-    reports: RemoteEndpoints
-    datastore: t.Optional[DatastoreKnowledge]
 
 
 class Sources:
@@ -125,7 +99,7 @@ class Sources:
 
         Warn of a datastore that cannot be read, and of heartbeats that are left out.
         """
-        path = self.machine.placed(datastore_files.PATHS["settings"])
+        path = self.machine.placed(self.machine.datastore)
         if not os.path.exists(path):
             return None
         from . import datastore_source  # asyncio and TLS take 0.1 s to load, which few commands need
@@ -201,6 +175,9 @@ class Sources:
         CommandError if the agent refuses, does not answer within 30 seconds or may not be asked, and ValueError if it
         returns a workload that this release cannot read.
         """
+        from ..node.store.endpoints import Endpoints
+        from ..state.attachment import AttachedWorkload
+
         answer = self.ask_if_running("workload.list", selector=None)
         if answer is not None:
             found = [AttachedWorkload.from_dict(entry) for entry in answer["workloads"]]
@@ -209,41 +186,6 @@ class Sources:
             for problem in problems:
                 self.warn(problem)
         return sorted(found, key=lambda workload: workload.id)
-
-    def remote_endpoints(self) -> RemoteEndpoints:
-        """Return the collected workloads of other nodes that this node accepts, besides those of the inventory.
-
-        If their file cannot be read, return an empty RemoteEndpoints and warn. Otherwise warn about those that are not
-        accepted, and raise CommandError if there is no state or it cannot be read.
-        """
-        try:
-            known = remote_endpoints.known(self.machine.store).believed_by(self.state())
-        except remote_endpoints.RemoteUnreadable as error:
-            self.warn(str(error))
-            return RemoteEndpoints()
-        if known.left_out:
-            self.warn(known.problem(self.machine.store))
-        return known.remote
-
-    def elsewhere(self, state: NodeState) -> ElsewhereKnowledge:
-        """Return what this node, which has this state, knows of other nodes' workloads besides the inventory.
-
-        A running agent writes what it has read of the datastore to the disk first. Warn and raise as `remote_endpoints`
-        does, and raise CommandError if the agent refuses.
-        """
-        reports = self.remote_endpoints()
-        others = OtherEndpoints(reports.nodes)
-        if not os.path.exists(os.path.join(self.machine.store, snapshot.FILE)):
-            return ElsewhereKnowledge(others, reports, None)
-        told = self.ask_if_running("datastore.save")
-        copy = other_endpoints.datastore_copy(self.machine.store) if told != {} else None
-        if copy is None:
-            return ElsewhereKnowledge(others, reports, None)
-        other_endpoints.take(copy, others, self.machine.store, state)
-        fresh = told or {"synced": False, "known_until": utc(copy.header.written)}
-        return ElsewhereKnowledge(
-            others, reports, DatastoreKnowledge(copy.mirror, fresh["synced"], fresh["known_until"])
-        )
 
     def ipam(self) -> Data:
         """Return the use of this node's blocks and its allocated addresses: {"usage": [...], "allocations": [...]}.
@@ -286,6 +228,8 @@ class Sources:
         Warn about allocations that contradict the state. Raise CommandError if they or the state cannot be read, or if
         there is no state, ValueError if the state has an invalid address or CIDR.
         """
+        from ..node.ipam.local_ipam import IpamUnreadable, LocalIpam
+
         ipam = LocalIpam(self.machine.ipam)
         try:
             ipam.load()

@@ -21,7 +21,6 @@ from .client import CALL_SECONDS, JITTER, Credentials, EtcdClient
 from .feed import PROGRESS_SECONDS
 from .transport import HttpTransport, MemberAddress, TlsFiles
 
-PATH = "/etc/calico/datastore.json"
 CLIENT_PORT, GATE_PORT = ETCD_CLIENT_PORT, ETCD_GATE_PORT
 _REMEDY = "Run playbooks/site.yml, which writes the file."
 #: The most endpoints that the file may have.
@@ -52,7 +51,7 @@ class DatastoreSettings:
     progress_seconds: t.Optional[float] = PROGRESS_SECONDS
 
     @classmethod
-    def from_dict(cls, data: t.Any, path: str = PATH) -> DatastoreSettings:
+    def from_dict(cls, data: t.Any, path: str = "datastore.json") -> DatastoreSettings:
         """Return the settings in `data`, the parsed content of the file `path`.
 
         Raise DatastoreSettingsError for an unknown name, a value of another type, or an endpoint that is no URL.
@@ -120,7 +119,7 @@ def address_of(endpoint: str) -> MemberAddress:
     return MemberAddress(parts.hostname, parts.port or CLIENT_PORT)
 
 
-def load(path: str = PATH) -> t.Optional[DatastoreSettings]:
+def load(path: str) -> t.Optional[DatastoreSettings]:
     """Read the settings from the file `path`; return None if there is no such file.
 
     Raise DatastoreSettingsError if it cannot be read or used.

@@ -13,14 +13,12 @@ from ..bird import client, configuration, dropped_segments, version
 from ..bird.errors import NotAnswering
 from ..dataplane.kernel.linux import LinuxKernel
 from ..dataplane.kernel.port import Kernel
-from ..datastore import settings as datastore_settings
 from ..wire import protocol
 from ..wire.running_agent import RunningAgent
 from . import units
 from .change import detached_process, ssh_session
 from .engine import engine_start
-from .ipam import local_ipam
-from .store import endpoints, lock, store, unconfirmed
+from .store import lock, store, unconfirmed
 
 
 def is_bird_answering(socket: str) -> bool:
@@ -56,10 +54,10 @@ class Machine:
     systemctl: str = units.PROGRAM
     podman: str = "podman"
     docker_socket: str = "/run/docker.sock"
-    ipam: str = local_ipam.FOLDER
+    ipam: str = "/var/lib/calico/ipam"
     cni_deleted: str = "/var/lib/calico/cni/deleted"
-    workloads: str = endpoints.FOLDER
-    datastore: str = datastore_settings.PATH
+    workloads: str = "/run/calico/workloads"
+    datastore: str = "/etc/calico/datastore.json"
     agent_socket: str = protocol.SOCKET
     writer_lock: str = "/run/calico/writer.lock"  # the agent holds it as long as it lives, others while they write
     # The most seconds that a module for one kind of object waits for each of the two locks, and a starting agent for

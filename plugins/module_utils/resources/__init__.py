@@ -16,6 +16,7 @@ rules for what is valid are those of Calico's own client, after it has filled in
 from __future__ import annotations
 
 from ..base.ports import PortRange
+from ..base.release import API_VERSION
 from .documents import KINDS, parse, parse_flat
 from .errors import ResourceError
 from .kinds.bgp import (
@@ -38,7 +39,7 @@ from .kinds.staged_policies import StagedGlobalNetworkPolicy, StagedNetworkPolic
 from .kinds.tier import DEFAULT_TIER, DEFAULT_TIER_ORDER, Tier
 from .metadata import DEFAULT_NAMESPACE, Metadata, NamespacedMetadata
 from .ports import PROTOCOLS, Port
-from .resource import API_VERSION, NamespacedResource, Resource
+from .resource import NamespacedResource, Resource
 from .rules import EntityRule, ICMPFields, Rule, RuleMetadata, ServiceAccountMatch
 from .schema import json_schema
 from .support import check_supported

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..base.release import API_VERSION
 from .errors import Refused, ResourceError
 from .fields import Document, read_fields, types_of, unknown
 from .kinds import ip_pool
@@ -22,7 +23,7 @@ from .kinds.profile import Profile
 from .kinds.staged_policies import StagedGlobalNetworkPolicy, StagedNetworkPolicy
 from .kinds.tier import Tier
 from .metadata import FROM_SERVERS, Metadata
-from .resource import API_VERSION, Resource
+from .resource import Resource
 
 KINDS: dict[str, type[Resource]] = {
     cls.KIND: cls

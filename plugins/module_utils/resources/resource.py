@@ -9,10 +9,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ..base.release import API_VERSION
 from .fields import Document, Fields, Type, write_fields
 from .metadata import Metadata, NamespacedMetadata
-
-API_VERSION = "projectcalico.org/v3"
 
 R = t.TypeVar("R", bound="Resource")
 

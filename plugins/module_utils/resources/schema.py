@@ -9,11 +9,11 @@ The schema covers names, types and choices; only the resources themselves check 
 
 from __future__ import annotations
 
+from ..base.release import API_VERSION
 from .documents import KINDS
 from .fields import Document, schema_of
 from .kinds.ip_pool import ENCAPSULATIONS, IPPool
 from .metadata import FROM_SERVERS
-from .resource import API_VERSION
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -9,6 +9,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import scale
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.defaults import REFLECTORS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.bgp_load import REFLECTOR, Alike, FleetLoad
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import counted, listed
@@ -75,4 +76,4 @@ def _uniform(found: FleetLoad) -> list[scale.Row]:
     if nodes < 2:
         return []
     blocks = max(1, round((found.blocks[0] or found.blocks[1]) / nodes))
-    return [scale.row(nodes, count, blocks) for count in (0, scale.REFLECTORS)]
+    return [scale.row(nodes, count, blocks) for count in (0, REFLECTORS)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import importlib
 import os
 import pathlib
 import subprocess
@@ -51,6 +52,36 @@ def test_every_command_has_help(node: Node, words: list[str]) -> None:
     assert (status, err) == (0, "")
     assert out.startswith(f"usage: {' '.join(['calicoctl', *words])} ")
     assert "Exit status: 0 done, 1 problems were found or it failed, 2 the command line was not understood." in out
+
+
+def test_every_command_leads_to_a_function() -> None:
+    """The parser names functions that exist, except for commands that are parsed for their help alone."""
+    for words, made in commands(parser.build()):
+        if made.get_default("run"):
+            module, dummy, function = made.get_default("run").partition(".")
+            assert callable(getattr(importlib.import_module(f"..commands.{module}", parser.__name__), function))
+        else:
+            assert list(made.subparsers()) or words[0] in {*absent.VERBS, "help"}
+
+
+@pytest.mark.parametrize(
+    ("words", "most"), [(["--help"], 60), (["get", "--help"], 60), (["xyz"], 60), (["get", "nodes"], 105)]
+)
+def test_a_command_imports_little(words: list[str], most: int) -> None:
+    """Help and errors need few of the modules of this collection, because a call's time is mostly that of imports."""
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from module_utils.cli import command\n"
+        "command.main(sys.argv[2:])\n"
+        "sys.exit(str(sum(name.startswith('module_utils') for name in sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program, str(ROOT / "plugins"), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert int(done.stderr.splitlines()[-1]) <= most
 
 
 def test_every_option_and_argument_that_is_not_obvious_is_described() -> None:

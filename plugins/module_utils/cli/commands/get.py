@@ -12,11 +12,9 @@ import sys
 import time
 import typing as t
 
-from ...resources.errors import ResourceError
-from ...resources.resource import API_VERSION
+from ...base.release import API_VERSION
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
-from ..render import heartbeat_cells, kinds, named_files, tables, yaml_text
-from ..render.document_text import NotReadable, documents_of
+from ..render import kinds, tables, yaml_text
 from ..render.kind import Cell, Document, HasAsNumber, Kind, View, name_of
 from ..sources import Sources
 from . import inventory_resources
@@ -74,6 +72,8 @@ def _with_heartbeats(kind: Kind, sources: Sources) -> Kind:
     found = sources.heartbeats() if kind.name == "Node" else None
     if found is None:
         return kind
+    from ..render import heartbeat_cells
+
     now, known = time.time(), found
 
     def column(index: int) -> Cell:
@@ -93,8 +93,15 @@ class _NodeSource:
     def documents(self, kind: Kind) -> list[Document]:
         try:
             return kind.documents(self._view)
-        except ResourceError as error:
+        except _resource_error() as error:
             raise CommandError(f"state.json has a {kind.name} that this release does not know: {error}") from error
+
+
+def _resource_error() -> type[Exception]:
+    """Return the class ResourceError, whose module `get nodes` does not need."""
+    from ...resources.errors import ResourceError
+
+    return ResourceError
 
 
 def _of_words(arguments: argparse.Namespace) -> WantedResources:
@@ -113,6 +120,9 @@ def _of_files(arguments: argparse.Namespace) -> list[WantedResources]:
 
     Raise CommandError for a file that cannot be read, or a document without a kind that is known here or a name.
     """
+    from ..render import named_files
+    from ..render.document_text import NotReadable, documents_of
+
     if arguments.kind is not None:
         raise UsageError("say what to get once: a KIND, or -f FILE for the resources that a file names.")
     wanted = []

@@ -23,7 +23,7 @@ from ...state.node_policy_tables import all_endpoints
 from ...state.node_state import NodeState
 from ...state.policy_state import PolicyState
 from ..errors import DONE, PROBLEMS, NoVerdict
-from ..flow import inventory_question
+from ..flow import elsewhere, inventory_question
 from ..flow.flow_answer import FlowAnswer
 from ..flow.flow_question import Asked, question
 from ..flow.known_network import KnownNetwork, Place
@@ -89,8 +89,8 @@ def _known(sources: Sources) -> KnownNetwork:
         if not held.device.startswith("cali"):
             interfaces.setdefault(held.device, []).append(held.address)
     own = {address for held in interfaces.values() for address in held}
-    elsewhere = sources.elsewhere(state)
-    datastore = elsewhere.datastore
+    known = elsewhere.known(sources, state)
+    datastore = known.datastore
     run = f"the run of {dated(stored.when, now())}" if stored.when else "a run that is not dated"
 
     def place(address: str) -> Place:
@@ -109,7 +109,7 @@ def _known(sources: Sources) -> KnownNetwork:
         if datastore is not None and datastore.has(endpoint):
             found = "has it" if datastore.synced else f"had it at {dated(datastore.known_until, now())}"
             return f"on {endpoint.node}, as the datastore {found}"
-        asked = elsewhere.reports.when(endpoint)
+        asked = known.reports.when(endpoint)
         collected = f"as playbooks/sync_workloads.yml found it at {dated(asked, now())}" if asked else f"from {run}"
         return f"on {endpoint.node}, {collected}"
 
@@ -122,8 +122,8 @@ def _known(sources: Sources) -> KnownNetwork:
             all_endpoints(
                 state,
                 state.policy or PolicyState(),
-                elsewhere.others.endpoints(state.node),
-                elsewhere.others.live,
+                known.others.endpoints(state.node),
+                known.others.live,
             )
         ),
         place=place,

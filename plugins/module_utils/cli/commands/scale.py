@@ -20,13 +20,12 @@ from ...bgp.peer_definition import Unasked
 from ...bgp.simulation import Simulation
 from ...bgp.speaker import Speaker
 from .. import inventory_playbook
+from ..defaults import BLOCKS, REFLECTORS
 from ..errors import DONE, UsageError
 from ..render.tables import columns
 
 SIZES = (100, 200, 500, 1000, 2000, 5000)
 LARGEST = 20000
-REFLECTORS = 2
-BLOCKS = 2  # the default number of blocks of each node: one in use and one spare
 _FIRST = int(ipaddress.ip_address("10.0.0.1"))
 
 

@@ -17,14 +17,12 @@ from ...state import outgoing_nat
 from ...state.node_policy_tables import chain_settings
 from ...state.node_state import NodeState
 from ...state.policy_state import PolicyState
+from ..defaults import SOURCE_PORT
 from ..errors import NoVerdict, UsageError
 from .flow_ends import FlowEnd, FlowEnds
 from .flow_kind import FlowKind, flow_kind
 from .known_network import KnownNetwork
 from .packet_way import NOWHERE, TUNNEL, Leg, leg_to, masqueraded
-
-#: The default source port of a flow. Linux chooses source ports from 32768 to 60999 (ip_local_port_range).
-SOURCE_PORT = 40000
 
 
 class Asked(t.NamedTuple):

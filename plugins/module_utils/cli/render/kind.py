@@ -8,9 +8,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ...resources.resource import API_VERSION
-from ...state.attachment import AttachedWorkload
-from ...state.node_state import NodeState
+from ...base.release import API_VERSION
+
+if t.TYPE_CHECKING:
+    from ...state.attachment import AttachedWorkload
+    from ...state.node_state import NodeState
 
 Document = dict[str, t.Any]
 

@@ -10,17 +10,24 @@ import typing as t
 
 from ...base import naming
 from ...base.addresses import host
-from ...bgp import filters as bgp_filters
 from ...bgp.bird_state import BirdPeer, Communities
 from ...bgp.filter_rules import FilterFunction
-from ...policy import to_resources
 from ...policy.model import Endpoint
-from ...resources import parse_flat
-from ...state.attachment import AttachedWorkload
 from ...state.node_state import FleetMember, VethEndpoint
 from ..errors import UsageError
 from .kind import Document, HasAsNumber, Kind, View, document_of, name_of, spec_field, spec_list
 from .policy_kinds import POLICY_KINDS
+
+if t.TYPE_CHECKING:
+    from ...state.attachment import AttachedWorkload
+
+
+def _checked(kind: str, flat: Document) -> Document:
+    """Return the document of a resource with the fields `flat`. Raise ResourceError if this release refuses it."""
+    from ...resources import parse_flat  # which takes most of the time of `get nodes`, a kind without such a check
+
+    return parse_flat(kind, flat).to_document()
+
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
@@ -77,7 +84,7 @@ def _as_number(document: Document, view: HasAsNumber) -> str:
 
 def _pools(view: View) -> list[Document]:
     return [
-        parse_flat(
+        _checked(
             "IPPool",
             {
                 "name": pool.name,
@@ -91,7 +98,7 @@ def _pools(view: View) -> list[Document]:
                 "allowedUses": list(pool.allowed_uses),
                 "assignmentMode": pool.assignment_mode,
             },
-        ).to_document()
+        )
         for pool in view.state.pools
     ]
 
@@ -136,7 +143,7 @@ def bgp_configuration(flat: Document, communities: t.Sequence[Communities]) -> D
             }
             for entry in communities
         ]
-    return parse_flat("BGPConfiguration", flat).to_document()
+    return _checked("BGPConfiguration", flat)
 
 
 def _bgp_filters(view: View) -> list[Document]:
@@ -144,16 +151,15 @@ def _bgp_filters(view: View) -> list[Document]:
 
     Without BIRD there are none. Raise ResourceError for a stored filter that this release does not accept.
     """
+    from ...bgp import filters as bgp_filters
+
     bird = view.state.bird
     if bird is None:
         return []
     by_name: dict[str, list[FilterFunction]] = {}
     for function in bird.filters:
         by_name.setdefault(function.filter, []).append(function)
-    return [
-        parse_flat("BGPFilter", {"name": name, **bgp_filters.spec(found)}).to_document()
-        for name, found in by_name.items()
-    ]
+    return [_checked("BGPFilter", {"name": name, **bgp_filters.spec(found)}) for name, found in by_name.items()]
 
 
 def _bgp_peers(view: View) -> list[Document]:
@@ -189,7 +195,7 @@ def _bgp_peer(node: str, peer: BirdPeer) -> Document:
         "reachableBy": peer.reachable_by or None,
         "filters": list(peer.filters) or None,
     }
-    return parse_flat("BGPPeer", {field: value for field, value in flat.items() if value is not None}).to_document()
+    return _checked("BGPPeer", {field: value for field, value in flat.items() if value is not None})
 
 
 # --- workload endpoints ---------------------------------------------------------------------------------------------
@@ -209,6 +215,8 @@ def _workload_endpoints(view: View) -> list[Document]:
 
 def _of_inventory(node: str, endpoint: VethEndpoint, known: t.Optional[Endpoint]) -> Document:
     """Return the inventory's workload as a WorkloadEndpoint. `known` is its endpoint in policy, None if it has none."""
+    from ...policy import to_resources
+
     return _workload_endpoint(
         node,
         "ansible",

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The kinds of policy resources that `get` knows, made from this node's part of the fleet's policy.
 
+The code that reads resources is imported by the functions that need it: the table of kinds is read by every `get`.
 A node has selectors in canonical form, and only those network sets and other nodes' HostEndpoints that a rule selects.
 """
 
@@ -11,9 +12,11 @@ from __future__ import annotations
 import decimal
 import typing as t
 
-from ...policy import model, to_resources
-from ...resources import Resource
+from ...policy import model
 from .kind import Cell, Document, HasAsNumber, Kind, View, name_of, spec_field, spec_list
+
+if t.TYPE_CHECKING:
+    from ...resources import Resource
 
 _WHERE = "calico_policies or calico_policy_files (group_vars), calico_policies_<group> or calico_node_policies"
 _V = t.TypeVar("_V")
@@ -34,6 +37,8 @@ def _policy_set(view: View) -> model.PolicySet:
 
 def _policies(kind: str, staged: bool) -> t.Callable[[View], list[Document]]:
     def documents(view: View) -> list[Document]:
+        from ...policy import to_resources
+
         chosen = (one for one in _policy_set(view).policies if (one.kind, one.staged) == (kind, staged))
         return _documents(chosen, to_resources.policy)
 
@@ -42,6 +47,8 @@ def _policies(kind: str, staged: bool) -> t.Callable[[View], list[Document]]:
 
 def _network_sets(namespaced: bool) -> t.Callable[[View], list[Document]]:
     def documents(view: View) -> list[Document]:
+        from ...policy import to_resources
+
         chosen = (one for one in _policy_set(view).network_sets if bool(one.namespace) is namespaced)
         return _documents(chosen, to_resources.network_set)
 
@@ -49,13 +56,23 @@ def _network_sets(namespaced: bool) -> t.Callable[[View], list[Document]]:
 
 
 def _host_endpoints(view: View) -> list[Document]:
+    from ...policy import to_resources
+
     endpoints = view.state.policy.endpoints if view.state.policy else ()
     return _documents((one for one in endpoints if one.kind == model.HOST_ENDPOINT), to_resources.host_endpoint)
 
 
 def _tiers(view: View) -> list[Document]:
     """Return the tiers in the order of their evaluation. Raise ResourceError for one that this release refuses."""
+    from ...policy import to_resources
+
     return [document for tier in _policy_set(view).tiers for document in _documents([tier], to_resources.tier)]
+
+
+def _profiles(view: View) -> list[Document]:
+    from ...policy import to_resources
+
+    return _documents(_policy_set(view).profiles, to_resources.profile)
 
 
 def _order(document: Document, dummy: HasAsNumber) -> str:
@@ -120,7 +137,7 @@ POLICY_KINDS = (
         ("profiles", "profile", "pro", "pros"),
         {"NAME": name_of, "LABELS": _labels},
         ("NAME",),
-        lambda view: _documents(_policy_set(view).profiles, to_resources.profile),
+        _profiles,
         _WHERE,
     ),
     Kind(

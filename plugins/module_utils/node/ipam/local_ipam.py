@@ -40,9 +40,8 @@ from . import steady_clock
 from .allocation_journal import AllocationJournal, IpamNotWritten, IpamUnreadable, Record, unreadable
 from .steady_clock import Epoch, SteadyClock
 
-__all__ = ["FOLDER", "IpamNotWritten", "IpamUnreadable", "LocalIpam"]
+__all__ = ["IpamNotWritten", "IpamUnreadable", "LocalIpam"]
 
-FOLDER = "/var/lib/calico/ipam"
 #: The attribute of an allocation that is reserved again when its workload ends, and its value.
 _RESERVABLE = {"reserved": "yes"}
 #: The first record of every journal: its format and version.
@@ -74,7 +73,7 @@ class LocalIpam:
 
     def __init__(
         self,
-        folder: str = FOLDER,
+        folder: str,
         clock: t.Callable[[], float] = steady_clock.boottime,
         boot: t.Callable[[], str] = steady_clock.boot_id,
         cooldown: float = COOLDOWN,

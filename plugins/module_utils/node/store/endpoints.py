@@ -23,7 +23,6 @@ import urllib.parse
 from ...files import folders, replacement
 from ...state.attachment import AttachedWorkload
 
-FOLDER = "/run/calico/workloads"
 UNFINISHED = "unfinished"
 
 #: The most characters of a file's name before ".json": the end of a longer one is replaced by a hash (NAME_MAX is 255).
@@ -41,7 +40,7 @@ class Endpoints:
     `load` and `unfinished` report errors as sentences; every other method raises OSError on failure.
     """
 
-    def __init__(self, folder: str = FOLDER) -> None:
+    def __init__(self, folder: str) -> None:
         self._folder = folder
         self._unfinished = os.path.join(folder, UNFINISHED)
 

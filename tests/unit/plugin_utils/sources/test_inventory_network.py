@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_answer import FlowAnswer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_question import Asked, question
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.known_network import KnownNetwork
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.sources import ElsewhereKnowledge, Sources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.sources import Sources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     InterfaceAddress,
     NewLink,
@@ -31,9 +31,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import all_endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.other_endpoints import OtherEndpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import RemoteEndpoints
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import inventory_network
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.inventory_network import known_network
 
@@ -264,8 +262,8 @@ def as_node_knows(state: NodeState) -> KnownNetwork:
     sources = types.SimpleNamespace(
         stored=lambda: Stored(state, None, when="2026-11-22T06:00:00Z"),
         workloads=list,
-        elsewhere=lambda known: ElsewhereKnowledge(OtherEndpoints(), RemoteEndpoints(), None),
-        machine=types.SimpleNamespace(kernel=kernel),
+        state=lambda: state,
+        machine=types.SimpleNamespace(kernel=kernel, store="/nonexistent"),
     )
     return policy_explain._known(t.cast(Sources, sources))
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import typing as t
 
+#: The verbs that change resources in Calico: `refusal` answers them.
+VERBS = ("apply", "create", "replace", "delete", "patch", "label")
+
 _DIAGNOSTICS = "`calicoctl node diags` gathers what helps of one node, and playbooks/status.yml looks at all nodes"
 _START = "playbooks/site.yml makes hosts nodes; on them systemd runs BIRD and the agent (calico-bird, calico-agent)"
 _DATASTORE = (

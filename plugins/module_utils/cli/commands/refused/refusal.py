@@ -20,8 +20,6 @@ _LIMIT = 1 << 20  # the most characters that are read of a file
 #: The least width of the column of kinds, in characters; a longer name widens it.
 _WIDTH = 16
 _FILE = ("-f", "--filename")
-VERBS = ("apply", "create", "replace", "delete", "patch", "label")
-
 
 #: A pattern that finds the kinds of the documents in a YAML or JSON file without parsing it.
 _KIND = re.compile(r"""^[\s{,-]*["']?kind["']?\s*:\s*["']?(\w+)""", re.MULTILINE)

@@ -1,0 +1,71 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The execution of one parsed command, and the exit statuses and messages of its failures."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import traceback
+import typing as t
+
+from ..base.release import VERSION
+from ..dataplane.kernel.port import KernelError
+from ..node import machine as machines
+from .commands.refused import no_node
+from .errors import PROBLEMS, CommandError
+from .sources import Sources
+
+
+def run(parsed: argparse.Namespace, machine: t.Optional[machines.Machine], program: str, controller: bool) -> int:
+    """Run a command that `parser.build` parsed and return the exit status; see `command.main`.
+
+    Errors go to stderr; no exception is raised for them.
+    """
+    failure: int = getattr(parsed, "failure", PROBLEMS)
+    try:
+        with Sources(machine or machines.here()) as sources:
+            if controller:
+                no_node.check(parsed, sources)
+            status: int = _function(parsed.run)(parsed, sources)
+        sys.stdout.flush()
+        return status
+    except CommandError as error:
+        sys.stderr.write(f"{program}: {error}\n")
+        return max(error.status, failure)
+    except BrokenPipeError:  # The reader of stdout (`| head`) ended: Python must not write at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return failure
+    except KeyboardInterrupt:
+        return failure
+    except KernelError as error:
+        sys.stderr.write(f"{program}: the kernel cannot be asked: {error}. Run calicoctl as root.\n")
+        return failure
+    except OSError as error:  # a full disk behind stdout, a file that only root may read
+        where = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else "a file or the output"
+        sys.stderr.write(f"{program}: {where} cannot be read or written: {error.strerror or error}.\n")
+        return failure
+    except Exception as error:  # noqa: BLE001 - a traceback is no answer, and its exit status would be one
+        sys.stderr.write(f"{program}: {_fault(error)}\n")
+        return failure
+
+
+def _function(name: str) -> t.Callable[[argparse.Namespace, Sources], int]:
+    """Return the function of a command that the parser names, such as ipam.show."""
+    module, dummy, function = name.partition(".")
+    found: t.Callable[[argparse.Namespace, Sources], int] = getattr(
+        importlib.import_module(f".commands.{module}", __package__), function
+    )
+    return found
+
+
+def _fault(error: Exception) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(place.filename)}:{place.lineno}"
+    return (
+        f"this is a fault of calicoctl, not of yours: {type(error).__name__}: {error} ({where}). "
+        f"Report it with release {VERSION} and the command line."
+    )
