@@ -46,7 +46,7 @@ lint: setup ## ruff, mypy, yamllint, ansible-lint, licences, docs
 sanity: setup ## ansible-test sanity, without containers
 	@$(RUN_SUITES) sanity
 
-build-test: setup ## Build the artifact, install it elsewhere, find everything in it, import it as Galaxy does
+build-test: setup ## Build and sign the artifact, install and verify it elsewhere, import it as Galaxy does
 	@$(RUN_SUITES) build
 
 .PHONY: integration lab-test ipip-test
@@ -60,14 +60,15 @@ ipip-test: setup ## The lab with IPIP inside an emulated machine; root
 	@$(RUN_SUITES) --part ipip
 
 .PHONY: build
-build: setup ## The artifact, baremetal-host_routing-VERSION.tar.gz
-	@ansible-galaxy collection build --force
+build: setup ## The artifact baremetal-host_routing-VERSION.tar.gz and its SBOM; KEY=name signs it by gpg
+	@$(BIN)/python tests/run/artifact.py . $(if $(KEY),"$(KEY)")
 
 .PHONY: docs
-docs: setup ## Write the generated pages (docs/reference/variables.md, docs/reference/metrics.md, the table of docs/explanation/security.md)
+docs: setup ## Write the generated pages: variables.md, metrics.md, figures.md, the table of security.md
 	@$(BIN)/python docs/generate_variables.py
 	@$(BIN)/python docs/generate_metrics.py
 	@$(BIN)/python docs/generate_attacks.py
+	@$(BIN)/python docs/generate_figures.py
 
 .PHONY: docs-site
 docs-site: setup ## The documentation as a website in .build/site/html, with the reference of modules; links are checked

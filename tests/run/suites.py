@@ -102,9 +102,10 @@ SUITES: tuple[Suite, ...] = (
     ),
     Suite(
         "build",
-        "the built artifact installs, its modules are found, and galaxy-importer takes it without a warning",
+        "two clones build one artifact; it is signed, installs, is verified, and galaxy-importer takes it",
         ("tests/run/build_artifact",),
         limit=900,
+        packages=("gnupg",),
     ),
     Suite(
         "docs-site",
