@@ -7,7 +7,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.gua
 
 
 class ActionModule(PlainAction):
-    """The controller's part of the module route: it calls the node and filters the answer.
+    """The action of route, and of the modules that meta/runtime.yml sends here: they need nothing from the controller.
 
     It passes on the keys of the answer that the module documents, and those that report how the task went.
     """

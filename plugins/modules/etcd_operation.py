@@ -103,17 +103,10 @@ size:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import archive_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.cluster import etcd_operation
 
-
-def main() -> None:
-    """Run the module etcd_operation on a host to which Ansible has sent this file.
-
-    An installed engine can run the module without this file. Print the answer as JSON on stdout, and end the process
-    with status 1 if the module fails, else 0.
-    """
-    etcd_operation.run(AnsibleModule(**etcd_operation.SPEC.options()))
-
+main = archive_start.main_of(etcd_operation, AnsibleModule)
 
 if __name__ == "__main__":
     main()

@@ -64,17 +64,10 @@ generation:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import archive_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import node_confirm
 
-
-def main() -> None:
-    """Run the module node_confirm on a host to which Ansible has sent this file.
-
-    An installed engine can run the module without this file. Print the answer as JSON on stdout, and end the process
-    with status 1 if the module fails, else 0.
-    """
-    node_confirm.run(AnsibleModule(**node_confirm.SPEC.options()))
-
+main = archive_start.main_of(node_confirm, AnsibleModule)
 
 if __name__ == "__main__":
     main()

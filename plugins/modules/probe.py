@@ -200,17 +200,10 @@ watch:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import archive_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import probe
 
-
-def main() -> None:
-    """Run the module probe on a host to which Ansible has sent this file.
-
-    An installed engine can run the module without this file. Print the answer as JSON on stdout, and end the process
-    with status 1 if the module fails, else 0.
-    """
-    probe.run(AnsibleModule(**probe.SPEC.options()))
-
+main = archive_start.main_of(probe, AnsibleModule)
 
 if __name__ == "__main__":
     main()

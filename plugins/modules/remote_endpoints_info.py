@@ -53,17 +53,10 @@ known:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import archive_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import remote_endpoints_info
 
-
-def main() -> None:
-    """Run the module remote_endpoints_info on a host to which Ansible has sent this file.
-
-    An installed engine can run the module without this file. Print the answer as JSON on stdout, and end the process
-    with status 1 if the module fails, else 0.
-    """
-    remote_endpoints_info.run(AnsibleModule(**remote_endpoints_info.SPEC.options()))
-
+main = archive_start.main_of(remote_endpoints_info, AnsibleModule)
 
 if __name__ == "__main__":
     main()

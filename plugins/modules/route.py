@@ -130,17 +130,10 @@ plan:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import archive_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.objects import route
 
-
-def main() -> None:
-    """Run the module route on a host to which Ansible has sent this file.
-
-    An installed engine can run the module without this file. Print the answer as JSON on stdout, and end the process
-    with status 1 if the module fails, else 0.
-    """
-    route.run(AnsibleModule(**route.SPEC.options()))
-
+main = archive_start.main_of(route, AnsibleModule)
 
 if __name__ == "__main__":
     main()

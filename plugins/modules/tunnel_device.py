@@ -123,17 +123,10 @@ plan:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import archive_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.objects import tunnel_device
 
-
-def main() -> None:
-    """Run the module tunnel_device on a host to which Ansible has sent this file.
-
-    An installed engine can run the module without this file. Print the answer as JSON on stdout, and end the process
-    with status 1 if the module fails, else 0.
-    """
-    tunnel_device.run(AnsibleModule(**tunnel_device.SPEC.options()))
-
+main = archive_start.main_of(tunnel_device, AnsibleModule)
 
 if __name__ == "__main__":
     main()

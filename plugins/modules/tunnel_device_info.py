@@ -35,17 +35,10 @@ devices:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import archive_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.objects import tunnel_device_info
 
-
-def main() -> None:
-    """Run the module tunnel_device_info on a host to which Ansible has sent this file.
-
-    An installed engine can run the module without this file. Print the answer as JSON on stdout, and end the process
-    with status 1 if the module fails, else 0.
-    """
-    tunnel_device_info.run(AnsibleModule(**tunnel_device_info.SPEC.options()))
-
+main = archive_start.main_of(tunnel_device_info, AnsibleModule)
 
 if __name__ == "__main__":
     main()

@@ -70,17 +70,10 @@ agent_running:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import archive_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import workload_info
 
-
-def main() -> None:
-    """Run the module workload_info on a host to which Ansible has sent this file.
-
-    An installed engine can run the module without this file. Print the answer as JSON on stdout, and end the process
-    with status 1 if the module fails, else 0.
-    """
-    workload_info.run(AnsibleModule(**workload_info.SPEC.options()))
-
+main = archive_start.main_of(workload_info, AnsibleModule)
 
 if __name__ == "__main__":
     main()

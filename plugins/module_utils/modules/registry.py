@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The modules by name, for those that start one without Ansible's archive: the controller's action and the engine."""
+"""The modules by name: what each accepts, which the controller needs, and its code, which the node needs."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ import importlib
 import typing as t
 
 from .module_call import ModuleCall, ModuleSpec
+from .specs import cluster, nodes, objects
 
-_NODES = (
-    "bgp_session_info convergence_info drain node node_confirm node_info node_status_info probe remote_endpoints "
-    "remote_endpoints_info soak teardown workload workload_info"
-)
-_OBJECTS = (
-    "interface_sysctl interface_sysctl_info iptables_table iptables_table_info route route_info tunnel_device "
-    "tunnel_device_info workload_endpoint workload_endpoint_info"
-)
-_CLUSTER = "etcd_member_info etcd_operation"
-#: {name of a module: its folder beside this file}
-FOLDERS: t.Mapping[str, str] = {
-    **dict.fromkeys(_NODES.split(), "nodes"),
-    **dict.fromkeys(_OBJECTS.split(), "objects"),
-    **dict.fromkeys(_CLUSTER.split(), "cluster"),
+_SPECS: t.Mapping[str, t.Mapping[str, ModuleSpec]] = {
+    "nodes": nodes.SPECS,
+    "objects": objects.SPECS,
+    "cluster": cluster.SPECS,
 }
+#: {name of a module: its folder beside this file}
+FOLDERS: t.Mapping[str, str] = {name: folder for folder, specs in _SPECS.items() for name in specs}
 
 
 class LoadedModule(t.Protocol):
     """The code of a module."""
 
-    SPEC: ModuleSpec
+    __name__: str
 
     def run(self, module: ModuleCall) -> t.NoReturn: ...
+
+
+def spec(name: str) -> ModuleSpec:
+    """Return what the module `name` accepts, without loading its code.
+
+    `name` is without the collection's. Raise KeyError for one that is not in FOLDERS.
+    """
+    return _SPECS[FOLDERS[name]][name]
 
 
 def load(name: str) -> LoadedModule:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import os
 
+#: The folder in which runtimes look for networks, unless they are told another one.
+CNI_CONF_DIR = "/etc/cni/net.d"
+
 
 class Files:
     """The files below `root`. An absent or unreadable file or folder reads as empty."""

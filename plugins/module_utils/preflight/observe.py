@@ -18,7 +18,7 @@ import typing as t
 from ..base.ports import BGP_PORT, VXLAN_PORT
 from ..dataplane.kernel.port import SCOPE_LINK, Kernel
 from . import features, firewall, packages, processes, runtime_networks
-from .files import Files
+from .files import CNI_CONF_DIR, Files
 
 Facts = dict[str, t.Any]
 
@@ -38,7 +38,6 @@ DAEMONS = {
     "systemd-network": "systemd-networkd",
 }
 #: Where runtimes search for networks by default (libcni), and the endings of the files that they read there.
-CNI_CONF_DIR = "/etc/cni/net.d"
 _CNI_ENDINGS = (".conf", ".conflist", ".json")
 #: Runtimes whose containers get the network in the first of these files; to others a network is named.
 _TAKE_THE_FIRST = ("containerd", "crio")

@@ -35,8 +35,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine
     engine_start,
 )
 
-from . import controller_variables
-
 Data = dict[str, t.Any]
 
 #: The profile of Ansible's encoders and decoders that modules without one of their own have.
@@ -62,18 +60,6 @@ def engine_digest() -> str:
     Raise OSError if a file of the engine cannot be read.
     """
     return bundle.bundle_digest(SOURCE)
-
-
-def prepare(action: str) -> None:
-    """Read what calls of the module `action` need, before Ansible forks for each host.
-
-    Without it, each process would read it. For an action that is no module of the engine, only the variables' names are
-    read. Raise OSError if a file cannot be read.
-    """
-    controller_variables.prepare()
-    if action in registry.FOLDERS:
-        registry.load(action)
-        engine_digest()
 
 
 def packed_path() -> str:
@@ -222,7 +208,7 @@ class EngineCall:
     def __init__(self, action: ActionBase, module: str, args: t.Mapping[str, t.Any], task_vars: Data) -> None:
         self._action, self._module, self._task_vars = action, module, task_vars
         self._name = module.rpartition(".")[2]
-        self._spec = registry.load(self._name).SPEC
+        self._spec = registry.spec(self._name)
         self._arguments = validated(self._spec, module, args)
 
     def run(self) -> t.Optional[Data]:

@@ -22,6 +22,15 @@ Data = dict[str, t.Any]
 _OF_ANSIBLE = ("ansible.builtin.", "ansible.legacy.")
 
 
+def prepare() -> None:
+    """Read what any call of a module needs. Raise OSError if a file cannot be read.
+
+    plugins/action/__init__.py calls it, before Ansible forks for each host: otherwise each process would read it.
+    """
+    controller_variables.prepare()
+    engine_call.engine_digest()
+
+
 class GuardedAction(ActionBase):
     """An action whose variables come from the controller, and that returns only some keys of its modules' answers.
 
@@ -29,14 +38,6 @@ class GuardedAction(ActionBase):
     `controller_variables.check_host` refuses the host, or `check` the task, it fails without `act`. Unsafe characters
     are escaped in the result and in the messages of errors.
     """
-
-    def __init_subclass__(cls) -> None:
-        """Read what calls of the action's own module need; a file of plugins/action is called like its module.
-
-        Raise OSError if a file cannot be read.
-        """
-        super().__init_subclass__()
-        engine_call.prepare(cls.__module__.rpartition(".")[2])
 
     def run(self, tmp: t.Any = None, task_vars: t.Optional[Data] = None) -> Data:
         try:
@@ -110,7 +111,10 @@ class GuardedAction(ActionBase):
 
 
 class PlainAction(GuardedAction):
-    """The action of a module that needs nothing from the controller, with ``async`` like Ansible's own."""
+    """The action of a module that needs nothing from the controller, with ``async`` like Ansible's own.
+
+    meta/runtime.yml names the modules whose action is this one.
+    """
 
     _supports_async = True
 

@@ -135,7 +135,7 @@ class Host:
 
         For invalid parameters, the answer has `failed` and `msg`.
         """
-        arguments = engine_call.validated(registry.load(name).SPEC, f"{name}.py", params)
+        arguments = engine_call.validated(registry.spec(name), f"{name}.py", params)
         if arguments.error:
             return {"failed": True, "msg": arguments.error}
         request = {"params": arguments.params, "check": check, "diff": diff, "traceback": False}

@@ -13,16 +13,7 @@ from ...datastore.client import Credentials
 from ...datastore.cluster import host, member
 from ...datastore.cluster.member import ClusterError, MemberView
 from ...datastore.cluster.messages import shown_identity
-from ..module_call import ModuleCall, ModuleSpec
-
-SPEC = ModuleSpec(
-    argument_spec={
-        "url": {"type": "str", "required": True},
-        "gate_url": {"type": "str"},
-        "username": {"type": "str"},
-        "password": {"type": "str", "no_log": True},
-    }
-)
+from ..module_call import ModuleCall
 
 
 def credentials_of(params: t.Mapping[str, t.Any]) -> t.Optional[Credentials]:

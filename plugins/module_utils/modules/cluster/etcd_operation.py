@@ -12,32 +12,8 @@ from ...datastore.cluster import member, operations
 from ...datastore.cluster.member import ClusterError, MemberCalls
 from ...datastore.gateway import EtcdError
 from ...datastore.transport import TransportError
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 from .etcd_member_info import credentials_of
-
-OPERATIONS = ("add", "defragment", "disarm", "promote", "remove", "revoke", "secure", "snapshot", "wait")
-
-SPEC = ModuleSpec(
-    argument_spec={
-        "url": {"type": "str", "required": True},
-        "operation": {"type": "str", "required": True, "choices": list(OPERATIONS)},
-        "username": {"type": "str"},
-        "password": {"type": "str", "no_log": True},
-        "peer_url": {"type": "str"},
-        "member_id": {"type": "str"},
-        "user": {"type": "str"},
-        "path": {"type": "path"},
-        "votes": {"type": "bool", "default": True},
-        "timeout": {"type": "int", "default": 60},
-    },
-    required_if=[
-        ("operation", "add", ("peer_url",)),
-        ("operation", "promote", ("peer_url",)),
-        ("operation", "remove", ("member_id",)),
-        ("operation", "revoke", ("user",)),
-        ("operation", "snapshot", ("path",)),
-    ],
-)
 
 
 def run(module: ModuleCall) -> t.NoReturn:

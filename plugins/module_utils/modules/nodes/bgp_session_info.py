@@ -9,16 +9,13 @@ import typing as t
 
 from ...node import machine, report
 from .. import standalone_module
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 
 
 def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
     found = report.bgp(here)
     wanted = params["neighbor"]
     return {**found, "sessions": [entry for entry in found["sessions"] if wanted in (None, entry["address"])]}
-
-
-SPEC = ModuleSpec(argument_spec={"neighbor": {"type": "str"}})
 
 
 def run(module: ModuleCall) -> t.NoReturn:

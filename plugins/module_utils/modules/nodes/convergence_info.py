@@ -14,8 +14,7 @@ from ...node import machine
 from ...node.probe import convergence
 from ...node.store.store import Store, StoreError
 from ...state.node_state import NodeState
-from ...state.phase import Phase
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 
 # The most missing things that a message names; all are in `missing`.
 _NAMED = 5
@@ -88,22 +87,6 @@ def waited(module: ModuleCall, fail: bool) -> dict[str, t.Any]:
     if fail and not found.converged:
         module.fail_json(msg=message(found, params["timeout"]), **answer)
     return answer
-
-
-SPEC = ModuleSpec(
-    argument_spec={
-        "state": {"type": "dict"},
-        "fleet": {"type": "str"},
-        "observed": {"type": "str"},
-        "phase": {
-            "type": "str",
-            "choices": [str(phase) for phase in Phase],
-            "default": str(Phase.CONVERGE),
-        },
-        "timeout": {"type": "int", "default": 60},
-        "fail": {"type": "bool", "default": True},
-    },
-)
 
 
 def run(module: ModuleCall) -> t.NoReturn:

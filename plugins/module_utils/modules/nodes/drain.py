@@ -12,9 +12,7 @@ from ...cli.errors import CommandError
 from ...cli.sources import Sources
 from ...node import drain, machine
 from ...node.store import atomic_file
-from ..module_call import ModuleCall, ModuleSpec
-
-SPEC = ModuleSpec(argument_spec={"who": {"type": "str", "default": "ansible"}})
+from ..module_call import ModuleCall
 
 
 def run(module: ModuleCall) -> t.NoReturn:

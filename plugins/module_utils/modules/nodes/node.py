@@ -23,71 +23,10 @@ from ...node.probe import convergence, probing
 from ...node.store import datastore_files, unconfirmed
 from ...node.store.store import File, Stored, StoreError
 from ...state.node_state import NodeState
-from ...state.phase import Phase
 from ...wire import running_agent
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
+from ..specs.nodes import ONE_ROUND
 from . import convergence_info, probe
-
-ARGUMENT_SPEC: dict[str, t.Any] = {
-    "state": {"type": "dict"},
-    "fleet": {"type": "str"},
-    "observed": {"type": "str"},
-    "phase": {
-        "type": "str",
-        "choices": [str(phase) for phase in Phase],
-        "default": str(Phase.CONVERGE),
-    },
-    "pool": {"type": "str"},
-    "mode": {"type": "str", "choices": ["ipip", "ipip-crosssubnet", "vxlan", "vxlan-crosssubnet", "direct"]},
-    "by_phase": {"type": "bool", "default": False},
-    "phases": {
-        "type": "list",
-        "elements": "dict",
-        "options": {
-            "phase": {"type": "str", "required": True},
-            "state": {"type": "dict", "required": True},
-            "bird_config": {"type": "str"},
-        },
-    },
-    "bird_config": {"type": "str"},
-    "bgp_passwords": {"type": "str", "no_log": True},
-    "datastore": {"type": "str", "no_log": True},
-    "files": {
-        "type": "list",
-        "elements": "dict",
-        "options": {
-            "path": {"type": "str", "required": True},
-            "content": {"type": "str"},
-            "src": {"type": "str"},
-            "mode": {"type": "str", "default": "0644"},
-            "last": {"type": "bool", "default": False},
-        },
-    },
-    "units": {
-        "type": "list",
-        "elements": "dict",
-        "options": {
-            "name": {"type": "str", "required": True},
-            "enabled": {"type": "bool"},
-            "started": {"type": "bool"},
-            "masked": {"type": "bool", "default": False},
-            "bgp": {"type": "bool"},
-        },
-    },
-    "engine": {"type": "path"},
-    "engine_digest": {"type": "str"},
-    "engine_sha256": {"type": "str"},
-    "who": {"type": "str", "default": "ansible"},
-    "generations_kept": {"type": "int", "default": 10},
-    "lock_timeout": {"type": "int", "default": 60},
-    "confirm_timeout": {"type": "int", "default": 0},
-    "change": {"type": "str"},
-    "settle": {"type": "bool", "default": False},
-    "look": {"type": "bool", "default": False},
-    "sample": {"type": "int", "default": 0},
-    "absent_nodes": {"type": "list", "elements": "str", "default": []},
-    "targets": {"type": "str"},
-}
 
 
 def target_of(params: t.Mapping[str, t.Any]) -> Stored:
@@ -228,7 +167,7 @@ def settled(here: machine.Machine, state: NodeState, params: t.Mapping[str, t.An
         seen = convergence.wait(here, convergence.without(state, params["absent_nodes"]), 0)
         packed = packed_json.unpack(params["targets"]) if seen.converged and params["targets"] else []
         targets = [probing.Target(address, size, name) for address, size, name in packed]
-        answers = probe.send(probe.ONE_ROUND, targets, 1) if targets else []
+        answers = probe.send(ONE_ROUND, targets, 1) if targets else []
         return {
             "converged": seen.converged,
             "sessions": convergence_info.sessions_of(seen),
@@ -238,9 +177,6 @@ def settled(here: machine.Machine, state: NodeState, params: t.Mapping[str, t.An
         }
     except (BirdError, KernelError, ObserveError, probing.ProbeError):
         return None
-
-
-SPEC = ModuleSpec(argument_spec=ARGUMENT_SPEC, required_together=[("pool", "mode"), ("engine", "engine_sha256")])
 
 
 def run(module: ModuleCall) -> t.NoReturn:

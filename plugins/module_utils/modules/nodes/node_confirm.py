@@ -17,16 +17,9 @@ from ...node.store.atomic_file import FileError
 from ...node.store.lock import LockError
 from ...node.store.store import StoreError
 from ...node.store.unconfirmed import UnconfirmedStore
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 
 NOTHING = "nothing"
-
-ARGUMENT_SPEC: dict[str, t.Any] = {
-    "change": {"type": "str"},
-    "same_connection": {"type": "bool", "default": False},
-    "generations_kept": {"type": "int", "default": 10},
-    "lock_timeout": {"type": "int", "default": 60},
-}
 
 
 def confirm(here: machine.Machine, params: t.Mapping[str, t.Any], check: bool) -> dict[str, t.Any]:
@@ -47,9 +40,6 @@ def confirm(here: machine.Machine, params: t.Mapping[str, t.Any], check: bool) -
         "news": answer.news.sentence if answer.news else "",
         "generation": answer.generation,
     }
-
-
-SPEC = ModuleSpec(argument_spec=ARGUMENT_SPEC)
 
 
 def run(module: ModuleCall) -> t.NoReturn:

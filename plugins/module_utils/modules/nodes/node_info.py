@@ -19,13 +19,9 @@ from ...node.ipam.local_ipam import IpamUnreadable
 from ...node.store import datastore_files, session_passwords
 from ...node.store.store import Store, StoreError
 from ...preflight import observe, packages
-from ...preflight.files import Files
+from ...preflight.files import CNI_CONF_DIR, Files
 from ...state.node_state import NodeState
-from ..module_call import ModuleCall, ModuleSpec
-
-SUBSETS = ["preflight", "packages", "state", "engine", "generations", "generation"]
-SUBSETS += ["blocks", "ipam", "devices", "routes", "workloads", "bgp"]
-QUICK = [name for name in SUBSETS if name not in ("preflight", "packages", "generation")]
+from ..module_call import ModuleCall
 
 
 def gather(
@@ -34,7 +30,7 @@ def gather(
     generation: t.Optional[int],
     policy: bool = True,
     given: t.Mapping[str, str] = MappingProxyType({}),
-    cni_conf_dir: str = observe.CNI_CONF_DIR,
+    cni_conf_dir: str = CNI_CONF_DIR,
 ) -> dict[str, t.Any]:
     store = Store(here.store)
     result: dict[str, t.Any] = {}
@@ -80,17 +76,6 @@ def with_packed_policy(generation: dict[str, t.Any]) -> dict[str, t.Any]:
     if not isinstance(state, dict) or "policy" not in state:
         return generation
     return {**generation, "state": {**state, "policy": packed_json.pack(state["policy"])}}
-
-
-SPEC = ModuleSpec(
-    argument_spec={
-        "gather": {"type": "list", "elements": "str", "choices": SUBSETS, "default": QUICK},
-        "generation": {"type": "int"},
-        "policy": {"type": "bool", "default": True},
-        "bgp_passwords": {"type": "str", "no_log": True},
-        "cni_conf_dir": {"type": "path", "default": observe.CNI_CONF_DIR},
-    },
-)
 
 
 def run(module: ModuleCall) -> t.NoReturn:

@@ -24,7 +24,7 @@ from ...node.engine import bundle, engine_start
 from ...node.store.store import Store, Stored, StoreError
 from ...node.store.unconfirmed import UnconfirmedStore
 from ...state.node_state import NodeState
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 
 Data = dict[str, t.Any]
 
@@ -175,9 +175,6 @@ def workloads(sources: Sources, state: NodeState, problems: list[str]) -> int:
     except CommandError as error:
         problems.append(str(error))
         return len(state.workloads)
-
-
-SPEC = ModuleSpec(argument_spec={})
 
 
 def run(module: ModuleCall) -> t.NoReturn:

@@ -9,20 +9,10 @@ import time
 import typing as t
 
 from ...node.probe import probing, watch
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 
 Found = dict[str, t.Any]
 
-#: The options of a target.
-TARGET: dict[str, t.Any] = {
-    "address": {"type": "str", "required": True},
-    "name": {"type": "str", "default": ""},
-    "size": {"type": "int", "default": 84},
-}
-#: The defaults of the parameters that say how targets are probed.
-ONE_ROUND: t.Mapping[str, t.Any] = {
-    "seconds": 0, "count": 3, "interval": 200, "timeout": 1000, "attempts": 1, "mark": 0, "source": "",
-}  # fmt: skip
 
 # Probes per second: to each target without a watch and with one, and to all targets together.
 _ALONE = 10
@@ -120,31 +110,6 @@ def counted(found: t.Sequence[Found]) -> Found:
         "sent": sum(entry["sent"] for entry in found),
         "lost": sum(entry["lost"] for entry in found),
     }
-
-
-SPEC = ModuleSpec(
-    argument_spec={
-        "targets": {
-            "type": "list",
-            "elements": "dict",
-            "options": TARGET,
-        },
-        "fleet": {"type": "str"},
-        "observed": {"type": "str"},
-        "proof": {"type": "bool", "default": False},
-        "sample": {"type": "int", "default": 0},
-        "seconds": {"type": "int", "default": ONE_ROUND["seconds"]},
-        "watch": {"type": "str", "choices": ["start", "collect", "stop"]},
-        "limit": {"type": "int", "default": 600},
-        "count": {"type": "int", "default": ONE_ROUND["count"]},
-        "interval": {"type": "int", "default": ONE_ROUND["interval"]},
-        "timeout": {"type": "int", "default": ONE_ROUND["timeout"]},
-        "attempts": {"type": "int", "default": ONE_ROUND["attempts"]},
-        "mark": {"type": "int", "default": ONE_ROUND["mark"]},
-        "source": {"type": "str", "default": ONE_ROUND["source"]},
-    },
-    required_one_of=[("targets", "fleet", "watch")],
-)
 
 
 def run(module: ModuleCall) -> t.NoReturn:

@@ -13,20 +13,7 @@ from ...node.errors import ERRORS
 from ...node.store import endpoint_sync
 from ...state.answers.left_out import sentences
 from ...wire import running_agent
-from ..module_call import ModuleCall, ModuleSpec
-
-SPEC = ModuleSpec(
-    argument_spec={
-        "exchange": {"type": "str"},
-        "told": {"type": "dict"},
-        "nodes": {"type": "list", "elements": "str"},
-        "who": {"type": "str", "default": "ansible"},
-        "lock_timeout": {"type": "int", "default": 60},
-    },
-    required_together=[("told", "nodes")],
-    required_one_of=[("exchange", "told")],
-    mutually_exclusive=[("exchange", "told")],
-)
+from ..module_call import ModuleCall
 
 
 def run(module: ModuleCall) -> t.NoReturn:

@@ -20,7 +20,7 @@ from ...state.remote_endpoints import (
     Collected,
     RemoteEndpoints,
 )
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 
 
 def known(remote: RemoteEndpoints) -> dict[str, t.Any]:
@@ -28,9 +28,6 @@ def known(remote: RemoteEndpoints) -> dict[str, t.Any]:
         node: {"collected": told.when, "endpoints": len(told.endpoints), "digest": told.digest}
         for node, told in remote.nodes.items()
     }
-
-
-SPEC = ModuleSpec(argument_spec={})
 
 
 def run(module: ModuleCall) -> t.NoReturn:

@@ -8,20 +8,9 @@ from __future__ import annotations
 import typing as t
 
 from ...node.probe import probing
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
+from ..specs.nodes import ONE_ROUND
 from . import convergence_info, probe
-
-SPEC = ModuleSpec(
-    argument_spec={
-        "state": {"type": "dict"},
-        "targets": {"type": "list", "elements": "dict", "options": probe.TARGET, "default": []},
-        "fleet": {"type": "str"},
-        "observed": {"type": "str"},
-        "sample": {"type": "int", "default": 0},
-        "timeout": {"type": "int", "default": 60},
-        "seconds": {"type": "int", "default": 10},
-    },
-)
 
 
 def run(module: ModuleCall) -> t.NoReturn:
@@ -38,7 +27,7 @@ def run(module: ModuleCall) -> t.NoReturn:
     lost: list[probe.Found] = []
     try:
         if targets and not module.check_mode:
-            lost, answer["watch"] = probe.collect({**probe.ONE_ROUND, "seconds": params["seconds"]}, targets)
+            lost, answer["watch"] = probe.collect({**ONE_ROUND, "seconds": params["seconds"]}, targets)
     except probing.ProbeError as error:
         module.fail_json(msg=str(error), **answer)
     module.exit_json(**answer, **probe.counted(lost))

@@ -11,15 +11,7 @@ from ...dataplane.change import change_lines
 from ...node import machine
 from ...node.errors import ERRORS, InTheWay
 from ...node.removal import container_networks, teardown
-from ..module_call import ModuleCall, ModuleSpec
-
-SPEC = ModuleSpec(
-    argument_spec={
-        "who": {"type": "str", "default": "ansible"},
-        "lock_timeout": {"type": "int", "default": 60},
-        "force": {"type": "bool", "default": False},
-    },
-)
+from ..module_call import ModuleCall
 
 
 def run(module: ModuleCall) -> t.NoReturn:

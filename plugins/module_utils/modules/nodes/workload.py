@@ -17,7 +17,7 @@ from ...wire.client import AgentClient
 from ...wire.protocol import AgentError
 from ...wire.request import AddRequest
 from .. import standalone_module
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 
 Data = dict[str, t.Any]
 
@@ -97,26 +97,6 @@ def with_addresses(wanted: Data, have: Data) -> Data:
         if wanted.get(field) is None and family in (wanted.get("families") or (4, 6)) and of_pools:
             kept[field] = address
     return {**wanted, **kept}
-
-
-SPEC = ModuleSpec(
-    argument_spec={
-        "name": {"type": "str", "required": True},
-        "namespace": {"type": "str", "default": "default"},
-        "netns": {"type": "str"},
-        "pid": {"type": "int"},
-        "peer_interface": {"type": "str", "default": "eth0"},
-        "address": {"type": "str"},
-        "address6": {"type": "str"},
-        "families": {"type": "list", "elements": "int", "choices": [4, 6], "default": []},
-        "pools": {"type": "list", "elements": "str", "default": []},
-        "labels": {"type": "dict", "default": {}},
-        "mac": {"type": "str"},
-        "mtu": {"type": "int"},
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    },
-    mutually_exclusive=[("netns", "pid")],
-)
 
 
 def run(module: ModuleCall) -> t.NoReturn:

@@ -12,7 +12,7 @@ from ...cli.commands import workloads
 from ...cli.errors import CommandError
 from ...cli.sources import Sources
 from ...node import machine
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 
 
 def chosen(found: t.Sequence[dict[str, t.Any]], params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
@@ -28,11 +28,6 @@ def chosen(found: t.Sequence[dict[str, t.Any]], params: t.Mapping[str, t.Any]) -
         and params["namespace"] in (None, entry["namespace"])
         and selector.matches(entry["labels"])
     ]
-
-
-SPEC = ModuleSpec(
-    argument_spec={"name": {"type": "str"}, "namespace": {"type": "str"}, "selector": {"type": "str"}},
-)
 
 
 def run(module: ModuleCall) -> t.NoReturn:

@@ -13,7 +13,7 @@ from ...dataplane.plan import Part
 from ...node import machine, report
 from ...state.node_state import Sysctl
 from .. import standalone_module
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 
 
 def wanted(params: t.Mapping[str, t.Any]) -> list[Sysctl]:
@@ -33,20 +33,6 @@ def wanted(params: t.Mapping[str, t.Any]) -> list[Sysctl]:
 def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
     desired = wanted(params)
     return [Part(sysctl, sysctl.diff(desired, sysctl.observe(kernel, desired)))]
-
-
-SPEC = ModuleSpec(
-    argument_spec={
-        "interface": {"type": "str", "required": True},
-        "forwarding": {"type": "bool"},
-        "proxy_arp": {"type": "bool"},
-        "proxy_delay": {"type": "int"},
-        "rp_filter": {"type": "int", "choices": [0, 1, 2]},
-        "accept_local": {"type": "bool"},
-        "send_redirects": {"type": "bool"},
-    },
-    required_one_of=[("forwarding", "proxy_arp", "proxy_delay", "rp_filter", "accept_local", "send_redirects")],
-)
 
 
 def run(module: ModuleCall) -> t.NoReturn:

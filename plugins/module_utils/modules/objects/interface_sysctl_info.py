@@ -9,16 +9,13 @@ import typing as t
 
 from ...node import machine, report
 from .. import standalone_module
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 
 
 def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
     keys = report.interface_settings(params["interface"])
     found = {name: here.kernel.sysctl_read(key) for name, key in keys.items()}
     return {"settings": {name: None if value is None else int(value) for name, value in found.items()}}
-
-
-SPEC = ModuleSpec(argument_spec={"interface": {"type": "str", "required": True}})
 
 
 def run(module: ModuleCall) -> t.NoReturn:

@@ -13,7 +13,7 @@ from ...dataplane.plan import Part
 from ...node import machine
 from ...state.node_state import Hook, IptablesTable
 from .. import standalone_module
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 
 
 def wanted(params: t.Mapping[str, t.Any]) -> IptablesTable:
@@ -41,22 +41,6 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
     table, family = params["table"], params["family"]
     observed = iptables.observe(kernel, desired or [IptablesTable(table, family=family)])
     return [Part(iptables, iptables.diff(desired, observed.only(table, family)))]
-
-
-SPEC = ModuleSpec(
-    argument_spec={
-        "table": {"type": "str", "choices": ["filter", "nat", "mangle", "raw"], "default": "filter"},
-        "family": {"type": "int", "choices": [4, 6], "default": 4},
-        "chains": {"type": "dict", "default": {}},
-        "hooks": {
-            "type": "list",
-            "elements": "dict",
-            "default": [],
-            "options": {"chain": {"type": "str", "required": True}, "rule": {"type": "str", "required": True}},
-        },
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    },
-)
 
 
 def run(module: ModuleCall) -> t.NoReturn:

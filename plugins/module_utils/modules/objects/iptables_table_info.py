@@ -9,20 +9,12 @@ import typing as t
 
 from ...node import machine, report
 from .. import standalone_module
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 
 
 def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
     found = report.tables(here.kernel, params["family"])
     return {"tables": {name: chains for name, chains in found.items() if params["table"] in (None, name)}}
-
-
-SPEC = ModuleSpec(
-    argument_spec={
-        "table": {"type": "str", "choices": ["filter", "nat", "mangle", "raw"]},
-        "family": {"type": "int", "choices": [4, 6], "default": 4},
-    },
-)
 
 
 def run(module: ModuleCall) -> t.NoReturn:

@@ -16,18 +16,9 @@ from ...dataplane.plan import Part
 from ...node import machine
 from ...state.node_state import Route
 from .. import standalone_module
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
+from ..specs.objects import ROUTE_FIELDS
 from .address_option import kernel_text
-
-FIELDS: dict[str, t.Any] = {
-    "destination": {"type": "str", "required": True},
-    "type": {"type": "str", "choices": ["unicast", "blackhole"], "default": "unicast"},
-    "device": {"type": "str"},
-    "gateway": {"type": "str"},
-    "onlink": {"type": "bool", "default": False},
-    "mtu": {"type": "int"},
-    "table": {"type": "int", "default": 254},
-}
 
 
 def wanted(params: t.Mapping[str, t.Any]) -> list[Route]:
@@ -39,7 +30,7 @@ def wanted(params: t.Mapping[str, t.Any]) -> list[Route]:
     """
     entries = params["routes"]
     if entries is None:
-        entries = [{name: params[name] for name in FIELDS}]
+        entries = [{name: params[name] for name in ROUTE_FIELDS}]
     routes = [
         Route(**{**entry, "destination": _cidr(entry["destination"]), "gateway": _gateway(entry)}) for entry in entries
     ]
@@ -86,18 +77,6 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
     desired = underlay.with_devices(kernel, desired)
     changes = route.diff(desired, route.observe(kernel, desired))
     return [Part(route, [change for change in changes if params["purge"] or change.action != "-"])]
-
-
-SPEC = ModuleSpec(
-    argument_spec={
-        "routes": {"type": "list", "elements": "dict", "options": FIELDS},
-        **{name: {**spec, "required": False} for name, spec in FIELDS.items()},
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "purge": {"type": "bool", "default": False},
-    },
-    mutually_exclusive=[("routes", "destination")],
-    required_one_of=[("routes", "destination")],
-)
 
 
 def run(module: ModuleCall) -> t.NoReturn:

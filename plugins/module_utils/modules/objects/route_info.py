@@ -11,7 +11,7 @@ import typing as t
 from ...base.addresses import family_of, inside
 from ...node import machine, report
 from .. import standalone_module
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 
 
 def _network(text: str) -> str:
@@ -28,20 +28,6 @@ def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.An
         outer = _network(params["prefix"])
         found = [entry for entry in found if inside(entry["destination"], outer)]
     return {"routes": found}
-
-
-SPEC = ModuleSpec(
-    argument_spec={
-        "prefix": {"type": "str"},
-        "protocol": {
-            "type": "list",
-            "elements": "str",
-            "choices": ["calico", "bird"],
-            "default": ["calico", "bird"],
-        },
-        "table": {"type": "int", "default": 254},
-    },
-)
 
 
 def run(module: ModuleCall) -> t.NoReturn:

@@ -22,7 +22,7 @@ from ...state.node_state import (
     TunnelDevice,
 )
 from .. import standalone_module
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 from .address_option import kernel_text
 
 NAMES = {"ipip": "tunl0", "vxlan": "vxlan.calico", "vxlan6": "vxlan-v6.calico"}
@@ -115,30 +115,6 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
         found = {} if tunnel.recreated(devices) else neighbor.observe(kernel, wanted)
         made.append(Part(neighbor, neighbor.diff(wanted, found)))
     return made
-
-
-SPEC = ModuleSpec(
-    argument_spec={
-        "kind": {"type": "str", "choices": ["ipip", "vxlan", "vxlan6"], "required": True},
-        "local": {"type": "str"},
-        "address": {"type": "str"},
-        "mtu": {"type": "int"},
-        "node": {"type": "str"},
-        "vni": {"type": "int", "default": 4096},
-        "port": {"type": "int", "default": 4789},
-        "remotes": {
-            "type": "list",
-            "elements": "dict",
-            "options": {
-                "address": {"type": "str", "required": True},
-                "node": {"type": "str"},
-                "mac": {"type": "str"},
-                "gateway": {"type": "str"},
-            },
-        },
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    },
-)
 
 
 def run(module: ModuleCall) -> t.NoReturn:

@@ -9,14 +9,11 @@ import typing as t
 
 from ...node import machine, report
 from .. import standalone_module
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 
 
 def look(here: machine.Machine) -> dict[str, t.Any]:
     return {"devices": report.tunnels(here.kernel)}
-
-
-SPEC = ModuleSpec(argument_spec={})
 
 
 def run(module: ModuleCall) -> t.NoReturn:

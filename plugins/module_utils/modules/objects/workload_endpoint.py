@@ -18,7 +18,7 @@ from ...state.attachment import (
 )
 from ...state.node_state import VethEndpoint
 from .. import standalone_module
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 from .address_option import kernel_text
 
 
@@ -74,23 +74,6 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
         routes = {key: value for key, value in route.observe(kernel, wanted).items() if value.device not in anew}
         made.append(Part(route, [c for c in route.diff(wanted, routes) if c.action != "-"]))
     return made
-
-
-SPEC = ModuleSpec(
-    argument_spec={
-        "name": {"type": "str", "required": True},
-        "namespace": {"type": "str", "default": "default"},
-        "address": {"type": "str"},
-        "address_ipv6": {"type": "str"},
-        "netns": {"type": "str"},
-        "interface": {"type": "str"},
-        "peer_interface": {"type": "str", "default": "eth0"},
-        "mtu": {"type": "int", "default": 1500},
-        "routed": {"type": "bool", "default": True},
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    },
-    required_if=[("state", "present", ["address", "address_ipv6"], True)],
-)
 
 
 def run(module: ModuleCall) -> t.NoReturn:

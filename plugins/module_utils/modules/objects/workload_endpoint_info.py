@@ -9,15 +9,12 @@ import typing as t
 
 from ...node import machine, report
 from .. import standalone_module
-from ..module_call import ModuleCall, ModuleSpec
+from ..module_call import ModuleCall
 
 
 def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
     found = report.endpoints(here.kernel)
     return {"workloads": [entry for entry in found if params["name"] in (None, entry["name"])]}
-
-
-SPEC = ModuleSpec(argument_spec={"name": {"type": "str"}})
 
 
 def run(module: ModuleCall) -> t.NoReturn:

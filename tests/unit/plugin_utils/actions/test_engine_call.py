@@ -88,11 +88,12 @@ def test_the_registry_has_the_modules_that_run_on_nodes() -> None:
     found = {}
     for path in (ROOT / "plugins" / "modules").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ImportFrom) and ".module_utils.modules." in f"{node.module}.":
+            if isinstance(node, ast.ImportFrom) and ".module_utils.modules." in str(node.module):
                 found[path.stem] = (node.module or "").rpartition(".")[2]
     assert dict(registry.FOLDERS) == found
     for name in registry.FOLDERS:
-        assert isinstance(registry.load(name).SPEC, ModuleSpec)
+        assert isinstance(registry.spec(name), ModuleSpec)
+        assert callable(registry.load(name).run)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +328,7 @@ def test_wrong_arguments_reach_no_host(args: dict[str, t.Any], message: str) -> 
 
 
 def test_a_path_of_the_node_is_not_the_controllers() -> None:
-    spec = registry.load("node").SPEC
+    spec = registry.spec("node")
     params = engine_call.validated(spec, "node", {"engine": "~/engine"}).params
     assert params["engine"] == "~/engine"
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of a module's answer that actions pass on; every module of the collection has an action."""
+"""The parts of a module's answer that actions pass on; every module of the collection has an action.
+
+Some modules share the action that meta/runtime.yml names.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,15 @@ ON_THE_CONTROLLER = {
     "node_removal", "phase_gate", "policy_explain", "pool_mode_in_inventory", "preflight", "run_check", "settle_gate",
 }  # fmt: skip
 MODULES = {path.stem: path for path in (PLUGINS / "modules").glob("*.py")}
-ACTIONS = {path.stem: path for path in (PLUGINS / "action").glob("*.py")}
+ACTIONS = {path.stem: path for path in (PLUGINS / "action").glob("*.py") if path.stem != "__init__"}
+#: {name of a module: the action of another module that it shares}
+SHARED = {
+    name: entry["action_plugin"].removeprefix("baremetal.host_routing.")
+    for name, entry in yaml.safe_load((PLUGINS.parent / "meta" / "runtime.yml").read_text("utf-8"))["plugin_routing"][
+        "modules"
+    ].items()
+    if "action_plugin" in entry
+}
 
 
 def assigned(path: pathlib.Path, name: str) -> str:
@@ -43,7 +54,9 @@ def test_the_keys_are_those_of_the_documentation(name: str) -> None:
 
 
 def test_every_module_has_an_action_with_the_filter() -> None:
-    assert set(ACTIONS) == set(MODULES)
+    assert set(ACTIONS) | set(SHARED) == set(MODULES)
+    assert set(SHARED.values()) == {"route", "etcd_operation"} <= set(ACTIONS)
+    assert not set(ACTIONS) & set(SHARED)
     for path in ACTIONS.values():
         classes = [node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.ClassDef)]
         (action,) = (node for node in classes if node.name == "ActionModule")

@@ -1,0 +1,24 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The start of a module on a host to which Ansible has sent its archive; an installed engine needs none."""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import registry
+from .module_call import ModuleCall
+
+
+def main_of(code: registry.LoadedModule, ansible_module: t.Callable[..., ModuleCall]) -> t.Callable[[], None]:
+    """Return the function `main` of the module with this code; `ansible_module` is the class AnsibleModule.
+
+    The function runs the module. It prints the answer as JSON on stdout, and ends the process with status 1 if the
+    module fails, else 0.
+    """
+
+    def main() -> None:
+        code.run(ansible_module(**registry.spec(code.__name__.rpartition(".")[2]).options()))
+
+    return main
