@@ -28,7 +28,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: See whether all hosts are as they shall be
+- name: Check whether all hosts are as they shall be
   baremetal.host_routing.settle_gate:
     results: calico_node_result
   register: calico_node_settled
