@@ -14,7 +14,7 @@ from ansible.template import Templar, trust_as_template
 from ansible_collections.baremetal.host_routing.plugins.lookup import podman_files
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import hardening
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import tunnel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import registry
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.settings import AgentSettings
 
@@ -51,7 +51,7 @@ def agent_unit(**variables):
 
 
 def test_every_file_of_the_role_is_there_and_says_no_more_than_the_module_takes():
-    known = set(node.ARGUMENT_SPEC["files"]["options"])
+    known = set(registry.spec("node").argument_spec["files"]["options"])
     for entry in files(calico_node_agent=True, calico_node_cni=True).values():
         assert set(entry) <= known
         assert ("src" in entry) != ("content" in entry)
