@@ -15,7 +15,6 @@ import argparse
 import asyncio
 import dataclasses
 import gc
-import json
 import logging
 import os
 import signal
@@ -25,6 +24,7 @@ import typing as t
 from ..base import terminal_text
 from ..dataplane.kernel.linux import LinuxKernel
 from ..dataplane.kernel.port import Kernel
+from ..files import bounded
 from ..node.machine import Machine
 from ..node.store import lock
 from ..wire import settings as settings_
@@ -111,8 +111,7 @@ def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, Ker
     given: dict[str, t.Any] = {}
     if paths is not None:
         try:
-            with open(paths, encoding="utf-8") as stream:
-                given = json.load(stream)
+            given = bounded.read_json(paths)
         except (OSError, ValueError, RecursionError) as error:
             reason = (error.strerror if isinstance(error, OSError) else "") or error
             raise ValueError(f"{paths} cannot be read: {reason}. Correct it, or leave --paths out.") from error

@@ -18,6 +18,7 @@ import tempfile
 import typing as t
 
 from ..base import terminal_text
+from ..files import bounded
 from .errors import NoVerdict
 
 _PROGRAM = "ansible-playbook"
@@ -66,8 +67,7 @@ def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]
             check=False,
         )
         try:
-            with open(file, encoding="utf-8") as stream:
-                answer: Data = json.load(stream)
+            answer: Data = bounded.read_json(file)
         except ValueError:
             raise NoVerdict(
                 f"{_PROGRAM} wrote an answer that is not JSON: its disk may be full. Run it again."

@@ -17,6 +17,7 @@ import typing as t
 from urllib.parse import urlsplit
 
 from ..base.ports import ETCD_CLIENT_PORT, ETCD_GATE_PORT
+from ..files import bounded
 from .client import CALL_SECONDS, JITTER, Credentials, EtcdClient
 from .feed import PROGRESS_SECONDS
 from .transport import HttpTransport, MemberAddress, TlsFiles
@@ -125,14 +126,13 @@ def load(path: str) -> t.Optional[DatastoreSettings]:
     Raise DatastoreSettingsError if it cannot be read or used.
     """
     try:
-        with open(path, "rb") as stream:
-            content = stream.read(_SIZE_LIMIT + 1)
+        content = bounded.read(path, _SIZE_LIMIT)
+    except bounded.TooLarge:
+        raise DatastoreSettingsError(f"{path}: it has more than {_SIZE_LIMIT} bytes. {_REMEDY}") from None
     except FileNotFoundError:
         return None
     except OSError as error:
         raise DatastoreSettingsError(f"{path}: it cannot be read: {error.strerror}. {_REMEDY}") from error
-    if len(content) > _SIZE_LIMIT:
-        raise DatastoreSettingsError(f"{path}: it has more than {_SIZE_LIMIT} bytes. {_REMEDY}")
     try:
         data = json.loads(content)
     except (ValueError, RecursionError):

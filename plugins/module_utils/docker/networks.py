@@ -15,7 +15,7 @@ import contextlib
 import json
 import os
 
-from ..files import folders, replacement
+from ..files import bounded, folders, replacement
 from ..resources.errors import Refused
 from ..resources.metadata import LABELS
 from .options import ContainerOptions, is_mtu
@@ -48,9 +48,7 @@ class Networks:
         """Return the options of a network. Raise RefusedRequest if they are not known."""
         path = self._path(id)
         try:
-            with open(path, "rb") as file:
-                data = file.read(_SIZE_LIMIT + 1)
-            found = json.loads(data) if len(data) <= _SIZE_LIMIT else None
+            found = bounded.read_json(path, _SIZE_LIMIT)
             if not isinstance(found, dict) or not (found["mtu"] is None or is_mtu(found["mtu"])):
                 raise ValueError("it is not one of the driver's")
             return ContainerOptions(LABELS.read(found["labels"]), found["mtu"])

@@ -14,6 +14,7 @@ import json
 import os
 import typing as t
 
+from ..files import bounded
 from .store import atomic_file
 from .store.store import now
 
@@ -42,8 +43,7 @@ def load(folder: str) -> t.Optional[Drained]:
     Raise nothing.
     """
     try:
-        with open(path(folder), encoding="utf-8") as stream:
-            found = json.load(stream)
+        found = bounded.read_json(path(folder))
         return Drained(str(found["when"]), str(found["who"]))
     except FileNotFoundError:
         return None

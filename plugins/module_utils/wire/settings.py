@@ -11,8 +11,11 @@ import json
 import math
 import typing as t
 
+from ..files import bounded
+
 PATH = "/etc/calico/agent.json"
 _REMEDY = "Correct it, then start the agent again."
+_SIZE_LIMIT = 1 << 20  # bytes of the file
 
 
 class SettingsError(Exception):
@@ -88,8 +91,7 @@ def load(path: str = PATH) -> Loaded:
     settings that `AgentSettings.from_dict` refuses.
     """
     try:
-        with open(path, "rb") as stream:
-            content = stream.read()
+        content = bounded.read(path, _SIZE_LIMIT)
         data = json.loads(content)
     except FileNotFoundError:
         return Loaded(AgentSettings(), "")

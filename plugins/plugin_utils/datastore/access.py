@@ -14,13 +14,13 @@ import dataclasses
 import json
 import os
 import re
-import stat
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.feed import PROGRESS_SECONDS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import rights
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import bounded
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import datastore_inventory
@@ -195,15 +195,18 @@ def _secrets(task_vars: t.Mapping[str, t.Any]) -> tuple[str, dict[str, t.Any]]:
 def _read(path: str, label: str, *, private: bool, remedy: str) -> str:
     """Return the content of a file. Raise FleetError, also for a `private` one that others may read."""
     try:
-        with open(path, "rb") as stream:
-            mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
-            content = stream.read(_FILE_LIMIT + 1)
+        content, mode = bounded.read_with_mode(path, _FILE_LIMIT)
+        text = content.decode("utf-8")
     except FileNotFoundError:
         raise FleetError(label, path, "does not exist.", remedy or "Restore it from a backup.") from None
     except OSError as error:
         raise FleetError(
             label, path, f"cannot be read: {error.strerror}.", "See that it is a file that you can read."
         ) from error
+    except ValueError:
+        raise FleetError(
+            label, path, f"is no text of at most {_FILE_LIMIT} bytes.", "Write a file in the form of PEM."
+        ) from None
     if private and mode & 0o077:
         raise FleetError(
             label,
@@ -211,14 +214,7 @@ def _read(path: str, label: str, *, private: bool, remedy: str) -> str:
             f"may be read by others: its mode is {mode:04o}.",
             f"If nobody has read it, run `chmod 600 {path}`; otherwise replace what is in it.",
         )
-    try:
-        if len(content) > _FILE_LIMIT:
-            raise ValueError
-        return content.decode("utf-8")
-    except ValueError:
-        raise FleetError(
-            label, path, f"is no text of at most {_FILE_LIMIT} bytes.", "Write a file in the form of PEM."
-        ) from None
+    return text
 
 
 def node_files(datastore: FleetDatastore, secret: bytes, node: str) -> dict[str, str]:

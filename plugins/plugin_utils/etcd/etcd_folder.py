@@ -12,11 +12,10 @@ import contextlib
 import json
 import os
 import secrets
-import stat
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials
-from ansible_collections.baremetal.host_routing.plugins.module_utils.files import folders, replacement
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import bounded, folders, replacement
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 NAME = ".calico.etcd"
@@ -57,20 +56,18 @@ class EtcdFolder:
         """
         path = self.where(name)
         try:
-            with open(path, "rb") as stream:
-                mode = os.fstat(stream.fileno()).st_mode
-                content = stream.read(_SIZE_LIMIT + 1)
+            content, mode = bounded.read_with_mode(path, _SIZE_LIMIT)
         except FileNotFoundError:
             return None
+        except bounded.TooLarge:
+            raise FleetError("etcd's file", path, f"has more than {_SIZE_LIMIT} bytes.", _READABLE) from None
         except OSError as error:
             raise FleetError("etcd's file", path, f"cannot be read: {error.strerror}.", _READABLE) from error
-        if len(content) > _SIZE_LIMIT:
-            raise FleetError("etcd's file", path, f"has more than {_SIZE_LIMIT} bytes.", _READABLE)
-        if stat.S_IMODE(mode) & 0o077:
+        if mode & 0o077:
             raise FleetError(
                 "etcd's file",
                 path,
-                f"may be read by others: its mode is {stat.S_IMODE(mode):04o}.",
+                f"may be read by others: its mode is {mode:04o}.",
                 f"If nobody else knows it, run chmod 600 {path}. Otherwise remove it, and the next run makes another "
                 f"one.",
             )
@@ -116,8 +113,7 @@ class EtcdFolder:
             folders.make(below, folders.PRIVATE)
         ignored = self.where(".gitignore")
         if not os.path.exists(ignored):
-            with open(ignored, "w", encoding="utf-8") as stream:
-                stream.write(_IGNORED)
+            replacement.replace(ignored, _IGNORED.encode(), 0o644)
 
 
 def folder_of(task_vars: t.Mapping[str, t.Any]) -> EtcdFolder:

@@ -12,6 +12,7 @@ import typing as t
 import urllib.parse
 
 from ansible import constants
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import bounded
 
 Part = dict[str, t.Any]
 
@@ -34,8 +35,7 @@ def load(folder: str, host: str) -> t.Optional[Part]:
     Tuples come back as lists. Raise OSError if the file cannot be read.
     """
     try:
-        with open(_path(folder, host), encoding="utf-8") as stream:
-            return t.cast(Part, json.load(stream))
+        return t.cast(Part, bounded.read_json(_path(folder, host)))
     except FileNotFoundError:
         return None
 

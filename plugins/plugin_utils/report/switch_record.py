@@ -10,6 +10,7 @@ import json
 import os
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import bounded
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import (
     Unreadable,
     flag,
@@ -69,11 +70,7 @@ def read(lockfile: str) -> t.Optional[Loss]:
     """Return the last switch, None if none is recorded. Raise FleetError if the record cannot be read."""
     path = path_beside(lockfile)
     try:
-        with open(path, "rb") as stream:
-            content = stream.read(_LARGEST + 1)
-        if len(content) > _LARGEST:
-            raise ValueError
-        found = _LOSS(json.loads(content))
+        found = _LOSS(bounded.read_json(path, _LARGEST))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError, Unreadable) as error:

@@ -34,14 +34,14 @@ ALLOWED: dict[str, set[str]] = {
     "state": {"bgp", "policy", "resources", "base"},
     "fleet": {"state", "bgp", "ipam", "policy", "resources", "base"},
     # The agent's API, for the agent and for all that ask it.
-    "wire": {"sockets", "ipam", "state", "base"},
+    "wire": {"files", "sockets", "ipam", "state", "base"},
     "dataplane": {"files", "state", "bgp", "policy", "base"},
     "bird": {"bgp", "files", "sockets", "state", "base"},
     "preflight": {"bgp", "bird", "dataplane.kernel.port", "state", "base"},
     "datastore": {"dataplane.change", "files", "state", "policy", "base"},
     "node": {"bgp", "dataplane", "datastore", "bird", "files", "preflight", "ipam", "policy", "state", "wire", "base"},
     "agent": {
-        "node", "datastore", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "sockets", "state",
+        "node", "datastore", "bgp", "dataplane", "bird", "files", "preflight", "ipam", "policy", "sockets", "state",
         "resources", "wire", "base",
     },
     "cli": {

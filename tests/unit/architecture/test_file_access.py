@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""There is one way to replace a file, to sync one and to lock one: the modules of module_utils/files.
+"""There is one way to replace, sync, lock or read a file up to a limit: the modules of module_utils/files.
 
 Each exception has its reason.
 """
@@ -33,6 +33,10 @@ ALLOWED = {
         f"{ENGINE}/node/ipam/allocation_journal.py": "It appends to a journal, and never replaces it at an add.",
     },
     "mkstemp": {},
+    "json.load": {
+        f"{ENGINE}/node/engine/engine_start.py": _START,
+        f"{ENGINE}/node/store/short_wait.py": "It reads the store's own file in a process that loads little code.",
+    },
     "flock": {f"{ENGINE}/files/locks.py": "It locks files for all others."},
 }
 #: Functions that do the same as the first one.
@@ -40,6 +44,7 @@ FUNCTIONS = {
     "replace": {("os", "replace"), ("os", "rename"), ("os", "renames"), ("os", "link"), ("shutil", "move")},
     "fsync": {("os", "fsync"), ("os", "fdatasync"), ("os", "sync")},
     "mkstemp": {("tempfile", "mkstemp"), ("tempfile", "NamedTemporaryFile"), ("tempfile", "mktemp")},
+    "json.load": {("json", "load")},
     "flock": {("fcntl", "flock"), ("fcntl", "lockf"), ("os", "lockf"), ("fcntl", "fcntl")},
 }
 
@@ -77,3 +82,25 @@ def test_a_use_is_found_however_it_is_written() -> None:
     for text in ("import os\nos.replace(a, b)", "def f():\n  from os import rename", "import os\nx = os.rename"):
         assert uses(text, FUNCTIONS["replace"]) == [2]
     assert uses('import dataclasses\ndataclasses.replace(a, b="c".replace("d", "e"))', FUNCTIONS["replace"]) == []
+
+
+#: Modules that read one byte more than a limit by themselves, with the reason.
+LIMITED = {
+    f"{ENGINE}/cli/render/document_file.py": "It also reads pipes and standard input, and says more of other kinds.",
+    f"{ENGINE}/datastore/gate/lists.py": "It runs on members, which have no other room than the datastore.",
+    f"{ENGINE}/node/change/missing_files.py": "It compares a file with a text of this length.",
+    f"{ENGINE}/node/engine/engine_start.py": "It is installed alone and imports nothing of the engine.",
+}
+
+
+def test_one_module_reads_files_up_to_a_limit() -> None:
+    """No other module of plugins/ calls read(LIMIT + 1) to find out whether a file is too large."""
+    found = {
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "plugins").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "read"
+        for argument in node.args
+        if isinstance(argument, ast.BinOp) and isinstance(argument.op, ast.Add) and ast.unparse(argument.right) == "1"
+    }
+    assert found == set(LIMITED), "use module_utils/files/bounded.py"

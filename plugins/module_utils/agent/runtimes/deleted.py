@@ -16,6 +16,7 @@ import logging
 import os
 import typing as t
 
+from ...files import bounded
 from ...wire import shim_framing
 from ...wire.protocol import AgentError
 from ...wire.shim_framing import Framing, ShimRefusal
@@ -160,8 +161,10 @@ class DeletedWhileDown:
 
     def _read(self, path: str) -> tuple[StoredForm, bytes]:
         """Return the form of a stored request and what follows its greeting; raise OSError or PluginError."""
-        with open(path, "rb") as file:
-            data = file.read()
+        try:
+            data = bounded.read(path, bounded.OWN_LIMIT)
+        except bounded.TooLarge as error:
+            raise PluginError(str(error)) from None
         for form in self._forms:
             if data.startswith(form.framing.greeting):
                 return form, data[len(form.framing.greeting) :]

@@ -24,7 +24,7 @@ import typing as t
 
 from ...base.addresses import family_of
 from ...base.not_encodable import NotEncodable
-from ...files import folders
+from ...files import bounded, folders
 from ..drivers import ipset_members
 from ..encoding import netns_encoding, sysctl_encoding
 from . import conntrack, marks, namespaces, port
@@ -383,8 +383,7 @@ class LinuxKernel:
                 return {}
         for name in names:
             try:
-                with open(os.path.join(self._marker_folder, name), encoding="utf-8") as stream:
-                    marker = json.load(stream)
+                marker = bounded.read_json(os.path.join(self._marker_folder, name))
                 # Another process may have made a new namespace of this name, which often has the same inode number.
                 same = os.stat(os.path.join(self._netns_folder, name)).st_ino == marker["inode"]
                 if "identity" in marker:  # Markers that earlier releases wrote have no identity.

@@ -20,7 +20,7 @@ import os
 import typing as t
 import zlib
 
-from ...files import folders, replacement
+from ...files import bounded, folders, replacement
 
 Record = t.Sequence[t.Any]
 
@@ -79,10 +79,11 @@ class AllocationJournal:
         """
         self.close()
         try:
-            with open(self._path, "rb") as stream:
-                data = stream.read()
+            data = bounded.read(self._path, bounded.OWN_LIMIT)
         except FileNotFoundError:
             data = b""
+        except bounded.TooLarge as error:
+            raise IpamUnreadable(unreadable(self._path, f"{error}")) from error
         except PermissionError as error:
             raise IpamUnreadable(f"{self._path} may be read by root alone. Become root, then run again.") from error
         except OSError as error:

@@ -21,7 +21,7 @@ import signal
 import time
 import typing as t
 
-from ...files import locks
+from ...files import bounded, locks
 from ..store import atomic_file
 from .probing import Exchange, ProbeError, Tally, Target
 
@@ -130,8 +130,7 @@ def collect(process: t.Optional[int], path: t.Optional[str] = None) -> t.Optiona
         return None
     stop(path)
     try:
-        with open(path, encoding="utf-8") as stream:
-            found = json.load(stream)
+        found = bounded.read_json(path)
     except (FileNotFoundError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

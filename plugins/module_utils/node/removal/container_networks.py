@@ -21,6 +21,7 @@ import urllib.parse
 
 from ...base import terminal_text
 from ...dataplane.change import Change
+from ...files import bounded
 from ..machine import Machine
 from ..store.endpoints import Endpoints
 
@@ -129,8 +130,7 @@ def podman_files(machine: Machine) -> list[str]:
     found = []
     for path in sorted(glob.glob(os.path.join(glob.escape(machine.placed(PODMAN_NETWORKS)), "*.json"))):
         try:
-            with open(path, encoding="utf-8") as stream:
-                document = json.loads(stream.read(_FILE_LIMIT))
+            document = bounded.read_json(path, _FILE_LIMIT)
         except (OSError, ValueError, RecursionError):
             continue
         if isinstance(document, dict) and document.get("driver") == DRIVER:

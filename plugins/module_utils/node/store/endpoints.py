@@ -20,7 +20,7 @@ import os
 import stat
 import urllib.parse
 
-from ...files import folders, replacement
+from ...files import bounded, folders, replacement
 from ...state.attachment import AttachedWorkload
 
 UNFINISHED = "unfinished"
@@ -196,8 +196,7 @@ def _read(folder: str) -> tuple[list[AttachedWorkload], list[str]]:
             continue
         path = os.path.join(folder, name)
         try:
-            with open(path, encoding="utf-8") as stream:
-                workload = AttachedWorkload.from_dict(json.load(stream))
+            workload = AttachedWorkload.from_dict(bounded.read_json(path))
             if file_name(workload.id) != name:
                 raise ValueError(f"it is the record of {workload.id}")
             if not workload.addresses:

@@ -17,7 +17,7 @@ import typing as t
 
 from ...dataplane.change import Change
 from ...dataplane.drivers import file
-from ...files import folders
+from ...files import bounded, folders
 from ..machine import Machine
 from . import atomic_file
 from .store import File
@@ -60,8 +60,7 @@ def changes(machine: Machine, files: t.Sequence[File]) -> list[Change]:
 def made(machine: Machine) -> list[str]:
     """Return the recorded folders, the innermost ones first; [] if the record is missing or cannot be read."""
     try:
-        with open(os.path.join(machine.store, _NAME), encoding="utf-8") as stream:
-            found = json.loads(stream.read(_LIMIT))
+        found = bounded.read_json(os.path.join(machine.store, _NAME), _LIMIT)
     except (OSError, ValueError, RecursionError):
         return []
     if not isinstance(found, list):

@@ -16,6 +16,7 @@ import json
 import os
 import typing as t
 
+from ...files import bounded
 from ...state.answers.left_out import LeftOut, sentences
 from ...state.node_state import NodeState
 from ...state.remote_endpoints import RemoteEndpoints
@@ -84,11 +85,7 @@ def known(folder: str) -> Known:
     """
     name = path(folder)
     try:
-        with open(name, "rb") as stream:
-            text = stream.read(LIMIT + 1)
-        if len(text) > LIMIT:
-            raise ValueError(f"it is larger than {LIMIT} bytes")
-        data = json.loads(text.decode("utf-8"))
+        data = bounded.read_json(name, LIMIT)
         remote, left_out = RemoteEndpoints.from_dict(data["nodes"])
         return Known(remote, data["complete"] is True, left_out)
     except FileNotFoundError:

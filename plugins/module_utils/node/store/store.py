@@ -20,6 +20,7 @@ import os
 import time
 import typing as t
 
+from ...files import bounded
 from ...state.node_state import NodeState
 from ...state.phase import AT_REST
 from . import atomic_file, short_wait
@@ -227,8 +228,7 @@ class Store:
 
     def _read(self, path: str) -> t.Optional[dict[str, t.Any]]:
         try:
-            with open(path, encoding="utf-8") as stream:
-                data = json.load(stream)
+            data = bounded.read_json(path)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, RecursionError) as error:

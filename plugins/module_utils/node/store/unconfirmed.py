@@ -22,6 +22,7 @@ import sys
 import time
 import typing as t
 
+from ...files import bounded
 from ...state.node_state import NodeState
 from . import atomic_file, short_wait
 from .store import File, Stored, StoreError, now, unreadable
@@ -254,8 +255,7 @@ class UnconfirmedStore:
 
     def _read(self, name: str) -> t.Optional[dict[str, t.Any]]:
         try:
-            with open(self._path(name), encoding="utf-8") as stream:
-                found = json.load(stream)
+            found = bounded.read_json(self._path(name))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, RecursionError) as error:

@@ -99,7 +99,7 @@ def test_a_reader_without_rights_is_told_to_become_root(path, monkeypatch):
     def refused(*dummy, **more):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr("builtins.open", refused)
+    monkeypatch.setattr(os, "open", refused)
     with pytest.raises(IpamUnreadable) as error:
         read(path)
     assert str(error.value) == f"{path} may be read by root alone. Become root, then run again."

@@ -135,7 +135,7 @@ def refused(*dummy, **more):
 
 def test_a_reader_without_rights_is_told_to_become_root(tmp_path, monkeypatch):
     store = Store(str(tmp_path))
-    monkeypatch.setattr("builtins.open", refused)
+    monkeypatch.setattr(os, "open", refused)
     for path, read in (("state.json", store.load), ("generations/1.json", lambda: store.generation(1))):
         with pytest.raises(StoreError) as error:
             read()

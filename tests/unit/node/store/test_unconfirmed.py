@@ -117,7 +117,7 @@ def test_a_reader_without_rights_is_told_to_become_root(
     def refused(*dummy: t.Any, **more: t.Any) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr("builtins.open", refused)
+    monkeypatch.setattr(os, "open", refused)
     for name, read in (("unconfirmed", waiting.load), ("went-back", waiting.news)):
         with pytest.raises(StoreError) as caught:
             read()

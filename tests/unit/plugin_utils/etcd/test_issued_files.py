@@ -9,6 +9,7 @@ import datetime
 import json
 import os
 import pathlib
+import resource
 import ssl
 import stat
 
@@ -330,6 +331,20 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: pathlib.Path) -> 
         f"etcd's file {folder.path}/secrets.json cannot be written: File exists. No host was touched. Make the folder "
         f"{folder.path} writable."
     )
+
+
+def test_a_full_disk_leaves_no_empty_list_of_ignored_files(folder: EtcdFolder) -> None:
+    """An empty .gitignore would stay, and a commit of the inventory would have the keys."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(FleetError):
+            folder.write("ca.key", b"key")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert os.listdir(folder.path) == []
+    folder.write("ca.key", b"key")
+    assert sorted(os.listdir(folder.path)) == [".gitignore", "ca.key"]
 
 
 def test_a_snapshots_file_is_its_owners_alone(tmp_path: pathlib.Path) -> None:
