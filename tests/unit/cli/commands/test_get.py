@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import time
 
 import pytest
@@ -279,7 +280,7 @@ def test_a_state_that_others_may_not_read(node: Node, monkeypatch: pytest.Monkey
         raise PermissionError(13, "Permission denied")
 
     node.store()
-    monkeypatch.setattr("builtins.open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     expected = "calicoctl: NODE/calico/state.json may be read by root alone. Run calicoctl as root.\n"
     assert node.run("get", "nodes") == (1, "", expected)
 
