@@ -276,7 +276,9 @@ def test_documents_that_make_a_listing_too_large(cluster: EtcdCluster, monkeypat
         for number in range(100 if LONG else 40):
             await write_bytes(attacker, f"{OWN}large{number}".encode(), b"x" * (1_000_000 if LONG else 200_000))
         async with reading(cluster.settings("node2")) as another:
-            await another.equals(operator)
+            fresh = await listed(operator)
+            # Which of a node's keys are beyond its share depends on the pages, which shrink for a slow member.
+            assert (another.mirror.endpoints, another.mirror.count) == (fresh.endpoints, fresh.count)
             assert another.mirror.endpoints.keys() >= HONEST
 
     attacked(cluster, attack, as_listed=False)
