@@ -59,6 +59,10 @@ lab-test: setup ## The lab on this machine: molecule and the tests of the whole 
 ipip-test: setup ## The lab with IPIP inside an emulated machine; root
 	@$(RUN_SUITES) --part ipip
 
+.PHONY: repro
+repro: setup ## One test in its suite's lab, then a shell beside the lab: SUITE=lab-agent TEST=test_reboot; root
+	@$(BIN)/python tests/run/repro.py "$(SUITE)" "$(TEST)"
+
 .PHONY: build
 build: setup ## The artifact baremetal-host_routing-VERSION.tar.gz and its SBOM; KEY=name signs it by gpg
 	@$(BIN)/python tests/run/artifact.py . $(if $(KEY),"$(KEY)")
