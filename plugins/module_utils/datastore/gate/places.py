@@ -12,6 +12,8 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
+from .buckets import Buckets
+
 #: The connections that each address of the fleet can have, whatever the others do: an agent has two, a command one.
 OWN = 3
 #: The most of these, for 1,024 addresses, and the most connections above them. A connection costs the gate at most
@@ -22,33 +24,12 @@ FLEET, EXTRA = 1024 * OWN, 512
 FLEET_ADDRESS = 32
 #: The most connections of all other addresses, and of one of them.
 OTHERS, OTHER_ADDRESS = 64, 8
-#: New connections a second, and how many may come at once: of one address of the fleet, and of all other addresses.
-#: A handshake takes 2 ms of the processor.
-_FLEET_RATE, _OTHERS_RATE = (16.0, 128.0), (8.0, 64.0)
-#: The most buckets that are kept of those who have not used all of theirs.
-_BUCKETS = 8192
+#: The connections that may come at once, and new ones a second: of one address of the fleet, and of all others. A
+#: handshake takes 2 ms of the processor.
+_FLEET_RATE, _OTHERS_RATE = (128.0, 16.0), (64.0, 8.0)
 
 _POOLS: t.Mapping[str, int] = {"own": FLEET, "extra": EXTRA, "others": OTHERS}
 IPAddress = t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
-
-
-class Rates:
-    """A bucket of `burst` for each key, into which `rate` flow a second."""
-
-    def __init__(self, rate: float, burst: float) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._buckets: dict[str, tuple[float, float]] = {}
-
-    def wait(self, key: str, now: float) -> float:
-        """Take one from a bucket and return 0.0, or return the seconds until there is one."""
-        left, since = self._buckets.pop(key, (self._burst, now))
-        left = min(self._burst, left + (now - since) * self._rate)
-        taken = left >= 1
-        self._buckets[key] = (left - 1 if taken else left, now)
-        if len(self._buckets) > _BUCKETS:
-            del self._buckets[next(iter(self._buckets))]  # the one that was used least recently
-        return 0.0 if taken else (1 - left) / self._rate
 
 
 class ConnectionPlace:
@@ -87,8 +68,8 @@ class ConnectionPlaces:
         self.fleet = frozenset(fleet)
         self._sources: dict[str, _Source] = {}
         self._taken = dict.fromkeys(_POOLS, 0)
-        self._fleet_rates = Rates(*_FLEET_RATE)
-        self._others_rates = Rates(*_OTHERS_RATE)
+        self._fleet_rates = Buckets(*_FLEET_RATE)
+        self._others_rates = Buckets(*_OTHERS_RATE)
 
     @property
     def taken(self) -> int:
@@ -108,7 +89,7 @@ class ConnectionPlaces:
         if not (have.handshakes or self._has_room(_pool(have.count, of_fleet))):
             return None
         rates = self._fleet_rates if of_fleet else self._others_rates
-        if rates.wait(source if of_fleet else "", now):
+        if rates.take(source if of_fleet else "", now):
             return None
         if not self._has_room(_pool(have.count, of_fleet)):
             oldest = next(iter(have.handshakes))

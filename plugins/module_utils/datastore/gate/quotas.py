@@ -20,6 +20,7 @@ import typing as t
 
 from .. import gateway, keys
 from ..gateway import Json
+from .buckets import Bucket
 from .requests import PAGE_KEYS, RANGE, RequestNotPassed
 
 #: The workloads of a node that a gate makes room for by default.
@@ -55,25 +56,6 @@ class TooMuch(RequestNotPassed):
         self.seconds = seconds
 
 
-class Bucket:
-    """What may be taken at once, `burst`, and what comes back within a second, `rate`."""
-
-    def __init__(self, burst: float, rate: float, clock: t.Callable[[], float]) -> None:
-        self._burst, self._rate, self._clock = burst, rate, clock
-        self._left, self._at = burst, clock()
-
-    def wait(self, amount: float) -> float:
-        """Return the seconds until so much can be taken, 0.0 for now. More than the burst is taken from a full one."""
-        now = self._clock()
-        self._left = min(self._burst, self._left + max(0.0, now - self._at) * self._rate)
-        self._at = now
-        return max(0.0, (min(amount, self._burst) - self._left) / self._rate)
-
-    def take(self, amount: float) -> None:
-        """Take `amount` from the bucket, which may owe some afterwards."""
-        self._left -= amount
-
-
 class Quota:
     """What one user has and may take. `workloads` is the number for which there is room."""
 
@@ -81,10 +63,11 @@ class Quota:
         self._user, self._workloads, self._clock = user, workloads, clock
         self._keys = self._bytes = 0
         self._recounted = float("-inf")
-        self._written = Bucket(workloads * _BURST, workloads * _RATE, clock)
-        self._beats = Bucket(_BEATS, _BEAT_RATE, clock)
-        self._beginning = Bucket(_BEGINNING, _BEGIN_RATE, clock)
-        self._answered = Bucket(_READING, _READ_RATE, clock)
+        now = clock()
+        self._written = Bucket(workloads * _BURST, workloads * _RATE, now)
+        self._beats = Bucket(_BEATS, _BEAT_RATE, now)
+        self._beginning = Bucket(_BEGINNING, _BEGIN_RATE, now)
+        self._answered = Bucket(_READING, _READ_RATE, now)
         self._reading, self._writing = asyncio.Lock(), asyncio.Lock()
         self._watches: list[t.Callable[[], None]] = []
 
@@ -95,7 +78,7 @@ class Quota:
         A user whose reads have taken the member long waits longer.
         """
         async with self._reading:
-            await asyncio.sleep(min(_READ_PAUSE, self._answered.wait(0.0)))
+            await asyncio.sleep(min(_READ_PAUSE, self._answered.wait(0.0, self._clock())))
             yield
 
     @contextlib.contextmanager
@@ -105,7 +88,7 @@ class Quota:
         try:
             yield
         finally:
-            self._answered.wait(0.0)
+            self._answered.wait(0.0, self._clock())
             self._answered.take(self._clock() - began)
 
     @contextlib.contextmanager
@@ -154,7 +137,7 @@ class Quota:
         self._bytes += size
 
     def _check(self, bucket: Bucket, amount: float, what: str) -> None:
-        wait = bucket.wait(amount)
+        wait = bucket.wait(amount, self._clock())
         if wait > 0:
             raise self._later(f"this user {what} faster than it may", wait)
 

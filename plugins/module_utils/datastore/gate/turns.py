@@ -11,11 +11,12 @@ import contextlib
 import typing as t
 
 from ..gateway import LATEST_SECONDS
-from .places import ConnectionPlace, Rates
+from .buckets import Buckets
+from .places import ConnectionPlace
 
 #: Authentications at the same time. Each one takes 70 ms of a processor of the member (bcrypt).
 AUTHENTICATIONS = 2
-#: Authentications that one address may have waiting, and the most seconds that one waits before it is put off.
+#: Requests that one source may have waiting, and the most seconds that one waits before it is put off.
 _WAITING, _WAITING_SECONDS = 8, 5.0
 #: Authentications of one address in a second, and how many may come at once.
 _RATE, _BURST = 2.0, 32.0
@@ -23,6 +24,9 @@ _RATE, _BURST = 2.0, 32.0
 _OF_A_USER = 4
 #: Requests of all users at the same time. Each one costs at most 1 MiB, as do parts of its answer.
 _OF_ALL = 32
+
+#: Gives a turn to others before its end. It may be called more than once.
+GiveTurn = t.Callable[[], None]
 
 
 class PutOff(Exception):
@@ -33,22 +37,24 @@ class PutOff(Exception):
         self.seconds = _rounded(seconds)
 
 
-class Newcomers:
-    """The turns of those who have no token, by address: first the fleet, one of each address after another."""
+class FairTurns:
+    """Turns that few have at the same time. Those who wait have them by source: one of each after another."""
 
-    def __init__(self, at_once: int = AUTHENTICATIONS) -> None:
+    def __init__(self, at_once: int) -> None:
         self._at_once = at_once
         self._running = 0
         self._took = 0.1  # seconds, of one in the mean
-        self._rates = Rates(_RATE, _BURST)
+        #: Those who wait, by source; the sources that are served first, and others.
         self._queues: dict[bool, dict[str, collections.deque[asyncio.Future[None]]]] = {True: {}, False: {}}
 
     @contextlib.asynccontextmanager
-    async def turn(self, place: ConnectionPlace) -> t.AsyncIterator[None]:
-        """Wait for the turn of a connection, which is the body of the statement. Raise PutOff if it does not come."""
+    async def turn(self, source: str, is_first: bool = True, wait: float = 0.0) -> t.AsyncIterator[GiveTurn]:
+        """Wait for the turn of a source, which is the body of the statement, or less if it calls what is yielded.
+
+        Raise PutOff if it does not come within a few seconds, or if the source has to `wait` for so many seconds.
+        """
         loop = asyncio.get_running_loop()
-        wait = self._rates.wait(place.source, loop.time())
-        queue = self._queues[place.of_fleet].setdefault(place.source, collections.deque())
+        queue = self._queues[is_first].setdefault(source, collections.deque())
         if wait or len(queue) >= _WAITING:
             self._tidy()
             raise PutOff(max(wait, self._expected()))
@@ -65,12 +71,19 @@ class Newcomers:
         finally:
             timer.cancel()
             self._tidy()
-        began = loop.time()
+        began, ended = loop.time(), False
+
+        def end() -> None:
+            nonlocal ended
+            if not ended:
+                ended = True
+                self._took += (min(loop.time() - began, 10.0) - self._took) / 8
+                self._end()
+
         try:
-            yield
+            yield end
         finally:
-            self._took += (min(loop.time() - began, 10.0) - self._took) / 8
-            self._end()
+            end()
 
     def _put_off(self, waiting: asyncio.Future[None]) -> None:
         if not waiting.done():
@@ -94,7 +107,7 @@ class Newcomers:
             waiting.set_result(None)
 
     def _first(self) -> t.Optional[asyncio.Future[None]]:
-        """Return the next waiting request, and move its address to the end of the order."""
+        """Return the next one that waits, and move its source to the end of the order."""
         for queues in (self._queues[True], self._queues[False]):
             for source, queue in list(queues.items()):
                 while queue:
@@ -108,6 +121,19 @@ class Newcomers:
         for queues in self._queues.values():
             for source in [source for source, queue in queues.items() if not any(not one.done() for one in queue)]:
                 del queues[source]
+
+
+class Newcomers:
+    """The turns of those who have no token, by address: the fleet's addresses first."""
+
+    def __init__(self, at_once: int = AUTHENTICATIONS) -> None:
+        self._turns = FairTurns(at_once)
+        self._rates = Buckets(_BURST, _RATE)
+
+    def turn(self, place: ConnectionPlace) -> t.AsyncContextManager[GiveTurn]:
+        """Return the turn of a connection, as `FairTurns.turn` does."""
+        wait = self._rates.take(place.source, asyncio.get_running_loop().time())
+        return self._turns.turn(place.source, place.of_fleet, wait)
 
 
 class Users:

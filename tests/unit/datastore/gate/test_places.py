@@ -12,7 +12,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.g
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.places import (
     ConnectionPlace,
     ConnectionPlaces,
-    Rates,
 )
 
 AGENTS = [f"10.0.{number // 250}.{number % 250 + 1}" for number in range(1000)]
@@ -121,12 +120,3 @@ def test_a_fleet_may_change() -> None:
     for place in before:
         place.release()
     assert found.taken == places.FLEET_ADDRESS - len(before)
-
-
-def test_buckets_of_many_keys_are_bounded() -> None:
-    rates = Rates(1.0, 2.0)
-    for number in range(100_000):
-        assert rates.wait(str(number), 0.0) == 0.0
-    assert len(rates._buckets) <= 8192
-    assert [rates.wait("last", 0.0) for dummy in range(3)] == [0.0, 0.0, 1.0]
-    assert rates.wait("last", 0.5) == 0.5

@@ -13,6 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.g
     ConnectionPlaces,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.turns import (
+    FairTurns,
     Newcomers,
     PutOff,
     Users,
@@ -29,7 +30,7 @@ class Served:
     """Requests that hold their turns until they are let go, in the order in which they had them."""
 
     def __init__(self, newcomers: Newcomers) -> None:
-        self.newcomers = newcomers
+        self.newcomers, self.turns = newcomers, newcomers._turns
         self.order: list[str] = []
         self.put_off: list[int] = []
         self.goes = asyncio.Semaphore(0)
@@ -108,7 +109,7 @@ def test_one_that_leaves_keeps_no_turn() -> None:
         await asyncio.sleep(0)
         await served.end()
         assert served.order == ["10.0.0.1", "10.0.0.2"]
-        assert served.newcomers._running == 0 and served.newcomers._queues == {True: {}, False: {}}
+        assert served.turns._running == 0 and served.turns._queues == {True: {}, False: {}}
 
     run(scenario)
 
@@ -123,10 +124,27 @@ def test_a_turn_that_comes_with_a_cancellation_is_given_on() -> None:
             await asyncio.sleep(0)
         served.tasks[1].cancel()
         await served.end()
-        assert served.newcomers._running == 0
+        assert served.turns._running == 0
         assert served.order[-1] == "10.0.0.3"
 
     run(scenario)
+
+
+def test_a_turn_that_ends_early_is_given_on_once() -> None:
+    async def scenario() -> None:
+        turns = FairTurns(1)
+        async with turns.turn("a") as end:
+            end()
+            end()
+            async with turns.turn("b"):
+                assert turns._running == 1
+                waiting = asyncio.ensure_future(turns.turn("a").__aenter__())
+                await asyncio.sleep(0)
+                assert not waiting.done()
+            await waiting
+        assert turns._running == 1
+
+    asyncio.run(scenario())
 
 
 def test_the_text_for_one_that_is_put_off() -> None:
