@@ -19,8 +19,8 @@ _MAIN = _COLLECTION / "roles" / "calico_etcd" / "files" / "gate" / "__main__.py"
 #: The modules of the room that the program imports, itself included.
 _MODULES = (
     *("__init__", "gateway", "keys", "transport"),
-    *("gate/__init__", "gate/buckets", "gate/connections", "gate/lists", "gate/places", "gate/program", "gate/quotas"),
-    *("gate/requests", "gate/server", "gate/stream", "gate/tokens", "gate/turns"),
+    *("gate/__init__", "gate/buckets", "gate/connections", "gate/lists", "gate/member", "gate/places", "gate/program"),
+    *("gate/quotas", "gate/replays", "gate/requests", "gate/server", "gate/stream", "gate/tokens", "gate/turns"),
 )
 
 

@@ -208,13 +208,15 @@ def _authenticate(body: t.Any) -> Json:
 
 
 def _watch(body: t.Any) -> Json:
+    """Return a watch whose large messages come in parts: the member has each one in memory six times."""
+
     def create(inner: t.Any) -> Json:
         values = _Fields(inner)
         _keys(values)
         values.number("start_revision")
         values.flag("progress_notify")
         values.flag("fragment")
-        return values.end()
+        return {**values.end(), "fragment": True}
 
     fields = _Fields(body)
     fields.part("create_request", create)
@@ -251,6 +253,11 @@ def writes(request: bytes) -> list[Json]:
     """Return the puts and deletions of a transaction that `passed` returned."""
     operations = json.loads(request).get("success", ())
     return [one for operation in operations for name, one in operation.items() if name != _READ]
+
+
+def starts_at(request: bytes) -> int:
+    """Return the revision at which a watch that `passed` returned begins, 0 for the next one."""
+    return int(json.loads(request)["create_request"].get("start_revision", 0))
 
 
 def check_writes(found: t.Iterable[Json], user: str) -> None:

@@ -13,20 +13,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-import sys
 import typing as t
 
 from .. import gateway
 from ..gateway import Json
 from ..transport import MemberAddress, MemberConnection, TlsFiles, TransportError, within
+from . import replays
 from .connections import AgentListener
 from .lists import ListFile, address, fingerprint
+from .member import ANSWER_SECONDS, GatedMember, say
 from .places import ConnectionPlace, ConnectionPlaces
-from .quotas import WORKLOADS, Quota, Quotas, TooMuch
-from .requests import AUTHENTICATE, RANGE, STATUS, TRANSACTION, WATCH, RequestNotPassed, check_writes, passed, writes
+from .quotas import WORKLOADS, Quotas, TooMuch
+from .replays import Replay, TooFarBack
+from .requests import (
+    AUTHENTICATE,
+    RANGE,
+    STATUS,
+    TRANSACTION,
+    WATCH,
+    RequestNotPassed,
+    check_writes,
+    passed,
+    starts_at,
+    writes,
+)
 from .stream import PART, AgentStream
 from .tokens import Tokens
-from .turns import Newcomers, PutOff, Users
+from .turns import FairTurns, Newcomers, PutOff, Users
 
 #: The most bytes of a request: a transaction of workloads of the largest kind.
 REQUEST_LIMIT = 1 << 20
@@ -37,20 +50,25 @@ _HANDSHAKE_SECONDS = 5.0
 _REQUEST_SECONDS = 10.0  # from the first byte of a body to its last
 #: Seconds until a connection's next request: of a client that never had a token, and of others.
 _NEWCOMER_SECONDS, _IDLE_SECONDS = 10.0, 120.0
-_ANSWER_SECONDS = 15.0  # until the member answers, and an agent has read a part of a watch
+_READ_SECONDS = 15.0  # until an agent has read an answer of the gate's own, or a part of a watch
 _SEND_SECONDS = 60.0  # until an agent has read an answer
 _REST_SECONDS = 2.0  # for a body that is not read, after its refusal
-_PUT_OFF_SECONDS = 1.0  # until the gate tells one without a token to ask later
+_PUT_OFF_SECONDS = 1.0  # until the gate tells one to ask later
 _REGULAR_SECONDS = 1.0  # between two looks at the files of the fleet's addresses and of revoked certificates
+_LOOK_SECONDS = 5.0  # between two looks at the member
 #: Connections whose memory is given back to the kernel together.
 _FREED = 64
-#: The most connections to the member that are kept for the next request.
-_KEPT = 8
 #: gRPC's codes for a right that is missing, a bound, a server that cannot be asked, and a token that is not known.
 _REFUSED, _EXHAUSTED, _UNAVAILABLE, _UNAUTHENTICATED = 7, 8, 14, 16
 
 
 _Turn = contextlib.AsyncExitStack
+
+
+class _Taken(contextlib.AsyncExitStack):
+    """What a request has until its end. `replay` is that of a watch that has to catch up."""
+
+    replay: t.Optional[Replay] = None
 
 
 class RequestHead(t.NamedTuple):
@@ -83,17 +101,18 @@ class Gate:
         workloads: int = WORKLOADS,
         free: t.Callable[[], None] = lambda: None,
     ) -> None:
-        self._member = member
-        self._tls = tls
+        self._member = GatedMember(member, tls)
+        self._looking: t.Optional[asyncio.Task[None]] = None
+        self._next_look = 0.0
         self._tokens = Tokens()
         self._newcomers = {AUTHENTICATE: Newcomers(), STATUS: Newcomers()}
         self._users = Users()
+        self._replays = FairTurns(1)
         self._quotas = Quotas(workloads)
         self._places = ConnectionPlaces()
         self._fleet = ListFile(fleet, address)
         self._revoked = ListFile(revoked, fingerprint)
         self._open: dict[AgentStream, str] = {}  # with the fingerprints of their certificates
-        self._kept: list[MemberConnection] = []
         self._free = free
         self._most = 0  # connections since `free` was called
 
@@ -107,12 +126,16 @@ class Gate:
         return AgentListener(host, port, self._places, serve, self._regularly, _REGULAR_SECONDS)
 
     def _regularly(self) -> None:
-        """Read the lists again, end connections of revoked certificates, and free the memory of ended connections."""
+        """Read the lists again, end connections of revoked certificates, free memory, and look at the member."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._next_look and (self._looking is None or self._looking.done()):
+            self._next_look = now + _LOOK_SECONDS
+            self._looking = asyncio.ensure_future(self._member.look())
         if self._fleet.changed():
             self._places.fleet = self._fleet.entries
-            _say(self._fleet.problem)
+            say(self._fleet.problem)
         if self._revoked.changed():
-            _say(self._revoked.problem)
+            say(self._revoked.problem)
             for stream, certificate in list(self._open.items()):
                 if certificate in self._revoked.entries:
                     stream.abort()
@@ -169,40 +192,52 @@ class Gate:
         except RequestNotPassed as refusal:
             return await _refuse(stream, refusal)
         except PutOff as later:
-            await asyncio.sleep(_PUT_OFF_SECONDS)  # One that does not wait by itself waits here.
-            why = {"code": _UNAVAILABLE, "message": f"the gate: {later}", "retry_seconds": later.seconds}
-            await _answer(stream, 429, gateway.to_bytes(why))
-            return True
+            return await _put_off(stream, later)
 
     async def _user(self, stream: AgentStream, user: str, request: RequestHead, turn: _Turn) -> bool:
         """Answer a request of a user, and return whether the connection goes on."""
         with stream.limit(_REQUEST_SECONDS):
             body = await stream.exactly(request.length)
-        async with contextlib.AsyncExitStack() as taken:
+        async with _Taken() as taken:
             try:
                 asked = passed(request.path, body)
                 wanted = writes(asked) if request.path == TRANSACTION else []
                 check_writes(wanted, user)
                 request = request._replace(reads=request.path == RANGE or (request.path == TRANSACTION and not wanted))
-                await self._take(stream, request, self._quotas.of(user), wanted, taken)
+                if request.path == WATCH:
+                    taken.enter_context(self._quotas.of(user).watch(stream.abort))
+                    await self._catch_up(user, starts_at(asked), turn, taken)
+                else:
+                    await self._take(request, user, wanted, taken)
             except RequestNotPassed as refusal:
                 return await _refuse(stream, refusal)
+            except PutOff as later:
+                return await _put_off(stream, later)
+            except TooFarBack as compacted:
+                return await _list_instead(stream, compacted)
             except gateway.Unauthenticated as error:
                 self._tokens.forget(request.headers.get("Authorization", ""))
                 await _answer(stream, 401, gateway.to_bytes({"code": _UNAUTHENTICATED, "message": error.message}))
                 return True
             except (TransportError, gateway.EtcdError) as error:
                 return await _silent(stream, error)
-            return await self._ask(stream, request, asked, turn)
+            return await self._ask(stream, request, asked, turn, taken.replay)
 
-    async def _take(
-        self,
-        stream: AgentStream,
-        request: RequestHead,
-        quota: Quota,
-        wanted: t.Sequence[Json],
-        taken: contextlib.AsyncExitStack,
-    ) -> None:
+    async def _catch_up(self, user: str, start: int, turn: _Turn, taken: _Taken) -> None:
+        """Wait for the turn of a watch from the revision `start`, 0 for the next one, if it is old.
+
+        Raise TooFarBack, PutOff, EtcdError or TransportError. Other requests of the user go on while it waits.
+        """
+        if not start or start > await self._member.newest():
+            return
+        size = self._member.history.since(start)
+        if size > replays.MOST_BYTES:
+            raise TooFarBack(self._member.history.newest)
+        if size > replays.RECENT_BYTES:
+            await turn.aclose()
+            taken.replay = Replay(await taken.enter_async_context(self._replays.turn(user)))
+
+    async def _take(self, request: RequestHead, user: str, wanted: t.Sequence[Json], taken: _Taken) -> None:
         """Take what a request needs from its user's quota, until `taken` is left. Its writes are `wanted`.
 
         Raise TooMuch, EtcdError or TransportError.
@@ -212,19 +247,19 @@ class Gate:
             call = RequestHead(path, request.headers, len(body), request.user, reads=True)
             upstream, status, header = await self._begin(call, body)
             with contextlib.closing(upstream):
-                answer = await within(_ANSWER_SECONDS, upstream.body(header))
+                answer = await within(ANSWER_SECONDS, upstream.body(header))
             if status != 200:
                 raise gateway.error_of(status, answer)
             return gateway.decode(answer)
 
         if wanted:
-            await quota.write(wanted, ask)
-        elif request.path == WATCH:
-            taken.enter_context(quota.watch(stream.abort))
+            await self._quotas.of(user).write(wanted, ask)
         elif request.reads:
-            await taken.enter_async_context(quota.read())
+            await taken.enter_async_context(self._quotas.of(user).read())
 
-    async def _ask(self, stream: AgentStream, request: RequestHead, asked: bytes, turn: _Turn) -> bool:
+    async def _ask(
+        self, stream: AgentStream, request: RequestHead, asked: bytes, turn: _Turn, replay: t.Optional[Replay] = None
+    ) -> bool:
         """Ask the member, pass its answer on, and return whether the agent's connection goes on.
 
         Without an answer it ends, by which the agent knows that the member may not know its token any more. A watch
@@ -234,14 +269,14 @@ class Gate:
             upstream, status, header = await self._begin(request, asked)
         except TransportError as error:
             return await _silent(stream, error)
-        is_kept = False
+        is_whole = False
         try:
             if request.path == WATCH and status == 200:
                 await turn.aclose()
-                await _pass_watch(stream, upstream, header)
+                await _pass_watch(stream, upstream, header, replay)
                 return False
             if request.path == AUTHENTICATE:
-                answer = await within(_ANSWER_SECONDS, upstream.body(header))
+                answer = await within(ANSWER_SECONDS, upstream.body(header))
                 if status == 200:
                     self._tokens.note(asked, answer)
                     stream.is_known = True
@@ -250,11 +285,11 @@ class Gate:
                 if status == 401:
                     self._tokens.forget(request.headers.get("Authorization", ""))
                 await _pass_answer(stream, upstream, status, header)
-            is_kept = upstream.keeps and len(self._kept) < _KEPT
+            is_whole = True
             return True
         finally:
-            if is_kept:
-                self._kept.append(upstream)
+            if is_whole:
+                self._member.keep(upstream)
             else:
                 upstream.close()
 
@@ -263,26 +298,15 @@ class Gate:
 
         Raise TransportError.
         """
-        upstream = self._kept_connection()
-        if upstream is None:
-            upstream = await within(_ANSWER_SECONDS, MemberConnection.to(self._member, self._tls))
+        upstream = await self._member.connection()
         try:
             async with self._quotas.answer(request.user if request.reads else None):
-                asking = upstream.ask(self._member, request.path, asked, request.headers)
-                status, header = await within(_ANSWER_SECONDS, asking)
+                asking = upstream.ask(self._member.address, request.path, asked, request.headers)
+                status, header = await within(ANSWER_SECONDS, asking)
         except BaseException:
             upstream.close()
             raise
         return upstream, status, header
-
-    def _kept_connection(self) -> t.Optional[MemberConnection]:
-        """Return a connection to the member that was used before, None without one."""
-        while self._kept:
-            found = self._kept.pop()
-            if found.usable:
-                return found
-            found.close()
-        return None
 
 
 async def _pass_answer(
@@ -299,13 +323,16 @@ async def _pass_answer(
         await stream.send(waiting + _chunk(b""))
 
 
-async def _pass_watch(stream: AgentStream, upstream: MemberConnection, header: t.Mapping[str, str]) -> None:
+async def _pass_watch(
+    stream: AgentStream, upstream: MemberConnection, header: t.Mapping[str, str], replay: t.Optional[Replay]
+) -> None:
     """Pass on a watch until either side ends it, or the agent does not read it for long."""
 
     async def send() -> None:
         await stream.send(_begun(200))
         async for part in upstream.parts(header):
-            with stream.limit(_ANSWER_SECONDS):
+            limit = stream.limit(_READ_SECONDS) if replay is None or replay.ended else replay.sending(stream)
+            with limit:
                 await stream.send(_chunk(part))
         await stream.send(_chunk(b""))
 
@@ -355,7 +382,7 @@ def _chunk(part: bytes) -> bytes:
 async def _answer(stream: AgentStream, status: int, body: bytes, ends: bool = False) -> None:
     """Send an answer, after which the connection may end."""
     head = f"{_status_line(status)}Content-Length: {len(body)}\r\n{'Connection: close' if ends else ''}"
-    with stream.limit(_ANSWER_SECONDS):
+    with stream.limit(_READ_SECONDS):
         await stream.send(f"{head.rstrip()}\r\n\r\n".encode("ascii") + body)
 
 
@@ -368,14 +395,23 @@ async def _refuse(stream: AgentStream, refusal: RequestNotPassed) -> bool:
     return True
 
 
+async def _put_off(stream: AgentStream, later: PutOff) -> bool:
+    """Tell when to ask again; the connection goes on."""
+    await asyncio.sleep(_PUT_OFF_SECONDS)  # One that does not wait by itself waits here.
+    why = {"code": _UNAVAILABLE, "message": f"the gate: {later}", "retry_seconds": later.seconds}
+    await _answer(stream, 429, gateway.to_bytes(why))
+    return True
+
+
+async def _list_instead(stream: AgentStream, compacted: TooFarBack) -> bool:
+    """Answer a watch as etcd does after a compaction, so that the agent lists; the connection ends."""
+    body = {"result": {"header": {}, "canceled": True, "compact_revision": str(compacted.newest)}}
+    await _answer(stream, 200, gateway.to_bytes(body) + b"\n", ends=True)
+    return False
+
+
 async def _silent(stream: AgentStream, error: Exception) -> bool:
     """Say that the member cannot be asked; the connection ends."""
     body = {"code": _UNAVAILABLE, "message": f"the gate cannot ask its member: {error}"}
     await _answer(stream, 503, gateway.to_bytes(body))
     return False
-
-
-def _say(problem: str) -> None:
-    if problem:
-        sys.stderr.write(f"{problem}\n")
-        sys.stderr.flush()

@@ -17,7 +17,7 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import heartbeats, keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gateway, heartbeats, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials, EtcdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.cluster import operations
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.cluster.member import MemberCalls
@@ -43,6 +43,8 @@ SECONDS = 600 if LONG else 8
 GROWTH = 128 << 20
 #: How long anything may take on a busy machine, and after a revocation.
 LIMIT, CURED = 60.0, 300.0
+#: Bytes of a value, and how often it is written.
+LARGE, WRITES = 500_000, 48
 HONEST = ("node2", "node10")
 
 
@@ -154,7 +156,7 @@ def data_of(cluster: EtcdCluster) -> int:
 
 
 def test_a_stolen_node_at_its_worst(cluster: EtcdCluster) -> None:
-    """Write, rewrite one key, read all and open transactions as fast as three gates answer, in ten threads at once.
+    """Write, read and watch from old revisions as fast as three gates answer, in thirteen threads at once.
 
     Gain: Members that grow until the kernel ends them, nodes that do not learn of workloads, no status, no run.
     Precedent: CWE-400, CWE-770; etcd has no quota for a user.
@@ -243,5 +245,48 @@ def test_keys_that_no_gate_would_have_passed(cluster: EtcdCluster) -> None:
         assert await operator.counts(keys.of_node("node1")) == [0, 0] and data_of(cluster) < before // 3
         await cluster.add_node("node1")
         await operator.close()
+
+    asyncio.run(run())
+
+
+def test_watches_from_old_revisions(cluster: EtcdCluster) -> None:
+    """Watch from a revision before megabytes of its own writes, by two connections at once, again and again.
+
+    Gain: A member has everything that was written since in its memory several times: 190 MiB for 24 MiB of history.
+    Precedent: CWE-400, CWE-770.
+    Closed: 0.3.0
+    Result: The gate answers such a watch as after a compaction, and lets shorter ones begin one after another. A member
+    grows by less than 128 MiB. The watches of others go on, and new ones begin at once.
+    """
+
+    async def replay(revision: int) -> t.Optional[int]:
+        """Return the bytes of a watch that is read to its end, None if it is refused as after a compaction."""
+        found, client = 0, cluster.settings("node1", [cluster.members[0].gate]).client()
+        try:
+            async with client.member.watch(keys.WATCHED, revision) as lines:
+                while found < LARGE * WRITES:
+                    answer = gateway.watch_answer_of(await lines.next(LIMIT))
+                    if answer.canceled:
+                        assert isinstance(gateway.cancellation_of(answer), gateway.Compacted)
+                        return None
+                    found += sum(len(change.value or b"") for change in answer.changes)
+            return found
+        finally:
+            await client.close()
+
+    async def run() -> None:
+        operator, honest = cluster.operator(), cluster.settings("node10").client()
+        first = (await operator.status()).header.revision + 1
+        for number in range(WRITES):
+            await operator.write([Put(keys.endpoint_key("node1", "cali1"), bytes([number]) * LARGE)])
+        with Memory(cluster) as memory:
+            found = [await asyncio.gather(*(replay(first) for dummy in range(2))) for dummy in range(2)]
+            async with agents(cluster) as readers:
+                await arrives(honest, readers, 61)
+        print(f"members grew by {memory.growth >> 20} MiB; {found}")
+        assert memory.growth <= GROWTH and found == [[None, None]] * 2
+        await operator.write([gateway.Delete(keys.endpoint_key("node1", "cali1"))])
+        await operator.close()
+        await honest.close()
 
     asyncio.run(run())

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gateway, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.places import OTHER_ADDRESS
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.requests import STATUS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.server import Gate
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import (
     HttpTransport,
@@ -35,7 +36,8 @@ def test_a_write_needs_a_token_that_the_gate_has_seen() -> None:
                 while True:
                     head = (await reader.readuntil(b"\r\n\r\n")).decode()
                     await reader.readexactly(int(head.split("Content-Length: ")[1].split("\r\n")[0]))
-                    asked.append(head.split(" ")[1])
+                    if STATUS not in head:  # The gate asks for it by itself.
+                        asked.append(head.split(" ")[1])
                     body = b'{"token":"t%d","succeeded":true,"header":{"revision":"1"}}' % len(asked)
                     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
             writer.close()
@@ -96,8 +98,9 @@ def test_a_request_that_is_no_agents_ends_the_connection() -> None:
                     head = await reader.readuntil(b"\r\n\r\n")
                 except asyncio.IncompleteReadError:
                     break
-                length = int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0])
-                asked.append(head + await reader.readexactly(length))
+                body = await reader.readexactly(int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0]))
+                if STATUS.encode() not in head:  # The gate asks for it by itself.
+                    asked.append(head + body)
                 writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n{"token":"token"}')
             writer.close()
 
