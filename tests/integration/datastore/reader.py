@@ -222,6 +222,14 @@ class Links:
         for writer in list(self._open):
             writer.transport.abort()
 
+    async def cut_until(self, holds: t.Callable[[], bool], seconds: float = 60.0) -> None:
+        """Break all connections, again and again, until something holds. Raise AssertionError after `seconds`."""
+        end = asyncio.get_running_loop().time() + seconds
+        while not holds():
+            assert asyncio.get_running_loop().time() < end
+            self.cut()
+            await asyncio.sleep(1)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: t.Any, url: str) -> None:
         if self.refused:
             writer.transport.abort()

@@ -113,7 +113,7 @@ def test_certificates_of_the_members_expired(cluster: EtcdCluster) -> None:
             before = dict(reader.mirror.endpoints)
             for number in cluster.numbers:
                 cluster.issue_server(number, days=-1)
-            links.cut()
+            await links.cut_until(lambda: "expired" in reader.status.problem)  # A gate notices within seconds.
             await reader.lost("its certificate is refused: certificate has expired")
             assert reader.mirror.endpoints == before
             for number in cluster.numbers:
