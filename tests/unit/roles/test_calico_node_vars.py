@@ -31,6 +31,7 @@ def made(name, **variables):
         **loader.load_from_file(str(ROLE / "vars" / "main.yml"), trusted_as_template=True),
         "groups": {"calico_nodes": ["node1"], "calico_rr": ["rr1"]},
         "inventory_hostname": "node1",
+        "ansible_run_tags": ["all"],
         **variables,
     }
     # Ansible finds no lookup of a collection that Python has imported already: it is called here.
@@ -205,3 +206,24 @@ def test_the_agents_unit_lets_it_do_its_work():
 
 def test_the_preflight_knows_the_name_of_the_networks_file():
     assert f"/etc/cni/net.d/{judge.CNI_NETWORK}" in files(calico_node_agent=True, calico_node_cni=True)
+
+
+@pytest.mark.parametrize(
+    ("tags", "plans", "installs"),
+    [
+        (["all"], False, True),
+        (["config"], False, False),
+        (["preflight"], True, False),
+        (["packages"], True, True),
+        (["report"], True, False),
+        (["packages", "report"], True, True),
+        (["packages", "config"], False, True),
+        (["others"], False, True),
+        (["others", "report"], True, False),
+    ],
+)
+def test_what_a_run_leaves_out_by_its_tags(tags, plans, installs):
+    """Without the tag config, a run plans. A tag of a play around the role limits nothing."""
+    assert made("calico_node_plan_only", ansible_run_tags=tags) is plans
+    assert made("calico_node_installs", ansible_run_tags=tags) is installs
+    assert made("calico_node_installs", ansible_run_tags=tags, calico_node_install_packages=False) is False
