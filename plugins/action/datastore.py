@@ -3,10 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore import access, cluster_calls
@@ -15,7 +13,6 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore.c
     DatastoreRefused,
 )
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore.fleet_publication import FleetPublisher
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import etcd_folder, issued_files
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import datastore_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
@@ -61,7 +58,6 @@ class ActionModule(GuardedAction):
         access.node_files(datastore, secret, next(iter(fleet.nodes)))  # so that a bad file stops the run here
         credentials = access.operator(task_vars)
         publisher = FleetPublisher(credentials.user, secret)
-        certificate = self._revoked(task_vars, args["leaving"]) if args["leaving"] and datastore.own else ()
         try:
             done = cluster_calls.ask(
                 datastore,
@@ -79,7 +75,6 @@ class ActionModule(GuardedAction):
                 "each other. The next run publishes what this one could not."
             )
             return {**nothing, "reachable": False, "warnings": [warning]}
-        done = dataclasses.replace(done, changes=(*done.changes, *certificate))
         answer: dict[str, t.Any] = {
             "changed": bool(done.changes),
             "reachable": True,
@@ -93,18 +88,6 @@ class ActionModule(GuardedAction):
         if done.changes:
             answer["diff"] = {"prepared": datastore_lines.prepared(done)}
         return answer
-
-    def _revoked(self, task_vars: dict[str, t.Any], node: str) -> tuple[Change, ...]:
-        """Put the certificates of a node that leaves on the list that gates refuse, and return that change.
-
-        Raise FleetError if a file of the controller cannot be used.
-        """
-        folder = etcd_folder.folder_of(task_vars)
-        issue = issued_files.revocation(folder, node)
-        if not self._task.check_mode:
-            issued_files.apply(folder, issue)
-        note = "playbooks/etcd.yml brings the list of revoked ones to the gates"
-        return (Change("certificate", "-", node, "valid", None, note),) if issue.files else ()
 
     @staticmethod
     def _is_used(task_vars: dict[str, t.Any], observed: str) -> bool:

@@ -22,7 +22,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines impor
 class ActionModule(GuardedAction):
     """The action etcd_plan, which turns what all hosts answered to etcd_member_info into ordered steps.
 
-    The task fails, with nothing changed, if a host did not answer or the cluster cannot become what is wanted.
+    The task fails, with nothing changed, if a host did not answer or the cluster cannot become what is wanted. A
+    revocation leaves hosts out that do not answer.
     """
 
     TRANSFERS_FILES = False
@@ -41,7 +42,8 @@ class ActionModule(GuardedAction):
             }
         )
         try:
-            hosts = [_seen(host, task_vars, args["seen"]) for host in cluster_members.of(task_vars)]
+            read = _reached if args["only"] == membership.REVOKE else _seen
+            hosts = [read(host, task_vars, args["seen"]) for host in cluster_members.of(task_vars)]
             wishes = Wishes(args["upgrade"], args["clear_alarms"], args["only"], frozenset(args["changed"]))
             plan = membership.plan(hosts, wishes)
             operators = allowed_clients.networks("calico_etcd_operator_addresses", args["operators"])
@@ -59,6 +61,7 @@ class ActionModule(GuardedAction):
             changed=bool(plan.steps) and self._task.check_mode,
             steps=[dataclasses.asdict(step) for step in plan.steps],
             notices=list(plan.notices),
+            left_out=list(plan.left_out),
             fleet_addresses=sorted({str(one.network_address) for one in [*nodes, *members]}),
             members=allowed_clients.by_version(members),
             fleet=allowed_clients.by_version([*nodes, *members]),
@@ -83,3 +86,10 @@ def _seen(host: cluster_members.EtcdHost, task_vars: t.Mapping[str, t.Any], name
         raise PlanRefused(
             f"The answer of {host.name} cannot be used: {error}. Look at the host. Nothing was changed."
         ) from None
+
+
+def _reached(host: cluster_members.EtcdHost, task_vars: t.Mapping[str, t.Any], name: str) -> SeenHost:
+    """Return what a host answered; one that did not, or that failed since, is not reached."""
+    if host.name in task_vars.get("ansible_play_hosts", ()):
+        return seen_hosts.of_run(host, task_vars["hostvars"][host.name].get(name))
+    return SeenHost(host, reason="it is not in this run, or it failed and its error stands above", reached=False)

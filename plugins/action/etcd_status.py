@@ -14,7 +14,6 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import
     seen_hosts,
     status_table,
 )
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.seen_hosts import SeenHost, UnreadableAnswer
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
 
 
@@ -37,7 +36,10 @@ class ActionModule(GuardedAction):
             }
         )
         try:
-            hosts = [_seen(host, task_vars, args["seen"]) for host in cluster_members.of(task_vars)]
+            hosts = [
+                seen_hosts.of_run(host, task_vars["hostvars"][host.name].get(args["seen"]))
+                for host in cluster_members.of(task_vars)
+            ]
         except FleetError as error:
             result.update(failed=True, msg=str(error))
             return result
@@ -55,16 +57,3 @@ class ActionModule(GuardedAction):
             count = "1 thing is" if len(problems) == 1 else f"{len(problems)} things are"
             result.update(failed=True, msg=f"{count} not well with the etcd cluster, see above.")
         return result
-
-
-def _seen(host: cluster_members.EtcdHost, task_vars: t.Mapping[str, t.Any], name: str) -> SeenHost:
-    """Return what a host answered. One that did not, or whose answer cannot be read, has the reason."""
-    answer = task_vars["hostvars"][host.name].get(name)
-    if isinstance(answer, t.Mapping) and (answer.get("unreachable") or answer.get("failed")):
-        return SeenHost(host, reason=str(answer.get("msg") or "the host cannot be reached").rstrip("."))
-    if not isinstance(answer, t.Mapping):
-        return SeenHost(host, reason="the host was not asked")
-    try:
-        return seen_hosts.read(host, answer)
-    except UnreadableAnswer as error:
-        return SeenHost(host, reason=f"its answer cannot be used: {error}")

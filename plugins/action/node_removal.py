@@ -9,15 +9,16 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines.shown_path import shown_path
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import node_removal
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import node_removal, run_results
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import inventory_source
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.given_inventory import CLUSTER_GROUP
 
 
 class ActionModule(GuardedAction):
     """The action node_removal, which checks whether a fleet can do without a node, and lists what to delete.
 
-    The result has the known `places` where the inventory has the node. The task fails if the fleet needs the node, or
-    if the node is not in it.
+    The result has the known `places` where the inventory has the node. The task fails if the fleet needs the node, if
+    the node is not in it, or if it is done and a gate of the etcd cluster has no new list of revoked certificates.
     """
 
     TRANSFERS_FILES = False
@@ -25,7 +26,11 @@ class ActionModule(GuardedAction):
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
-            {"node": {"type": "str", "required": True}, "done": {"type": "bool", "default": False}}
+            {
+                "node": {"type": "str", "required": True},
+                "done": {"type": "bool", "default": False},
+                "gates": {"type": "str", "default": ""},
+            }
         )
         node = args["node"]
         try:
@@ -43,4 +48,22 @@ class ActionModule(GuardedAction):
             )
             shown_lines.show([text])
         result.update(changed=False, places=places)
+        missing = _without_list(task_vars, args["gates"], node) if args["gates"] else []
+        if missing:
+            result.update(
+                failed=True,
+                msg=f"{node} left the fleet, but these hosts do not have the list of revoked certificates, so that "
+                f"their gates let it connect: {', '.join(missing)}. Run playbooks/etcd.yml when they are back.",
+            )
         return result
+
+
+def _without_list(task_vars: dict[str, t.Any], name: str, node: str) -> list[str]:
+    """Return the hosts of the etcd cluster whose gates lack a list that others have got, without the node itself.
+
+    `name` is what each of them registered for writing it.
+    """
+    hosts = [str(host) for host in task_vars.get("groups", {}).get(CLUSTER_GROUP, ()) if host != node]
+    results = run_results.of_hosts(task_vars, name, hosts)
+    asked = {host: result for host, result in results.items() if not result.get("skipped")}
+    return [host for host in hosts if not run_results.usable(asked.get(host))] if asked else []

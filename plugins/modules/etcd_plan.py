@@ -38,7 +38,7 @@ options:
   only:
     description:
       - What is done to all members one by one, and nothing else. V(revoke) restarts and defragments those that answer,
-        and ends the alarm NOSPACE.
+        ends the alarm NOSPACE, and leaves the others out.
     type: str
     choices: ["", restart, defragment, revoke]
     default: ""
@@ -77,6 +77,11 @@ steps:
   elements: dict
 notices:
   description: What no step changes, such as alarms.
+  returned: success
+  type: list
+  elements: str
+left_out:
+  description: Hosts that a revocation does not reach, or whose members do not answer.
   returned: success
   type: list
   elements: str

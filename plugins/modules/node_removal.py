@@ -32,6 +32,12 @@ options:
       - Whether the node is already removed. Then the remaining work is printed.
     type: bool
     default: false
+  gates:
+    description:
+      - Name of the variable that hosts of the etcd cluster registered when they got the list of revoked certificates.
+        With O(done=true), the task fails if one of them did not get it.
+    type: str
+    default: ""
 seealso:
   - module: baremetal.host_routing.drain
   - module: baremetal.host_routing.teardown

@@ -112,10 +112,10 @@ def revocation(folder: EtcdFolder, node: str) -> IssuedFiles:
     listed = (folder.read(REVOKED) or b"").decode("ascii", "replace").splitlines()
     added = [text for text in map(certificates.fingerprint, own) if text not in listed]
     if own:
-        issue.files[name] = None
         lines = "".join(f"{line}\n" for line in [*listed, f"# {node}", *added])
         issue.write(REVOKED, lines.encode("ascii", "replace"), f"{len(added)} of {node} more")
-    else:
+        issue.files[name] = None  # after the list has what only this file knows
+    elif f"# {node}" not in listed:
         issue.notices.append(
             f"{node} has no certificate of its own in {folder.path}/nodes. If it has a copy of {CLIENT_CERTIFICATE}, "
             "that stays valid: change the authorities (docs/how-to/etcd.md, Change the authorities)."

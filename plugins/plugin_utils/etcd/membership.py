@@ -27,6 +27,7 @@ _SECRETS_REMEDY = (
     "Restore .calico.etcd/secrets.json beside the inventory, or set calico_etcd_username and calico_etcd_password."
 )
 _UNCHANGED = "Nothing was changed."
+_KEPT = "The gates of hosts that are reached get the list of revoked certificates. The node's user and keys are kept."
 #: How the reasons of datastore/transport.py begin if a member cannot be asked because of a certificate.
 _CERTIFICATE_REASONS = ("its certificate is refused", "TLS failed")
 
@@ -50,10 +51,14 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class ClusterPlan:
-    """The steps in order, and what people should know although no step changes it."""
+    """The steps in order, and what people should know although no step changes it.
+
+    `left_out` names the hosts that a revocation does not reach in whole.
+    """
 
     steps: tuple[Step, ...]
     notices: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,14 +77,19 @@ class Wishes:
 
 def plan(hosts: t.Sequence[SeenHost], wishes: Wishes = Wishes()) -> ClusterPlan:
     """Return the steps to a cluster whose members are `hosts`. Raise PlanRefused."""
-    futures = {seen.name: _future(seen, wishes) for seen in hosts}
+    # A revocation installs nothing, and a host that is away has no version.
+    futures = {} if wishes.only == REVOKE else {seen.name: _future(seen, wishes) for seen in hosts}
     answering = [seen for seen in hosts if seen.answers]
+    if not answering and wishes.only:
+        raise PlanRefused(_no_member(hosts, wishes))
     if not answering:
         return _created(hosts, futures)
-    _check_one_cluster(answering)
+    _check_one_cluster(answering, wishes)
     for seen in answering:
         if seen.auth == "refused":
-            raise PlanRefused(f"The cluster refuses the password of the user root. {_SECRETS_REMEDY} {_UNCHANGED}")
+            raise PlanRefused(
+                f"The cluster refuses the password of the user root. {_SECRETS_REMEDY} {_state_after(wishes)}"
+            )
     change = _Change(hosts, answering, futures, wishes)
     return change.of_all(wishes.only) if wishes.only else change.planned()
 
@@ -116,12 +126,7 @@ def _created(hosts: t.Sequence[SeenHost], futures: t.Mapping[str, str]) -> Clust
         # Their certificates have ended, and this run brings new ones.
         return ClusterPlan(tuple(Step(RESTART, seen.name, f"restart: {seen.reason}") for seen in with_data))
     if with_data:
-        reasons = "; ".join(f"{seen.name}: {seen.reason}" for seen in with_data)
-        raise PlanRefused(
-            f"No member of the cluster answers ({reasons}). Start them with `systemctl start calico-etcd`, or restore "
-            f"the "
-            f"cluster from a snapshot with playbooks/etcd_restore.yml. {_UNCHANGED}"
-        )
+        raise PlanRefused(_no_member(with_data))
     versions = {minor(version) for version in futures.values()}
     if len(versions) > 1:
         listed = ", ".join(f"{name} {version}" for name, version in futures.items())
@@ -140,6 +145,35 @@ def _created(hosts: t.Sequence[SeenHost], futures: t.Mapping[str, str]) -> Clust
     return ClusterPlan(tuple(steps))
 
 
+def _no_member(hosts: t.Iterable[SeenHost], wishes: Wishes = Wishes()) -> str:
+    """Return the refusal of a plan for a cluster without a quorum, or with no member at all."""
+    reasons = "; ".join(f"{seen.name}: {seen.reason}" for seen in hosts)
+    return (
+        f"No member of the cluster answers ({reasons}). Start them with `systemctl start calico-etcd`, or restore the "
+        f"cluster from a snapshot with playbooks/etcd_restore.yml. {_state_after(wishes)}"
+    )
+
+
+def _left_out(seen: SeenHost) -> str:
+    """Return what a revocation does not do at a host."""
+    if seen.reached:
+        return (
+            f"{seen.name} is left out: its member does not answer ({seen.reason}), so it is neither restarted nor "
+            "defragmented. A watch that the node has there goes on. Stop calico-etcd there, or run the playbook again "
+            "when the member answers."
+        )
+    return (
+        f"{seen.name} is left out ({seen.reason}): its gate does not get the list of revoked certificates, and its "
+        "member is neither restarted nor defragmented. A watch that the node has there goes on. Run the playbook again "
+        "when the host is back."
+    )
+
+
+def _state_after(wishes: Wishes) -> str:
+    """Return what a refused run has done: a revocation begins with the list of revoked certificates."""
+    return _KEPT if wishes.only == REVOKE else _UNCHANGED
+
+
 def _is_of_certificates(seen: SeenHost) -> bool:
     return seen.reason.startswith(_CERTIFICATE_REASONS)
 
@@ -152,14 +186,14 @@ def _joined(listed: t.Iterable[tuple[str, str]]) -> str:
     return ",".join(f"{name}={url}" for name, url in listed)
 
 
-def _check_one_cluster(answering: t.Sequence[SeenHost]) -> None:
+def _check_one_cluster(answering: t.Sequence[SeenHost], wishes: Wishes) -> None:
     first = answering[0]
     for seen in answering[1:]:
         if not {one.identity for one in seen.members} & {one.identity for one in first.members}:
             raise PlanRefused(
                 f"{first.name} and {seen.name} are members of two clusters. Stop calico-etcd on the one whose keys are "
                 f"not "
-                f"needed, and remove /var/lib/calico-etcd/member there. {_UNCHANGED}"
+                f"needed, and remove /var/lib/calico-etcd/member there. {_state_after(wishes)}"
             )
 
 
@@ -218,13 +252,8 @@ class _Change:
             self._steps.append(Step(DEFRAGMENT, seen.name, "defragment its database"))
         if any(alarm.kind == "NOSPACE" for seen in self._answering for alarm in seen.alarms):
             self._steps.append(Step(DISARM, self._any(), "end the alarms"))
-        self._notices += [
-            f"{seen.name} does not answer ({seen.reason}), so it was neither restarted nor defragmented. A watch that "
-            "the node has there goes on. Stop calico-etcd there, or run the playbook again when the member answers."
-            for seen in self._hosts
-            if not seen.answers
-        ]
-        return ClusterPlan(tuple(self._steps), tuple(self._notices))
+        left_out = [seen for seen in self._hosts if not seen.answers]
+        return ClusterPlan(tuple(self._steps), tuple(map(_left_out, left_out)), tuple(seen.name for seen in left_out))
 
     def _alarms(self) -> None:
         names = {one.identity: one.name for one in self._members}

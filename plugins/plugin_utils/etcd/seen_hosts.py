@@ -12,6 +12,7 @@ import dataclasses
 import re
 import typing as t
 
+from ..nodes import run_results
 from .cluster_members import EtcdHost
 
 #: The longest text of an answer, and the most members and alarms.
@@ -47,7 +48,7 @@ class SeenHost:
     """A host of the group: what it has of etcd, and what its member says.
 
     `reason` says why the member does not answer, "" if it does. `gate_reason` says the same of its gate, and is also ""
-    if the gate was not asked.
+    if the gate was not asked. `reached` is False for a host that this run cannot ask; `reason` says why then.
     """
 
     host: EtcdHost
@@ -68,6 +69,7 @@ class SeenHost:
     members: tuple[ListedMember, ...] = ()
     alarms: tuple[RaisedAlarm, ...] = ()
     gate_reason: str = ""
+    reached: bool = True
 
     @property
     def name(self) -> str:
@@ -105,6 +107,18 @@ def read(host: EtcdHost, answer: t.Any) -> SeenHost:
         ),
         gate_reason=_text(gate, "reason"),
     )
+
+
+def of_run(host: EtcdHost, answer: t.Any) -> SeenHost:
+    """Return what a host answered to a task. One that did not, or whose answer cannot be read, has the reason."""
+    if not isinstance(answer, t.Mapping):
+        return SeenHost(host, reason="the host was not asked", reached=False)
+    if answer.get("unreachable") or answer.get("failed"):
+        return SeenHost(host, reason=run_results.reason(answer).rstrip("."), reached=False)
+    try:
+        return read(host, answer)
+    except UnreadableAnswer as error:
+        return SeenHost(host, reason=f"its answer cannot be used: {error}")
 
 
 def _member(entry: t.Any) -> ListedMember:

@@ -45,6 +45,7 @@ class Fleet:
         folder.mkdir()
         (folder.parent / "etcd").mkdir()
         self.etcd = OneEtcd("trixie", ADDRESS, folder.parent / "etcd", folder / ".calico.etcd")
+        self.members: dict[str, dict[str, t.Any]] = {"etcd1": {"calico_etcd_address": ADDRESS}}
         self.variables: dict[str, t.Any] = {
             "ansible_connection": "namespace",
             "ansible_python_interpreter": sys.executable,
@@ -64,7 +65,7 @@ class Fleet:
         }
         inventory = {
             "calico_nodes": {"hosts": entries, "vars": {**self.variables, **variables}},
-            "calico_etcd": {"hosts": {"etcd1": {"calico_etcd_address": ADDRESS}}},
+            "calico_etcd": {"hosts": self.members},
         }
         (self.folder / "hosts.yml").write_text(yaml.safe_dump(inventory))
         environment = {
@@ -219,7 +220,11 @@ def test_a_run_goes_on_without_the_datastore(fleet: Fleet) -> None:
 
 
 def test_a_node_that_is_removed_leaves_no_key_and_no_user(fleet: Fleet) -> None:
-    """Its certificate goes onto the list of those that gates refuse."""
+    """All gates that can be reached refuse its certificate at once.
+
+    Members on other hosts than the first one are away: one cannot be reached, one has no folder for the list. Both are
+    named, and the run ends with an error after the node has been removed.
+    """
     fleet.etcd.start()
     fleet.etcd.wait()
     assert any("host2" in key for key in fleet.stored())
@@ -227,11 +232,42 @@ def test_a_node_that_is_removed_leaves_no_key_and_no_user(fleet: Fleet) -> None:
     own.parent.mkdir(mode=0o700)
     own.touch(0o600)
     own.write_bytes(b"".join((fleet.etcd.files / name).read_bytes() for name in ("client.pem", "client.key")))
-    printed = fleet.run("remove_node", "--diff", *("-e", "node=host2 confirm=true unreachable=true"))
+    fleet.inside("host1", "mkdir", "/etc/calico-etcd")
+    namespace = {
+        "ansible_connection": "namespace",
+        "ansible_python_interpreter": sys.executable,
+        "simulated_host_pid": fleet.hosts.spaces["host1"].pid,
+    }
+    away = {"ansible_connection": "ssh", "ansible_host": "192.0.2.1", "ansible_timeout": 1}
+    fleet.members = {
+        "etcd1": {"calico_etcd_address": ADDRESS, **namespace},
+        "etcd2": {"calico_etcd_address": "127.119.7.22", **away},
+        "etcd3": {
+            "calico_etcd_address": "127.119.7.23",
+            **namespace,
+            "simulated_host_pid": fleet.hosts.spaces["host2"].pid,
+        },
+    }
+    printed = fleet.run("remove_node", "--diff", *("-e", "node=host2 confirm=true unreachable=true"), failed=True)
+    fleet.members = {"etcd1": fleet.members["etcd1"]}
     assert "- heartbeat heartbeats/host2/* 1 key" in printed and "- user host2 role host2" in printed
-    assert "- certificate host2 valid" in printed and not own.exists()
-    listed = (fleet.etcd.files / "revoked.txt").read_text().splitlines()
+    assert "revoked.txt: 1 of host2 more" in printed and not own.exists()
+    content = (fleet.etcd.files / "revoked.txt").read_text()
+    listed = content.splitlines()
     assert listed[0] == "# host2" and [len(line) for line in listed[1:]] == [64]
+    assert fleet.inside("host1", "cat", "/etc/calico-etcd/revoked.txt") == content
+    for host, state in (("etcd2", "be reached"), ("etcd3", "be written to")):
+        assert (
+            f"{host} cannot {state}, so its gate does not have the list of revoked certificates, and lets host2 "
+            "connect. Run playbooks/etcd.yml when the host is back."
+        ) in printed
+    assert (
+        "host2 left the fleet, but these hosts do not have the list of revoked certificates, so that their gates let "
+        "it connect: etcd2, etcd3. Run playbooks/etcd.yml when they are back."
+    ) in printed
+    assert printed.index("host2 left the fleet. Delete it from the inventory") < printed.index(
+        "host2 left the fleet, but"
+    )
     assert not any("host2" in key for key in fleet.stored()) and keys.heartbeat_key("host1") in fleet.stored()
     with pytest.raises(WrongPassword):
         fleet.etcd.ask(lambda client: client.status(), "host2", fleet.password("host2"))

@@ -65,7 +65,7 @@ def test_a_node_is_revoked_by_its_name(inventory: pathlib.Path) -> None:
     printed = run(inventory, "etcd_files", {"revoke": "node2"}, check=True)[0]
     folder = inventory / ".calico.etcd"
     assert printed == f"{folder}/revoked.txt: 1 of node2 more" and not (folder / "revoked.txt").exists()
-    assert run(inventory, "etcd_files", {"revoke": "node2"})[1]["files"] == ["nodes/node2.pem", "revoked.txt"]
+    assert run(inventory, "etcd_files", {"revoke": "node2"})[1]["files"] == ["revoked.txt", "nodes/node2.pem"]
     assert not (folder / "nodes" / "node2.pem").exists() and (folder / "revoked.txt").exists()
     assert run(inventory, "etcd_files", {"revoke": "../node2"})[1]["msg"] == (
         "node ../node2 is not the name of a node. Name a node as the inventory has it."
@@ -108,6 +108,36 @@ def test_a_host_that_does_not_answer_stops_the_plan(inventory: pathlib.Path) -> 
     )
 
 
+def test_a_revocation_leaves_out_what_does_not_answer(inventory: pathlib.Path) -> None:
+    """A host that was not asked, is unreachable, or answers what cannot be read stops no revocation."""
+    hosts = HOSTS.replace("    etcd1:\n", "    etcd1:\n    node2:\n    etcd3: {calico_etcd_address: 10.0.0.3}\n")
+    (inventory / "hosts.yml").write_text(hosts)
+    args = {"seen": "seen", "only": "revoke"}
+    printed, result = run(inventory, "etcd_plan", args, ANSWER)
+    assert (result["via"], result["left_out"]) == ("etcd1", ["node2", "etcd3"])
+    assert printed.splitlines()[-2:] == [
+        "etcd1            restart, which ends open watches",
+        "etcd1            defragment its database",
+    ]
+    assert result["notices"][0] == (
+        "node2 is left out (it is not in this run, or it failed and its error stands above): its gate does not get the "
+        "list of revoked certificates, and its member is neither restarted nor defragmented. A watch that the node has "
+        "there goes on. Run the playbook again when the host is back."
+    )
+    (inventory / "hosts.yml").write_text(HOSTS)
+    for answer, reason in (
+        ({"unreachable": True, "msg": "No route to host.\n"}, "unreachable: No route to host"),
+        ({"failed": True, "msg": "no Python"}, "no Python"),
+        ({"host": {}}, "its answer cannot be used: member is missing or of another type"),
+        (None, "the host was not asked"),
+    ):
+        assert run(inventory, "etcd_plan", args, answer)[1]["msg"] == (
+            f"No member of the cluster answers (etcd1: {reason}). Start them with `systemctl start calico-etcd`, or "
+            "restore the cluster from a snapshot with playbooks/etcd_restore.yml. The gates of hosts that are reached "
+            "get the list of revoked certificates. The node's user and keys are kept."
+        )
+
+
 def test_the_status_is_a_table_or_json(inventory: pathlib.Path) -> None:
     days = {"members/etcd1/server.pem": 200}
     printed, result = run(inventory, "etcd_status", {"seen": "seen", "days_left": days}, ANSWER)
@@ -116,7 +146,7 @@ def test_the_status_is_a_table_or_json(inventory: pathlib.Path) -> None:
     assert json.loads(printed)["members"]["etcd1"]["version"] == "3.4.23"
     gone = {"unreachable": True, "msg": "Failed to connect: timed out."}
     printed, result = run(inventory, "etcd_status", {"seen": "seen", "days_left": days, "strict": True}, gone)
-    assert "! etcd1: Failed to connect: timed out." in printed.splitlines()
+    assert "! etcd1: unreachable: Failed to connect: timed out." in printed.splitlines()
     assert (result["failed"], result["msg"]) == (True, "2 things are not well with the etcd cluster, see above.")
 
 

@@ -402,15 +402,22 @@ def test_all_certificates_of_a_revoked_node_are_listed(folder: EtcdFolder) -> No
     run(folder, nodes=NODES, renew=True)
     second = certificate(folder, "nodes/node1.pem")
     found = []
-    for node in ("node1", "node2", "node1"):
+    for node in ("node1", "node2", "node1", "node3"):
         issue = issued_files.revocation(folder, node)
         issued_files.apply(folder, issue)
         found.append(issue)
-    assert [issue.lines for issue in found] == [["revoked.txt: 2 of node1 more"], ["revoked.txt: 2 of node2 more"], []]
-    assert found[2].notices == [
-        f"node1 has no certificate of its own in {folder.path}/nodes. If it has a copy of client.pem, that stays "
+    assert [issue.lines for issue in found] == [
+        ["revoked.txt: 2 of node1 more"],
+        ["revoked.txt: 2 of node2 more"],
+        [],
+        [],
+    ]
+    assert found[2].notices == []  # its certificates are on the list
+    assert found[3].notices == [
+        f"node3 has no certificate of its own in {folder.path}/nodes. If it has a copy of client.pem, that stays "
         "valid: change the authorities (docs/how-to/etcd.md, Change the authorities)."
     ]
+    assert list(found[0].files) == ["revoked.txt", "nodes/node1.pem"]  # a list that is not written loses nothing
     listed = (folder.read("revoked.txt") or b"").decode().splitlines()
     assert listed[:3] == ["# node1", certificates.fingerprint(second), certificates.fingerprint(first)]
     assert listed[3] == "# node2" and len(listed) == 6 and folder.read("nodes/node1.pem") is None

@@ -260,10 +260,34 @@ def test_a_revocation_restarts_and_defragments_the_members_that_answer() -> None
     assert [(step.kind, step.host) for step in found.steps] == [
         ("restart", "b"), ("defragment", "b"), ("restart", "a"), ("defragment", "a"), ("disarm", "a"),
     ]  # fmt: skip
-    assert found.notices == (
-        "c does not answer (calico-etcd.service does not run), so it was neither restarted nor defragmented. A watch "
-        "that the node has there goes on. Stop calico-etcd there, or run the playbook again when the member answers.",
+    assert (found.left_out, found.notices) == (
+        ("c",),
+        (
+            "c is left out: its member does not answer (calico-etcd.service does not run), so it is neither restarted "
+            "nor defragmented. A watch that the node has there goes on. Stop calico-etcd there, or run the playbook "
+            "again when the member answers.",
+        ),
     )
+
+
+def test_what_is_done_to_all_members_makes_no_cluster() -> None:
+    """A revocation has begun with the list of certificates, and says so."""
+    said = "No member of the cluster answers (a: calico-etcd.service does not run). Start them with"
+    for only in (membership.RESTART, membership.DEFRAGMENT):
+        assert refusal([bare(A)], Wishes(only=only)) == (
+            f"{said} `systemctl start calico-etcd`, or restore the cluster from a snapshot with "
+            "playbooks/etcd_restore.yml. Nothing was changed."
+        )
+    kept = (
+        "The gates of hosts that are reached get the list of revoked certificates. The node's user and keys are kept."
+    )
+    reason = "its certificate is refused: certificate has expired"
+    ended = bare(A, installed="3.4.23", data=True, running=True, reason=reason)
+    assert refusal([ended], Wishes(only=membership.REVOKE)).endswith(kept)
+    other = member(B, listed(B))
+    assert refusal([member(A, listed(A)), other], Wishes(only=membership.REVOKE)).endswith(kept)
+    refused = member(A, listed(A), auth="refused")
+    assert refusal([refused], Wishes(only=membership.REVOKE)).endswith(kept)
 
 
 def test_one_thing_for_all_members_needs_all_members() -> None:
