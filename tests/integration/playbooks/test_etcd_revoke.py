@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""playbooks/etcd_revoke.yml on three members of Debian's etcd, one of which is away. One run is in `make test`.
+"""playbooks/etcd_revoke.yml on three members of Debian's etcd, while one is away. One run is in `make test`.
 
 The tests run in their order: each goes on with the cluster that the one before has left.
 """
@@ -39,7 +39,7 @@ AWAY = {"ansible_connection": "ssh", "ansible_host": "192.0.2.1", "ansible_timeo
 LEFT_OUT = (
     "its gate does not get the list of revoked certificates, and its member is neither restarted nor defragmented."
 )
-AGAIN = "left out, see the warning above. Then run this again: playbooks/etcd_revoke.yml -e node={}."
+AGAIN = "left out, see the warning. Afterwards run playbooks/etcd_revoke.yml -e node={} again."
 # systemctl of a host whose only unit is the member's.
 SYSTEMCTL = """\
 #!/bin/sh

@@ -283,7 +283,7 @@ def test_a_node_is_revoked(lab: BaseLab, cluster: Fleet) -> None:
         assert lab.exec(node, "cat /etc/calico-etcd/revoked.txt").stdout == listed
     again = cluster.play("etcd_revoke.yml", "-e", "node=node9").check()
     assert "node9 had no user, and 0 of its keys were deleted." in re.sub(r"\s+", " ", again.output)
-    assert "node9 has no certificate of its own" in re.sub(r"\s+", " ", again.output)
+    assert "has no certificate of its own" not in re.sub(r"\s+", " ", again.output)  # all of them are on the list
 
 
 @pytest.mark.soak
