@@ -180,7 +180,7 @@ def _main() -> None:
     from ansible.plugins.loader import action_loader, init_plugin_loader
 
     init_plugin_loader()
-    for path in sorted((pathlib.Path(__file__).parents[3] / "plugins" / "action").glob("*.py")):
+    for path in sorted((pathlib.Path(__file__).parents[3] / "plugins" / "action").glob("[!_]*.py")):
         action_loader.get(f"baremetal.host_routing.{path.stem}", class_only=True)
     for line in sys.stdin:
         child = os.fork()
