@@ -16,6 +16,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 #: The folder with the programs of the Python environment that runs the tests.
 BIN = pathlib.Path(sys.executable).parent
 PIPELINED = {"ANSIBLE_PIPELINING": "1"}
+#: The environment of a run on simulated hosts.
+SIMULATED = {
+    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+    "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection"),
+}
 
 
 def play(
@@ -47,8 +52,6 @@ def play_on_simulated_hosts(playbook: str, inventory: pathlib.Path, *options: st
     Each run of white space is one space. Raise AssertionError if the playbook fails, and subprocess.TimeoutExpired
     after 300 seconds.
     """
-    connection = {"ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection")}
-    environment = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), **connection}
-    done = play(f"playbooks/{playbook}.yml", inventory, *options, timeout=300, environment=environment)
+    done = play(f"playbooks/{playbook}.yml", inventory, *options, timeout=300, environment=SIMULATED)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     return re.sub(r"\s+", " ", done.stdout)

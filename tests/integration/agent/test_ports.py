@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import pathlib
 import subprocess
 import sys
 import typing as t
@@ -105,6 +107,24 @@ class Site:
         return self.daemon.add(name, ports=[_port(one) for one in ports], **more)
 
 
+_Site = t.TypeVar("_Site", bound=Site)
+
+
+@contextlib.contextmanager
+def running(kind: type[_Site], engine: t.Any, folder: pathlib.Path) -> t.Iterator[_Site]:
+    """Yield the site of a running agent, with its network to the client. Its servers end afterwards."""
+    with daemon_under_test(engine, folder, DUAL) as daemon:
+        daemon.start()
+        site = kind(daemon)
+        site.connect()
+        try:
+            yield site
+        finally:
+            for server in site.servers:
+                server.kill()
+                server.wait()
+
+
 def _port(text: str) -> dict[str, t.Any]:
     outside, inside = text.split(">")
     address, dummy, number = outside.rpartition("@")
@@ -114,16 +134,8 @@ def _port(text: str) -> dict[str, t.Any]:
 
 @pytest.fixture
 def site(engine: t.Any, tmp_path: t.Any) -> t.Iterator[Site]:
-    with daemon_under_test(engine, tmp_path, DUAL) as daemon:
-        daemon.start()
-        site = Site(daemon)
-        site.connect()
-        try:
-            yield site
-        finally:
-            for server in site.servers:
-                server.kill()
-                server.wait()
+    with running(Site, engine, tmp_path) as site:
+        yield site
 
 
 def test_every_client_reaches_a_published_port(site: Site) -> None:

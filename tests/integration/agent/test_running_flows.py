@@ -18,8 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Flow
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
-from tests.integration.agent.daemon_under_test import daemon_under_test
-from tests.integration.agent.test_ports import DUAL, OUTSIDE, OUTSIDE6, WAN, WAN6, Site
+from tests.integration.agent.test_ports import DUAL, OUTSIDE, OUTSIDE6, WAN, WAN6, Site, running
 from tests.integration.host_under_test import HOST
 from tests.integration.policy.packets import SCTP, UDPLITE, packet
 
@@ -96,6 +95,13 @@ class Program:
 class Running(Site):
     """A host with an agent, a client outside, and programs."""
 
+    def connect(self) -> None:
+        super().connect()
+        self.run(HOST, "sysctl", "-qw", "net.netfilter.nf_conntrack_checksum=0")
+        # As on every host with policy or NAT, the kernel tracks connections.
+        for command in ("iptables", "ip6tables"):
+            self.run(HOST, command, "-A", "INPUT", "-m", "conntrack", "--ctstate", "INVALID", "-j", "DROP")
+
     def start(self, netns: str, *command: str) -> Program:
         process = subprocess.Popen(self.inside(netns, *command), stdout=subprocess.PIPE, text=True)
         self.servers.append(t.cast("subprocess.Popen[bytes]", process))
@@ -132,20 +138,8 @@ class Running(Site):
 
 @pytest.fixture
 def site(engine: t.Any, tmp_path: t.Any) -> t.Iterator[Running]:
-    with daemon_under_test(engine, tmp_path, DUAL) as daemon:
-        daemon.start()
-        site = Running(daemon)
-        site.connect()
-        site.run(HOST, "sysctl", "-qw", "net.netfilter.nf_conntrack_checksum=0")
-        # As on every host with policy or NAT, the kernel tracks connections.
-        for command in ("iptables", "ip6tables"):
-            site.run(HOST, command, "-A", "INPUT", "-m", "conntrack", "--ctstate", "INVALID", "-j", "DROP")
-        try:
-            yield site
-        finally:
-            for server in site.servers:
-                server.kill()
-                server.wait()
+    with running(Running, engine, tmp_path) as site:
+        yield site
 
 
 def clients(site: Running) -> dict[str, Program]:

@@ -25,7 +25,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.p
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
 
 from bench.site.simulated_hosts import SimulatedHosts
-from tests.integration.ansible_playbook import ROOT, play
+from tests.integration.ansible_playbook import SIMULATED, play
 from tests.integration.playbooks.one_etcd import NODE_SECRET, PASSWORD, OneEtcd
 from tests.integration.playbooks.test_bgp_passwords import Processes
 
@@ -68,16 +68,12 @@ class Fleet:
             "calico_etcd": {"hosts": self.members},
         }
         (self.folder / "hosts.yml").write_text(yaml.safe_dump(inventory))
-        environment = {
-            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-            "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection"),
-        }
         done = play(
             f"playbooks/{playbook}.yml",
             self.folder / "hosts.yml",
             "-vvv",
             *options,
-            environment=environment,
+            environment=SIMULATED,
             timeout=300,
         )
         printed = done.stdout + done.stderr

@@ -26,7 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.issued
 
 from bench.site.simulated_hosts import SimulatedHosts
 from tests.etcd_cluster import programs
-from tests.integration.ansible_playbook import ROOT, play
+from tests.integration.ansible_playbook import SIMULATED, play
 from tests.lab.shell import wait_until
 
 pytestmark = pytest.mark.root
@@ -163,12 +163,8 @@ class Cluster:
         }
         path = self.folder / "inventory" / "hosts.yml"
         path.write_text(yaml.safe_dump({"calico_etcd": {"hosts": entries}}))
-        environment = {
-            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-            "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection"),
-        }
         done = play(
-            "playbooks/etcd_revoke.yml", path, "-e", f"node={node}", *options, environment=environment, timeout=300
+            "playbooks/etcd_revoke.yml", path, "-e", f"node={node}", *options, environment=SIMULATED, timeout=300
         )
         printed = done.stdout + done.stderr
         assert self.password not in printed and "Traceback" not in printed

@@ -7,59 +7,34 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 import re
 import stat
-import subprocess
-import sys
 import typing as t
 
 import pytest
 import yaml
 
-from bench.site.simulated_hosts import SimulatedHosts
-from tests.integration.ansible_playbook import ROOT, play
+from tests.integration.playbooks.simulated_fleet import SimulatedFleet, simulated_fleet
 
 pytestmark = pytest.mark.root
 
-HOSTS = ("host1", "host2", "host3")
-ENVIRONMENT = {
-    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-    "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection"),
-}
 POOL = ("-e", "pool=pool")
 
 
-class Fleet:
-    """Three nodes in a mesh, each in a rack and a subnet of its own."""
+class Fleet(SimulatedFleet):
+    """Three nodes, each in a rack of its own."""
 
-    def __init__(self, hosts: SimulatedHosts, folder: pathlib.Path) -> None:
-        entries = {
-            name: {
-                "calico_node_address": hosts.addresses[name],
-                "simulated_host_pid": space.pid,
-                "calico_node_labels": {"rack": name[-1]},
-            }
-            for name, space in hosts.spaces.items()
-        }
-        variables = {
-            "ansible_connection": "namespace",
-            "ansible_python_interpreter": sys.executable,
-            "calico_node_agent": False,
-            "calico_node_install_packages": False,
+    def variables(self) -> dict[str, t.Any]:
+        return {
             "calico_node_soak_seconds": 2,
             "calico_node_convergence_timeout": 20,
             "calico_bgp_secrets": {"mesh": {"key": "very-secret-password"}},
             "calico_bgp_mesh_password": {"secretKeyRef": {"name": "mesh", "key": "key"}},
             "calico_ip_pools": [{"name": "pool", "cidr": "10.244.0.0/16", "vxlanMode": "Always"}],
         }
-        folder.mkdir()
-        self.hosts, self.folder = hosts, folder
-        (folder / "hosts.yml").write_text(yaml.safe_dump({"calico_nodes": {"hosts": entries, "vars": variables}}))
 
-    def play(self, playbook: str, *options: str) -> subprocess.CompletedProcess[str]:
-        inventory = self.folder / "hosts.yml"
-        return play(f"playbooks/{playbook}.yml", inventory, *options, environment=ENVIRONMENT, timeout=300)
+    def variables_of(self, host: str) -> dict[str, t.Any]:
+        return {"calico_node_labels": {"rack": host[-1]}}
 
     def report(self, playbook: str, *options: str, failed: bool = False) -> tuple[str, str]:
         """Run a playbook with a report; return the file's words without markup as one line, and what was printed.
@@ -68,20 +43,17 @@ class Fleet:
         """
         path = self.folder / "report.html"
         path.unlink(missing_ok=True)
-        done = self.play(playbook, *options, "-e", f"report={path}")
-        assert (done.returncode != 0) == failed, done.stdout[-6000:] + done.stderr[-2000:]
+        printed = self.run(playbook, *options, "-e", f"report={path}", failed=failed)
         page = path.read_text()
         assert "very-secret-password" not in page and "<script" not in page
         body = re.sub(r"<style>.*?</style>|<title>.*?</title>", "", page.partition("<body>")[2], flags=re.S)
-        return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body)), done.stdout
+        return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body)), printed
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Fleet]:
-    folder = tmp_path_factory.mktemp("report")
-    (folder / "private").mkdir()
-    with SimulatedHosts(len(HOSTS), folder / "private") as hosts:
-        yield Fleet(hosts, folder / "inventory")
+    with simulated_fleet(Fleet, tmp_path_factory) as fleet:
+        yield fleet
 
 
 def test_a_plan_names_what_it_changes_where(fleet: Fleet) -> None:
@@ -111,15 +83,11 @@ def test_a_status_has_the_map_and_the_blocks(fleet: Fleet) -> None:
 
 
 def test_a_status_shows_what_is_down(fleet: Fleet) -> None:
-    pid = str(fleet.hosts.spaces["host2"].pid)
-    enter = ["nsenter", f"--target={pid}", "--mount", "--net", "--pid", "--"]
-    subprocess.run([*enter, "birdc", "-s", "/run/calico/bird.ctl", "disable", "all"], check=True, capture_output=True)
+    fleet.inside("host2", "birdc", "-s", "/run/calico/bird.ctl", "disable", "all")
     try:
         words, dummy = fleet.report("status")
     finally:
-        subprocess.run(
-            [*enter, "birdc", "-s", "/run/calico/bird.ctl", "enable", "all"], check=True, capture_output=True
-        )
+        fleet.inside("host2", "birdc", "-s", "/run/calico/bird.ctl", "enable", "all")
     assert "Not all good" in words and "sessions down" in words and "Sessions that are down" in words
 
 
@@ -158,10 +126,8 @@ def test_the_figures_of_a_run_in_phases_are_those_of_all_its_steps(
     fleet: Fleet, playbook: str, options: list[str], inventory: dict[str, t.Any], ends: int, title: str
 ) -> None:
     """The three nodes change in the phases, with both ends of their three sessions, and nothing is left at the end."""
-    file = fleet.folder / "hosts.yml"
-    written = yaml.safe_load(file.read_text())
-    written["calico_nodes"]["vars"].update(inventory)
-    file.write_text(yaml.safe_dump(written))
+    written = yaml.safe_load(fleet.inventory.read_text())
+    fleet.write(**{**written["calico_nodes"]["vars"], **inventory})
     words, printed = fleet.report(playbook, *options)
     assert title in words and "Phases" in words and "nothing to change" not in words
     figures = re.search(
@@ -187,7 +153,6 @@ def test_a_file_that_cannot_be_written_is_refused_before_a_host_is_asked(
     fleet: Fleet, playbook: str, path: str, words: str
 ) -> None:
     options = [*POOL, "-e", "mode=direct"] if playbook == "switch_pool_mode" else []
-    done = fleet.play(playbook, *options, "-e", f"report={fleet.folder}/{path}")
-    printed = re.sub(r"\s+", " ", done.stdout)
-    assert done.returncode != 0 and words in printed and "Traceback" not in printed
+    printed = re.sub(r"\s+", " ", fleet.run(playbook, *options, "-e", f"report={fleet.folder}/{path}", failed=True))
+    assert words in printed and "Traceback" not in printed
     assert "This collection contacted no host." in printed

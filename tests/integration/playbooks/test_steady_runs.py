@@ -5,48 +5,28 @@
 
 from __future__ import annotations
 
-import pathlib
 import re
-import subprocess
-import sys
 import typing as t
 
 import pytest
 import yaml
 
-from bench.site.simulated_hosts import SimulatedHosts
-from tests.integration.ansible_playbook import ROOT, play
+from tests.integration.playbooks.simulated_fleet import HOSTS, SimulatedFleet, simulated_fleet
 
 pytestmark = pytest.mark.root
 
-HOSTS = ("host1", "host2", "host3")
 LATER = "Wait until all sessions and routes stand"
 CALL = r"<(host\d)> EXEC nsenter "
 
 
-class Fleet:
-    """Three nodes in a mesh, two of them with a workload each."""
+class Fleet(SimulatedFleet):
+    """Three nodes, two of them with a workload each."""
 
-    def __init__(self, hosts: SimulatedHosts, folder: pathlib.Path) -> None:
-        self.hosts, self.folder = hosts, folder
-        entries = {
-            name: {"calico_node_address": hosts.addresses[name], "simulated_host_pid": space.pid}
-            for name, space in hosts.spaces.items()
-        }
-        variables = {
-            "ansible_connection": "namespace",
-            "ansible_python_interpreter": sys.executable,
-            "calico_node_agent": False,
-            "calico_node_install_packages": False,
+    def variables(self) -> dict[str, t.Any]:
+        return {
             "calico_ip_pools": [{"name": "pool", "cidr": "10.244.0.0/16", "vxlanMode": "Always"}],
             "calico_workloads": [{"name": f"web-{name}", "node": name} for name in HOSTS[:2]],
         }
-        folder.mkdir()
-        (folder / "hosts.yml").write_text(yaml.safe_dump({"calico_nodes": {"hosts": entries, "vars": variables}}))
-
-    def inside(self, host: str, *command: str) -> None:
-        enter = ["nsenter", f"--target={self.hosts.spaces[host].pid}", "--mount", "--net", "--pid", "--", *command]
-        subprocess.run(enter, check=True, capture_output=True)
 
     def site(self, *options: str, failed: bool = False) -> tuple[str, dict[str, int]]:
         """Run site.yml; return its stdout as one line, and {host: how often it was asked}.
@@ -54,23 +34,14 @@ class Fleet:
         Raise AssertionError if the run fails, or with `failed` if it succeeds, and subprocess.TimeoutExpired after 300
         seconds.
         """
-        environment = {
-            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-            "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection"),
-        }
-        inventory = self.folder / "hosts.yml"
-        done = play("playbooks/site.yml", inventory, "-vvv", *options, environment=environment, timeout=300)
-        assert (done.returncode != 0) == failed, done.stdout[-6000:] + done.stderr[-2000:]
-        calls = re.findall(CALL, done.stdout)
-        return re.sub(r"\s+", " ", done.stdout), {host: calls.count(host) for host in HOSTS}
+        printed = self.run("site", "-vvv", *options, failed=failed)
+        calls = re.findall(CALL, printed)
+        return re.sub(r"\s+", " ", printed), {host: calls.count(host) for host in HOSTS}
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Fleet]:
-    folder = tmp_path_factory.mktemp("steady")
-    (folder / "private").mkdir()
-    with SimulatedHosts(len(HOSTS), folder / "private") as hosts:
-        made = Fleet(hosts, folder / "inventory")
+    with simulated_fleet(Fleet, tmp_path_factory) as made:
         printed, calls = made.site()
         assert LATER in printed and min(calls.values()) > 2
         yield made

@@ -6,50 +6,26 @@
 from __future__ import annotations
 
 import json
-import pathlib
 import re
-import subprocess
-import sys
 import typing as t
 
 import pytest
-import yaml
 
-from bench.site.simulated_hosts import SimulatedHosts
-from tests.integration.ansible_playbook import ROOT, play
+from tests.integration.playbooks.simulated_fleet import HOSTS, SimulatedFleet, simulated_fleet
 
 pytestmark = pytest.mark.root
 
-HOSTS = ("host1", "host2", "host3")
-ENVIRONMENT = {
-    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-    "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection"),
-}
 RACKS = "6 paths of pool racks (without a tunnel it has no address to probe)"
 
 
-class Fleet:
-    """Three nodes in a mesh, each in a subnet of its own, with a tunnelled pool and a direct one.
+class Fleet(SimulatedFleet):
+    """Three nodes with a tunnelled pool and a direct one.
 
     The router between the hosts knows no blocks, so all packets of the direct pool are lost.
     """
 
-    def __init__(self, hosts: SimulatedHosts, folder: pathlib.Path) -> None:
-        self.hosts, self.folder = hosts, folder
-        folder.mkdir()
-        self.write()
-
-    def write(self, **more: t.Any) -> None:
-        """Write the inventory, with more variables of the fleet."""
-        entries = {
-            name: {"calico_node_address": self.hosts.addresses[name], "simulated_host_pid": space.pid}
-            for name, space in self.hosts.spaces.items()
-        }
-        variables = {
-            "ansible_connection": "namespace",
-            "ansible_python_interpreter": sys.executable,
-            "calico_node_agent": False,
-            "calico_node_install_packages": False,
+    def variables(self) -> dict[str, t.Any]:
+        return {
             "calico_node_soak_seconds": 2,
             "calico_node_convergence_timeout": 20,
             "calico_ip_pools": [
@@ -57,32 +33,17 @@ class Fleet:
                 {"name": "racks", "cidr": "10.245.0.0/16"},
             ],
             "calico_workloads": [{"name": f"w{name[-1]}", "node": name, "pool": "racks"} for name in HOSTS],
-            **more,
         }
-        (self.folder / "hosts.yml").write_text(yaml.safe_dump({"calico_nodes": {"hosts": entries, "vars": variables}}))
 
     def play(self, playbook: str, *options: str, failed: bool = False) -> str:
-        """Run a playbook and return what it printed, with single spaces.
-
-        Raise AssertionError if it fails, or with `failed` if it succeeds.
-        """
-        inventory = self.folder / "hosts.yml"
-        done = play(f"playbooks/{playbook}.yml", inventory, *options, environment=ENVIRONMENT, timeout=300)
-        assert (done.returncode != 0) == failed, done.stdout[-6000:] + done.stderr[-2000:]
-        return re.sub(r"\s+", " ", done.stdout)
-
-    def inside(self, host: str, *command: str) -> None:
-        """Run a command in the namespaces of a host. Raise CalledProcessError if it fails."""
-        enter = ["nsenter", f"--target={self.hosts.spaces[host].pid}", "--mount", "--net", "--pid", "--"]
-        subprocess.run([*enter, *command], check=True, capture_output=True)
+        """Return what `run` returns, as one line with single spaces."""
+        return re.sub(r"\s+", " ", self.run(playbook, *options, failed=failed))
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Fleet]:
-    folder = tmp_path_factory.mktemp("untried")
-    (folder / "private").mkdir()
-    with SimulatedHosts(len(HOSTS), folder / "private") as hosts:
-        yield Fleet(hosts, folder / "inventory")
+    with simulated_fleet(Fleet, tmp_path_factory) as fleet:
+        yield fleet
 
 
 def test_a_direct_pool_beside_a_tunnelled_one_is_named(fleet: Fleet) -> None:
