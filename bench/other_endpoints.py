@@ -38,7 +38,7 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.driver_thread import (  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency.driver_thread import (  # noqa: E402
     DriverThread,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.policy_compilers import (  # noqa: E402

@@ -18,7 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base import
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_encodable import NotEncodable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import probing, untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import datastore_files
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write import datastore_files
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase

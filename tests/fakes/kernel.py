@@ -24,8 +24,7 @@ import re
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import hardening
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset_members
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import port
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import ipset_members, port
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.lookup import Lookup
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     ForwardingEntry,

@@ -34,6 +34,7 @@ ROOMS = {
     "files": ("tests/unit/files",),
     "dataplane/drivers": ("tests/unit/dataplane",),
     "node/change": ("tests/unit/node", "tests/unit/modules/node"),
+    "node/host": ("tests/unit/node", "tests/unit/modules/node"),
 }
 
 

@@ -9,7 +9,7 @@
 
 It belongs to one event loop. What may take long in the kernel or on the disk is done in threads; each that uses the
 kernel has one of its own. Small files, such as the state and records of workloads, are read or written by the loop.
-desired_state.py says what the node must have, workloads/add.py how a workload is attached.
+known/desired_state.py says what the node must have, workloads/add.py how a workload is attached.
 """
 
 from __future__ import annotations
@@ -39,27 +39,28 @@ from ..wire import protocol
 from ..wire.protocol import AgentError
 from ..wire.request import AddRequest
 from ..wire.settings import AgentSettings
+from .concurrency.driver_thread import DriverThread, Worker
+from .concurrency.locks import KeyedLock, RWLock
 from .datastore.beat import Sessions
 from .datastore.node_datastore import NodeDatastore
-from .desired_state import DesiredState, RemovalPermission
+from .known.desired_state import DesiredState, RemovalPermission
+from .known.events import Events
+from .known.persisted_state import PersistedState
+from .known.workload_table import WorkloadTable
 from .metrics.instruments import Instruments
 from .metrics.metrics import Registry
 from .metrics.reports import Reports
-from .persisted_state import PersistedState
 from .policy_log.flow_cuts import FlowCuts
 from .policy_log.flow_cutter import FlowCutter
 from .policy_log.policy_log import PolicyLog
 from .policy_log.policy_names import PolicyNames
 from .reconcile.drift import Drift
-from .reconcile.driver_thread import DriverThread, Worker
-from .reconcile.locks import KeyedLock, RWLock
 from .reconcile.pace import Pace
 from .reconcile.policy_compilers import PolicyNotCompiled
 from .reconcile.reconcile import PassOutcome, Reconciler
 from .reconcile.remote_updates import RemoteUpdates
 from .reconcile.stages import Listener, Wanted
 from .runtimes.ended import EndedWorkloads
-from .watch.events import Events
 from .watch.host_interfaces import HostInterfaces
 from .watch.unwritten_routes import UnwrittenRoutes
 from .workloads import check, delete, publish, updates
@@ -70,7 +71,6 @@ from .workloads.cleanup import Cleanup
 from .workloads.commit import GroupCommit, flushing
 from .workloads.context import WorkloadContext
 from .workloads.recovery import recover
-from .workloads.table import WorkloadTable
 from .workloads.unused_addresses import UnusedAddresses
 from .workloads.updates import JoinedEnds
 from .workloads.wiring import WorkloadWiring

@@ -31,12 +31,12 @@ from ..wire import settings as settings_
 from ..wire.settings import AgentSettings, SettingsError
 from ..wire.shim_framing import CNI, NETAVARK
 from .agent import Agent, Kernels
-from .api.fair_share import FairShare
+from .agent_metrics import watch_agent
 from .api.methods import Methods
 from .api.server import Server, SocketInUse
+from .concurrency.fair_share import FairShare
+from .dump import dump
 from .metrics import bgp_metrics
-from .metrics.agent_metrics import watch_agent
-from .metrics.dump import dump
 from .metrics.http import MetricsServer
 from .metrics.instruments import Instruments
 from .metrics.metrics import Registry

@@ -14,7 +14,7 @@ from .ipam.local_ipam import IpamUnreadable
 from .store.atomic_file import FileError
 from .store.lock import LockError
 from .store.store import StoreError
-from .store.writer import AgentSilent, NotTakenOver
+from .write.writer import AgentSilent, NotTakenOver
 
 
 class InTheWay(Exception):

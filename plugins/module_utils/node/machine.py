@@ -15,9 +15,8 @@ from ..dataplane.kernel.linux import LinuxKernel
 from ..dataplane.kernel.port import Kernel
 from ..wire import protocol
 from ..wire.running_agent import RunningAgent
-from . import units
-from .change import detached_process, ssh_session
 from .engine import engine_start
+from .host import detached_process, ssh_session, units
 from .store import lock, store, unconfirmed
 
 
@@ -65,7 +64,7 @@ class Machine:
     lock_timeout: float = 60.0
     boot_wait: float = 60.0  # the most seconds that the boot unit waits for the node's addresses
     # The most seconds to wait until an agent that has begun to start listens, and for writer_lock to become free before
-    # store.writer applies a plan without an agent.
+    # write.writer applies a plan without an agent.
     agent_patience: float = 10.0
     # A function that returns this process's SSH session first, then the others to the same port; () if it has none.
     sessions: t.Callable[[], t.Sequence[ssh_session.SshSession]] = ssh_session.here

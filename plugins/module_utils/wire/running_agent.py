@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The connection of the node module and the boot unit to the running agent; node/store/writer.py hands states over."""
+"""The connection of the node module and the boot unit to the running agent; node/write/writer.py hands states over."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
     check_secret,
     check_text,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import datastore_files
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write import datastore_files
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ..etcd import cluster_members, etcd_folder

@@ -20,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.
     bounded,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import LintedFleet, UnderlayLink
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written.written_inventory import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written_inventory import (
     WrittenInventory,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError

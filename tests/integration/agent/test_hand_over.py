@@ -15,8 +15,8 @@ import time
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import writer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write import writer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import running_agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.running_agent import AgentRefused

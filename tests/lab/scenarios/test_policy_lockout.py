@@ -305,7 +305,7 @@ def test_who_waits_outlives_a_session_that_is_killed(lab: BaseLab, fleet: Fleet,
     That is what KillUserProcesses=yes does.
     """
     start = (
-        "import sys; sys.path[0] = '/usr/local/lib/calico/current'; from host_routing.node.change import"
+        "import sys; sys.path[0] = '/usr/local/lib/calico/current'; from host_routing.node.host import"
         " detached_process; detached_process.start(['sleep', '4711'])"
     )
     session = "session-4711.scope"

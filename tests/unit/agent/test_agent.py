@@ -13,7 +13,9 @@ import re
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.persisted_state import PersistedState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.known.persisted_state import (
+    PersistedState,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import add
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import RouteOperation
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import drain

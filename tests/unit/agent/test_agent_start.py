@@ -9,7 +9,7 @@ import asyncio
 import shutil
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.watch import events
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.known import events
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import failpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers.workload import MARK
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (

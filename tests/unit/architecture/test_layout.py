@@ -75,6 +75,29 @@ def test_no_module_imports_itself_by_a_detour() -> None:
     assert found == []
 
 
+def entries_imported(folder: pathlib.Path) -> dict[str, set[str]]:
+    """Return {entry of the folder: the other entries that it imports}; an entry is a module, or a folder as a whole."""
+    inside = f"{name_of(folder)}." if folder != ENGINE else ""
+    found: dict[str, set[str]] = {}
+    for module, targets in imported_modules().items():
+        if module.startswith(inside) and module:
+            entry = module[len(inside) :].split(".")[0]
+            others = {target[len(inside) :].split(".")[0] for target in targets if target.startswith(inside)}
+            found.setdefault(entry, set()).update(others - {entry})
+    return found
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [ENGINE, *(folder for folder in FOLDERS if ENGINE in folder.parents)],
+    ids=lambda path: str(path.relative_to(ROOT / "plugins")),
+)
+def test_the_entries_of_a_folder_import_each_other_one_way(folder: pathlib.Path) -> None:
+    """Folders inside a room have an order like rooms: no folder or file imports another one that leads back to it."""
+    found = [" -> ".join(path) for path in circles(entries_imported(folder))]
+    assert found == []
+
+
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(ROOT / "plugins")))
 def test_a_folder_is_taken_in_at_a_glance(folder: pathlib.Path) -> None:
     entries = [path.name for path in folder.iterdir() if path.name != "__pycache__"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.selectors import SelectorError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets.sets_in_use import SetsInUse
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.sets_in_use import SetsInUse
 
 
 @pytest.mark.parametrize("times", [1, 2])

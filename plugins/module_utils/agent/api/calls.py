@@ -15,7 +15,7 @@ from ...wire import protocol, shim_framing
 from ...wire.peer import Peer
 from ...wire.protocol import AgentError
 from ...wire.shim_framing import Framing, ShimRefusal
-from .fair_share import Coalesced, FairShare
+from ..concurrency.fair_share import Coalesced, FairShare
 
 _log = logging.getLogger("calico.api")
 

@@ -26,9 +26,9 @@ from ...wire import protocol, shim_framing
 from ...wire.peer import Peer
 from ...wire.protocol import AgentError
 from ...wire.shim_framing import Framing, ShimRefusal
+from ..concurrency.fair_share import FairShare
 from .bounds import Bounds
 from .calls import Calls, Method, internal, stopping
-from .fair_share import FairShare
 
 _log = logging.getLogger("calico.api")
 

@@ -18,12 +18,12 @@ from ...wire.peer import Peer
 from ...wire.protocol import AgentError
 from ...wire.request import AddRequest, published_ports
 from ..agent import Agent
+from ..concurrency.fair_share import give_way
+from ..known.workload_table import not_found
 from ..metrics.reports import plain
 from ..reconcile.reconcile import PassOutcome
 from ..workloads.check import parsed_selector
-from ..workloads.table import not_found
 from .calls import Method
-from .fair_share import give_way
 
 Data = dict[str, t.Any]
 

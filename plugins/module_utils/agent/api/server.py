@@ -28,10 +28,10 @@ import typing as t
 
 from ...wire import protocol
 from ...wire.peer import Peer
+from ..concurrency.fair_share import FairShare
 from .bounds import ApiLimits, Bounds
 from .calls import Calls, Method, Shims
 from .connection import ApiConnection
-from .fair_share import FairShare
 
 _log = logging.getLogger("calico.api")
 

@@ -31,7 +31,7 @@ from ...datastore.mirror import Mirror
 from ...datastore.settings import DatastoreSettings, DatastoreSettingsError
 from ...datastore.snapshot import SnapshotHeader
 from ...node.store.store import utc
-from ..reconcile.driver_thread import Worker
+from ..concurrency.driver_thread import Worker
 from .heartbeats import Heartbeats
 from .publisher import Publisher
 

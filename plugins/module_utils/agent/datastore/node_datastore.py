@@ -20,9 +20,9 @@ from ...node.machine import Machine
 from ...node.store.store import utc
 from ...policy.model import Endpoint
 from ...state.remote_endpoints import Collected, RemoteEndpoints
-from ..desired_state import DesiredState
-from ..persisted_state import PersistedState
-from ..reconcile.driver_thread import Worker
+from ..concurrency.driver_thread import Worker
+from ..known.desired_state import DesiredState
+from ..known.persisted_state import PersistedState
 from . import beat
 from .beat import Sessions
 from .heartbeats import Heartbeats

@@ -19,7 +19,7 @@ import logging
 import socket
 import typing as t
 
-from ..api.fair_share import FairShare
+from ..concurrency.fair_share import FairShare
 from . import metrics
 from .metrics import Registry
 

@@ -10,10 +10,10 @@ import typing as t
 
 from ...dataplane.change import Change
 from ...dataplane.drivers.workload import GONE
+from ..known.events import Events
+from ..known.workload_table import WorkloadTable
 from ..reconcile import repair
 from ..reconcile.drift import Drift
-from ..watch.events import Events
-from ..workloads.table import WorkloadTable
 from .instruments import Instruments
 
 _log = logging.getLogger("calico.agent")

@@ -13,10 +13,10 @@ import typing as t
 from ...dataplane.registry import REGISTRY
 from ...state.node_state import NodeState
 from ...state.remote_endpoints import RemoteEndpoints
-from ..desired_state import DesiredState
-from ..persisted_state import PersistedState
+from ..known.desired_state import DesiredState
+from ..known.persisted_state import PersistedState
+from ..known.workload_table import WorkloadTable
 from ..reconcile.reconcile import Reconciler
-from ..workloads.table import WorkloadTable
 from .flow_cutter import FlowCutter
 
 _PAUSE = 10.0  # seconds between two cuts because of other nodes' workloads; many of these may come and go

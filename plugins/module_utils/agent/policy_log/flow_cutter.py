@@ -18,7 +18,7 @@ from ...node.change import denied_flows
 from ...state.node_state import NodeState
 from ...state.other_endpoints import OtherEndpoints
 from ...state.policy_state import PolicyState
-from ..reconcile.driver_thread import Worker
+from ..concurrency.driver_thread import Worker
 
 _log = logging.getLogger("calico.policy")
 

@@ -31,8 +31,8 @@ from ...dataplane.drivers import workload
 from ...dataplane.kernel.port import Kernel
 from ...dataplane.plan import NodePlan, plan_node
 from ...state.node_state import NodeState
+from ..concurrency.driver_thread import DriverThread, Worker
 from . import repair
-from .driver_thread import DriverThread, Worker
 from .kind_state import KindStates
 from .pace import Pace
 from .stages import Listener, Make, Refresh, Stages, Wanted

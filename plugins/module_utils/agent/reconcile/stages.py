@@ -23,8 +23,8 @@ from ...dataplane.drivers import iptables, route, workload
 from ...dataplane.kernel.port import Kernel
 from ...dataplane.plan import NodePlan
 from ...state.node_state import NodeState
+from ..concurrency.driver_thread import Worker
 from . import repair
-from .driver_thread import Worker
 from .kind_state import KindStates
 from .pace import Pace
 

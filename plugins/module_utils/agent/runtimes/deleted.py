@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Removals that a shim accepted while the agent was down: it stored the request, and reported success to the runtime.
 
-Each is a file in the shim's framing (agent/api/shim_framing.py) below /var/lib/calico/cni/deleted, whichever runtime
+Each is a file in the shim's framing (wire/shim_framing.py) below /var/lib/calico/cni/deleted, whichever runtime
 it is of. The file exists before the runtime can attach the same container again, and plugins try to complete all files
 before they attach one. An attachment whose own removal still fails then is refused. So an old removal does not delete a
 newer workload, even if clocks are wrong, unless its file could not be read at first.

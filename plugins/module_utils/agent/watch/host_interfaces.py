@@ -15,8 +15,8 @@ from ...dataplane.kernel.port import KernelError
 from ...node import desired
 from ...state.node_policy_tables import needs_interfaces
 from ...state.node_state import NodeState
-from ..desired_state import DesiredState
-from ..persisted_state import PersistedState
+from ..known.desired_state import DesiredState
+from ..known.persisted_state import PersistedState
 from ..reconcile.reconcile import Reconciler
 from ..workloads.admission import PolicyUpdates
 

@@ -18,7 +18,7 @@ from ...bird.errors import BirdError
 from ...dataplane import bird_routes
 from ...dataplane.kernel.port import Kernel, KernelError
 from ...state.node_state import NodeState
-from ..reconcile.driver_thread import Worker
+from ..concurrency.driver_thread import Worker
 
 _log = logging.getLogger("calico.bird")
 

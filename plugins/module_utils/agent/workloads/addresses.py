@@ -13,7 +13,7 @@ from ...node.ipam.local_ipam import IpamNotWritten, LocalIpam
 from ...state.attachment import AttachedWorkload
 from ...wire.protocol import AgentError
 from ...wire.request import AddRequest
-from ..persisted_state import PersistedState
+from ..known.persisted_state import PersistedState
 from .commit import GroupCommit, Write
 
 _log = logging.getLogger("calico.workloads")

@@ -16,7 +16,7 @@ from ...dataplane.registry import REGISTRY
 from ...state.node_state import VethEndpoint
 from ...wire import protocol
 from ...wire.protocol import AgentError
-from ..desired_state import DesiredState
+from ..known.desired_state import DesiredState
 from ..reconcile import repair
 from ..reconcile.reconcile import Reconciler
 from .commit import GroupCommit, Write

@@ -14,8 +14,8 @@ from ...state.attachment import AttachedWorkload
 from ...state.node_state import NodeState
 from ...wire import protocol
 from ...wire.protocol import AgentError
+from ..known.workload_table import WorkloadTable
 from .context import WorkloadContext
-from .table import WorkloadTable
 
 SELECTOR_LIMIT = 4096  # the most characters in a caller's selector
 

@@ -23,7 +23,7 @@ from ...dataplane.kernel.port import Kernel, KernelError
 from ...node.ipam.local_ipam import IpamNotWritten
 from ...state.attachment import AttachedWorkload
 from ...state.node_state import VethEndpoint
-from ..reconcile.driver_thread import Worker
+from ..concurrency.driver_thread import Worker
 from . import failpoints
 
 _log = logging.getLogger("calico.deletion")

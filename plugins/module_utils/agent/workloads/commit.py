@@ -15,7 +15,7 @@ import functools
 import time
 import typing as t
 
-from ..reconcile.driver_thread import Worker
+from ..concurrency.driver_thread import Worker
 
 
 class Write:

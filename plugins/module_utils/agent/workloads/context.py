@@ -8,13 +8,13 @@ from __future__ import annotations
 import dataclasses
 
 from ...sockets.port_claims import PortClaims
-from ..persisted_state import PersistedState
-from ..reconcile.locks import KeyedLock, RWLock
-from ..watch.events import Events
+from ..concurrency.locks import KeyedLock, RWLock
+from ..known.events import Events
+from ..known.persisted_state import PersistedState
+from ..known.workload_table import WorkloadTable
 from .addresses import WorkloadAddresses
 from .admission import PolicyUpdates
 from .cleanup import Cleanup
-from .table import WorkloadTable
 from .wiring import WorkloadWiring
 
 #: The most seconds that an add waits for a deleted workload with its device to be removed, and again for each of its

@@ -17,7 +17,7 @@ from ...state.attachment import endpoint_routes
 from ...state.node_state import NodeState, Route, VethEndpoint
 from ...wire import protocol
 from ...wire.protocol import AgentError
-from ..reconcile.driver_thread import Worker
+from ..concurrency.driver_thread import Worker
 from . import failpoints
 
 _T = t.TypeVar("_T")

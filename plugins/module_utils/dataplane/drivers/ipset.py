@@ -27,8 +27,8 @@ from ...state.node_state import IpSet
 from ..change import ApplyError, Change, Failures, ObserveError
 from ..driver import DriverStep
 from ..encoding import ipset_encoding
+from ..kernel import ipset_members
 from ..kernel.port import Completed, Kernel, KernelError
-from . import ipset_members
 
 PREFIX = "cali40"
 PREFIX_IPV6 = "cali60"

@@ -25,9 +25,8 @@ import typing as t
 from ...base.addresses import family_of
 from ...base.not_encodable import NotEncodable
 from ...files import bounded, folders
-from ..drivers import ipset_members
 from ..encoding import netns_encoding, sysctl_encoding
-from . import conntrack, marks, namespaces, port
+from . import conntrack, ipset_members, marks, namespaces, port
 from . import links_packed as packed
 from . import rtnetlink as rt
 

@@ -18,7 +18,7 @@ from ..fleet import Fleet
 from ..host import Host
 from ..inventory import node_address
 from ..inventory.node_inventory import FleetNode
-from .written.written_inventory import WrittenInventory
+from .written_inventory import WrittenInventory
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from .finding import ERROR, WARNING, Issue, LintFinding
 from .network import LintedFleet
 from .policies import policy
 from .written import files, groups, values
-from .written.written_inventory import WrittenInventory
+from .written_inventory import WrittenInventory
 
 
 class LintRule(t.NamedTuple):

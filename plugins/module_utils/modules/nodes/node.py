@@ -13,15 +13,17 @@ from ...bird.errors import BirdError
 from ...dataplane.change import Change, ObserveError, change_lines
 from ...dataplane.drivers import workload
 from ...dataplane.kernel.port import KernelError
-from ...node import machine, units
+from ...node import machine
 from ...node.change import apply, lockout_check, missing_files, phases
 from ...node.change.comparison import Engine
 from ...node.change.plan import ChangePlan, plan_change
 from ...node.engine import bundle, carried_start
 from ...node.errors import ERRORS, InTheWay
+from ...node.host import units
 from ...node.probe import convergence, probing
-from ...node.store import datastore_files, unconfirmed
+from ...node.store import unconfirmed
 from ...node.store.store import File, Stored, StoreError
+from ...node.write import datastore_files
 from ...state.node_state import NodeState
 from ...wire import running_agent
 from ..module_call import ModuleCall

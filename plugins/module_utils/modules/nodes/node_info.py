@@ -16,8 +16,8 @@ from ...dataplane.kernel.port import KernelError
 from ...node import machine, report
 from ...node.engine import bundle
 from ...node.ipam.local_ipam import IpamUnreadable
-from ...node.store import datastore_files, session_passwords
 from ...node.store.store import Store, StoreError
+from ...node.write import datastore_files, session_passwords
 from ...preflight import observe, packages
 from ...preflight.files import CNI_CONF_DIR, Files
 from ...state.node_state import NodeState

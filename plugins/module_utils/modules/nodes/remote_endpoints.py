@@ -10,7 +10,7 @@ import typing as t
 from ...dataplane.change import change_lines
 from ...node import machine
 from ...node.errors import ERRORS
-from ...node.store import endpoint_sync
+from ...node.write import endpoint_sync
 from ...state.answers.left_out import sentences
 from ...wire import running_agent
 from ..module_call import ModuleCall

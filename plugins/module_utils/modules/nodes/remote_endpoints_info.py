@@ -8,13 +8,13 @@ from __future__ import annotations
 import typing as t
 
 from ...node import machine
-from ...node.store import endpoint_sync
 from ...node.store.remote_endpoints import (
     Known,
     RemoteUnreadable,
 )
 from ...node.store.remote_endpoints import known as on_disk
 from ...node.store.store import StoreError
+from ...node.write import endpoint_sync
 from ...state.policy_json import to_plain
 from ...state.remote_endpoints import (
     Collected,

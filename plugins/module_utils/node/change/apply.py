@@ -9,7 +9,7 @@ removed, and BIRD is reloaded in between. Units start when the node is ready for
 node come last. A generation is recorded when everything is in place and, with commit-confirm, confirmed
 (confirmation.py).
 
-If an agent runs, it writes the kernel (store/writer.py). An agent of another engine than the node must have is
+If an agent runs, it writes the kernel (write/writer.py). An agent of another engine than the node must have is
 restarted before it gets the state, because only then it can read it.
 """
 
@@ -25,13 +25,15 @@ from ...dataplane import bird_routes
 from ...dataplane.change import Change
 from ...dataplane.drivers import file
 from ...dataplane.kernel.port import KernelError
-from .. import drain, units
+from .. import drain
 from ..engine import bundle
 from ..errors import InTheWay
+from ..host import units
 from ..machine import Machine
-from ..store import lock, own_folders, writer
+from ..store import lock
 from ..store.store import KEPT, Store, Stored, now
 from ..store.unconfirmed import Confirm, UnconfirmedStore
+from ..write import own_folders, writer
 from . import arming, denied_flows, missing_files
 from .comparison import Engine
 from .plan import ChangePlan, plan_change

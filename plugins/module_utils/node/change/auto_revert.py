@@ -18,11 +18,12 @@ import time
 import typing as t
 
 from ...dataplane.change import Change
-from .. import units
+from ..host import units
 from ..machine import Machine
-from ..store import lock, writer
+from ..store import lock
 from ..store.store import Store, StoreError
 from ..store.unconfirmed import Revert, Unconfirmed, UnconfirmedStore
+from ..write import writer
 from . import apply
 from .confirmation import WHO
 from .plan import plan_change

@@ -16,9 +16,10 @@ from ...dataplane.drivers import file
 from .. import desired
 from ..ipam.local_ipam import IpamUnreadable
 from ..machine import Machine
-from ..store import lock, writer
+from ..store import lock
 from ..store.store import KEPT, Store
 from ..store.unconfirmed import UnconfirmedStore
+from ..write import writer
 from .plan import ChangePlan, plan_change
 
 

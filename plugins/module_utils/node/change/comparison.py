@@ -14,11 +14,11 @@ from ...dataplane.change import Change
 from ...dataplane.drivers import file
 from ..engine import bundle
 from ..engine.carried_start import PackedEngine
+from ..host.units import AGENT_UNIT
 from ..machine import Machine
-from ..store import own_folders
 from ..store.store import Stored
-from ..store.writer import Direct, Through
-from ..units import AGENT_UNIT
+from ..write import own_folders
+from ..write.writer import Direct, Through
 
 AGENT_SETTINGS = "/etc/calico/agent.json"
 

@@ -14,9 +14,10 @@ import dataclasses
 import typing as t
 
 from ..machine import Machine
-from ..store import lock, session_passwords
+from ..store import lock
 from ..store.store import KEPT, Store
 from ..store.unconfirmed import Revert, UnconfirmedStore
+from ..write import session_passwords
 
 #: The outcomes of a confirmation: the node keeps the change; the node has reverted the change; another change waits for
 #: a confirmation of its own; the confirmation came by the connection that made the change, which proves nothing.

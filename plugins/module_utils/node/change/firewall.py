@@ -15,9 +15,10 @@ from ...dataplane.registry import REGISTRY
 from ...state.node_state import NodeState
 from .. import desired
 from ..machine import Machine
-from ..store import lock, writer
+from ..store import lock
 from ..store.store import Store
 from ..store.unconfirmed import UnconfirmedStore
+from ..write import writer
 
 WHO = "boot firewall"
 

@@ -20,7 +20,7 @@ from ...policy.explain.packet_path import PathHost, path
 from ...policy.model import HOST_ENDPOINT, PROTOCOL_NUMBERS, Endpoint, Flow
 from ...state.node_policy_tables import all_endpoints, chain_settings
 from ...state.node_state import NodeState
-from .ssh_session import SshSession
+from ..host.ssh_session import SshSession
 
 _KIND = "session"
 _MOST = 5  # the most problems that are reported one by one; all further ones are one problem

@@ -19,11 +19,12 @@ import typing as t
 
 from ...dataplane.change import ApplyError, Change
 from ...dataplane.drivers import file
-from .. import units
+from ..host import units
 from ..machine import Machine
-from ..store import atomic_file, lock, own_folders
+from ..store import atomic_file, lock
 from ..store.store import File, Store, Stored
 from ..store.unconfirmed import UnconfirmedStore
+from ..write import own_folders
 
 _NAME = "files"
 DOCKER_UNIT, DOCKER_SOCKET = "calico-docker.socket", "/run/docker/plugins/calico.sock"

@@ -19,16 +19,18 @@ from ...bgp.bird_state import BirdRoute
 from ...dataplane.change import Change, change_lines
 from ...dataplane.plan import NodePlan
 from ...state.node_state import TABLE_PROBE, NodeState
-from .. import desired, units
+from .. import desired
+from ..host import units
+from ..host.ssh_session import SshSession
 from ..machine import Machine
 from ..probe import sessions
-from ..store import datastore_files, session_passwords, unconfirmed, writer
-from ..store.session_passwords import PasswordPlan
+from ..store import unconfirmed
 from ..store.store import Store, Stored, StoreError
 from ..store.unconfirmed import UnconfirmedStore
+from ..write import datastore_files, session_passwords, writer
+from ..write.session_passwords import PasswordPlan
 from . import comparison, denied_flows, lockout_check, policy_diff
 from .comparison import Engine
-from .ssh_session import SshSession
 
 _UNITS = "/etc/systemd/"
 _OF_PROBES = f"table {TABLE_PROBE}"  # how a route of the table for probes is written

@@ -32,11 +32,12 @@ from ...dataplane.drivers.route import text as route_text
 from ...dataplane.kernel.port import PROTOCOL_BIRD, Kernel, RouteOperation
 from ...dataplane.plan import NodePlan, plan_node
 from ...state.node_state import TABLE_MAIN, NodeState
-from .. import units
 from ..errors import InTheWay
+from ..host import units
 from ..machine import Machine
-from ..store import datastore_files, lock, own_folders
+from ..store import lock
 from ..store.store import Store, Stored, StoreError
+from ..write import datastore_files, own_folders
 from . import container_networks
 
 _UNITS = (

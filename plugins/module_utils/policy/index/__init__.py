@@ -1,4 +1,4 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Indexes of labels, policies and addresses. They answer which of them match."""
+"""Indexes of labels, policies and addresses, which answer which of them match, and the sets that are in use."""

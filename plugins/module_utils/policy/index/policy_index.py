@@ -26,8 +26,8 @@ from ..model import (
 from ..node_policy import LocalEndpoint, NodePolicy, TierPolicies
 from ..sets.needed_sets import RulesInUse
 from ..sets.set_members import MemberChange
-from ..sets.sets_in_use import Id, SetsInUse
 from .label_index import LabelIndex, Match
+from .sets_in_use import Id, SetsInUse
 
 _NETWORK_SET = "NetworkSet"
 

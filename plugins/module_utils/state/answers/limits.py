@@ -16,7 +16,7 @@ PROFILES = 16
 #: The most named ports of one workload.
 PORTS = 64
 #: The most characters of a workload's name with its namespace: a link's alias has to hold it, which has 255 at most
-#: (agent/api/request.py).
+#: (wire/request.py).
 NAME = 231
 
 #: The most blocks that a node may report. A pool of /12 cut into /26 has 16,384 in all.

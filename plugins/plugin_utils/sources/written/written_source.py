@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written.written_inventory import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written_inventory import (
     ENDINGS,
     ClearSecret,
     LikeFolder,

@@ -9,7 +9,7 @@ import re
 import typing as t
 
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written.written_inventory import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written_inventory import (
     GROUP_KEYS,
     LABEL,
     OCTAL,

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_en
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, ObserveError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset, iptables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import units
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host import units
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (

@@ -24,7 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.writer import Direct
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write.writer import Direct
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     NodeState,
     Route,

@@ -15,8 +15,8 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Method
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.fair_share import give_way
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Server
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency.fair_share import give_way
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.client import AgentClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.peer import Peer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits, Bounds
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Calls
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.connection import ApiConnection
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.fair_share import FairShare
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency.fair_share import FairShare
 
 from tests.unit.agent.virtual_time import run
 

@@ -12,7 +12,7 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.agent_metrics import watch_agent
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent_metrics import watch_agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Completed,

@@ -11,7 +11,9 @@ import threading
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.driver_thread import DriverThread
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency.driver_thread import (
+    DriverThread,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.remote_updates import (
     RemoteUpdates,
 )

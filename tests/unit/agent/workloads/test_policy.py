@@ -9,7 +9,7 @@ import asyncio
 import json
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.dump import dump
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.dump import dump
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     InterfaceAddress,
     NewLink,

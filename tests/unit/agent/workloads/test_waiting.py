@@ -9,7 +9,7 @@ import asyncio
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import daemon
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.locks import KeyedLock, RWLock
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency.locks import KeyedLock, RWLock
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.commit import GroupCommit, flushing
 
 from tests.unit.agent.virtual_time import inline, run

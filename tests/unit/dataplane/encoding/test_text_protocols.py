@@ -22,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.c
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import sysctl
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import unit_encoding
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host import unit_encoding
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import file_name
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, Sysctl
 from hypothesis import given

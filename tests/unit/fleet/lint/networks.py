@@ -12,7 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import rules
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import LintedFleet, UnderlayLink
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written.written_inventory import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written_inventory import (
     WrittenInventory,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan

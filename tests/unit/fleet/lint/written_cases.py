@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written.written_inventory import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written_inventory import (
     LABEL,
     OCTAL,
     SIXTIES,

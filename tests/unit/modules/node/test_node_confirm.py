@@ -16,7 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.c
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import file
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, auto_revert
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.ssh_session import SshSession
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host.ssh_session import SshSession
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import (

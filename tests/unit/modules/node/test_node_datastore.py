@@ -11,7 +11,7 @@ import json
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import settings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import datastore_files
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write import datastore_files
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_info, teardown
 
 from tests.unit.modules.node.test_node import PARAMS

@@ -20,8 +20,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, machine, units
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host import units
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Route

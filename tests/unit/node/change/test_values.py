@@ -11,13 +11,15 @@ import inspect
 import pkgutil
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import change
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import change, host
 
 
 def values() -> list[type]:
-    """Return the dataclasses that the modules in module_utils/node/change define."""
+    """Return the dataclasses that the modules in node/change and node/host define."""
     modules = [
-        importlib.import_module(f"{change.__name__}.{one.name}") for one in pkgutil.iter_modules(change.__path__)
+        importlib.import_module(f"{package.__name__}.{one.name}")
+        for package in (change, host)
+        for one in pkgutil.iter_modules(package.__path__)
     ]
     return [
         found

@@ -11,7 +11,7 @@ import typing as t
 import pytest
 from ansible._internal._datatag._tags import Origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written.written_inventory import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written_inventory import (
     ClearSecret,
     RepeatedKey,
     WrittenInventory,

@@ -9,7 +9,7 @@ import difflib
 import typing as t
 
 from ..finding import Issue
-from .written_inventory import ENDINGS, GROUP_KEYS, LABEL, OCTAL, SIXTIES, VariableFile, WrittenInventory
+from ..written_inventory import ENDINGS, GROUP_KEYS, LABEL, OCTAL, SIXTIES, VariableFile, WrittenInventory
 
 _GROUPS = "group_vars"
 #: Why YAML reads another number, and the remedy.

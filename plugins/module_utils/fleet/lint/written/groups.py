@@ -11,7 +11,7 @@ import typing as t
 
 from ..finding import Issue
 from ..network import listed
-from .written_inventory import WrittenInventory
+from ..written_inventory import WrittenInventory
 
 _NODES, _REFLECTORS = "calico_nodes", "calico_rr"
 #: Names that are not nearly one of the two groups, but are probably meant as one.

@@ -10,7 +10,7 @@ import typing as t
 from ....state.errors import within
 from ...host import Host, origin
 from ..finding import Issue
-from .written_inventory import WrittenInventory
+from ..written_inventory import WrittenInventory
 
 
 def misspelt(written: WrittenInventory) -> t.Iterator[Issue]:

@@ -21,7 +21,7 @@ from ...state.attachment import (
 from ...state.node_state import NodeState, VethEndpoint
 from ...wire import protocol
 from ...wire.protocol import AgentError
-from ..persisted_state import PersistedState
+from .persisted_state import PersistedState
 
 _NO_STATE = NodeState(node="", address="")
 

@@ -14,7 +14,7 @@ import struct
 import typing as t
 
 from ...base.addresses import family_of
-from ..kernel import rtnetlink as rt
+from . import rtnetlink as rt
 
 _SUBSYSTEM = 6 << 8  # NFNL_SUBSYS_IPSET
 _COMMANDS = {"add": _SUBSYSTEM | 9, "del": _SUBSYSTEM | 10}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from ..base.not_encodable import NotEncodable
+from ...base.not_encodable import NotEncodable
 
 # Names of units as in systemd.unit(5), without the characters of its escapes and globs. 201 characters may come before
 # the type.

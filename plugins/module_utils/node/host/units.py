@@ -8,8 +8,8 @@ from __future__ import annotations
 import subprocess
 import typing as t
 
-from ..base.not_encodable import NotEncodable
-from ..dataplane.change import Action, Change, Failures, ObserveError
+from ...base.not_encodable import NotEncodable
+from ...dataplane.change import Action, Change, Failures, ObserveError
 from .unit_encoding import unit_name
 
 PROGRAM = "systemctl"

@@ -13,7 +13,7 @@ import struct
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset_members
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import ipset_members
 
 
 def attributes(data: bytes) -> dict[int, bytes]:

@@ -16,13 +16,13 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ..policy.host_endpoints import Interfaces
-from ..state.node_policy_tables import NO_INTERFACES
-from ..state.node_state import NodeState
+from ...policy.host_endpoints import Interfaces
+from ...state.node_policy_tables import NO_INTERFACES
+from ...state.node_state import NodeState
+from ..reconcile.policy_compilers import PolicyCompilers
+from ..reconcile.stages import Make
 from .persisted_state import PersistedState
-from .reconcile.policy_compilers import PolicyCompilers
-from .reconcile.stages import Make
-from .workloads.table import WorkloadTable
+from .workload_table import WorkloadTable
 
 
 class DesiredState:

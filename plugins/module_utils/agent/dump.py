@@ -10,11 +10,11 @@ import json
 import logging
 import typing as t
 
-from ...node.store import atomic_file
-from ...wire.protocol import AgentError
-from ..agent import Agent
-from ..reconcile.policy_compilers import PolicyNotCompiled
-from .reports import plain
+from ..node.store import atomic_file
+from ..wire.protocol import AgentError
+from .agent import Agent
+from .metrics.reports import plain
+from .reconcile.policy_compilers import PolicyNotCompiled
 
 _log = logging.getLogger("calico.dump")
 _running: set[asyncio.Future[None]] = set()

@@ -17,10 +17,11 @@ from ...state.answers.left_out import LeftOut
 from ...state.remote_endpoints import RemoteEndpoints, own_endpoints, told_of
 from .. import desired
 from ..machine import Machine
-from . import lock, writer
-from .endpoints import Endpoints
-from .remote_endpoints import Known, RemoteUnreadable, known, save
-from .store import Store
+from ..store import lock
+from ..store.endpoints import Endpoints
+from ..store.remote_endpoints import Known, RemoteUnreadable, known, save
+from ..store.store import Store
+from . import writer
 
 
 class ToldUnreadable(Exception):

@@ -11,8 +11,8 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import ssh_session
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.ssh_session import SshSession
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host import ssh_session
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host.ssh_session import SshSession
 
 SSH = "10.10.1.1 51444 10.10.1.11 22"
 
@@ -69,7 +69,7 @@ def test_a_real_process_and_its_child():
         "subprocess.run([sys.executable, '-c', sys.argv[1]], env={'PYTHONPATH': sys.argv[2]}, check=True)"
     )
     child = (
-        "from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import ssh_session;"
+        "from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host import ssh_session;"
         "print(ssh_session.of_process().text)"
     )
     paths = os.pathsep.join(path for path in sys.path if path)

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from ...base.release import VERSION
-from ...node.engine import engine_start, running_engine
-from ..agent import Agent
-from .instruments import (
+from ..base.release import VERSION
+from ..node.engine import engine_start, running_engine
+from .agent import Agent
+from .metrics.instruments import (
     DELETING,
     DRIVERS,
     INVENTORY,

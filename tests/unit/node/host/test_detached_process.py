@@ -11,10 +11,10 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import detached_process
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host import detached_process
 
 START = (
-    "from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import detached_process;"
+    "from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host import detached_process;"
     "detached_process.start(['sh', '-c', 'read line < gate; echo $(pwd) $(ps -o sid= -p $$) > out'.replace("
     "'gate', {gate!r}).replace('out', {out!r})])"
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.writer import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write.writer import (
     AgentSilent,
     NotTakenOver,
     Through,

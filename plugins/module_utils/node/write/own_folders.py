@@ -19,8 +19,8 @@ from ...dataplane.change import Change
 from ...dataplane.drivers import file
 from ...files import bounded, folders
 from ..machine import Machine
-from . import atomic_file
-from .store import File
+from ..store import atomic_file
+from ..store.store import File
 
 #: The folders that nobody else uses, with their modes. All can enter folders where programs without root's rights read.
 OWN: t.Mapping[str, int] = {

@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ....state.errors import FleetError
-from ...host import Host
+from ...state.errors import FleetError
+from ..host import Host
 
 #: Why YAML makes another number of a text: colons count in sixties, a leading zero is octal, and the text of a label's
 #: number is another one.

@@ -10,8 +10,11 @@ import gc
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import fair_share
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.fair_share import Coalesced, FairShare
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency import fair_share
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency.fair_share import (
+    Coalesced,
+    FairShare,
+)
 
 from tests.unit.agent.virtual_time import run
 

@@ -9,8 +9,8 @@ import errno
 import pathlib
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent_metrics import watch_agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import metrics
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.agent_metrics import watch_agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import collections
 import typing as t
 
-from ..index.label_index import LabelIndex, Match
 from ..model import Endpoint, NamedPortKey, PolicyNetworkSet, PolicyProfile, SetKey
-from .set_members import MemberChange, SetMembers, contribution
+from ..sets.set_members import MemberChange, SetMembers, contribution
+from .label_index import LabelIndex, Match
 
 #: The identity of an endpoint or network set: its kind and name, or another tuple (see PolicyIndex.update_endpoint).
 Id = tuple[str, ...]

@@ -13,7 +13,9 @@ import sys
 import threading
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.driver_thread import DriverThread
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency.driver_thread import (
+    DriverThread,
+)
 
 
 def test_work_is_done_in_turn_in_one_thread_that_is_not_the_loops():
@@ -140,7 +142,7 @@ def test_the_thread_goes_with_who_had_it():
 def test_the_end_of_the_process_waits_for_the_work():
     program = (
         "import asyncio, os, sys, time\n"
-        "from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile"
+        "from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency"
         ".driver_thread import DriverThread\n"
         "async def scenario():\n"
         "    thread = DriverThread()\n"

@@ -25,9 +25,9 @@ from ...wire.running_agent import RunningAgent
 from .. import desired
 from ..ipam.local_ipam import IpamUnreadable, LocalIpam
 from ..machine import Machine
-from . import lock, packed_state
-from .endpoints import Endpoints
-from .lock import LockError, LockUnusable
+from ..store import lock, packed_state
+from ..store.endpoints import Endpoints
+from ..store.lock import LockError, LockUnusable
 
 #: The number of times that a request is sent to an agent that does not answer in time, before it counts as silent.
 _ATTEMPTS = 6

@@ -10,8 +10,8 @@ import pathlib
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, ObserveError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import units
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.units import WantedUnit
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host import units
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host.units import WantedUnit
 
 from tests.unit.node.systemctl import Systemctl
 

@@ -14,19 +14,19 @@ import logging
 import threading
 import typing as t
 
-from ..node import drain
-from ..node.ipam.local_ipam import IpamNotWritten, IpamUnreadable, LocalIpam
-from ..node.machine import Machine
-from ..node.store import remote_endpoints
-from ..node.store.atomic_file import FileError
-from ..node.store.endpoints import Endpoints
-from ..node.store.store import Store, StoreError
-from ..state.attachment import AttachedWorkload
-from ..state.node_state import NodeState
-from ..state.other_endpoints import OtherEndpoints
-from ..state.remote_endpoints import RemoteEndpoints
-from ..wire import protocol
-from ..wire.protocol import AgentError
+from ...node import drain
+from ...node.ipam.local_ipam import IpamNotWritten, IpamUnreadable, LocalIpam
+from ...node.machine import Machine
+from ...node.store import remote_endpoints
+from ...node.store.atomic_file import FileError
+from ...node.store.endpoints import Endpoints
+from ...node.store.store import Store, StoreError
+from ...state.attachment import AttachedWorkload
+from ...state.node_state import NodeState
+from ...state.other_endpoints import OtherEndpoints
+from ...state.remote_endpoints import RemoteEndpoints
+from ...wire import protocol
+from ...wire.protocol import AgentError
 
 _log = logging.getLogger("calico.knowledge")
 
