@@ -77,7 +77,7 @@ def test_large_bodies_without_a_token(tmp_path: pathlib.Path) -> None:
 
             async def one(number: int) -> None:
                 path = (TRANSACTION, RANGE, AUTHENTICATE)[number % 3]
-                # Connections of the round before may still hold their places, of which an address has 32.
+                # Connections of the round before may still hold their places; an address has 32.
                 with contextlib.suppress(OSError, EOFError):
                     client = await gate.client(NODE)
                     client.token = "stolen"
