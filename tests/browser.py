@@ -104,6 +104,18 @@ class BrowserError(Exception):
     """A command that Chromium refused or did not answer in time, or an exception of the page's script."""
 
 
+class PageLeft(BrowserError):
+    """A command that was under way while its page loaded another one."""
+
+
+#: What Chromium says of such a command.
+_LEFT = (
+    "Inspected target navigated or closed",
+    "Execution context was destroyed.",
+    "Cannot find default execution context",
+)
+
+
 class Browser:
     """One running Chromium; a context manager. Its profile is empty, and removed at the end."""
 
@@ -185,13 +197,15 @@ class Browser:
     def command(self, method: str, session: str = "", seconds: float = _PATIENCE, **parameters: t.Any) -> t.Any:
         """Return the result of one command of the DevTools protocol, of the page `session` or of the browser.
 
-        Raise BrowserError if Chromium refuses it, has ended, or does not answer within `seconds`.
+        Raise BrowserError if Chromium refuses it, has ended, or does not answer within `seconds`, PageLeft if another
+        page was loaded meanwhile.
         """
         number = self.send(method, session, **parameters)
         self.wait(lambda: number in self._answers, seconds, method)
         answer = self._answers.pop(number)
         if "error" in answer:
-            raise BrowserError(f"{method}: {answer['error']['message']}")
+            kind = PageLeft if answer["error"]["message"] in _LEFT else BrowserError
+            raise kind(f"{method}: {answer['error']['message']}")
         return answer["result"]
 
     def send(self, method: str, session: str = "", **parameters: t.Any) -> int:
@@ -283,13 +297,20 @@ class Page:
         return answer["result"].get("value")
 
     def wait_for(self, expression: str, seconds: float = 20) -> t.Any:
-        """Return the first true value of a JavaScript expression. Raise BrowserError if none comes in `seconds`."""
+        """Return the first true value of a JavaScript expression. Raise BrowserError if none comes in `seconds`.
+
+        A link or form may load another page meanwhile: then the expression is asked of that one.
+        """
         end = time.monotonic() + seconds
-        while not (value := self.run(expression)):
+        while True:
+            value = None
+            with contextlib.suppress(PageLeft):
+                value = self.run(expression)
+            if value:
+                return value
             if time.monotonic() > end:
                 raise BrowserError(f"{expression}: still {value!r} after {seconds:g} s.")
             time.sleep(0.05)
-        return value
 
     def overflow(self) -> int:
         """Return by how many pixels the page is wider than its window, 0 if it fits."""

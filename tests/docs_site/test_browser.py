@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from tests.browser import DESKTOP, PHONE, Browser, BrowserError, Page
+from tests.browser import DESKTOP, PHONE, Browser, BrowserError, Page, PageLeft
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +55,15 @@ def test_what_scripts_and_resources_say(shown: t.Callable[..., Page]) -> None:
     said = "\n".join(page.console)
     for expected in ("error: one", "dialog: two", "warning: three", "four is not defined", "ERR_NAME_NOT_RESOLVED"):
         assert expected in said
+
+
+def test_an_expression_waits_for_the_page_that_its_page_loads(shown: t.Callable[..., Page]) -> None:
+    page = shown("<h1>Routes</h1>")
+    next_page = "location.search === '?next'"
+    load = "new Promise(() => { location.search = '?next' })"  # never kept: it ends with its page
+    page.wait_for(f"{next_page} || {load}")
+    with pytest.raises(PageLeft):
+        page.run("new Promise(() => { location.search = '?last' })")
 
 
 def test_without_scripts(shown: t.Callable[..., Page]) -> None:
