@@ -299,7 +299,7 @@ class Page:
     def wait_for(self, expression: str, seconds: float = 20) -> t.Any:
         """Return the first true value of a JavaScript expression. Raise BrowserError if none comes in `seconds`.
 
-        A link or form may load another page meanwhile: then the expression is asked of that one.
+        A link or form may load another page meanwhile: the expression is then evaluated there.
         """
         end = time.monotonic() + seconds
         while True:
