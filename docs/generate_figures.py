@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes docs/contributing/figures.md. With --check it writes nothing and fails if the file is not what it would write.
+"""Writes docs/contributing/figures.md. With --check it writes nothing, and fails if that page is out of date.
 
 The figures and their counts are those of tests/run/figures.py.
 """
@@ -15,17 +15,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "contributing" / "figures.md"
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
-from generate_variables import written  # noqa: E402
+from generate_variables import opening, written  # noqa: E402
 
 from tests.run import figures  # noqa: E402
 
-HEAD = """\
-<!--
-Copyright (c) 2026, baremetal.host_routing contributors
-GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-SPDX-License-Identifier: GPL-3.0-or-later
--->
-<!-- Written by `make docs` from tests/run/figures.py. -->
+HEAD = f"""\
+{opening("tests/run/figures.py")}\
 # Figures of the code
 
 This page is for people who make the code simpler. It says how far the code is from its goals, and what is counted.

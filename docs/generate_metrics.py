@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes docs/reference/metrics.md. With --check it writes nothing and fails if the file is not what it would write.
+"""Writes docs/reference/metrics.md. With --check it writes nothing, and fails if that page is out of date.
 
 Metrics come from plugins/module_utils/agent/metrics/instruments.py, alerts from the rules that are shipped.
 """
@@ -19,15 +19,10 @@ PAGE = ROOT / "docs" / "reference" / "metrics.md"
 ALERTS = ROOT / "roles" / "calico_node" / "files" / "monitoring" / "alerts.yml"
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
-from generate_variables import cell, written  # noqa: E402
+from generate_variables import cell, opening, written  # noqa: E402
 
-HEAD = """\
-<!--
-Copyright (c) 2026, baremetal.host_routing contributors
-GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-SPDX-License-Identifier: GPL-3.0-or-later
--->
-<!-- Written by `make docs` from plugins/module_utils/agent/metrics/instruments.py and the alert rules. -->
+HEAD = f"""\
+{opening("plugins/module_utils/agent/metrics/instruments.py and the alert rules")}\
 # Metrics and health
 
 Monitor the fleet's agents with Prometheus and Grafana. This page has each metric and each alert.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes docs/reference/variables.md. With --check it writes nothing and fails if the file is not what it would write.
+"""Writes docs/reference/variables.md. With --check it writes nothing, and fails if that page is out of date.
 
 Fleet and node variables come from plugins/module_utils/fleet/variables.py, which the compiler reads its defaults from;
 variables of roles come from their meta/argument_specs.yml. Nothing is described anywhere else.
@@ -23,13 +23,21 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "variables.md"
 sys.path.insert(0, str(ROOT))
 
-HEAD = """\
+
+def opening(sources: str) -> str:
+    """Return the first lines of a page that is written from `sources`: the licence, and that it is generated."""
+    return f"""\
 <!--
 Copyright (c) 2026, baremetal.host_routing contributors
 GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 SPDX-License-Identifier: GPL-3.0-or-later
 -->
-<!-- Written by `make docs` from plugins/module_utils/fleet/variables.py and roles/*/meta/argument_specs.yml. -->
+<!-- Written by `make docs` from {sources}. -->
+"""
+
+
+HEAD = f"""\
+{opening("plugins/module_utils/fleet/variables.py and roles/*/meta/argument_specs.yml")}\
 # Variables
 
 This page lists all variables that you can set in an inventory, by topic. A fleet needs only `calico_ip_pools`, and

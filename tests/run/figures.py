@@ -167,7 +167,7 @@ def files_with(pattern: re.Pattern[str]) -> int:
 
 @functools.lru_cache
 def files_of_add() -> int:
-    """Return how many files of module_utils have a function that runs while an agent attaches a workload.
+    """Return the number of files below module_utils whose functions an agent calls while it attaches a workload.
 
     An agent in memory attaches one workload with policy, after another one of its group; the kernel is a fake. Code of
     drivers for the real kernel, and of the socket and the CNI plugin before it, is not among them.

@@ -27,7 +27,7 @@ def opened(path: str) -> int:
 
 
 def take(handle: int) -> bool:
-    """Lock the open file for this process alone; return False if another process holds its lock. Wait for nothing."""
+    """Lock the open file for this process alone. Return at once whether that succeeded: no other process holds it."""
     return _locked(handle, fcntl.LOCK_EX)
 
 

@@ -68,8 +68,8 @@ class EtcdFolder:
                 "etcd's file",
                 path,
                 f"may be read by others: its mode is {mode:04o}.",
-                f"If nobody else knows it, run chmod 600 {path}. Otherwise remove it, and the next run makes another "
-                f"one.",
+                f"If nobody else knows it, run chmod 600 {path}. Otherwise remove it, and the next run makes "
+                "another one.",
             )
         return content
 

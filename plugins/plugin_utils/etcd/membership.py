@@ -155,7 +155,7 @@ def _no_member(hosts: t.Iterable[SeenHost], wishes: Wishes = Wishes()) -> str:
 
 
 def _left_out(seen: SeenHost) -> str:
-    """Return what a revocation does not do at a host."""
+    """Return the notice that names a host which a revocation leaves out, what is not done there, and the remedy."""
     if seen.reached:
         return (
             f"{seen.name} is left out: its member does not answer ({seen.reason}), so it is neither restarted nor "
@@ -192,8 +192,7 @@ def _check_one_cluster(answering: t.Sequence[SeenHost], wishes: Wishes) -> None:
         if not {one.identity for one in seen.members} & {one.identity for one in first.members}:
             raise PlanRefused(
                 f"{first.name} and {seen.name} are members of two clusters. Stop calico-etcd on the one whose keys are "
-                f"not "
-                f"needed, and remove /var/lib/calico-etcd/member there. {_state_after(wishes)}"
+                f"not needed, and remove /var/lib/calico-etcd/member there. {_state_after(wishes)}"
             )
 
 

@@ -27,7 +27,7 @@ SAID = 60.0
 
 @pytest.mark.parametrize("name", ["test_certificate_of_the_client_expired", "test_certificates_of_the_members_expired"])
 def test_certificates_expired(cluster: EtcdCluster, name: str) -> None:
-    """A node behind gates learns it as a node without gates does."""
+    """A node that reads through gates names an expired certificate as one that asks the members itself does."""
     getattr(test_access_faults, name)(cluster)
 
 
@@ -41,7 +41,7 @@ async def said(cluster: EtcdCluster, text: str) -> None:
 
 
 def test_gates_say_that_certificates_of_members_expired(cluster: EtcdCluster) -> None:
-    """They look by themselves. Watches that are open go on, and the journal says when all is well."""
+    """Gates ask their members by themselves. Open watches go on, and the journal says when the problem is over."""
 
     async def scenario(churn: Churn) -> None:
         async with reading(cluster.settings("node1")) as reader:
@@ -62,7 +62,7 @@ def test_gates_say_that_certificates_of_members_expired(cluster: EtcdCluster) ->
 
 
 def test_gates_whose_own_certificate_for_the_member_expired(cluster: EtcdCluster) -> None:
-    """The journal names it, and agents do. A new file is the cure, without a restart."""
+    """The journal and the agents name the certificate. A new file cures it without a restart of the gate."""
     files = [member.folder / "root.pem" for member in cluster.members]
     valid = files[0].read_bytes()
 

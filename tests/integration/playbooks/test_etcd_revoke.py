@@ -66,7 +66,7 @@ exec {programs}/etcd --name {name} --data-dir /var/lib/calico-etcd --listen-clie
 
 
 class Cluster:
-    """Three members, with the users and keys of three nodes. `folder` has the inventory and .calico.etcd."""
+    """A cluster of three members with users and keys of three nodes. The inventory and .calico.etcd are in `folder`."""
 
     def __init__(self, hosts: SimulatedHosts, folder: pathlib.Path) -> None:
         self.hosts, self.folder, self.etcd = hosts, folder, programs("trixie")
@@ -204,7 +204,7 @@ def test_a_check_names_it_too_and_changes_nothing(cluster: Cluster) -> None:
 
 @pytest.mark.soak
 def test_the_same_command_completes_it(cluster: Cluster) -> None:
-    """Its warning of certificates that cannot be revoked is for other nodes: those of this one are on the list."""
+    """A second run warns of no certificate, since the first one has put those of the node on the list."""
     before = cluster.processes()
     status, said = cluster.revoke("node9")
     assert status == 0 and "is left out" not in said and "has no certificate of its own" not in said, said

@@ -12,5 +12,5 @@ import pathlib
 
 @functools.cache
 def tree_of(path: pathlib.Path) -> ast.Module:
-    """Return the syntax tree of a file, shared by all callers. Raise OSError and SyntaxError."""
+    """Return the syntax tree of a Python file, which is parsed once. Raise OSError or SyntaxError if it cannot be."""
     return ast.parse(path.read_text("utf-8"))

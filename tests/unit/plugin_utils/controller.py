@@ -78,9 +78,9 @@ def printed(runs: t.Sequence[Run]) -> tuple[str, list[dict[str, t.Any]]]:
 
 @functools.cache
 def _prepared(environment: tuple[tuple[str, str], ...]) -> subprocess.Popen[str]:
-    """Start a process with this environment that answers requests, one a line, until its stdin is closed.
+    """Start a process with this environment, which reads one request from each line of its stdin until that is closed.
 
-    It answers a request with a line that has the status of the copy that ran it.
+    It runs each request in a copy of itself, and answers with the copy's exit status on a line of its stdout.
     """
     process = subprocess.Popen(
         [sys.executable, __file__],

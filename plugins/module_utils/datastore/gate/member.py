@@ -22,7 +22,7 @@ _KEPT = 8
 
 
 class GatedMember:
-    """The member at `address`; `tls` is the gate's own way to it."""
+    """The member at `address`, and the gate's connections to it. `tls` names the files of their TLS, None without."""
 
     def __init__(self, address: MemberAddress, tls: t.Optional[TlsFiles]) -> None:
         self.address = address

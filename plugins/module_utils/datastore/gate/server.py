@@ -65,12 +65,6 @@ _REFUSED, _EXHAUSTED, _UNAVAILABLE, _UNAUTHENTICATED = 7, 8, 14, 16
 _Turn = contextlib.AsyncExitStack
 
 
-class _Taken(contextlib.AsyncExitStack):
-    """What a request has until its end. `replay` is that of a watch that has to catch up."""
-
-    replay: t.Optional[Replay] = None
-
-
 class RequestHead(t.NamedTuple):
     """The head of a request. `user` is that of its token, None for a token that is not known.
 
@@ -198,7 +192,8 @@ class Gate:
         """Answer a request of a user, and return whether the connection goes on."""
         with stream.limit(_REQUEST_SECONDS):
             body = await stream.exactly(request.length)
-        async with _Taken() as taken:
+        replay: t.Optional[Replay] = None
+        async with contextlib.AsyncExitStack() as taken:
             try:
                 asked = passed(request.path, body)
                 wanted = writes(asked) if request.path == TRANSACTION else []
@@ -206,7 +201,7 @@ class Gate:
                 request = request._replace(reads=request.path == RANGE or (request.path == TRANSACTION and not wanted))
                 if request.path == WATCH:
                     taken.enter_context(self._quotas.of(user).watch(stream.abort))
-                    await self._catch_up(user, starts_at(asked), turn, taken)
+                    replay = await self._catch_up(user, starts_at(asked), turn, taken)
                 else:
                     await self._take(request, user, wanted, taken)
             except RequestNotPassed as refusal:
@@ -221,23 +216,29 @@ class Gate:
                 return True
             except (TransportError, gateway.EtcdError) as error:
                 return await _silent(stream, error)
-            return await self._ask(stream, request, asked, turn, taken.replay)
+            return await self._ask(stream, request, asked, turn, replay)
 
-    async def _catch_up(self, user: str, start: int, turn: _Turn, taken: _Taken) -> None:
-        """Wait for the turn of a watch from the revision `start`, 0 for the next one, if it is old.
+    async def _catch_up(
+        self, user: str, start: int, turn: _Turn, taken: contextlib.AsyncExitStack
+    ) -> t.Optional[Replay]:
+        """Wait until a watch from the revision `start` may begin; 0 is the next one, which need not wait.
 
-        Raise TooFarBack, PutOff, EtcdError or TransportError. Other requests of the user go on while it waits.
+        Return the replay of a watch whose revision is old, None for others. Other requests of the user go on while it
+        waits. Raise TooFarBack, PutOff, EtcdError or TransportError.
         """
         if not start or start > await self._member.newest():
-            return
+            return None
         size = self._member.history.since(start)
         if size > replays.MOST_BYTES:
             raise TooFarBack(self._member.history.newest)
-        if size > replays.RECENT_BYTES:
-            await turn.aclose()
-            taken.replay = Replay(await taken.enter_async_context(self._replays.turn(user)))
+        if size <= replays.RECENT_BYTES:
+            return None
+        await turn.aclose()
+        return Replay(await taken.enter_async_context(self._replays.turn(user)))
 
-    async def _take(self, request: RequestHead, user: str, wanted: t.Sequence[Json], taken: _Taken) -> None:
+    async def _take(
+        self, request: RequestHead, user: str, wanted: t.Sequence[Json], taken: contextlib.AsyncExitStack
+    ) -> None:
         """Take what a request needs from its user's quota, until `taken` is left. Its writes are `wanted`.
 
         Raise TooMuch, EtcdError or TransportError.

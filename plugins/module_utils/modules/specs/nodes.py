@@ -24,20 +24,20 @@ TARGET: dict[str, t.Any] = {
 ONE_ROUND: t.Mapping[str, t.Any] = {
     "seconds": 0, "count": 3, "interval": 200, "timeout": 1000, "attempts": 1, "mark": 0, "source": "",
 }  # fmt: skip
+#: The options of a state that a host has in a phase: the state itself, or what the action makes it from.
+_STATE_IN_PHASE: t.Mapping[str, t.Any] = {
+    "state": {"type": "dict"},
+    "fleet": {"type": "str"},
+    "observed": {"type": "str"},
+    "phase": {"type": "str", "choices": [str(phase) for phase in Phase], "default": str(Phase.CONVERGE)},
+}
 
 #: {name of a module: what it accepts}
 SPECS: t.Mapping[str, ModuleSpec] = {
     "bgp_session_info": ModuleSpec(argument_spec={"neighbor": {"type": "str"}}),
     "convergence_info": ModuleSpec(
         argument_spec={
-            "state": {"type": "dict"},
-            "fleet": {"type": "str"},
-            "observed": {"type": "str"},
-            "phase": {
-                "type": "str",
-                "choices": [str(phase) for phase in Phase],
-                "default": str(Phase.CONVERGE),
-            },
+            **_STATE_IN_PHASE,
             "timeout": {"type": "int", "default": 60},
             "fail": {"type": "bool", "default": True},
         },
@@ -45,14 +45,7 @@ SPECS: t.Mapping[str, ModuleSpec] = {
     "drain": ModuleSpec(argument_spec={"who": {"type": "str", "default": "ansible"}}),
     "node": ModuleSpec(
         argument_spec={
-            "state": {"type": "dict"},
-            "fleet": {"type": "str"},
-            "observed": {"type": "str"},
-            "phase": {
-                "type": "str",
-                "choices": [str(phase) for phase in Phase],
-                "default": str(Phase.CONVERGE),
-            },
+            **_STATE_IN_PHASE,
             "pool": {"type": "str"},
             "mode": {"type": "str", "choices": ["ipip", "ipip-crosssubnet", "vxlan", "vxlan-crosssubnet", "direct"]},
             "by_phase": {"type": "bool", "default": False},

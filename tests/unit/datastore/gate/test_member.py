@@ -24,7 +24,7 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 def test_a_member_that_cannot_be_asked_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """No connection to it is used again. One look alone, such as in a restart, says nothing."""
+    """A failed look closes the kept connections. The journal gets one line, and only after a second failed look."""
 
     async def scenario() -> None:
         server = await asyncio.start_server(_serve, "127.0.0.1", 0)
