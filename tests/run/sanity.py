@@ -36,7 +36,7 @@ STARTED = (
     "plugins/action/*.py",
     "plugins/lookup/*.py",
     "plugins/module_utils/agent/daemon.py",
-    "plugins/module_utils/docker/daemon.py",
+    "plugins/module_utils/runtimes/docker/daemon.py",
     "plugins/module_utils/datastore/feed.py",
     "plugins/module_utils/datastore/gate/program.py",
     "plugins/module_utils/datastore/snapshot.py",

@@ -60,7 +60,6 @@ from .reconcile.policy_compilers import PolicyNotCompiled
 from .reconcile.reconcile import PassOutcome, Reconciler
 from .reconcile.remote_updates import RemoteUpdates
 from .reconcile.stages import Listener, Wanted
-from .runtimes.ended import EndedWorkloads
 from .watch.host_interfaces import HostInterfaces
 from .watch.unwritten_routes import UnwrittenRoutes
 from .workloads import check, delete, publish, updates
@@ -70,6 +69,7 @@ from .workloads.admission import PolicyUpdates
 from .workloads.cleanup import Cleanup
 from .workloads.commit import GroupCommit, flushing
 from .workloads.context import WorkloadContext
+from .workloads.ended import EndedWorkloads
 from .workloads.recovery import recover
 from .workloads.unused_addresses import UnusedAddresses
 from .workloads.updates import JoinedEnds

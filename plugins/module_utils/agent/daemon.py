@@ -27,6 +27,9 @@ from ..dataplane.kernel.port import Kernel
 from ..files import bounded
 from ..node.machine import Machine
 from ..node.store import lock
+from ..runtimes.cni import dispatch as cni
+from ..runtimes.deleted import DeletedWhileDown
+from ..runtimes.netavark import dispatch as netavark
 from ..wire import settings as settings_
 from ..wire.settings import AgentSettings, SettingsError
 from ..wire.shim_framing import CNI, NETAVARK
@@ -44,9 +47,6 @@ from .metrics.process_metrics import watch_loop, watch_process
 from .notify import Notifier
 from .policy_log.log_listener import LogListener
 from .reconcile.polling import Polling
-from .runtimes.cni import dispatch as cni
-from .runtimes.deleted import DeletedWhileDown
-from .runtimes.netavark import dispatch as netavark
 from .watch.monitor import Monitor
 
 _log = logging.getLogger("calico")

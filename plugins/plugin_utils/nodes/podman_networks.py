@@ -12,8 +12,8 @@ import hashlib
 import json
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.runtimes.netavark import network, options
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.runtimes.netavark.fields import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.netavark import network, options
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.netavark.fields import (
     NetavarkError,
     SentFields,
 )

@@ -17,8 +17,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 
 from tests.integration.agent.cni.shim import Shim
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine
-from tests.unit.agent.cni.runtime import Answer
 from tests.unit.agent.workloads.test_dual_stack import DUAL
+from tests.unit.runtimes.cni.runtime import Answer
 
 SOAK = 10 if os.environ.get("HOST_ROUTING_SOAK") == "1" else 1
 ELSEWHERE = "does not lead to the network namespace that it was attached to"

@@ -40,16 +40,16 @@ ALLOWED: dict[str, set[str]] = {
     "preflight": {"bgp", "bird", "dataplane.kernel.port", "state", "base"},
     "datastore": {"dataplane.change", "files", "state", "policy", "base"},
     "node": {"bgp", "dataplane", "datastore", "bird", "files", "preflight", "ipam", "policy", "state", "wire", "base"},
+    # The plugins of container runtimes, which the agent runs or which ask it from processes of their own.
+    "runtimes": {"bird", "dataplane", "files", "ipam", "resources", "state", "wire", "base"},
     "agent": {
-        "node", "datastore", "bgp", "dataplane", "bird", "files", "preflight", "ipam", "policy", "sockets", "state",
-        "resources", "wire", "base",
+        "node", "datastore", "runtimes", "bgp", "dataplane", "bird", "files", "preflight", "ipam", "policy", "sockets",
+        "state", "resources", "wire", "base",
     },
     "cli": {
         "node", "datastore", "bgp", "dataplane", "bird", "files", "preflight", "ipam", "policy", "state",
         "resources", "wire", "base",
     },
-    # Docker's driver, a process of its own, asks the agent.
-    "docker": {"files", "resources", "wire", "base"},
     # The modules, which the controller sends as an archive or the installed engine runs.
     "modules": {"cli", "node", "bgp", "dataplane", "bird", "datastore", "preflight", "state", "wire", "base"},
 }  # fmt: skip

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration, secrets_file
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import diagnostics
-from ansible_collections.baremetal.host_routing.plugins.module_utils.docker.networks import Networks
-from ansible_collections.baremetal.host_routing.plugins.module_utils.docker.options import ContainerOptions
 from ansible_collections.baremetal.host_routing.plugins.module_utils.files import folders, replacement
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.allocation_journal import (
     AllocationJournal,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import watch
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import atomic_file, lock
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker.networks import Networks
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker.options import ContainerOptions
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import etcd_folder
 
 

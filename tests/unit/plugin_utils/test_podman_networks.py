@@ -16,7 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import podman_networks
 
 from tests.conftest import ROOT
-from tests.unit.agent.netavark.podman import Podman, attachment
+from tests.unit.runtimes.netavark.podman import Podman, attachment
 
 
 def test_the_least() -> None:

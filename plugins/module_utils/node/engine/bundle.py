@@ -41,8 +41,8 @@ PACKAGE = engine_start.PACKAGE
 
 #: The folders below module_utils that a node needs. `fleet`, the compiler, is not among them.
 ROOMS = (
-    "agent", "base", "bgp", "bird", "cli", "dataplane", "datastore", "docker", "files", "ipam", "modules", "node",
-    "policy", "preflight", "resources", "sockets", "state", "wire",
+    "agent", "base", "bgp", "bird", "cli", "dataplane", "datastore", "files", "ipam", "modules", "node", "policy",
+    "preflight", "resources", "runtimes", "sockets", "state", "wire",
 )  # fmt: skip
 
 _MAIN = """# Runs the engine beside this file: the agent, calicoctl, Docker's driver, or host_routing/node/command.py.
@@ -64,7 +64,7 @@ if command == "calicoctl":
 
     sys.exit(main(arguments))
 if command == "docker":
-    from host_routing.docker.daemon import main
+    from host_routing.runtimes.docker.daemon import main
 
     sys.exit(main(arguments))
 if command == "wait" and len(arguments) == 1:

@@ -28,7 +28,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from tests.integration.agent.cni.shim import Shim
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
 from tests.integration.host_under_test import HOST
-from tests.unit.agent.cni.runtime import BLOCK, Answer, Container, Runtime
+from tests.unit.runtimes.cni.runtime import BLOCK, Answer, Container, Runtime
 
 STATE = NodeState(
     node="node1",

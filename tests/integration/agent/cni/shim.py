@@ -9,7 +9,7 @@ import pathlib
 import subprocess
 import typing as t
 
-from tests.unit.agent.cni.runtime import Answer
+from tests.unit.runtimes.cni.runtime import Answer
 
 FILES = pathlib.Path(__file__).resolve().parents[4] / "roles" / "calico_node" / "files"
 SOURCE = FILES / "cni" / "calico"

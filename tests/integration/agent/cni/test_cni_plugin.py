@@ -13,7 +13,7 @@ import typing as t
 import pytest
 
 from tests.integration.agent.cni.real_runtime import RealRuntime, real_runtime
-from tests.unit.agent.cni.suite_conformance import *  # noqa: F403
+from tests.unit.runtimes.cni.suite_conformance import *  # noqa: F403
 
 
 @pytest.fixture(scope="module")

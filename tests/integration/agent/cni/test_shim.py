@@ -17,7 +17,7 @@ import threading
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.runtimes.cni import versions
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.cni import versions
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import shim_framing
 
 from tests.integration.agent.cni.shim import SOURCE, Shim

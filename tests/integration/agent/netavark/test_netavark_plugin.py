@@ -14,7 +14,7 @@ import pytest
 from tests.integration.agent.cni.real_runtime import STATE
 from tests.integration.agent.cni.shim import NETAVARK, Shim
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
-from tests.unit.agent.netavark.podman import CONTAINER, CREATED, attachment
+from tests.unit.runtimes.netavark.podman import CONTAINER, CREATED, attachment
 
 
 @pytest.fixture

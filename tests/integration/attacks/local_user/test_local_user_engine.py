@@ -40,10 +40,10 @@ def root(tmp_path: pathlib.Path) -> pathlib.Path:
 def install_both(folder: pathlib.Path) -> pathlib.Path:
     for number in (1, 2):
         source = folder / f"source{number}"
-        for room in ("", "agent", "cli", "docker", "node", "node/engine"):
+        for room in ("", "agent", "cli", "node", "node/engine", "runtimes", "runtimes/docker"):
             (source / room).mkdir(exist_ok=True)
             (source / room / "__init__.py").write_text("")
-        for program in ("agent/daemon", "cli/command", "docker/daemon"):
+        for program in ("agent/daemon", "cli/command", "runtimes/docker/daemon"):
             (source / f"{program}.py").write_text(f"def main(arguments):\n    print('engine {number}')\n")
         (source / "node" / "command.py").write_text(f"def main(argv):\n    print('engine {number}', *argv)\n")
         shutil.copy(SOURCE / "node" / "engine" / "engine_start.py", source / "node" / "engine")

@@ -19,7 +19,7 @@ import pytest
 
 from tests.integration.agent.cni.shim import Shim
 from tests.integration.agent.daemon_under_test import Daemon
-from tests.unit.agent.cni.runtime import Answer
+from tests.unit.runtimes.cni.runtime import Answer
 
 CALLS = 10_000 if os.environ.get("HOST_ROUTING_SOAK") == "1" else 1000
 

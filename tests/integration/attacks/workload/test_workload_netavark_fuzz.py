@@ -18,7 +18,7 @@ import pytest
 from tests.integration.agent.cni.shim import NETAVARK, Shim
 from tests.integration.agent.daemon_under_test import Daemon
 from tests.integration.attacks.workload.test_workload_cni_fuzz import HOSTS, say, spoiled, stands
-from tests.unit.agent.netavark.podman import CREATED, attachment
+from tests.unit.runtimes.netavark.podman import CREATED, attachment
 
 CALLS = 6000 if os.environ.get("HOST_ROUTING_SOAK") == "1" else 600
 COMMANDS = ("create", "setup", "setup", "setup", "teardown", "info", "")

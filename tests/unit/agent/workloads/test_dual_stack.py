@@ -10,12 +10,12 @@ import errno
 import json
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.runtimes.cni.dispatch import Dispatcher
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.runtimes.netavark.dispatch import (
-    NetavarkDispatcher,
-)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import InterfaceAddress
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.cni.dispatch import Dispatcher
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.netavark.dispatch import (
+    NetavarkDispatcher,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Pool, Route, Sysctl
 
 from tests.unit.agent.api.refusal import refused

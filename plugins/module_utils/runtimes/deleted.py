@@ -1,0 +1,171 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Removals that a shim accepted while the agent was down: it stored the request, and reported success to the runtime.
+
+Each is a file in the shim's framing (wire/shim_framing.py) below /var/lib/calico/cni/deleted, whichever runtime
+it is of. The file exists before the runtime can attach the same container again, and plugins try to complete all files
+before they attach one. An attachment whose own removal still fails then is refused. So an old removal does not delete a
+newer workload, even if clocks are wrong, unless its file could not be read at first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import typing as t
+
+from ..files import bounded
+from ..wire import shim_framing
+from ..wire.protocol import AgentError
+from ..wire.shim_framing import Framing, ShimRefusal
+from . import attaching
+from .attaching import AttachmentBackend
+from .attachment import Attachment, workload_id
+from .json_input import PluginError
+
+SUFFIX = ".request"
+#: Seconds between two searches for stored requests.
+_INTERVAL = 10.0
+
+_LOG = logging.getLogger("calico.runtimes")
+
+
+class StoredForm(t.NamedTuple):
+    """The stored requests of one kind of plugin.
+
+    `word` is the runtime's word for a removal. `read(environment, stdin)` returns (network, attachment) of a request,
+    and raises PluginError for one that the plugin would refuse.
+    """
+
+    framing: Framing
+    word: str
+    read: t.Callable[[t.Mapping[str, str], bytes], tuple[str, Attachment]]
+
+
+class DeletedWhileDown:
+    """The stored removals in `folder`, in one of `forms`, to be completed by `agent`."""
+
+    def __init__(
+        self, agent: AttachmentBackend, folder: str, forms: t.Sequence[StoredForm], log: logging.Logger = _LOG
+    ) -> None:
+        self._agent = agent
+        self._folder = folder
+        self._forms = forms
+        self._log = log
+        self._turn = asyncio.Lock()
+        self._completed: set[str] = set()  # names of files whose removal was completed, and that could not be removed
+        self._failed: dict[str, str] = {}  # id of a workload -> why its removal failed just now
+
+    async def run(self) -> None:
+        """Complete stored removals every 10 seconds, until cancelled.
+
+        The shim may store one just before the socket exists, and no other request may follow. What fails is logged and
+        retried by the next round; no error is raised.
+        """
+        while True:
+            await asyncio.sleep(_INTERVAL)
+            await self.complete()
+
+    async def complete(self) -> int:
+        """Complete the stored removals, remove their files, and return the number of files removed.
+
+        It has to be called before the socket is opened. A removal that is not valid is logged and dropped, which counts
+        as completed. One that fails, or whose file cannot be read, is logged and stays for the next call. A file that
+        cannot be removed is logged once: the next call retries to remove it, but not the workload, which might be a
+        newer one. A folder that is missing or cannot be read counts as empty.
+        """
+        if not self._waiting():
+            self._failed.clear()
+            return 0
+        async with self._turn:
+            done = 0
+            self._failed.clear()
+            for name in self._waiting():
+                if name in self._completed or await self._one(os.path.join(self._folder, name)):
+                    done += self._remove(name)
+            return done
+
+    def unfinished(self, form: StoredForm, network: str, attachment: Attachment) -> str:
+        """Return in words, with those of `form`, that an older removal of this attachment failed in `complete`, or "".
+
+        A file that cannot be read may be any container's. It holds up none, because runtimes seldom use an id again.
+        """
+        reason = self._failed.get(workload_id(network, attachment.container, attachment.ifname), "")
+        return reason and (
+            f"an older {form.word} of {attachment.ifname} of container {attachment.container} on network {network} is"
+            f" not done yet: {reason}"
+        )
+
+    def _remove(self, name: str) -> bool:
+        """Remove the file of a completed removal and return True; False if it is gone or cannot be removed.
+
+        The first failure of each file is logged.
+        """
+        path = os.path.join(self._folder, name)
+        try:
+            os.unlink(path)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError):
+                self._completed.discard(name)
+            elif name not in self._completed:
+                self._completed.add(name)
+                self._log.error(
+                    "%s, a removal from when the agent was down, is done, but its file cannot be removed: %s. Remove it"
+                    " before the agent starts again.",
+                    path,
+                    error.strerror,
+                )
+            return False
+        self._completed.discard(name)
+        return True
+
+    def _waiting(self) -> list[str]:
+        try:
+            return sorted(name for name in os.listdir(self._folder) if name.endswith(SUFFIX))
+        except OSError:
+            return []
+
+    async def _one(self, path: str) -> bool:
+        """Complete the removal in one file; return True if the file can be removed, False to retry.
+
+        Return False for a missing file as well. A removal that is not valid needs no retry. One that the agent refuses
+        is noted for `unfinished`. Problems are logged, not raised.
+        """
+        word = "removal"
+        try:
+            form, request = self._read(path)
+            word = form.word
+            network, attachment = form.read(*shim_framing.parse(request))
+        except (PluginError, ShimRefusal) as error:
+            # A running agent would have refused this as well, so a retry cannot succeed.
+            text = "%s, a %s from when the agent was down, says nothing and is dropped: %s"
+            self._log.warning(text, path, word, error)
+            return True
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError):
+                text = "%s, a removal from when the agent was down, cannot be read: %s"
+                self._log.warning(text, path, error.strerror)
+            return False
+        who = f"{attachment.container}.{attachment.ifname} on {network}"
+        try:
+            found = await attaching.detach(self._agent, network, attachment)
+        except AgentError as error:
+            self._log.warning("The %s of %s, from when the agent was down, waits: %s", word, who, error)
+            self._failed[workload_id(network, attachment.container, attachment.ifname)] = str(error)
+            return False
+        gone = "" if found else ": it was gone"
+        self._log.info("The %s of %s, from when the agent was down, is done%s", word, who, gone)
+        return True
+
+    def _read(self, path: str) -> tuple[StoredForm, bytes]:
+        """Return the form of a stored request and what follows its greeting; raise OSError or PluginError."""
+        try:
+            data = bounded.read(path, bounded.OWN_LIMIT)
+        except bounded.TooLarge as error:
+            raise PluginError(str(error)) from None
+        for form in self._forms:
+            if data.startswith(form.framing.greeting):
+                return form, data[len(form.framing.greeting) :]
+        raise PluginError("it is not in the shim's framing")

@@ -1,0 +1,313 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The border to dockerd: the bodies of its requests as typed, bounded values.
+
+dockerd is root's, and yet every value is checked here: other programs of root's may write to the socket, and users of
+Docker choose some of the texts. A value that is not used is not looked at.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import json
+import re
+import typing as t
+
+from ...base.published_port import LIMIT, InvalidPort, published
+from .options import ContainerOptions
+from .refusal import RefusedRequest, shown
+
+Body = t.Mapping[str, t.Any]
+
+#: The address space of the driver's IPAM; dockerd repeats it in CreateNetwork.
+ADDRESS_SPACE = "calico"
+#: Addresses that stand for none: what dockerd is given as a gateway, and releases with the network.
+NO_ADDRESS = ("", "0.0.0.0", "::", "0.0.0.0/0", "::/0")
+
+_ID = re.compile(r"[0-9a-f]{64}")
+_POOL_ID = re.compile(r"v([46]):((?:[A-Za-z0-9][A-Za-z0-9.-]*(?:,[A-Za-z0-9][A-Za-z0-9.-]*)*)?)")
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,98}[A-Za-z0-9])?", re.ASCII)
+_TEXT_LIMIT = 4096  # the most characters of a text
+_OPTIONS_LIMIT = 256  # the most options of one request
+_DIGITS = 20  # the most digits of a number
+_NETWORK_OPTIONS = "com.docker.network.generic"
+_DOCKERS = "com.docker."  # the beginning of options that Docker adds itself
+_PORTS = "com.docker.network.portmap"
+_INTERNAL = "com.docker.network.internal"
+#: The protocols that have ports, by their IANA numbers.
+_PROTOCOLS = {6: "tcp", 17: "udp", 132: "sctp"}
+_ADDRESS_TYPE, _GATEWAY = "RequestAddressType", "com.docker.network.gateway"
+#: The option of an endpoint that gives its workload a name.
+NAME_OPTION = "name"
+#: The option of `docker network create --ipam-opt` that names IP pools.
+POOL_OPTION = "pool"
+
+
+#: The refusal of a request without a body to a method that needs one.
+WITHOUT_BODY = (
+    "The request came without its body, as dockerd repeats one when the driver ended in the middle of it. Nothing was"
+    " done for it; try again."
+)
+
+
+def decode(data: bytes) -> Body:
+    """Return the JSON object in the body of a request; {} for an empty body.
+
+    Raise RefusedRequest for anything else, also for JSON that is nested too deeply, for numbers without bounds, and for
+    an object that has a key twice.
+    """
+    if not data.strip():
+        return {}
+    try:
+        value = json.loads(data, object_pairs_hook=_object, parse_int=_number, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise RefusedRequest("The body of the request is no JSON object. Only dockerd speaks to this socket.") from None
+    if not isinstance(value, dict):
+        raise RefusedRequest("The body of the request is no JSON object. Only dockerd speaks to this socket.")
+    return value
+
+
+def _object(pairs: list[tuple[str, t.Any]]) -> dict[str, t.Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice in an object")
+    return found
+
+
+def _number(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError("too many digits")
+    return int(digits)
+
+
+def _no_constant(name: str) -> t.NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def text_of(body: Body, field: str) -> str:
+    """Return the text of a field, "" if it is missing or null. Raise RefusedRequest for another type or a long text."""
+    value = body.get(field)
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) > _TEXT_LIMIT:
+        raise RefusedRequest(f"{field} {shown(value)} is not a text of at most {_TEXT_LIMIT} characters.")
+    return value
+
+
+def options_of(body: Body, field: str = "Options") -> Body:
+    """Return the object of a field, {} if it is missing or null. Raise RefusedRequest for another type or too many."""
+    value = body.get(field)
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or len(value) > _OPTIONS_LIMIT:
+        raise RefusedRequest(f"{field} {shown(value)} is not an object with at most {_OPTIONS_LIMIT} entries.")
+    return value
+
+
+def endpoint_id(body: Body) -> str:
+    """Return the id of the endpoint that a request is about. Raise RefusedRequest unless it has 64 hex digits."""
+    return _id_of(body, "EndpointID")
+
+
+def network_id(body: Body) -> str:
+    """Return the id of the network that a request is about. Raise RefusedRequest unless it has 64 hex digits."""
+    return _id_of(body, "NetworkID")
+
+
+def _id_of(body: Body, field: str) -> str:
+    value = text_of(body, field)
+    if not _ID.fullmatch(value):
+        raise RefusedRequest(f"{field} {shown(value)} is not an id of Docker's: 64 hex digits.")
+    return value
+
+
+def address_of(text: str, field: str) -> t.Optional[str]:
+    """Return an IP address in its canonical form, without a prefix length that it may have; None for none.
+
+    Raise RefusedRequest for a text that is no address.
+    """
+    if text in NO_ADDRESS:
+        return None
+    try:
+        if "%" in text:
+            raise ValueError("an address with a zone is no workload's")
+        return str(ipaddress.ip_interface(text).ip)
+    except ValueError:
+        raise RefusedRequest(f"{field} {shown(text)} is not an IP address. Give one like 10.244.3.9.") from None
+
+
+@dataclasses.dataclass(frozen=True)
+class PoolRequest:
+    """IpamDriver.RequestPool: `subnet` is a CIDR or "", `pools` are names of IP pools, `family` is 4 or 6."""
+
+    family: int
+    subnet: str
+    pools: tuple[str, ...]
+
+    @classmethod
+    def from_body(cls, body: Body) -> PoolRequest:
+        """Return the request. Raise RefusedRequest for what is wrong, unknown or not done here."""
+        six = body.get("V6")
+        if six is not None and not isinstance(six, bool):
+            raise RefusedRequest(f"V6 {shown(six)} is not true or false.")
+        if text_of(body, "SubPool"):
+            raise RefusedRequest(
+                "--ip-range is not possible with the IPAM driver calico: each node gives addresses of its own blocks."
+                " Leave it out, or choose an IP pool (--ipam-opt pool=NAME)."
+            )
+        options = options_of(body)
+        for key in options:
+            if key != POOL_OPTION:
+                raise RefusedRequest(
+                    f"--ipam-opt {shown(key)} is not known. There is: {POOL_OPTION}, names of IP pools."
+                )
+        pools = tuple(name for name in text_of(options, POOL_OPTION).split(",") if name)
+        subnet = text_of(body, "Pool")
+        family = 6 if six else 4
+        if subnet in NO_ADDRESS:
+            return cls(family, "", pools)
+        try:
+            network = ipaddress.ip_network(subnet)
+        except ValueError:
+            raise RefusedRequest(
+                f"--subnet {shown(subnet)} is not a CIDR without host bits, like 10.244.0.0/16."
+            ) from None
+        return cls(network.version, str(network), pools)
+
+
+def published_of(options: Body) -> list[dict[str, t.Any]]:
+    """Return the ports that -p asked for, as the agent's API takes them.
+
+    Raise RefusedRequest for a port that cannot be, and for a choice among several ports of the host.
+    """
+    entries = options.get(_PORTS) or []
+    if not isinstance(entries, list) or len(entries) > LIMIT:
+        raise RefusedRequest(f"-p {shown(entries)} is not a list of at most {LIMIT} ports.")
+    found = []
+    for entry in entries:
+        if not isinstance(entry, dict):
+            raise RefusedRequest(f"-p {shown(entry)} is not a port as dockerd sends one.")
+        number = entry.get("Proto")
+        if not isinstance(number, int) or number not in _PROTOCOLS:
+            raise RefusedRequest(f"-p: the protocol {shown(number)} has no ports to publish. Use tcp, udp or sctp.")
+        first, last = entry.get("HostPort") or 0, entry.get("HostPortEnd") or 0
+        if last not in (0, first):
+            raise RefusedRequest(
+                f"-p {shown(first)}-{shown(last)}:{shown(entry.get('Port'))} leaves the choice among several ports."
+                " Give one port of the host, or none for any that is free."
+            )
+        try:
+            port = published(_PROTOCOLS[number], text_of(entry, "HostIP"), first, entry.get("Port"))
+        except InvalidPort as error:
+            raise RefusedRequest(f"-p: {error}") from error
+        found.append(port.to_dict())
+    return found
+
+
+def pool_id(family: int, pools: t.Iterable[str]) -> str:
+    """Return the text by which dockerd names a pool in later requests: its IP version and the names of IP pools."""
+    return f"v{family}:{','.join(pools)}"
+
+
+def parse_pool_id(text: str) -> tuple[int, tuple[str, ...]]:
+    """Return (IP version, names of IP pools) of a text that `pool_id` made. Raise RefusedRequest for another one."""
+    found = _POOL_ID.fullmatch(text)
+    if found is None:
+        raise RefusedRequest(
+            f"PoolID {shown(text)} is not one that this driver gave. Remove the network and make it anew."
+        )
+    return int(found[1]), tuple(name for name in found[2].split(",") if name)
+
+
+@dataclasses.dataclass(frozen=True)
+class AddressRequest:
+    """IpamDriver.RequestAddress: one address of `pools`, or `address`. `gateway`: it shall be a network's gateway."""
+
+    family: int
+    pools: tuple[str, ...]
+    address: t.Optional[str]
+    gateway: bool
+
+    @classmethod
+    def from_body(cls, body: Body) -> AddressRequest:
+        """Return the request. Raise RefusedRequest for what is wrong."""
+        family, pools = parse_pool_id(text_of(body, "PoolID"))
+        gateway = text_of(options_of(body), _ADDRESS_TYPE) == _GATEWAY
+        return cls(family, pools, address_of(text_of(body, "Address"), "Address"), gateway)
+
+
+def network_options(body: Body) -> ContainerOptions:
+    """Return the options of NetworkDriver.CreateNetwork. Raise RefusedRequest for what is wrong or not done here."""
+    options = options_of(body)
+    if options.get(_INTERNAL) is True:
+        raise RefusedRequest(
+            "--internal is not possible with the driver calico. Leave it out; a NetworkPolicy says what containers"
+            " reach."
+        )
+    for field in ("IPv4Data", "IPv6Data"):
+        entries = body.get(field)
+        if entries is not None and not isinstance(entries, list):
+            raise RefusedRequest(f"{field} {shown(entries)} is not a list.")
+        for entry in entries or []:
+            _check_ipam(field, entry)
+    return ContainerOptions.of_network(options_of(options, _NETWORK_OPTIONS))
+
+
+def _check_ipam(field: str, entry: t.Any) -> None:
+    if not isinstance(entry, dict):
+        raise RefusedRequest(f"{field} {shown(entry)} is not a list of objects.")
+    if text_of(entry, "AddressSpace") != ADDRESS_SPACE:
+        raise RefusedRequest(
+            "The driver calico needs its own IPAM driver, because another one would give an address on two hosts. Make"
+            " the network with: docker network create -d calico --ipam-driver calico NAME"
+        )
+    if options_of(entry, "AuxAddresses"):
+        raise RefusedRequest(
+            "--aux-address is not possible with the driver calico. Reserve addresses for the whole fleet in"
+            " calico_ip_reservations."
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class EndpointRequest:
+    """NetworkDriver.CreateEndpoint: a workload to be. `addresses` maps 4 and 6 to an address."""
+
+    id: str
+    addresses: t.Mapping[int, str]
+    mac: t.Optional[str]
+    options: ContainerOptions
+    name: str
+
+    @classmethod
+    def from_body(cls, body: Body) -> EndpointRequest:
+        """Return the request. Raise RefusedRequest for what is wrong or not done here."""
+        id = endpoint_id(body)
+        interface = options_of(body, "Interface")
+        addresses: dict[int, str] = {}
+        for version, field in ((4, "Address"), (6, "AddressIPv6")):
+            address = address_of(text_of(interface, field), field)
+            if address is None:
+                continue
+            if ipaddress.ip_address(address).version != version:
+                raise RefusedRequest(f"{field} {address} is not an IPv{version} address.")
+            addresses[version] = address
+        if not addresses:
+            raise RefusedRequest("The endpoint has no address. Make its network with --ipam-driver calico.")
+        options = options_of(body)
+        published_of(options)
+        own = {key: value for key, value in options.items() if not key.startswith(_DOCKERS)}
+        name = own.pop(NAME_OPTION, "")
+        if name != "" and not (isinstance(name, str) and _NAME.fullmatch(name)):
+            raise RefusedRequest(
+                f"driver-opt {NAME_OPTION}={shown(name)} is no name: 1 to 100 letters, digits, '-', '_' and '.', a"
+                " letter or digit at its ends."
+            )
+        mac = text_of(interface, "MacAddress").lower() or None
+        return cls(id, addresses, mac, ContainerOptions.from_texts(own, "driver-opt"), name)
+
+    @property
+    def workload_name(self) -> str:
+        """The name of the workload: "<name>.<first 12 digits of the endpoint's id>", or the id without a name."""
+        return f"{self.name}.{self.id[:12]}" if self.name else self.id

@@ -1,0 +1,175 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The commands setup and teardown: one container's interface on one network."""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+
+from ...base import naming
+from ...base.addresses import family_of
+from ...base.published_port import LIMIT, InvalidPort, PublishedPort, published
+from ...dataplane.drivers.workload import GATEWAY, GATEWAY6
+from ...state.attachment import AttachedWorkload
+from ...wire.request import AddRequest
+from .. import attaching
+from ..attaching import AttachmentBackend
+from ..attachment import CONTAINER_LIMIT, Attachment, is_container_id, is_netns_path, workload_id, workload_name
+from ..json_input import shown
+from . import network, options
+from .fields import SENT_BY_PODMAN, NetavarkError, SentFields
+from .options import Options
+
+#: The namespace of podman's workloads, which have none of their own.
+_NAMESPACE = "default"
+
+
+def attachment(fields: SentFields, netns: str = "") -> tuple[str, Attachment]:
+    """Return (name of the network, attachment) of a request. Raise NetavarkError if a part of them is wrong."""
+    name = network.name_of(fields.inner("network"))
+    container = fields.text("container_id")
+    if not is_container_id(container):
+        raise NetavarkError(
+            f"container_id {shown(container)} is not the id of a container",
+            f"It is 1 to {CONTAINER_LIMIT} letters, digits, '_', '.' and '-', beginning with a letter or digit.",
+        )
+    given = fields.inner("network_options")
+    ifname = given.text("interface_name")
+    where = given.named("interface_name")
+    try:
+        naming.check_device_name(ifname)
+    except naming.NamingError as error:
+        raise NetavarkError(f"{where} {shown(ifname)} cannot be the name of a device", error.remedy) from error
+    if ifname == "lo":
+        raise NetavarkError(f"{where} is lo, the container's own loopback", "Use another name, as eth0.")
+    return name, Attachment(container, ifname, netns)
+
+
+async def setup(agent: AttachmentBackend, fields: SentFields, netns: str) -> dict[str, t.Any]:
+    """Attach a container's interface in the namespace at the path `netns`; return the status block, a JSON object.
+
+    A workload of the same network, container and interface in another network namespace is deleted first. Raise
+    NetavarkError if the request is wrong, and AgentError if the agent refuses or fails.
+    """
+    name, where = attachment(fields, netns)
+    if not is_netns_path(netns):
+        raise NetavarkError(
+            f"the namespace {shown(netns)} is no absolute path", "netavark passes it, as /run/netns/NAME: call podman."
+        )
+    asked = network.read(fields.inner("network"))
+    ports = _published(fields)
+    given = fields.inner("network_options")
+    settings = asked.options.overridden_by(options.read(given, "options", others_are_labels=True))
+    addresses = _addresses(given)
+    request = AddRequest(
+        id=workload_id(name, where.container, where.ifname),
+        name=workload_name(where, fields.text("container_name")),
+        namespace=_NAMESPACE,
+        netns=netns,
+        netns_owned=False,
+        peer_interface=where.ifname,
+        address=addresses.get(4),
+        address6=addresses.get(6),
+        families=asked.families,
+        pools=settings.pools,
+        labels=settings.labels,
+        mac=_mac(given),
+        mtu=settings.mtu,
+        network=name,
+        container=where.container,
+        runtime="podman",
+        # podman sends the ports with each network of a container; they lead to the first one.
+        ports=None if ports and _publishes(agent, where) else ports,
+    )
+    workload, dummy = await attaching.attach(agent, request)
+    return _status(workload, settings)
+
+
+async def teardown(agent: AttachmentBackend, fields: SentFields) -> None:
+    """Delete the workload of an attachment; one that is gone is no error.
+
+    Raise NetavarkError if the request is wrong, and AgentError if the disk refuses to record the delete.
+    """
+    await attaching.detach(agent, *attachment(fields))
+
+
+def _published(fields: SentFields) -> tuple[PublishedPort, ...]:
+    """Return the ports that -p asked for. Raise NetavarkError if one cannot be."""
+    found: list[PublishedPort] = []
+    for mapping in fields.objects("port_mappings"):
+        sent = mapping.document
+        count = sent.get("range") or 1
+        numbers = (sent.get("host_port"), sent.get("container_port"), count)
+        if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
+            raise NetavarkError(f"{mapping.named('container_port')} {shown(sent)} is no port", SENT_BY_PODMAN)
+        if not 1 <= count <= LIMIT - len(found):
+            raise NetavarkError(f"-p asks for more than {LIMIT} ports", "Publish fewer of them.")
+        outside, inside = sent.get("host_port") or 0, sent["container_port"]
+        try:
+            for protocol in (mapping.text("protocol") or "tcp").split(","):
+                found += [
+                    published(protocol, mapping.text("host_ip"), outside + more if outside else 0, inside + more)
+                    for more in range(count)
+                ]
+        except InvalidPort as error:
+            what, dummy, remedy = str(error).partition(". ")
+            raise NetavarkError(f"{mapping.named('container_port')}: {what}", remedy) from error
+    return tuple(found)
+
+
+def _publishes(agent: AttachmentBackend, where: Attachment) -> bool:
+    """Return whether the container publishes its ports by another interface already."""
+    return any(
+        one.ports and one.container == where.container and one.peer_interface != where.ifname for one in agent.list()
+    )
+
+
+def _addresses(given: SentFields) -> dict[int, str]:
+    """Return a mapping from IP version to the requested address, {} if none is requested.
+
+    Raise NetavarkError if one is no address, or for several of one version.
+    """
+    where = given.named("static_ips")
+    found: dict[int, str] = {}
+    for text in given.texts("static_ips"):
+        try:
+            address = ipaddress.ip_address(text)
+        except ValueError:
+            raise NetavarkError(
+                f"{where}: {shown(text)} is not an IP address", "Write it as --ip 10.244.0.5 or --ip6 fd00:10:244::5."
+            ) from None
+        # podman network reload asks for the address of before, and once more for one that `--ip` asked for.
+        if found.setdefault(address.version, str(address)) != str(address):
+            raise NetavarkError(
+                f"{where} asks for several IPv{address.version} addresses",
+                "A container has one address of each IP version on a network: ask for one.",
+            )
+    return found
+
+
+def _mac(given: SentFields) -> t.Optional[str]:
+    asked = given.text("static_mac")
+    if not asked:
+        return None
+    mac = asked.lower()
+    if not naming.is_mac(mac):
+        raise NetavarkError(
+            f"{given.named('static_mac')} {shown(asked)} is not the MAC address of one device",
+            "Write it as --mac-address 02:00:00:00:00:01.",
+        )
+    return mac
+
+
+def _status(workload: AttachedWorkload, settings: Options) -> dict[str, t.Any]:
+    """Return netavark's status block: what podman shows and writes into the container's resolv.conf and hosts."""
+    subnets = []
+    for text in workload.addresses:
+        bits, gateway = (32, GATEWAY) if family_of(text) == 4 else (128, GATEWAY6)
+        subnets.append({"ipnet": f"{text}/{bits}", "gateway": gateway})
+    return {
+        "dns_search_domains": list(settings.dns_search),
+        "dns_server_ips": list(settings.dns),
+        "interfaces": {workload.peer_interface: {"mac_address": workload.mac or "", "subnets": subnets}},
+    }

@@ -1,0 +1,139 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options of a network (`podman network create -o KEY=VALUE`) and of one container (`--network NET:KEY=VALUE`).
+
+Both know `pool`, `mtu`, `dns`, `dns_search` and `label.KEY`. Any other key is an error for a network, and a label for a
+container: `--network calico:app=web,tier=front`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import re
+import typing as t
+
+from ...resources.errors import Refused
+from ...resources.metadata import LABELS
+from ...state.errors import did_you_mean
+from ...wire.request import MTU
+from ..json_input import shown
+from .fields import NetavarkError, SentFields
+
+POOL, MTU_OPTION, DNS, DNS_SEARCH = "pool", "mtu", "dns", "dns_search"
+LABEL = "label."
+KNOWN = (POOL, MTU_OPTION, DNS, DNS_SEARCH)
+#: The most name servers and search domains; glibc reads three and six of them.
+_SERVERS_LIMIT = 16
+#: A domain as resolver(5) takes it. One that begins with a dot, or has other characters, could be another line there.
+_DOMAIN = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?", re.ASCII)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The options of a network or a container; None, () and {} mean that nothing is requested.
+
+    `pools` are names or CIDRs of IP pools, `mtu` is in bytes, `dns` are addresses of name servers.
+    """
+
+    pools: tuple[str, ...] = ()
+    mtu: t.Optional[int] = None
+    dns: tuple[str, ...] = ()
+    dns_search: tuple[str, ...] = ()
+    labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def overridden_by(self, other: Options) -> Options:
+        """Return these options with those of `other` in place of the same ones; labels are merged by key."""
+        return Options(
+            other.pools or self.pools,
+            self.mtu if other.mtu is None else other.mtu,
+            other.dns or self.dns,
+            other.dns_search or self.dns_search,
+            {**self.labels, **other.labels},
+        )
+
+
+def read(fields: SentFields, field: str, *, others_are_labels: bool) -> Options:
+    """Return the options in the object `field` of `fields`; `others_are_labels` holds for a container.
+
+    Raise NetavarkError if an option is wrong, or unknown for a network.
+    """
+    given = fields.text_map(field)
+    where = fields.named(field)
+    labels: dict[str, str] = {}
+    for key, value in given.items():
+        if key.startswith(LABEL):
+            labels[key[len(LABEL) :]] = value
+        elif key not in KNOWN and others_are_labels:
+            labels[key] = value
+        elif key not in KNOWN:
+            hint = did_you_mean(key, KNOWN, "A network has the options")
+            raise NetavarkError(
+                f"the network has no option {shown(key)}",
+                f"{hint} A label of all its containers is {LABEL}KEY=VALUE.",
+            )
+    return Options(
+        pools=_words(given.get(POOL, "")),
+        mtu=_mtu(where, given.get(MTU_OPTION, "")),
+        dns=servers(f"{where}.{DNS}", _words(given.get(DNS, ""))),
+        dns_search=_domains(f"{where}.{DNS_SEARCH}", _words(given.get(DNS_SEARCH, ""))),
+        labels=_labels(where, labels),
+    )
+
+
+def servers(where: str, given: t.Sequence[str]) -> tuple[str, ...]:
+    """Return addresses of name servers in their canonical form.
+
+    Raise NetavarkError, which says `where` they are, for one that is no address, or for more than 16.
+    """
+    _not_too_many(where, given)
+    found = []
+    for text in given:
+        try:
+            found.append(str(ipaddress.ip_address(text)))
+        except ValueError:
+            raise NetavarkError(
+                f"{where} {shown(text)} is not an IP address", "Write name servers as 10.0.0.53,fd00::53."
+            ) from None
+    return tuple(found)
+
+
+def _domains(where: str, given: t.Sequence[str]) -> tuple[str, ...]:
+    _not_too_many(where, given)
+    for text in given:
+        if not _DOMAIN.fullmatch(text):
+            raise NetavarkError(
+                f"{where} {shown(text)} is not a domain", "Write search domains as example.org,example.com."
+            )
+    return tuple(given)
+
+
+def _not_too_many(where: str, given: t.Sequence[str]) -> None:
+    if len(given) > _SERVERS_LIMIT:
+        raise NetavarkError(f"{where} has {len(given)} entries", f"Use at most {_SERVERS_LIMIT}.")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """Return the words between commas or spaces: podman itself cuts a container's options at commas."""
+    return tuple(text.replace(",", " ").split())
+
+
+def _mtu(where: str, text: str) -> t.Optional[int]:
+    if text in ("", "0"):
+        return None
+    mtu = int(text) if text.isascii() and text.isdigit() and len(text) <= 5 else 0
+    if not MTU[0] <= mtu <= MTU[1]:
+        raise NetavarkError(
+            f"{where}.{MTU_OPTION} {shown(text)} is not possible",
+            f"It is a number of bytes from {MTU[0]} to {MTU[1]}; 0, or left out, is that of the IP pool.",
+        )
+    return mtu
+
+
+def _labels(where: str, labels: t.Mapping[str, str]) -> dict[str, str]:
+    try:
+        return LABELS.read(labels)
+    except Refused as error:
+        told = f"{shown(error.value)} {error.rule}".rstrip(".")
+        raise NetavarkError(f"a label in {where} is wrong: {told}", error.remedy) from error
