@@ -6,8 +6,8 @@ from __future__ import annotations
 import time
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Reader
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import shapes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import report_lines, shown_lines
@@ -36,7 +36,7 @@ class ActionModule(GuardedAction):
         )
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
 
-        def read(name: str, reader: shapes.Reader) -> dict[str, t.Mapping[str, t.Any]]:
+        def read(name: str, reader: Reader) -> dict[str, t.Mapping[str, t.Any]]:
             return run_results.of_hosts(task_vars, args[name], hosts, reader) if args[name] else {}
 
         plans = read("plan", readers.PLAN)

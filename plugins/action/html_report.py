@@ -6,8 +6,8 @@ from __future__ import annotations
 import time
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Reader
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import shapes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths.untried import Untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
@@ -78,7 +78,7 @@ class ActionModule(GuardedAction):
         return result
 
     @staticmethod
-    def _read(task_vars: t.Mapping[str, t.Any], name: t.Optional[str], reader: t.Optional[shapes.Reader]) -> Results:
+    def _read(task_vars: t.Mapping[str, t.Any], name: t.Optional[str], reader: t.Optional[Reader]) -> Results:
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
         return run_results.of_hosts(task_vars, name, hosts, reader) if name else {}
 
@@ -92,7 +92,7 @@ class ActionModule(GuardedAction):
         gates: t.Mapping[str, t.Mapping[str, t.Any]],
         loss: t.Optional[Loss],
     ) -> str:
-        def read(name: t.Optional[str], reader: shapes.Reader) -> Results:
+        def read(name: t.Optional[str], reader: Reader) -> Results:
             return self._read(task_vars, name, reader)
 
         # The change in phases comes first, and the last step may be one of its phases.

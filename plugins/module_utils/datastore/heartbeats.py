@@ -18,7 +18,7 @@ import dataclasses
 import re
 import typing as t
 
-from ..state.answers.left_out import shown
+from ..base.typed_json import shown
 from ..state.phase import Phase
 from . import documents, keys
 from .documents import RefusedDocument

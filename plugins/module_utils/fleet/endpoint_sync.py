@@ -11,10 +11,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ..base import typed_json
+from ..base.typed_json import shown
 from ..policy.model import Endpoint
-from ..state.answers import limits
 from ..state.answers.endpoints import OwnBlocks, read_endpoints
-from ..state.answers.left_out import LeftOut, shown
+from ..state.answers.left_out import LeftOut
 from ..state.policy_json import to_plain
 from ..state.remote_endpoints import Collected
 
@@ -66,9 +67,9 @@ def _digests(known: t.Any) -> dict[str, str]:
     """Return a mapping from node name to digest, from the untrusted `known` of an answer.
 
     Entries without a text as name or as digest are left out. The result is {} if `known` is not a mapping or has more
-    than limits.ENTRIES entries. Then the node only receives more than it needs.
+    than typed_json.ENTRIES entries. Then the node only receives more than it needs.
     """
-    if not isinstance(known, t.Mapping) or len(known) > limits.ENTRIES:
+    if not isinstance(known, t.Mapping) or len(known) > typed_json.ENTRIES:
         return {}
     found = {}
     for name, entry in known.items():

@@ -14,9 +14,10 @@ import hashlib
 import json
 import typing as t
 
+from ..base.typed_json import shown
 from ..policy.model import Endpoint
 from .answers.endpoints import BlockOwners, OwnBlocks, read_endpoints, single_address
-from .answers.left_out import LeftOut, shown
+from .answers.left_out import LeftOut
 from .attachment import AttachedWorkload, with_workloads
 from .node_policy_tables import workload_endpoint
 from .node_state import NodeState

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import shown
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change, change_lines
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import shown
 
 from ..datastore.fleet_publication import Publication
 

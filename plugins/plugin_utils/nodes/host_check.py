@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import shapes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import typed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import podman_networks
@@ -46,7 +46,7 @@ def check(
     the answer is missing, or is not as the module gives it.
     """
     try:
-        facts = shapes.plain(answer.get("preflight"))
+        facts = typed_json.plain(answer.get("preflight"))
         of_cni = judge.first_network_findings if cni_default else judge.cni_findings
         networks = of_cni(facts) if cni else []
         gets = podman is not None and bool(podman.demanded or facts["podman"]["plugins"])
@@ -54,7 +54,7 @@ def check(
             networks += judge.podman_findings(facts, podman.names, podman.demanded)
         packages = judge.missing_packages(facts, state, cni or gets)
         return HostCheck([*networks, *judge.judge(facts, state)], packages)
-    except shapes.Unreadable as error:
+    except typed_json.Unreadable as error:
         raise NotJudged(str(error)) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise NotJudged("a part is missing, or is something else") from error

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results, shapes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text, typed_json
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers import limits
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import controller_variables
 
@@ -17,7 +17,7 @@ def of_hosts(
     task_vars: t.Mapping[str, t.Any],
     name: str,
     hosts: t.Iterable[str],
-    reader: t.Optional[shapes.Reader] = None,
+    reader: t.Optional[typed_json.Reader] = None,
 ) -> dict[str, t.Mapping[str, t.Any]]:
     """Return a mapping from host to the result registered as `name`, without the hosts that have none.
 

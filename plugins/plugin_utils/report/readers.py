@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import (
     Reader,
     flag,
     items,
     maybe,
     number,
     one_of,
-    table,
+    open_table,
     text,
     whole,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results
 
 #: The most seconds for which a watch tells of its losses.
 SECONDS = 100_000
@@ -31,11 +31,11 @@ def _cut(value: t.Any) -> str:
 
 
 #: The reader of answers of the module `node`, with the subjects of its changes. Long texts are cut.
-CHANGES: Reader = table(
+CHANGES: Reader = open_table(
     {},
     {
         "changes": items(
-            table(
+            open_table(
                 {"kind": text(64), "action": one_of(*results.ACTIONS)},
                 {"subject": _cut, "before": maybe(_cut), "after": maybe(_cut), "note": _cut},
             )
@@ -43,7 +43,7 @@ CHANGES: Reader = table(
     },
 )
 
-_WATCH = table(
+_WATCH = open_table(
     {},
     {
         "complete": flag,
@@ -57,4 +57,4 @@ _WATCH = table(
 
 def soak(value: t.Any) -> t.Any:
     """Return the known fields of an answer of the module `soak`. Raise Unreadable if one of them is invalid."""
-    return {**results.PROBES(value), **table({}, {"watch": _WATCH})(value)}
+    return {**results.PROBES(value), **open_table({}, {"watch": _WATCH})(value)}

@@ -10,17 +10,17 @@ import json
 import os
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.files import bounded
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import (
     Unreadable,
     flag,
     items,
     maybe,
     number,
-    table,
+    open_table,
     text,
     whole,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import bounded
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from . import markup, report_file
@@ -31,9 +31,9 @@ _LARGEST = 4_000_000  # bytes
 _TEXT = text(20_000)
 _COUNT = whole(0, 10**15)
 _SIZE = number(0.0, 1e12)
-_PHASE = table({"name": _TEXT, "line": _TEXT, "ok": flag, "at": _TEXT, "seconds": maybe(_SIZE)})
-_PATH = table({"path": _TEXT, "sent": _COUNT, "lost": _COUNT, "gap": _SIZE, "why": _TEXT})
-_LOSS = table(
+_PHASE = open_table({"name": _TEXT, "line": _TEXT, "ok": flag, "at": _TEXT, "seconds": maybe(_SIZE)})
+_PATH = open_table({"path": _TEXT, "sent": _COUNT, "lost": _COUNT, "gap": _SIZE, "why": _TEXT})
+_LOSS = open_table(
     {
         **dict.fromkeys(("subject", "when", "worst"), _TEXT),
         **dict.fromkeys(("switched", "proof"), flag),

@@ -129,32 +129,6 @@ def test_an_address_has_one_form(text: t.Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("x" * 80, "x" * 80),
-        ("x" * 81, "x" * 77 + "..."),
-        ("a\nb", "'a\\nb'"),
-        (" x", "' x'"),
-        ("x ", "'x '"),
-        ("", "''"),
-        (10**40 - 1, "9" * 40),
-        (10**40, "a very large number"),
-        (-(10**40), "a very large number"),
-        (1.5, "1.5"),
-        (True, "True"),
-        (None, "None"),
-        ([1], "a list"),
-        ((1,), "a list"),
-        ({1: 1}, "a table"),
-        (b"x", "a value"),
-    ],
-)
-def test_a_value_is_shown_on_a_short_line(value: t.Any, text: str) -> None:
-    """A scalar is shown with at most 80 printable characters, and anything else by its kind."""
-    assert left_out.shown(value) == text
-
-
-@pytest.mark.parametrize(
     ("count", "last"),
     [
         (8, "node2: part 7 is left out: why."),

@@ -12,16 +12,15 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ...base import addresses
+from ...base import addresses, typed_json
+from ...base.typed_json import Unreadable, shown
 from ...bgp.bird_state import Bird, BirdPool
 from ...ipam.allocation_plan import ENCAPSULATIONS, TUNNEL_KINDS
 from ...state.answers import limits
 from ...state.answers.endpoints import single_address
-from ...state.answers.left_out import LeftOut, shown
+from ...state.answers.left_out import LeftOut
 from ...state.node_state import NodeState, Pool
 from ...state.phase import Phase
-from . import shapes
-from .shapes import Unreadable
 
 #: Devices that a pool may have in a stored state, by IP version: those in fleet.fleet.TUNNEL_DEVICE, or none.
 _DEVICES = {4: ("", "tunl0", "vxlan.calico"), 6: ("", "vxlan-v6.calico")}
@@ -30,15 +29,15 @@ _KINDS = ("mesh", "client", "reflector", "node", "external")
 _LONGEST_CIDR, _LONGEST_NAME = 43, 253  # characters: of an IPv6 address with /128, and of a name in DNS
 _MTUS = range(68, 65536)  # bytes: from the minimum of RFC 791 to the largest calico_underlay_mtu
 
-_PASSWORDS = shapes.items(shapes.text(), limits.PASSWORDS)
-_GENERATIONS = shapes.items(
-    shapes.table(
+_PASSWORDS = typed_json.items(typed_json.text(), limits.PASSWORDS)
+_GENERATIONS = typed_json.items(
+    typed_json.open_table(
         {
-            "n": shapes.whole(),
-            "when": shapes.text(64),
-            "who": shapes.text(512),
-            "plan": shapes.text(64),
-            "phase": shapes.text(64),
+            "n": typed_json.whole(),
+            "when": typed_json.text(64),
+            "who": typed_json.text(512),
+            "plan": typed_json.text(64),
+            "phase": typed_json.text(64),
         }
     ),
     limits.GENERATIONS,
@@ -157,9 +156,9 @@ def _check_bird_pool(pool: BirdPool) -> None:
 
 
 def _check_blocks(place: str, cidrs: t.Sequence[str]) -> None:
-    """Raise Unreadable if these are more than 131,072 (limits.ENTRIES), or one is not a CIDR in its canonical form."""
-    if len(cidrs) > limits.ENTRIES:
-        raise Unreadable(place, f"more than {limits.ENTRIES}")
+    """Raise Unreadable if these are more than typed_json.ENTRIES, or one is not a CIDR in its canonical form."""
+    if len(cidrs) > typed_json.ENTRIES:
+        raise Unreadable(place, f"more than {typed_json.ENTRIES}")
     for cidr in cidrs:
         if len(cidr) > _LONGEST_CIDR or not _is_block(cidr):
             raise Unreadable(place, f"{shown(cidr)}, no block")
@@ -183,7 +182,7 @@ def _check_names(place: str, names: t.Iterable[str]) -> None:
 
 
 # The nodes of a fleet have the same blocks and addresses in their states, so each text is parsed once.
-@functools.lru_cache(maxsize=limits.ENTRIES)
+@functools.lru_cache(maxsize=typed_json.ENTRIES)
 def _is_block(text: str) -> bool:
     cidr = addresses.parse_cidr(text)
     return cidr is not None and str(cidr) == text

@@ -10,21 +10,35 @@ from __future__ import annotations
 
 import typing as t
 
+from ...base.typed_json import (
+    ENTRIES,
+    TEXT,
+    Reader,
+    Unreadable,
+    by_name,
+    flag,
+    items,
+    maybe,
+    number,
+    one_of,
+    open_table,
+    text,
+    whole,
+)
 from ...state.answers import limits
 from ...state.phase import Phase
 from ..paths import untried
-from .shapes import Reader, Unreadable, by_name, flag, items, maybe, number, one_of, table, text, whole
 
-_COUNT = whole(0, limits.ENTRIES)
+_COUNT = whole(0, ENTRIES)
 _PLACE = text(512)
-_SESSIONS = table({"expected": _COUNT, "established": _COUNT}, {"external_established": _COUNT})
+_SESSIONS = open_table({"expected": _COUNT, "established": _COUNT}, {"external_established": _COUNT})
 
 #: The signs by which a plan says what a change does; they are the values of dataplane.change.ACTIONS.
 ACTIONS = ("+", "~", "-", "=", "!")
-_CHANGE = table({"kind": _PLACE, "action": one_of(*ACTIONS), "by": _PLACE})
+_CHANGE = open_table({"kind": _PLACE, "action": one_of(*ACTIONS), "by": _PLACE})
 
 #: The reader of answers of the module `convergence_info`, with the fields that its action adds.
-CONVERGENCE = table(
+CONVERGENCE = open_table(
     {},
     {
         "sessions": _SESSIONS,
@@ -35,25 +49,26 @@ CONVERGENCE = table(
 )
 
 _MILLISECONDS = number(0.0, 1e9)
-_TARGET = table(
+_TARGET = open_table(
     {"address": _PLACE, "sent": whole(0, 10**9), "lost": whole(0, 10**9)},
     {"name": _PLACE, "reason": text(), "longest_gap": _MILLISECONDS, "silent": _MILLISECONDS},
 )
 
 #: The reader of the paths that a node does not try, which actions add to answers; see fleet/paths/untried.py.
 _UNTRIED = items(
-    table({"pool": _PLACE, "reason": text(), "count": _COUNT, "nodes": items(_PLACE, untried.NAMED)}), limits.BLOCKS
+    open_table({"pool": _PLACE, "reason": text(), "count": _COUNT, "nodes": items(_PLACE, untried.NAMED)}),
+    limits.BLOCKS,
 )
 
 #: The reader of answers of the module `probe`.
-PROBES = table(
+PROBES = open_table(
     {},
-    {"targets": items(_TARGET), "watch": table({}, {"complete": flag, "reason": text()}), "untried": _UNTRIED},
+    {"targets": items(_TARGET), "watch": open_table({}, {"complete": flag, "reason": text()}), "untried": _UNTRIED},
 )
 
 #: The reader of the field `settled` in an answer of the module `node`: the sessions, paths and probes that it found at
 #: its end.
-SETTLED = table(
+SETTLED = open_table(
     {
         "converged": flag,
         "sessions": _SESSIONS,
@@ -65,7 +80,7 @@ SETTLED = table(
 )
 
 #: The reader of answers of the module `node`.
-PLAN = table(
+PLAN = open_table(
     {},
     {
         "changed": flag,
@@ -75,7 +90,8 @@ PLAN = table(
         "routes_withdrawn": _COUNT,
         "changes": items(_CHANGE),
         "phases": items(
-            table({"phase": _PLACE, "changes": items(table({"kind": _PLACE, "action": one_of(*ACTIONS)}))}), 16
+            open_table({"phase": _PLACE, "changes": items(open_table({"kind": _PLACE, "action": one_of(*ACTIONS)}))}),
+            16,
         ),
         "kept": items(text()),
         "cut": items(text(), 1024),
@@ -93,7 +109,7 @@ def any_phase(value: t.Any) -> t.Any:
     return {**PLAN(value), **CONVERGENCE(value), **PROBES(value)}
 
 
-_SESSION = table(
+_SESSION = open_table(
     {
         "node": maybe(_PLACE),
         "address": _PLACE,
@@ -106,12 +122,12 @@ _SESSION = table(
     {"name": _PLACE, "reason": text()},
 )
 _SIZE = whole(0, 2**128)
-_BLOCK = table(
+_BLOCK = open_table(
     {"cidr": _PLACE, "pool": _PLACE, "spare": flag, "size": _SIZE, "free": _SIZE},
     {"in_use": _SIZE, "reserved": _SIZE, "cooling": _SIZE},
 )
-_DRIFT = table({"day": whole(), "kinds": by_name(whole(), 256)}, {"total": whole()})
-_AGENT = table(
+_DRIFT = open_table({"day": whole(), "kinds": by_name(whole(), 256)}, {"total": whole()})
+_AGENT = open_table(
     {"wanted": flag, "running": flag},
     {
         "uptime": whole(-(2**40), 2**40),
@@ -123,21 +139,21 @@ _AGENT = table(
     },
 )
 _PROBLEMS = {"problems": items(text(), 1024)}
-_STATUS = table(
+_STATUS = open_table(
     {
         "node": _PLACE,
         "plan": _PLACE,
         "phase": one_of(*map(str, Phase)),
         "complete": flag,
-        "bgp": table({"enabled": flag, "running": flag, "sessions": items(_SESSION)}),
-        "routes": table({"expected": _COUNT, "present": _COUNT, "missing": items(text())}),
+        "bgp": open_table({"enabled": flag, "running": flag, "sessions": items(_SESSION)}),
+        "routes": open_table({"expected": _COUNT, "present": _COUNT, "missing": items(text())}),
         "blocks": items(_BLOCK, limits.BLOCKS),
         "workloads": _COUNT,
         "agent": _AGENT,
         **_PROBLEMS,
     }
 )
-_NO_STATE = table({"node": maybe(_PLACE), "agent": _AGENT, **_PROBLEMS})
+_NO_STATE = open_table({"node": maybe(_PLACE), "agent": _AGENT, **_PROBLEMS})
 
 
 def status(value: t.Any) -> t.Any:
@@ -159,18 +175,18 @@ def status(value: t.Any) -> t.Any:
 
 
 #: The reader of answers of the module `remote_endpoints`.
-EXCHANGED = table({}, {"changes": items(table({"action": one_of("+", "-", "~"), "subject": text()}))})
+EXCHANGED = open_table({}, {"changes": items(open_table({"action": one_of("+", "-", "~"), "subject": text()}))})
 
 
 def message(value: t.Any) -> str:
     """Return the message of a failed task, cut to 4,096 characters and "..." if it is longer; "" if it is no text."""
     if not isinstance(value, str):
         return ""
-    cut = str.__str__(value[: limits.TEXT])
-    return cut if len(value) <= limits.TEXT else f"{cut}..."
+    cut = str.__str__(value[:TEXT])
+    return cut if len(value) <= TEXT else f"{cut}..."
 
 
-_TASK = table({}, {"failed": flag, "unreachable": flag, "skipped": flag, "changed": flag, "msg": message})
+_TASK = open_table({}, {"failed": flag, "unreachable": flag, "skipped": flag, "changed": flag, "msg": message})
 
 
 def of_result(result: t.Mapping[str, t.Any], reader: t.Optional[Reader]) -> dict[str, t.Any]:

@@ -15,6 +15,7 @@ import re
 import typing as t
 
 from ...base import addresses
+from ...base.typed_json import shown
 from ...policy.index.labels import namespaced_labels
 from ...policy.model import PROTOCOLS_WITH_PORTS, WORKLOAD_ENDPOINT, DefinedPort, Endpoint
 from ...resources.errors import Refused
@@ -22,7 +23,7 @@ from ...resources.fields import FILLED_NAME, NAME_LIMIT
 from ...resources.metadata import LABELS
 from ...resources.ports import MAX_PORT, PORT_NAME
 from . import limits
-from .left_out import LeftOut, shown
+from .left_out import LeftOut
 
 _FIELDS = frozenset(field.name for field in dataclasses.fields(Endpoint))
 #: The form of a workload's own name and of its namespace. Names of Kubernetes and of containers have it.

@@ -39,26 +39,3 @@ def sentences(left_out: t.Iterable[LeftOut]) -> list[str]:
         if more > 0:
             found.append(f"{node}: {more} more parts of its answer are left out.")
     return found
-
-
-def shown(value: t.Any) -> str:
-    """Return a value from a node as errors show it: at most 80 characters, on one line, no control characters.
-
-    A text is escaped and in quotes if it is empty, has characters that cannot be printed, or begins or ends with a
-    space. None, a bool and a number are shown as Python writes them, but a whole number of more than 40 digits is only
-    named: "a very large number". So are other objects: "a list" (also a tuple), "a table" (a dict), "a value".
-    """
-    if isinstance(value, str):
-        text = str.__str__(value[: limits.TEXT])
-        if not text or not text.isprintable() or text[0].isspace() or text[-1].isspace():
-            text = ascii(text)
-    elif value is None or isinstance(value, (bool, float)):
-        text = repr(value)
-    elif isinstance(value, int):
-        text = str(value) if abs(value) < 10**40 else "a very large number"
-    else:
-        text = f"a {_KINDS.get(type(value).__name__, 'value')}"
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-_KINDS = {"list": "list", "tuple": "list", "dict": "table"}

@@ -32,17 +32,7 @@ PEERS = 16_384
 #: The most names of passwords that a node may report: it has one or two for each session.
 PASSWORDS = 16_384
 
-#: The most characters of one text in an answer, if its reader has no other limit. A longer message is cut, any other
-#: text is refused.
-TEXT = 4_096
 #: The most characters of a message's first line that are shown. The important part is at its beginning.
 LINE = 1_000
-#: The most entries of one list or table in an answer: targets of a probe, sessions, changes of a plan with policy.
-ENTRIES = 131_072
-#: The most levels of nested lists and tables in an answer; the deepest correct answer has 8.
-DEPTH = 32
-#: The most values in one answer as a whole.
-VALUES = 4_000_000
-
 #: The most left out parts of one node's answer that are named; the others are counted.
 NAMED = 8

@@ -17,10 +17,10 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.action import fleet as fleet_action
 from ansible_collections.baremetal.host_routing.plugins.action.fleet import ActionModule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import ImpactLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info, results
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import Unreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import sentences
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase

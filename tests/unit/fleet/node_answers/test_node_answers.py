@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import typed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import (
     node_info,
     results,
-    shapes,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.labels import namespaced_labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import DefinedPort, Endpoint
@@ -130,7 +129,7 @@ def test_a_few_are_named_and_the_others_counted() -> None:
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(), st.lists, max_leaves=5))
 def test_what_is_shown_of_a_value_is_short_and_printable(value: t.Any) -> None:
-    text = left_out.shown(value)
+    text = typed_json.shown(value)
     assert text.isprintable() and 0 < len(text) <= 80
 
 
@@ -138,7 +137,7 @@ def test_what_is_shown_of_a_value_is_short_and_printable(value: t.Any) -> None:
     ("value", "text"), [("a b", "a b"), (" a", "' a'"), ("a ", "'a '"), ("", "''"), ("a\nb", "'a\\nb'"), ("é", "é")]
 )
 def test_text_is_quoted_where_its_ends_could_not_be_seen(value: str, text: str) -> None:
-    assert left_out.shown(value) == text
+    assert typed_json.shown(value) == text
 
 
 @given(st.ip_addresses())
@@ -195,46 +194,7 @@ def test_what_an_older_release_collected_has_to_fit_what_the_node_knows() -> Non
     assert checked.believed_by(None) == checked.believed_by(state) == (checked, ())
 
 
-# --- shapes and results ---------------------------------------------------------------------------------------------
-
-
-INNER = shapes.table({"b": shapes.flag})
-
-
-@pytest.mark.parametrize(
-    "reader, value, words",
-    [
-        (shapes.text(3), "four", "it is four, not a text of at most 3 characters"),
-        (shapes.text(), 1, "it is 1, not a text of at most 4096 characters"),
-        (shapes.whole(), True, "it is True, not a whole number from 0 to 9007199254740992"),
-        (shapes.whole(0, 9), 10**400, "it is a very large number, not a whole number from 0 to 9"),
-        (shapes.number(), math.nan, "it is nan, not a number from 0 to 1e+12"),
-        (shapes.flag, "yes", "it is yes, not true or false"),
-        (shapes.one_of("a", "b"), [], "it is a list, not one of a, b"),
-        (shapes.items(shapes.flag, 2), [True, 1], "[1] is 1, not true or false"),
-        (shapes.items(shapes.flag, 2), [True] * 3, "it is a list, not a list of at most 2"),
-        (shapes.by_name(shapes.flag), {"a": 1}, "a is 1, not true or false"),
-        (shapes.table({"a": shapes.items(INNER)}), {"a": [{"b": 0}]}, "a[0].b is 0, not true or false"),
-        (shapes.table({"a": shapes.flag}), {}, "a is missing"),
-        (shapes.plain, math.inf, "it is a number that is not finite"),
-        (shapes.plain, {1: 2}, "it is a table with a name that is not a text"),
-        (shapes.plain, {"a": {2}}, "it is a value, which is no plain value"),
-    ],
-)  # fmt: skip
-def test_what_a_value_is_not(reader: shapes.Reader, value: t.Any, words: str) -> None:
-    with pytest.raises(shapes.Unreadable) as caught:
-        reader(value)
-    assert str(caught.value) == words
-
-
-def test_plain_values_are_bounded() -> None:
-    deep: t.Any = "bottom"
-    for dummy in range(limits.DEPTH):
-        deep = [deep]
-    assert shapes.plain(deep) == deep
-    with pytest.raises(shapes.Unreadable) as caught:
-        shapes.plain([deep])
-    assert str(caught.value) == "it is a table or list with more than 32 levels"
+# --- results --------------------------------------------------------------------------------------------------------
 
 
 def test_a_result_that_cannot_be_read_is_that_of_a_task_that_failed() -> None:
@@ -245,7 +205,7 @@ def test_a_result_that_cannot_be_read_is_that_of_a_task_that_failed() -> None:
     down = {"unreachable": True, "changed": False, "msg": "no route", "sessions_reset": "x"}
     assert results.of_result(down, results.PLAN) == {"unreachable": True, "changed": False, "msg": "no route"}
     long = results.of_result({"failed": True, "msg": "x" * 10_000_000}, None)
-    assert len(long["msg"]) == limits.TEXT + 3
+    assert len(long["msg"]) == typed_json.TEXT + 3
     assert results.of_result({"failed": True, "msg": ["x"]}, None)["msg"] == ""
 
 
@@ -303,7 +263,7 @@ def test_an_honest_answer_is_read_as_it_is() -> None:
 )  # fmt: skip
 def test_a_state_with_which_nobody_could_reckon(change: dict[str, t.Any], words: str) -> None:
     data = {**json.loads(json.dumps(with_state().to_dict())), **change}
-    with pytest.raises(shapes.Unreadable) as caught:
+    with pytest.raises(typed_json.Unreadable) as caught:
         node_info.state("node1", {"state": data})
     assert str(caught.value) == words
 
@@ -325,6 +285,6 @@ def test_generations_are_read_oldest_first() -> None:
     entry = {"when": "x", "who": "y", "plan": "z", "phase": "converge", "digest": "d"}
     found = node_info.generations({"generations": [{"n": 2, **entry}, {"n": 1, **entry}]})
     assert [one["n"] for one in found] == [1, 2]
-    with pytest.raises(shapes.Unreadable) as caught:
+    with pytest.raises(typed_json.Unreadable) as caught:
         node_info.generations({"generations": [{**entry, "n": "1"}]})
     assert str(caught.value) == "generations[0].n is 1, not a whole number from 0 to 9007199254740992"

@@ -9,7 +9,8 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info, shapes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import typed_json
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info
 
 from tests.unit.agent.node_under_test import with_state
 
@@ -35,7 +36,7 @@ def read(change: t.Mapping[str, t.Any]) -> str:
     data = {**json.loads(json.dumps(with_state().to_dict())), **change}
     try:
         node_info.state("node1", {"state": data})
-    except shapes.Unreadable as error:
+    except typed_json.Unreadable as error:
         return str(error)
     return ""
 
@@ -135,7 +136,7 @@ def test_a_state_beyond_a_limit_is_refused(change: dict[str, t.Any], words: str)
 @pytest.mark.parametrize(("answer", "words"), [([], "a list"), ("x", "x"), (7, "7")])
 def test_a_state_is_a_table(answer: t.Any, words: str) -> None:
     """A state that is no table is refused, and an answer that is no table has no state."""
-    with pytest.raises(shapes.Unreadable) as caught:
+    with pytest.raises(typed_json.Unreadable) as caught:
         node_info.state("node1", {"state": answer})
     assert str(caught.value) == f"it is {words}, not a stored state"
     assert node_info.state("node1", answer) is None
