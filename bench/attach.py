@@ -11,7 +11,7 @@ made before and deleted after:
   floor         the least that does the same work from Python: precomputed messages on open sockets, a veth pair with
                 MAC and MTU born in the namespace, lo and eth0 up, address, two routes, sysctls, host end up, its route;
                 no check, no mark, no error text
-  attach        dataplane.attach.attach: the same, and checked, marked, undone when refused
+  attach        dataplane.planning.attach.attach: the same, and checked, marked, undone when refused
   ip -batch     three processes `ip -batch` (pair, inside, host end) and the sysctls written from here
   detach_links  50 pairs deleted at once, per pair, against `ip link del` of one; three rounds
   plan          plan_node when nothing is to be done, only beside the most workloads: whole, without the insides of
@@ -41,8 +41,6 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from plugins.module_utils.dataplane import attach  # noqa: E402
-from plugins.module_utils.dataplane.apply import apply_node  # noqa: E402
 from plugins.module_utils.dataplane.kernel import linux  # noqa: E402
 from plugins.module_utils.dataplane.kernel import rtnetlink as rt  # noqa: E402
 from plugins.module_utils.dataplane.kernel.port import (  # noqa: E402
@@ -52,8 +50,10 @@ from plugins.module_utils.dataplane.kernel.port import (  # noqa: E402
     RouteAttributes,
     RouteOperation,
 )
-from plugins.module_utils.dataplane.plan import NodePlan, plan_node  # noqa: E402
-from plugins.module_utils.dataplane.registry import REGISTRY  # noqa: E402
+from plugins.module_utils.dataplane.planning import attach  # noqa: E402
+from plugins.module_utils.dataplane.planning.apply import apply_node  # noqa: E402
+from plugins.module_utils.dataplane.planning.plan import NodePlan, plan_node  # noqa: E402
+from plugins.module_utils.dataplane.planning.registry import REGISTRY  # noqa: E402
 from plugins.module_utils.state.attachment import endpoint_routes, endpoint_sysctls  # noqa: E402
 from plugins.module_utils.state.node_state import NodeState, Route, Sysctl, VethEndpoint  # noqa: E402
 
@@ -83,7 +83,7 @@ def state(endpoints: t.Sequence[VethEndpoint]) -> NodeState:
     )
 
 
-# ---- These functions attach a workload without dataplane.attach. The benchmark compares the times of both.
+# ---- These functions attach a workload without dataplane.planning.attach. The benchmark compares the times of both.
 
 
 def attribute(kind: int, data: bytes) -> bytes:

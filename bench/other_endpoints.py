@@ -41,7 +41,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency.driver_thread import (  # noqa: E402
     DriverThread,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.policy_compilers import (  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.known.policy_compilers import (  # noqa: E402
     PolicyCompilers,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.remote_updates import (  # noqa: E402

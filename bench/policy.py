@@ -42,11 +42,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange  # noqa: E402
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import (  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.cached_drivers import (  # noqa: E402
     CachedSets,
     CachedTables,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import Compiler  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.policy_index import PolicyIndex  # noqa: E402

@@ -44,8 +44,6 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach  # noqa: E402
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (  # noqa: E402
     InterfaceAddress,
@@ -54,7 +52,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning import attach  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.apply import apply_node  # noqa: E402
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.plan import plan_node  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState  # noqa: E402
 

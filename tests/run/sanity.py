@@ -42,11 +42,11 @@ STARTED = (
     "plugins/module_utils/datastore/snapshot.py",
     "plugins/module_utils/datastore/settings.py",
     "plugins/module_utils/bgp/filter_verdict.py",
-    "plugins/module_utils/node/command.py",
+    "plugins/module_utils/node/change/command.py",
     "plugins/module_utils/cli/command.py",
     "plugins/module_utils/cli/execution.py",
     "plugins/module_utils/cli/commands/refused/refusal.py",
-    "plugins/module_utils/policy/to_resources.py",
+    "plugins/module_utils/policy/documents/to_resources.py",
     "plugins/module_utils/cli/datastore_source.py",
     "plugins/module_utils/cli/commands/*.py",
 )

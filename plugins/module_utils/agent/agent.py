@@ -24,12 +24,12 @@ import typing as t
 
 from ..base.published_port import PublishedPort
 from ..bird.status import Session
-from ..dataplane.cached_drivers import CachedDrivers
 from ..dataplane.change import ObserveError
 from ..dataplane.drivers import iptables
 from ..dataplane.kernel.port import Kernel, KernelError
-from ..dataplane.plan import NodePlan
-from ..dataplane.registry import REGISTRY
+from ..dataplane.planning.cached_drivers import CachedDrivers
+from ..dataplane.planning.plan import NodePlan
+from ..dataplane.planning.registry import REGISTRY
 from ..node.ipam.local_ipam import LocalIpam
 from ..node.machine import Machine
 from ..node.store.store import now
@@ -46,6 +46,7 @@ from .datastore.node_datastore import NodeDatastore
 from .known.desired_state import DesiredState, RemovalPermission
 from .known.events import Events
 from .known.persisted_state import PersistedState
+from .known.policy_compilers import PolicyNotCompiled
 from .known.workload_table import WorkloadTable
 from .metrics.instruments import Instruments
 from .metrics.metrics import Registry
@@ -56,7 +57,6 @@ from .policy_log.policy_log import PolicyLog
 from .policy_log.policy_names import PolicyNames
 from .reconcile.drift import Drift
 from .reconcile.pace import Pace
-from .reconcile.policy_compilers import PolicyNotCompiled
 from .reconcile.reconcile import PassOutcome, Reconciler
 from .reconcile.remote_updates import RemoteUpdates
 from .reconcile.stages import Listener, Wanted

@@ -30,21 +30,21 @@ from ..node.store import lock
 from ..runtimes.cni import dispatch as cni
 from ..runtimes.deleted import DeletedWhileDown
 from ..runtimes.netavark import dispatch as netavark
+from ..sockets.notify import Notifier
 from ..wire import settings as settings_
 from ..wire.settings import AgentSettings, SettingsError
 from ..wire.shim_framing import CNI, NETAVARK
 from .agent import Agent, Kernels
 from .agent_metrics import watch_agent
-from .api.methods import Methods
 from .api.server import Server, SocketInUse
 from .concurrency.fair_share import FairShare
 from .dump import dump
+from .methods import Methods
 from .metrics import bgp_metrics
 from .metrics.http import MetricsServer
 from .metrics.instruments import Instruments
 from .metrics.metrics import Registry
 from .metrics.process_metrics import watch_loop, watch_process
-from .notify import Notifier
 from .policy_log.log_listener import LogListener
 from .reconcile.polling import Polling
 from .watch.monitor import Monitor

@@ -13,8 +13,8 @@ import typing as t
 from ..node.store import atomic_file
 from ..wire.protocol import AgentError
 from .agent import Agent
+from .known.policy_compilers import PolicyNotCompiled
 from .metrics.reports import plain
-from .reconcile.policy_compilers import PolicyNotCompiled
 
 _log = logging.getLogger("calico.dump")
 _running: set[asyncio.Future[None]] = set()

@@ -14,7 +14,17 @@ from .ipam.local_ipam import IpamUnreadable
 from .store.atomic_file import FileError
 from .store.lock import LockError
 from .store.store import StoreError
-from .write.writer import AgentSilent, NotTakenOver
+
+
+class AgentSilent(Exception):
+    """The error for an agent that runs and does not answer in time, or for a writer.lock that does not become free.
+
+    The agent may still carry out what it was asked.
+    """
+
+
+class NotTakenOver(Exception):
+    """The error for an agent that accepted the state and could not apply all of it."""
 
 
 class InTheWay(Exception):

@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from ..dataplane.apply import apply_parts
 from ..dataplane.change import Change
 from ..dataplane.kernel.port import Kernel
-from ..dataplane.plan import Part
+from ..dataplane.planning.apply import apply_parts
+from ..dataplane.planning.plan import Part
 from .errors import InTheWay
 from .machine import Machine
 from .store import lock

@@ -11,7 +11,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host, origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.policies import policy_lint, probe_lint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_parts import PolicyParts
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.from_resources import STAGED_PREFIX
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.documents.from_resources import (
+    STAGED_PREFIX,
+)
 
 
 def notices(fleet: Fleet, hosts: t.Sequence[Host]) -> tuple[str, ...]:

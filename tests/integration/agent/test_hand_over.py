@@ -13,10 +13,10 @@ import threading
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, command
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.errors import AgentSilent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write import writer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import running_agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.running_agent import AgentRefused
@@ -103,7 +103,7 @@ def test_a_daemon_that_is_killed_meanwhile_fails_the_run_and_the_next_completes_
     try:
         bring(busy)
         finished = True
-    except (AgentRefused, writer.AgentSilent) as error:
+    except (AgentRefused, AgentSilent) as error:
         finished = False
         assert "Run again" in str(error) or "then run again" in str(error)
     finally:
@@ -121,7 +121,7 @@ def test_a_daemon_that_hangs_is_said_and_nothing_is_changed(busy: Daemon) -> Non
     os.kill(busy.pid, signal.SIGSTOP)
     try:
         for check in (True, False):
-            with pytest.raises(writer.AgentSilent, match=r"ask again, which does no harm\. .* Look at it \(journalctl"):
+            with pytest.raises(AgentSilent, match=r"ask again, which does no harm\. .* Look at it \(journalctl"):
                 bring(busy, check=check, greeting=0.2)
         assert EXTRA.isdisjoint(busy.destinations)
         assert busy.store.load().state == BASE

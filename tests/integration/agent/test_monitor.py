@@ -16,8 +16,6 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.watch import monitor as monitor_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.watch.monitor import Monitor, open_socket
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.attach import attach, detach_link
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import rtnetlink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
@@ -26,7 +24,12 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.apply import apply_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.attach import (
+    attach,
+    detach_link,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.plan import plan_node
 
 from tests.integration.host_under_test import HOST, HostKernel, host_under_test
 from tests.unit.dataplane.suites.drivers import underlay

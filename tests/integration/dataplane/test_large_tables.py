@@ -11,10 +11,6 @@ import threading
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import (
-    CachedSets,
-    CachedTables,
-)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset, iptables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers.iptables_backend import (
@@ -22,6 +18,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.d
     default,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.cached_drivers import (
+    CachedSets,
+    CachedTables,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Hook, IpSet, IptablesTable
 
 from tests.unit.dataplane.suites.drivers import lines

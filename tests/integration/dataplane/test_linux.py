@@ -16,8 +16,6 @@ import threading
 import time
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import route, workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import conntrack
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
@@ -28,7 +26,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning import attach
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.apply import apply_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     NodeIpam,
@@ -455,9 +455,9 @@ def test_workloads_are_written_without_pyroute2(kernel, tmp_path):
     program = f"""
 import dataclasses, sys
 sys.path.insert(0, {str(__file__).rpartition("/tests/")[0]!r})
-from plugins.module_utils.dataplane import attach
-from plugins.module_utils.dataplane.apply import apply_node
-from plugins.module_utils.dataplane.plan import plan_node
+from plugins.module_utils.dataplane.planning import attach
+from plugins.module_utils.dataplane.planning.apply import apply_node
+from plugins.module_utils.dataplane.planning.plan import plan_node
 from plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 from plugins.module_utils.state.attachment import endpoint_routes, endpoint_sysctls
 from plugins.module_utils.state.node_state import NodeState, VethEndpoint

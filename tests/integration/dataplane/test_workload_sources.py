@@ -12,8 +12,8 @@ import subprocess
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import workload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning import attach
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, VethEndpoint
 
 from tests.integration.attacks.devices_under_attack import HOST, PORT, Host, endpoint, ethernet, received, state, udp

@@ -14,7 +14,7 @@ import threading
 import pytest
 import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import command
 from ansible_collections.baremetal.host_routing.plugins.modules import node
 
 from tests.integration.bird.network import wait_for

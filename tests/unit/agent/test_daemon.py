@@ -16,9 +16,9 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import agent as agent_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import daemon
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.notify import Notifier
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.recovery import recover
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.sockets.notify import Notifier
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.settings import AgentSettings
 

@@ -98,6 +98,45 @@ def test_the_entries_of_a_folder_import_each_other_one_way(folder: pathlib.Path)
     assert found == []
 
 
+#: Folders whose own files are both below and above a folder: what all share, and what puts all together.
+BELOW_AND_ABOVE = {"cli", "fleet", "fleet/lint", "modules", "resources"}
+
+
+def folders_imported(folder: pathlib.Path) -> dict[str, set[str]]:
+    """Return {folder in `folder`: the others that its files import}; the files of `folder` itself are the folder ".".
+
+    The package's own module, `__init__.py`, is one of these files.
+    """
+    inside = name_of(folder).split(".")
+    modules = {name_of(path) for path in ENGINE.rglob("*.py") if path.name != "__init__.py"}
+
+    def entry(module: str) -> str:
+        parts = module.split(".")[len(inside) :]
+        return parts[0] if len(parts) > 1 or (parts and module not in modules) else "."
+
+    found: dict[str, set[str]] = {}
+    for module, targets in imported_modules().items():
+        if module.split(".")[: len(inside)] == inside:
+            others = {entry(target) for target in targets if target.split(".")[: len(inside)] == inside}
+            found.setdefault(entry(module), set()).update(others - {entry(module)})
+    return found
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [one for one in FOLDERS if ENGINE in one.parents and name_of(one).replace(".", "/") not in BELOW_AND_ABOVE],
+    ids=lambda path: str(path.relative_to(ROOT / "plugins")),
+)
+def test_the_folders_of_a_folder_have_an_order(folder: pathlib.Path) -> None:
+    """No two folders import each other, and neither do a folder's own files, taken together, and one of its folders."""
+    found = [" -> ".join(path) for path in circles(folders_imported(folder))]
+    assert found == []
+
+
+def test_folders_that_are_in_order_are_not_among_the_exceptions() -> None:
+    assert {one for one in BELOW_AND_ABOVE if not circles(folders_imported(ENGINE / one))} == set()
+
+
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(ROOT / "plugins")))
 def test_a_folder_is_taken_in_at_a_glance(folder: pathlib.Path) -> None:
     entries = [path.name for path in folder.iterdir() if path.name != "__pycache__"]

@@ -14,12 +14,12 @@ import types
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import repair
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import drivers
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.driver import DriverRegistry, registered
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import NewLink
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.registry import REGISTRY
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.apply import apply_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.plan import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.registry import REGISTRY
 
 from tests.unit.agent.reconcile.test_reconcile import Node
 from tests.unit.agent.virtual_time import run

@@ -8,10 +8,11 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, hardening
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import hardening
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import tunnel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning import attach
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.apply import apply_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import PolicySet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import NodePolicyTables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all

@@ -11,8 +11,8 @@ import os
 import threading
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.methods import Methods
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Server
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.methods import Methods
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.settings import AgentSettings
 

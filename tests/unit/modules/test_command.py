@@ -11,7 +11,7 @@ import json
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import InterfaceAddress
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import File, Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Hook,

@@ -16,7 +16,7 @@ import pathlib
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.documents import from_resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import PathHost
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     PROTOCOL_NUMBERS,

@@ -11,9 +11,8 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import selectors
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import verdict
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.from_resources import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.documents import from_resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.documents.from_resources import (
     host_endpoint,
     network_set,
     policy,
@@ -21,6 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.from
     profile,
     workload_endpoint,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import verdict
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.labels import namespaced_labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     DefinedPort,

@@ -10,7 +10,10 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import from_resources, to_resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.documents import (
+    from_resources,
+    to_resources,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Evaluator
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, Policy, policy_set
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import Resource, ResourceError, parse

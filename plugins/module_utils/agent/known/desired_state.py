@@ -19,9 +19,8 @@ import typing as t
 from ...policy.host_endpoints import Interfaces
 from ...state.node_policy_tables import NO_INTERFACES
 from ...state.node_state import NodeState
-from ..reconcile.policy_compilers import PolicyCompilers
-from ..reconcile.stages import Make
 from .persisted_state import PersistedState
+from .policy_compilers import Make, PolicyCompilers
 from .workload_table import WorkloadTable
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...dataplane.registry import REGISTRY
+from ...dataplane.planning.registry import REGISTRY
 from ...ipam.allocations import Usage
 from .metrics import Counter, Gauge, Histogram, Registry
 

@@ -10,7 +10,7 @@ import os
 import re
 import typing as t
 
-from ..reconcile import timer_alignment
+from ..concurrency import timer_alignment
 from .instruments import Instruments
 
 PROC = "/proc"

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import typing as t
 
-from ...dataplane.registry import REGISTRY
+from ...dataplane.planning.registry import REGISTRY
 from ...state.node_state import NodeState
 from ...state.remote_endpoints import RemoteEndpoints
 from ..known.desired_state import DesiredState

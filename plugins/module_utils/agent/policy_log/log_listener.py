@@ -19,7 +19,7 @@ import typing as t
 from ...dataplane.kernel import nflog
 from ...dataplane.kernel import rtnetlink as rt
 from ...dataplane.kernel.port import KernelError
-from ..reconcile import timer_alignment
+from ..concurrency import timer_alignment
 from .policy_log import PolicyLog
 
 _log = logging.getLogger("calico.policy")

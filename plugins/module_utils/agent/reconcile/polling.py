@@ -28,10 +28,10 @@ import typing as t
 
 from ...dataplane.drivers import workload
 from ...dataplane.kernel.port import Kernel
-from ...dataplane.registry import REGISTRY
+from ...dataplane.planning.registry import REGISTRY
 from ...state.node_state import ROUTE_PROTOCOL, UNDERLAY, NodeState, Sysctl, VethEndpoint
-from . import timer_alignment
-from .policy_compilers import PolicyNotCompiled
+from ..concurrency import timer_alignment
+from ..known.policy_compilers import PolicyNotCompiled
 
 INTERIORS = 25  # the most network namespaces of workloads that are looked into per period
 

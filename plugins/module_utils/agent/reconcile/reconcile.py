@@ -25,17 +25,18 @@ from __future__ import annotations
 import asyncio
 import typing as t
 
-from ...dataplane.cached_drivers import CachedDrivers
 from ...dataplane.change import Change
 from ...dataplane.drivers import workload
 from ...dataplane.kernel.port import Kernel
-from ...dataplane.plan import NodePlan, plan_node
+from ...dataplane.planning.cached_drivers import CachedDrivers
+from ...dataplane.planning.plan import NodePlan, plan_node
 from ...state.node_state import NodeState
 from ..concurrency.driver_thread import DriverThread, Worker
+from ..known.policy_compilers import Make
 from . import repair
 from .kind_state import KindStates
 from .pace import Pace
-from .stages import Listener, Make, Refresh, Stages, Wanted
+from .stages import Listener, Refresh, Stages, Wanted
 
 _T = t.TypeVar("_T")
 

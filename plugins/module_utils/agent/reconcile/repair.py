@@ -12,14 +12,14 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ...dataplane.apply import apply_node
 from ...dataplane.change import ApplyError, Change, ObserveError, SetAside
 from ...dataplane.driver import DriverRegistry
 from ...dataplane.drivers import sysctl, workload
 from ...dataplane.kernel.port import Kernel, MissingLibrary
-from ...dataplane.plan import NodePlan, Part, plan_node
+from ...dataplane.planning.apply import apply_node
+from ...dataplane.planning.plan import NodePlan, Part, plan_node
 from ...state.node_state import UNDERLAY, NodeState
-from .policy_compilers import PolicyNotCompiled
+from ..known.policy_compilers import PolicyNotCompiled
 
 #: The errors of reading or writing the node, or of a stored policy that cannot be compiled.
 ERRORS = (ObserveError, MissingLibrary, OSError, PolicyNotCompiled)

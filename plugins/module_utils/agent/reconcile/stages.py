@@ -16,22 +16,20 @@ import dataclasses
 import enum
 import typing as t
 
-from ...dataplane.cached_drivers import CachedDrivers
 from ...dataplane.change import Change
 from ...dataplane.driver import DriverRegistry
 from ...dataplane.drivers import iptables, route, workload
 from ...dataplane.kernel.port import Kernel
-from ...dataplane.plan import NodePlan
+from ...dataplane.planning.cached_drivers import CachedDrivers
+from ...dataplane.planning.plan import NodePlan
 from ...state.node_state import NodeState
 from ..concurrency.driver_thread import Worker
+from ..known.policy_compilers import Make
 from . import repair
 from .kind_state import KindStates
 from .pace import Pace
 
 _T = t.TypeVar("_T")
-
-#: A function that returns a state, for the drivers' thread. Its inputs were taken on the loop at one moment.
-Make = t.Callable[[], NodeState]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,7 @@ import typing as t
 from ...dataplane.drivers import tunnel
 from ...dataplane.kernel import rtnetlink as rt
 from ...state.node_state import NodeState
-from ..reconcile import timer_alignment
+from ..concurrency import timer_alignment
 from ..reconcile.event_filter import EventFilter, Link, device
 from . import netlink_filter
 

@@ -15,8 +15,8 @@ import typing as t
 
 from ...bird import unwritten_routes
 from ...bird.errors import BirdError
-from ...dataplane import bird_routes
 from ...dataplane.kernel.port import Kernel, KernelError
+from ...dataplane.planning import bird_routes
 from ...state.node_state import NodeState
 from ..concurrency.driver_thread import Worker
 

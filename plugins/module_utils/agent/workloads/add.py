@@ -26,7 +26,7 @@ The path of a CNI ADD, each stop below the one before:
      8  workloads/admission.py PolicyUpdates: one write of sets and chains for all waiting adds, beside stop 10
      9  reconcile/reconcile.py Reconciler.admit: that write, in the drivers' thread
     10  workloads/wiring.py    WorkloadWiring: link and route in one hop to the workloads' thread
-    11  dataplane/attach.py    attach_link, attach_route: system calls, the host's route last
+    11  dataplane/planning/attach.py    attach_link, attach_route: system calls, the host's route last
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import asyncio
 import contextlib
 import dataclasses
 
-from ...dataplane.attach import Attached
+from ...dataplane.planning.attach import Attached
 from ...node.store.store import now
 from ...state.attachment import AttachedWorkload
 from ...wire import protocol

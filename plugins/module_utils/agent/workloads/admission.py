@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ...dataplane.change import Change
-from ...dataplane.registry import REGISTRY
+from ...dataplane.planning.registry import REGISTRY
 from ...state.node_state import VethEndpoint
 from ...wire import protocol
 from ...wire.protocol import AgentError

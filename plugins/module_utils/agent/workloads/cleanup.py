@@ -17,9 +17,9 @@ import dataclasses
 import logging
 import typing as t
 
-from ...dataplane import attach
 from ...dataplane.drivers import workload
 from ...dataplane.kernel.port import Kernel, KernelError
+from ...dataplane.planning import attach
 from ...node.ipam.local_ipam import IpamNotWritten
 from ...state.attachment import AttachedWorkload
 from ...state.node_state import VethEndpoint

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ...dataplane import attach
-from ...dataplane.attach import Attached, AttachError
 from ...dataplane.change import ApplyError, ObserveError
 from ...dataplane.drivers import route, workload
 from ...dataplane.kernel.port import Kernel, KernelError, MissingLibrary
-from ...dataplane.plan import NodePlan, plan_node
+from ...dataplane.planning import attach
+from ...dataplane.planning.attach import Attached, AttachError
+from ...dataplane.planning.plan import NodePlan, plan_node
 from ...state.attachment import endpoint_routes
 from ...state.node_state import NodeState, Route, VethEndpoint
 from ...wire import protocol

@@ -215,7 +215,7 @@ def _workload_endpoints(view: View) -> list[Document]:
 
 def _of_inventory(node: str, endpoint: VethEndpoint, known: t.Optional[Endpoint]) -> Document:
     """Return the inventory's workload as a WorkloadEndpoint. `known` is its endpoint in policy, None if it has none."""
-    from ...policy import to_resources
+    from ...policy.documents import to_resources
 
     return _workload_endpoint(
         node,

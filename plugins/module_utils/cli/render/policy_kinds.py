@@ -37,7 +37,7 @@ def _policy_set(view: View) -> model.PolicySet:
 
 def _policies(kind: str, staged: bool) -> t.Callable[[View], list[Document]]:
     def documents(view: View) -> list[Document]:
-        from ...policy import to_resources
+        from ...policy.documents import to_resources
 
         chosen = (one for one in _policy_set(view).policies if (one.kind, one.staged) == (kind, staged))
         return _documents(chosen, to_resources.policy)
@@ -47,7 +47,7 @@ def _policies(kind: str, staged: bool) -> t.Callable[[View], list[Document]]:
 
 def _network_sets(namespaced: bool) -> t.Callable[[View], list[Document]]:
     def documents(view: View) -> list[Document]:
-        from ...policy import to_resources
+        from ...policy.documents import to_resources
 
         chosen = (one for one in _policy_set(view).network_sets if bool(one.namespace) is namespaced)
         return _documents(chosen, to_resources.network_set)
@@ -56,7 +56,7 @@ def _network_sets(namespaced: bool) -> t.Callable[[View], list[Document]]:
 
 
 def _host_endpoints(view: View) -> list[Document]:
-    from ...policy import to_resources
+    from ...policy.documents import to_resources
 
     endpoints = view.state.policy.endpoints if view.state.policy else ()
     return _documents((one for one in endpoints if one.kind == model.HOST_ENDPOINT), to_resources.host_endpoint)
@@ -64,13 +64,13 @@ def _host_endpoints(view: View) -> list[Document]:
 
 def _tiers(view: View) -> list[Document]:
     """Return the tiers in the order of their evaluation. Raise ResourceError for one that this release refuses."""
-    from ...policy import to_resources
+    from ...policy.documents import to_resources
 
     return [document for tier in _policy_set(view).tiers for document in _documents([tier], to_resources.tier)]
 
 
 def _profiles(view: View) -> list[Document]:
-    from ...policy import to_resources
+    from ...policy.documents import to_resources
 
     return _documents(_policy_set(view).profiles, to_resources.profile)
 

@@ -9,7 +9,8 @@ import dataclasses
 import typing as t
 
 from ... import resources
-from ...policy import from_resources, model
+from ...policy import model
+from ...policy.documents import from_resources
 from ...policy.model import Endpoint, Failsafe, PolicySet
 from ...state.errors import FleetError, did_you_mean
 from ...state.policy_state import ALLOW_ALL, PolicySettings, allow_all

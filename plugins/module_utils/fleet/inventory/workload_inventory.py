@@ -11,7 +11,7 @@ import typing as t
 
 from ... import resources
 from ...base.addresses import ip_address
-from ...policy.from_resources import workload_endpoint
+from ...policy.documents.from_resources import workload_endpoint
 from ...policy.model import DefinedPort
 from ...state.errors import FleetError, did_you_mean, within
 from .. import variables

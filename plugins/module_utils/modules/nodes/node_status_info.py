@@ -15,9 +15,9 @@ from ...bird.errors import BirdError
 from ...bird.status import Session
 from ...cli.errors import CommandError
 from ...cli.sources import Sources
-from ...dataplane.bird_routes import bird_changes
 from ...dataplane.change import ObserveError
 from ...dataplane.kernel.port import KernelError
+from ...dataplane.planning.bird_routes import bird_changes
 from ...node import machine
 from ...node.change import missing_files
 from ...node.engine import bundle, engine_start

@@ -9,7 +9,7 @@ import typing as t
 
 from ...dataplane.drivers import sysctl
 from ...dataplane.kernel.port import Kernel
-from ...dataplane.plan import Part
+from ...dataplane.planning.plan import Part
 from ...node import machine, report
 from ...state.node_state import Sysctl
 from .. import standalone_module

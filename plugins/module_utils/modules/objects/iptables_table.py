@@ -9,7 +9,7 @@ import typing as t
 
 from ...dataplane.drivers import iptables
 from ...dataplane.kernel.port import Kernel
-from ...dataplane.plan import Part
+from ...dataplane.planning.plan import Part
 from ...node import machine
 from ...state.node_state import Hook, IptablesTable
 from .. import standalone_module

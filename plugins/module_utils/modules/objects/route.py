@@ -12,7 +12,7 @@ from ...base.addresses import family_of
 from ...dataplane import underlay
 from ...dataplane.drivers import route
 from ...dataplane.kernel.port import Kernel
-from ...dataplane.plan import Part
+from ...dataplane.planning.plan import Part
 from ...node import machine
 from ...state.node_state import Route
 from .. import standalone_module

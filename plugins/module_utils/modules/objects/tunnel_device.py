@@ -12,7 +12,7 @@ from ...base import naming
 from ...base.addresses import family_of
 from ...dataplane.drivers import neighbor, tunnel
 from ...dataplane.kernel.port import Kernel
-from ...dataplane.plan import Part
+from ...dataplane.planning.plan import Part
 from ...node import machine
 from ...state.node_state import (
     OVERHEAD,

@@ -10,7 +10,7 @@ import typing as t
 from ...base import naming
 from ...dataplane.drivers import route, sysctl, workload
 from ...dataplane.kernel.port import Kernel
-from ...dataplane.plan import Part
+from ...dataplane.planning.plan import Part
 from ...node import machine
 from ...state.attachment import (
     endpoint_routes,

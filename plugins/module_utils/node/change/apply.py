@@ -21,10 +21,10 @@ import typing as t
 from types import MappingProxyType
 
 from ...bird import configuration, secrets_file, unwritten_routes
-from ...dataplane import bird_routes
 from ...dataplane.change import Change
 from ...dataplane.drivers import file
 from ...dataplane.kernel.port import KernelError
+from ...dataplane.planning import bird_routes
 from .. import drain
 from ..engine import bundle
 from ..errors import InTheWay

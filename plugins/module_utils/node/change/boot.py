@@ -11,8 +11,9 @@ import typing as t
 
 from ...bird import configuration, unwritten_routes
 from ...bird.errors import BirdError
-from ...dataplane import bird_routes, underlay
+from ...dataplane import underlay
 from ...dataplane.drivers import file
+from ...dataplane.planning import bird_routes
 from .. import desired
 from ..ipam.local_ipam import IpamUnreadable
 from ..machine import Machine

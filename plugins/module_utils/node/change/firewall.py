@@ -9,9 +9,9 @@ workloads, and writes the firewall again with the addresses that interfaces have
 
 from __future__ import annotations
 
-from ...dataplane.apply import apply_node
-from ...dataplane.plan import NodePlan, plan_node
-from ...dataplane.registry import REGISTRY
+from ...dataplane.planning.apply import apply_node
+from ...dataplane.planning.plan import NodePlan, plan_node
+from ...dataplane.planning.registry import REGISTRY
 from ...state.node_state import NodeState
 from .. import desired
 from ..machine import Machine

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from ...bgp import session_changes
 from ...bgp.bird_state import BirdRoute
 from ...dataplane.change import Change, change_lines
-from ...dataplane.plan import NodePlan
+from ...dataplane.planning.plan import NodePlan
 from ...state.node_state import TABLE_PROBE, NodeState
 from .. import desired
 from ..host import units

@@ -45,7 +45,7 @@ ROOMS = (
     "preflight", "resources", "runtimes", "sockets", "state", "wire",
 )  # fmt: skip
 
-_MAIN = """# Runs the engine beside this file: the agent, calicoctl, Docker's driver, or host_routing/node/command.py.
+_MAIN = """# Runs the engine beside this file: the agent, calicoctl, Docker's driver, or node/change/command.py.
 import os
 import sys
 
@@ -73,7 +73,7 @@ if command == "wait" and len(arguments) == 1:
     if is_over(arguments[0]):
         sys.exit(0)
 
-from host_routing.node.command import main
+from host_routing.node.change.command import main
 
 sys.exit(main(sys.argv[1:]))
 """

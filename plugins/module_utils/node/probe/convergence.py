@@ -13,7 +13,7 @@ from ...bgp.bird_state import BirdPeer
 from ...bird import backup_routes, dropped_segments, refusals, status
 from ...bird.dropped_segments import NOTHING_DROPPED, Dropped
 from ...bird.errors import BirdError
-from ...dataplane.bird_routes import bird_changes
+from ...dataplane.planning.bird_routes import bird_changes
 from ...state.node_state import NodeState
 from ..machine import Machine
 

@@ -25,12 +25,12 @@ import typing as t
 from ...base.addresses import network, within
 from ...bird import client, secrets_file
 from ...bird.errors import BirdError
-from ...dataplane.apply import apply_node, ready_to_write
 from ...dataplane.change import Change, Failures, ObserveError
 from ...dataplane.drivers import file
 from ...dataplane.drivers.route import text as route_text
 from ...dataplane.kernel.port import PROTOCOL_BIRD, Kernel, RouteOperation
-from ...dataplane.plan import NodePlan, plan_node
+from ...dataplane.planning.apply import apply_node, ready_to_write
+from ...dataplane.planning.plan import NodePlan, plan_node
 from ...state.node_state import TABLE_MAIN, NodeState
 from ..errors import InTheWay
 from ..host import units

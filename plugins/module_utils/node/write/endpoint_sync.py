@@ -9,8 +9,8 @@ import dataclasses
 import typing as t
 
 from ...dataplane.change import Change
-from ...dataplane.plan import plan_node
-from ...dataplane.registry import REGISTRY
+from ...dataplane.planning.plan import plan_node
+from ...dataplane.planning.registry import REGISTRY
 from ...policy.index.labels import namespaced_labels
 from ...policy.model import Endpoint
 from ...state.answers.left_out import LeftOut

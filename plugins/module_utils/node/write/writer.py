@@ -15,14 +15,15 @@ import time
 import typing as t
 
 from ...base.addresses import host
-from ...dataplane.apply import apply_node, ready_to_write
 from ...dataplane.change import Change
 from ...dataplane.drivers import workload
-from ...dataplane.plan import NodePlan, plan_node
+from ...dataplane.planning.apply import apply_node, ready_to_write
+from ...dataplane.planning.plan import NodePlan, plan_node
 from ...state.attachment import address_conflicts, with_opened
 from ...state.node_state import NodeState
 from ...wire.running_agent import RunningAgent
 from .. import desired
+from ..errors import AgentSilent, NotTakenOver
 from ..ipam.local_ipam import IpamUnreadable, LocalIpam
 from ..machine import Machine
 from ..store import lock, packed_state
@@ -32,17 +33,6 @@ from ..store.lock import LockError, LockUnusable
 #: The number of times that a request is sent to an agent that does not answer in time, before it counts as silent.
 _ATTEMPTS = 6
 _STEP = 0.1  # seconds between two looks for an agent that begins to start
-
-
-class AgentSilent(Exception):
-    """The error for an agent that runs and does not answer in time, or for a writer.lock that does not become free.
-
-    The agent may still carry out what it was asked.
-    """
-
-
-class NotTakenOver(Exception):
-    """The error for an agent that accepted the state and could not apply all of it."""
 
 
 class KernelWriter(t.Protocol):

@@ -25,7 +25,7 @@ from ..hooks import FORWARD, NORMAL, applies_at
 from ..index.address_index import AddressIndex
 from ..index.labels import Labels, effective_labels, labels_by_profile
 from ..model import ALLOW, DENY, LOG, Endpoint, Flow, Policy, PolicyRule, PolicySet
-from ..rule_match import mismatch
+from .rule_match import mismatch
 
 #: Values of Verdict.action. "none": no policy at this hook decides, and the packet continues to the next hook.
 ALLOWED, DENIED, UNDECIDED = "allow", "deny", "none"

@@ -18,9 +18,9 @@ import typing as t
 
 from ..hooks import FORWARD, NORMAL, applies_at
 from ..model import ALLOW, DENY, LOG, PASS, Endpoint, Flow, Policy
-from ..rule_match import mismatch
 from .evaluator import ALLOWED, DENIED, EvaluationStep, Evaluator, Verdict
 from .packet_path import Path, Stage, answer_to
+from .rule_match import mismatch
 
 
 def explain(

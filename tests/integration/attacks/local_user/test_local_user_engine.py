@@ -28,7 +28,7 @@ from tests.fakes.forged_engine import forged
 from tests.unit.roles.test_engine_commands import engine_commands
 
 SOURCE = pathlib.Path(bundle.__file__).resolve().parents[2]
-APPLY = "host_routing/node/command.py"
+APPLY = "host_routing/node/change/command.py"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import tempfile
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Calls
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.methods import Methods
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.methods import Methods
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.packed_state import pack
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import protocol
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.peer import Peer

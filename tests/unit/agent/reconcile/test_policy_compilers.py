@@ -10,8 +10,8 @@ import gc
 import weakref
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import policy_compilers
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.policy_compilers import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.known import policy_compilers
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.known.policy_compilers import (
     PolicyCompilers,
     PolicyNotCompiled,
 )

@@ -10,7 +10,7 @@ import dataclasses
 import errno
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.policy_compilers import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.known.policy_compilers import (
     PolicyNotCompiled,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.polling import Polling

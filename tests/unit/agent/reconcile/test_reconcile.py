@@ -15,7 +15,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.recon
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.pace import Pace
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.reconcile import Reconciler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.stages import Listener, Wanted
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import CachedDrivers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     ForwardingEntry,
     InterfaceAddress,
@@ -26,7 +25,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteOperation,
     RuleEntry,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.registry import REGISTRY
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.cached_drivers import (
+    CachedDrivers,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.registry import REGISTRY
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Hook,
     IpSet,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import timer_alignment
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency import timer_alignment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -12,12 +12,12 @@ import logging
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.watch.unwritten_routes import UnwrittenRoutes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import bird_routes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     PROTOCOL_BIRD,
     NewLink,
     RouteAttributes,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning import bird_routes
 
 from tests.fakes.kernel import FakeKernel
 from tests.unit.agent.node_under_test import STATE

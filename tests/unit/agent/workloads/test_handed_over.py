@@ -11,12 +11,12 @@ import errno
 import json
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.methods import Methods
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.methods import Methods
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     InterfaceAddress,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.peer import Peer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.request import AddRequest

@@ -9,7 +9,6 @@ import dataclasses
 import errno
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, ObserveError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import (
     ipset,
@@ -19,7 +18,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.d
     workload,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Completed
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.apply import apply_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Sysctl
 
 from tests.unit.dataplane.suites.drivers import converge, fail, underlay

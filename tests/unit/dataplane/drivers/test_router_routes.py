@@ -9,8 +9,8 @@ import dataclasses
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdRoute
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.bird_routes import bird_changes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import RouteAttributes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.bird_routes import bird_changes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, Pool
 
 from tests.fakes.kernel import FakeKernel

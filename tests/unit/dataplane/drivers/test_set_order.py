@@ -8,15 +8,15 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.cached_drivers import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.apply import apply_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.cached_drivers import (
     CachedSets,
     CachedTables,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.registry import REGISTRY
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.plan import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.registry import REGISTRY
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Hook,
     IpSet,

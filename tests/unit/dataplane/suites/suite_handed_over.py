@@ -8,8 +8,6 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     InterfaceAddress,
@@ -17,7 +15,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning import attach
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.apply import apply_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import VethEndpoint
 
 from tests.unit.dataplane.suites.drivers import route_to

@@ -12,8 +12,7 @@ import threading
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import node_status_info
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import missing_files
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import command, missing_files
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
 from ansible_collections.baremetal.host_routing.plugins.modules import node, teardown

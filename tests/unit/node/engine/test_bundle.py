@@ -80,9 +80,9 @@ def test_byte_code_that_arrives_for_this_interpreter_is_installed(source, tmp_pa
         assert pathlib.Path(importlib.util.cache_from_source(str(path))).read_bytes() == code
         # PEP 552: byte code that Python runs without a look at its source, and the hash of that.
         assert code[:16] == importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + importlib.util.source_hash(path.read_bytes())
-    code = marshal.loads(arrived["host_routing/node/command.py"][16:])
+    code = marshal.loads(arrived["host_routing/node/change/command.py"][16:])
     digest = bundle.bundle_digest(str(source))
-    assert code.co_filename == f"/usr/local/lib/calico/{digest}/host_routing/node/command.py"
+    assert code.co_filename == f"/usr/local/lib/calico/{digest}/host_routing/node/change/command.py"
 
 
 def test_byte_code_has_the_docstrings_of_classes_and_not_of_functions(source, tmp_path):
@@ -100,7 +100,7 @@ def test_byte_code_has_the_docstrings_of_classes_and_not_of_functions(source, tm
         '    """Coroutine."""\n'
         "    return 'later'\n"
     )
-    code = carried_start.unpack(bundle.build(str(source)).data).byte_code["host_routing/node/command.py"]
+    code = carried_start.unpack(bundle.build(str(source)).data).byte_code["host_routing/node/change/command.py"]
     found: dict[str, t.Any] = {}
     exec(marshal.loads(code[16:]), found)
     assert (found["__doc__"], found["Shown"].__doc__) == ("Module.", "Class.")
@@ -191,8 +191,8 @@ def test_one_before_that_was_changed_is_not_used_again(source, tmp_path):
     with pytest.raises(bundle.BundleError) as caught:
         bundle.use(first, str(root))
     assert str(caught.value) == (
-        f"the engine {first} in {root} cannot be used: host_routing/node/command.py was changed or added. The engine "
-        "in use stays. Run again: the controller then sends the engine."
+        f"the engine {first} in {root} cannot be used: host_routing/node/change/command.py was changed or added. The "
+        "engine in use stays. Run again: the controller then sends the engine."
     )
     shutil.rmtree(root / first)
     with pytest.raises(bundle.BundleError) as caught:
@@ -275,7 +275,7 @@ def test_a_damaged_engine_is_told_and_installed_again(source, tmp_path):
     root = tmp_path / "lib"
     install(source, root)
     (root / "current" / "host_routing" / "node" / "command.py").write_text("print('other')\n")
-    assert bundle.damage(str(root)) == ("host_routing/node/command.py was changed or added",)
+    assert bundle.damage(str(root)) == ("host_routing/node/change/command.py was changed or added",)
     assert install(source, root) is True
     assert bundle.damage(str(root)) == ()
     assert install(source, root) is False
@@ -466,7 +466,7 @@ def test_the_collections_own_engine_needs_no_room_that_it_lacks(tmp_path):
         str(path.relative_to(root / "current").with_suffix("")).replace("/", ".").replace(".__init__", "")
         for path in (root / "current").rglob("host_routing/**/*.py")
     )
-    assert "host_routing.node.command" in names
+    assert "host_routing.node.change.command" in names
     code = f"import sys; sys.path.insert(0, {str(root / 'current')!r})\nfor n in {names!r}: __import__(n)"
     run = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (0, "")

@@ -6,13 +6,10 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.errors import AgentSilent, NotTakenOver
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write.writer import (
-    AgentSilent,
-    NotTakenOver,
-    Through,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write.writer import Through
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 

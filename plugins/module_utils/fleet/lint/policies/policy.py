@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ....policy.from_resources import STAGED_PREFIX
+from ....policy.documents.from_resources import STAGED_PREFIX
 from ..finding import Issue
 from ..network import LintedFleet
 from . import policy_lint, probe_lint

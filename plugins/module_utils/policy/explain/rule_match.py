@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ..base import selectors
-from ..base.addresses import cidr, family_of
-from .index.address_index import AddressIndex, AddressOwner
-from .model import PROTOCOL_NAMES, Entity, Flow, Icmp, NamedPort, PolicyRule, Port, Protocol, protocol_number
-from .rule_words import port_text
-from .sets.needed_sets import named_port_key
+from ...base import selectors
+from ...base.addresses import cidr, family_of
+from ..index.address_index import AddressIndex, AddressOwner
+from ..model import PROTOCOL_NAMES, Entity, Flow, Icmp, NamedPort, PolicyRule, Port, Protocol, protocol_number
+from ..rule_words import port_text
+from ..sets.needed_sets import named_port_key
 
 _ICMP_NUMBERS = {4: 1, 6: 58}
 #: The label that holds the namespace of an endpoint or network set.

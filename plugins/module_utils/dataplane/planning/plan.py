@@ -15,13 +15,13 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..state.node_state import NodeState
-from . import underlay
+from ...state.node_state import NodeState
+from .. import underlay
+from ..change import Change, change_lines
+from ..driver import AnyDriver, DriverRegistry, Scope
+from ..drivers import workload
+from ..kernel.port import Kernel
 from .bird_routes import bird_changes
-from .change import Change, change_lines
-from .driver import AnyDriver, DriverRegistry, Scope
-from .drivers import workload
-from .kernel.port import Kernel
 from .registry import REGISTRY
 
 

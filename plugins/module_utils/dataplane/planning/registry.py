@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from .driver import DriverRegistry, registered
-from .drivers import ipset, iptables, neighbor, route, rule, sysctl, tunnel, workload
+from ..driver import DriverRegistry, registered
+from ..drivers import ipset, iptables, neighbor, route, rule, sysctl, tunnel, workload
 
 #: The drivers of a node. Removals are made in the reverse order.
 REGISTRY = DriverRegistry(

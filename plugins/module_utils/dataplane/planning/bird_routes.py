@@ -11,14 +11,14 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..base.addresses import family_of, network, within
-from ..bgp import route_sources
-from ..bgp.bird_state import Bird, BirdRoute
-from ..state.node_state import TABLE_MAIN, NodeState
-from . import underlay
-from .change import Change
-from .drivers import route
-from .kernel.port import METRIC_IPV6, PROTOCOL_BIRD, Kernel, RouteAttributes
+from ...base.addresses import family_of, network, within
+from ...bgp import route_sources
+from ...bgp.bird_state import Bird, BirdRoute
+from ...state.node_state import TABLE_MAIN, NodeState
+from .. import underlay
+from ..change import Change
+from ..drivers import route
+from ..kernel.port import METRIC_IPV6, PROTOCOL_BIRD, Kernel, RouteAttributes
 
 
 def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:

@@ -19,13 +19,13 @@ import operator
 import time
 import typing as t
 
-from ..state.node_state import IpSet, IptablesTable
-from .change import ApplyError, Change, SetAside
-from .driver import Desired, DriverRegistry, DriverStep, Observed
-from .drivers import ipset, iptables
-from .drivers.iptables_restore import ChainDelete, ChainWrite, Write
-from .drivers.iptables_saved import Chains, SavedRule, TablePlace, commented
-from .kernel.port import Kernel
+from ...state.node_state import IpSet, IptablesTable
+from ..change import ApplyError, Change, SetAside
+from ..driver import Desired, DriverRegistry, DriverStep, Observed
+from ..drivers import ipset, iptables
+from ..drivers.iptables_restore import ChainDelete, ChainWrite, Write
+from ..drivers.iptables_saved import Chains, SavedRule, TablePlace, commented
+from ..kernel.port import Kernel
 from .registry import REGISTRY
 
 #: Seconds, at least, after which content is read again, if the kernel does not show whether another process has changed

@@ -21,12 +21,12 @@ import dataclasses
 import errno
 import typing as t
 
-from ..state.attachment import endpoint_routes, endpoint_sysctls
-from ..state.node_state import HOST_MAC, VethEndpoint
-from . import hardening
-from .change import ApplyError, Change
-from .drivers import route, sysctl, workload
-from .kernel.port import Kernel, KernelError, LinkChange, NamespaceRefused, NewLink, RouteOperation
+from ...state.attachment import endpoint_routes, endpoint_sysctls
+from ...state.node_state import HOST_MAC, VethEndpoint
+from .. import hardening
+from ..change import ApplyError, Change
+from ..drivers import route, sysctl, workload
+from ..kernel.port import Kernel, KernelError, LinkChange, NamespaceRefused, NewLink, RouteOperation
 
 
 class AttachError(Exception):

@@ -20,6 +20,9 @@ from ...state.node_policy_tables import NodePolicyTables
 from ...state.node_state import NodeState, VethEndpoint
 from ...state.other_endpoints import OtherEndpoints
 
+#: A function that returns a state, for the drivers' thread. Its inputs were taken on the loop at one moment.
+Make = t.Callable[[], NodeState]
+
 _MADE = 3  # results that are cached, such as the desired state, the one before, and a planned one
 
 

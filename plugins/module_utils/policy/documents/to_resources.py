@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ..base import selectors
-from ..resources import Resource, parse
-from . import model
+from ...base import selectors
+from ...resources import Resource, parse
+from .. import model
+from ..index.labels import NAME_LABEL, namespaced_labels
+from ..index.scoped_selectors import in_namespace, namespaces_of
 from .from_resources import STAGED_PREFIX
-from .index.labels import NAME_LABEL, namespaced_labels
-from .index.scoped_selectors import in_namespace, namespaces_of
 
 Data = dict[str, t.Any]
 

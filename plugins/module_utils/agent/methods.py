@@ -8,22 +8,22 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ...base import release
-from ...dataplane.plan import NodePlan
-from ...node.engine import running_engine
-from ...node.store import packed_state
-from ...state.node_state import NodeState
-from ...wire import protocol
-from ...wire.peer import Peer
-from ...wire.protocol import AgentError
-from ...wire.request import AddRequest, published_ports
-from ..agent import Agent
-from ..concurrency.fair_share import give_way
-from ..known.workload_table import not_found
-from ..metrics.reports import plain
-from ..reconcile.reconcile import PassOutcome
-from ..workloads.check import parsed_selector
-from .calls import Method
+from ..base import release
+from ..dataplane.planning.plan import NodePlan
+from ..node.engine import running_engine
+from ..node.store import packed_state
+from ..state.node_state import NodeState
+from ..wire import protocol
+from ..wire.peer import Peer
+from ..wire.protocol import AgentError
+from ..wire.request import AddRequest, published_ports
+from .agent import Agent
+from .api.calls import Method
+from .concurrency.fair_share import give_way
+from .known.workload_table import not_found
+from .metrics.reports import plain
+from .reconcile.reconcile import PassOutcome
+from .workloads.check import parsed_selector
 
 Data = dict[str, t.Any]
 

@@ -11,7 +11,7 @@ import socket
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.notify import Notifier
+from ansible_collections.baremetal.host_routing.plugins.module_utils.sockets.notify import Notifier
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import contextlib
 import itertools
 import typing as t
 
-from .change import ApplyError, Change, Failures, SetAside
-from .kernel.port import Kernel
+from ..change import ApplyError, Change, Failures, SetAside
+from ..kernel.port import Kernel
 from .plan import NodePlan, Part, plan_node
 from .registry import REGISTRY
 

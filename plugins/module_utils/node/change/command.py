@@ -9,15 +9,15 @@ import json
 import sys
 import typing as t
 
-from ..base import terminal_text
-from ..wire.running_agent import connect
-from . import machine as machines
-from . import report
-from .change import auto_revert, boot, firewall, missing_files
-from .change.plan import plan_change
-from .errors import ERRORS
-from .store import unconfirmed
-from .store.store import Store
+from ...base import terminal_text
+from ...wire.running_agent import connect
+from .. import machine as machines
+from .. import report
+from ..errors import ERRORS
+from ..store import unconfirmed
+from ..store.store import Store
+from . import auto_revert, boot, firewall, missing_files
+from .plan import plan_change
 
 USAGE = """usage: python3 -I /usr/local/lib/calico/start [--mounts FILE] COMMAND
   apply  bring this node to its stored state; what the boot unit does
