@@ -134,9 +134,10 @@ class AttackedGate:
 
     def connections(self) -> int:
         """Return the number of established connections to the gate's port."""
-        want = f":{self.port:04X}"
+        # The port alone is not enough: a client of another address may have it as its own.
+        here = f"{socket.inet_aton(GATE_HOST)[::-1].hex().upper()}:{self.port:04X}"
         rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
-        return sum(row[1].endswith(want) and row[3] == "01" for row in rows)
+        return sum(row[1] == here and row[3] == "01" for row in rows)
 
     def issue(self, name: str) -> str:
         """Make a client's certificate, and return its SHA-256 fingerprint."""
