@@ -106,7 +106,8 @@ class EtcdCluster:
 
     `apart` False has all members on the loopback of this thread's namespace. `progress` is the interval of progress
     messages in seconds, and `quota` the most bytes of the database, 0 for etcd's default. `options` are more options of
-    etcd, without `--`. With `gates` each member has the gate that role calico_etcd brings, and nodes use that.
+    etcd, without `--`, and `environment` more variables. With `gates` each member has the gate that role calico_etcd
+    brings, and nodes use that.
     """
 
     def __init__(
@@ -120,8 +121,9 @@ class EtcdCluster:
         quota: int = 0,
         gates: bool = False,
         options: t.Optional[t.Mapping[str, t.Any]] = None,
+        environment: t.Optional[t.Mapping[str, str]] = None,
     ) -> None:
-        self.options, self.gates = dict(options or {}), gates
+        self.options, self.environment, self.gates = dict(options or {}), dict(environment or {}), gates
         self.programs, self.folder, self.progress, self.quota = folder_of_programs, folder, progress, quota
         folder.mkdir(parents=True, exist_ok=True)
         self.authority = Authority(folder)
@@ -242,7 +244,12 @@ class EtcdCluster:
             }
             command = [self.programs / "etcd", *(f"--{name}={value}" for name, value in options.items())]
             with (member.folder / "log").open("ab") as log:
-                member.process = subprocess.Popen([*_inside(member.namespace), *command], stdout=log, stderr=log)
+                member.process = subprocess.Popen(
+                    [*_inside(member.namespace), *command],
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, **self.environment},
+                )
             if self.gates:
                 self._start_gate(member)
 

@@ -39,6 +39,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder, quota = tmp_path_factory.mktemp("etcd"), getattr(request.module, "QUOTA", QUOTA)
     gates, more = getattr(request.module, "GATES", GATES), getattr(request.module, "OPTIONS", None)
     options: dict[str, t.Any] = {"quota": quota, "progress": PROGRESS, "gates": gates, "options": more}
+    options["environment"] = getattr(request.module, "ENVIRONMENT", None)
     with EtcdCluster(programs(request.param), folder, **options) as cluster, cluster.inside():
         cluster.begin()
         yield cluster
