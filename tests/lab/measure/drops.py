@@ -131,21 +131,23 @@ def causes(lost: int, buffer_drops: int, unroutable: int, grown: Mapping[str, in
 
     unsent = total(" tx dropped$")
     neighbours = total(r"^machine (res_failed|unresolved_discards)$")
-    counted = {
-        # Unlike most others, these are packets of the streams alone.
-        "socket buffer": buffer_drops,
-        "no route": unroutable + total("^machine in_no_route$"),
-        "policy": total(r" \*\w+ (-A|:)| TcpExt\.IPReversePathFilter$"),
-        "neighbour": neighbours,
+    counted = [
+        # Unlike the others, these are packets of the streams alone.
+        ("socket buffer", buffer_drops),
+        ("no route", unroutable),
+        # These are counted for this lab alone, the next two for all labs of this kernel.
+        ("policy", total(r" \*\w+ (-A|:)| TcpExt\.IPReversePathFilter$")),
+        ("no route", total("^machine in_no_route$")),
+        ("neighbour", neighbours),
         # A full queue is counted for all labs of this kernel, and by the veth that sends to it. The latter also counts
         # packets to a peer that is down: if it counts more than the machine, nothing tells these apart.
-        "backlog": unsent if unsent <= total("^machine backlog$") else 0,
-        "ring": total(" rx fifo$"),
-    }
+        ("backlog", unsent if unsent <= total("^machine backlog$") else 0),
+        ("ring", total(" rx fifo$")),
+    ]
     found: Counter[str] = Counter()
     rest = max(0, lost)
-    for cause, packets in counted.items():
-        found[cause] = min(rest, packets)
-        rest -= found[cause]
+    for cause, packets in counted:
+        found[cause] += min(rest, packets)
+        rest -= min(rest, packets)
     found["neighbour" if neighbours else "unknown"] += rest
     return {cause: packets for cause, packets in found.items() if packets}
