@@ -8,10 +8,12 @@ import dataclasses
 import time
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import impact
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact, ImpactLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import witnesses
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import observed_nodes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run import impact, pool_modes, witnesses
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.impact import Impact, ImpactLimits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.pool_modes import some
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.topology import TOPOLOGIES
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import (
     sentences as left_out_sentences,
@@ -21,21 +23,14 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import controller_variables
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import lint_lines, shown_lines
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import (
-    host_check,
-    observed_nodes,
-    run_results,
-)
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import host_check, run_results
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import (
     fleet_source,
     inventory_source,
     lint_source,
     lockfile_store,
-    pool_modes,
     targets,
 )
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.pool_modes import some
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.topology import TOPOLOGIES
 
 #: The role's options that together switch the CNI plugin on.
 _CNI_OPTIONS = ("calico_node_agent", "calico_node_cni")

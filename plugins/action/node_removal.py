@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run import node_removal
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines.shown_path import shown_path
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import node_removal, run_results
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import inventory_source
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.given_inventory import CLUSTER_GROUP
 
@@ -66,4 +68,4 @@ def _without_list(task_vars: dict[str, t.Any], name: str, node: str) -> list[str
     hosts = [str(host) for host in task_vars.get("groups", {}).get(CLUSTER_GROUP, ()) if host != node]
     results = run_results.of_hosts(task_vars, name, hosts)
     asked = {host: result for host, result in results.items() if not result.get("skipped")}
-    return [host for host in hosts if not run_results.usable(asked.get(host))] if asked else []
+    return [host for host in hosts if not outcome.usable(asked.get(host))] if asked else []

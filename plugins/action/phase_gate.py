@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
@@ -22,7 +23,7 @@ def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
     configuration on one host, another host's sessions or routes may change after it has looked.
     """
     changes = (answer or {}).get("changes", ())
-    return bool(run_results.settled(answer)) and all(change["kind"] != "bird" for change in changes)
+    return bool(outcome.settled(answer)) and all(change["kind"] != "bird" for change in changes)
 
 
 class ActionModule(GuardedAction):
@@ -51,7 +52,7 @@ class ActionModule(GuardedAction):
         hosts = [host for host in task_vars.get("ansible_play_hosts_all", []) if host not in args["without"]]
         results = run_results.of_hosts(task_vars, args["results"], hosts, readers.any_phase)
         fleet = targets.load(args["fleet"])
-        back = all(run_results.usable(results.get(host)) for host in hosts)
+        back = all(outcome.usable(results.get(host)) for host in hosts)
         # The modes are recorded once the fleet runs them. At the gate of the last phase, after the soak, all packets
         # take the new mode, even if a node failed to retire. After a return, all nodes must be back in the old mode.
         if args["phase"] == Phase.RETIRE or (args["phase"] == "return" and back):
@@ -61,7 +62,7 @@ class ActionModule(GuardedAction):
             for name in args["failed"]:
                 for host, answer in run_results.of_hosts(task_vars, name, hosts, readers.any_phase).items():
                     if answer.get("failed") or answer.get("unreachable"):
-                        causes.append(f"{host}: {run_results.reason(answer)}")
+                        causes.append(f"{host}: {outcome.reason(answer)}")
             result["failed"] = True
             result["msg"] = phase_lines.returned(hosts, results, causes, fleet.hold)
             return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
@@ -12,7 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 
 def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
     """Return whether a host answered, changed nothing, has all sessions and routes, and lost no probe."""
-    found = run_results.settled(answer)
+    found = outcome.settled(answer)
     return bool(answer and found) and not answer.get("changed") and not found.get("lost")
 
 

@@ -13,8 +13,7 @@ import time
 import typing as t
 
 from ansible.errors import AnsibleConnectionFailure
-
-from ..nodes import run_results
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
 
 #: Seconds for which a host is still asked after its time is over: it reverts then, and answers that it did.
 GOING_BACK = 45.0
@@ -46,7 +45,7 @@ def confirm(
             return ask()
         except AnsibleConnectionFailure as error:
             if clock() >= deadline:
-                return {"unreachable": True, "msg": run_results.first_line(error.message)}
+                return {"unreachable": True, "msg": outcome.first_line(error.message)}
         sleep(_PAUSE)
 
 
@@ -57,24 +56,24 @@ def problem(host: str, answer: Data, seconds: float, cut: t.Any) -> str:
     `answer` is the result of `confirm`, `seconds` the host's time to confirm. `cut` are the plan's sentences about
     connections, as the host returned them.
     """
-    outcome = answer.get("outcome")
-    if outcome in ("confirmed", "replaced", "nothing"):
+    kind = answer.get("outcome")
+    if kind in ("confirmed", "replaced", "nothing"):
         return ""
-    sentences = [run_results.first_line(text) for text in cut[:_NAMED]] if isinstance(cut, (list, tuple)) else []
+    sentences = [outcome.first_line(text) for text in cut[:_NAMED]] if isinstance(cut, (list, tuple)) else []
     said = f" The plan said: {'; '.join(sentences)}." if sentences else ""
     after = f"{said} Correct the inventory, then run again."
-    if outcome == "went_back":
+    if kind == "went_back":
         return (
             f"{host} could not be reached by a new connection within {seconds:g} s of the change, and went back by"
             f" itself to what it had before.{after}"
         )
-    if outcome == "same_connection":
+    if kind == "same_connection":
         return (
             f"{host} was asked by the connection that it was changed by, so that nothing is known of new ones. It goes"
             f" back to what it had before within {seconds:g} s of the change. Have Ansible open a new one for"
             " meta: reset_connection, or give calico_node_confirm_timeout: 0, which confirms nothing."
         )
-    why = run_results.reason(answer)
+    why = outcome.reason(answer)
     return (
         f"{host} did not confirm the change by a new connection ({why}). It goes back by itself to what it had before"
         f" {seconds:g} s after the change.{after}"

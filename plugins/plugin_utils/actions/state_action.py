@@ -9,13 +9,13 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import observed_nodes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import probing
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 
-from ..nodes import observed_nodes
 from ..sources import bgp_secrets, shared_targets, targets
 from .guarded_action import GuardedAction
 

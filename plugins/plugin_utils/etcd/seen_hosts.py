@@ -12,7 +12,8 @@ import dataclasses
 import re
 import typing as t
 
-from ..nodes import run_results
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
+
 from .cluster_members import EtcdHost
 
 #: The longest text of an answer, and the most members and alarms.
@@ -114,7 +115,7 @@ def of_run(host: EtcdHost, answer: t.Any) -> SeenHost:
     if not isinstance(answer, t.Mapping):
         return SeenHost(host, reason="the host was not asked", reached=False)
     if answer.get("unreachable") or answer.get("failed"):
-        return SeenHost(host, reason=run_results.reason(answer).rstrip("."), reached=False)
+        return SeenHost(host, reason=outcome.reason(answer).rstrip("."), reached=False)
     try:
         return read(host, answer)
     except UnreadableAnswer as error:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 
-from ..nodes import run_results
 from ..sources.targets import Targets
 
 
@@ -30,8 +30,8 @@ def phase(
     problems = []
     for host in hosts:
         answer = results.get(host)
-        if not run_results.usable(answer):
-            problems.append(f"{host}: {run_results.reason(answer)}")
+        if not outcome.usable(answer):
+            problems.append(f"{host}: {outcome.reason(answer)}")
     if name in ("prove", "soak"):
         return _probes(name, results, problems, max_lost_probes if name == "soak" else 0, targets.hold)
     done = f"{len(hosts) - len(problems)}/{len(hosts)}"
@@ -127,7 +127,7 @@ def returned(
     `results` are those of the return, by host. `causes` are the problems; the first 20 are named. `hold` says whether
     backup routes carried traffic during the change.
     """
-    back = [host for host in hosts if run_results.usable(results.get(host))]
+    back = [host for host in hosts if outcome.usable(results.get(host))]
     left = [host for host in hosts if host not in back]
     what = "The change of sessions" if hold else "The change of mode"
     lines = [f"{what} did not go through.", *(f"  {cause}" for cause in causes[:20])]
@@ -140,6 +140,6 @@ def returned(
             lines.append(f"  {host} keeps backup routes: not all is there by BGP again. Run the playbook again.")
             continue
         meanwhile = "backup routes hold its traffic" if hold else "it accepts both modes"
-        reason = run_results.reason(answer)
+        reason = outcome.reason(answer)
         lines.append(f"  {host} could not be put back ({reason}): {meanwhile}. Run the playbook again.")
     return "\n".join(lines)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
-
-from ..nodes import run_results
 
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
 
@@ -19,11 +18,11 @@ def plan(hosts: t.Sequence[str], plans: Results) -> list[str]:
 
     `plans` are the results of the module `node` by host.
     """
-    usable = {host: answer for host, answer in plans.items() if run_results.usable(answer)}
+    usable = {host: answer for host, answer in plans.items() if outcome.usable(answer)}
     changing = [host for host, answer in usable.items() if answer.get("changed")]
     resets = sum(answer.get("sessions_reset", 0) for answer in usable.values())
     withdrawn = sum(answer.get("routes_withdrawn", 0) for answer in usable.values())
-    lines = [f"! {host}: {run_results.reason(plans.get(host))}" for host in hosts if host not in usable]
+    lines = [f"! {host}: {outcome.reason(plans.get(host))}" for host in hosts if host not in usable]
     lines += phases(usable)
     if not changing:
         return [*lines, f"fleet  nothing to change on {len(usable)} of {len(hosts)} nodes"]
@@ -147,11 +146,11 @@ def converged(
         external = (answer or {}).get("external_sessions", 0)
         up += sessions.get("established", 0) + sessions.get("external_established", 0)
         wanted += sessions.get("expected", 0) + external
-        if run_results.usable(answer) and run_results.usable(plans.get(host)):
+        if outcome.usable(answer) and outcome.usable(plans.get(host)):
             good.append(host)
             continue
-        why = answer if answer is not None and not run_results.usable(answer) else plans.get(host)
-        lines.append(f"! {host}: {run_results.reason(why)}")
+        why = answer if answer is not None and not outcome.usable(answer) else plans.get(host)
+        lines.append(f"! {host}: {outcome.reason(why)}")
     parts = [f"{len(good)}/{len(hosts)} nodes"]
     if wanted:
         parts.append(f"{up // 2}/{wanted // 2} sessions Established")
@@ -203,7 +202,7 @@ def _untried(
     probed = {
         host: untried.from_data(answer.get("untried", ()))
         for host, answer in reachability.items()
-        if run_results.usable(answer) and ("untried" in answer or "paths" in answer or "targets" in answer)
+        if outcome.usable(answer) and ("untried" in answer or "paths" in answer or "targets" in answer)
     }
     absent = {
         node: untried.FAILED if node in hosts else untried.NOT_IN_RUN

@@ -11,11 +11,10 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import release
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import names
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import AT_REST
-
-from ..nodes import run_results
 
 Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Result]
@@ -39,7 +38,7 @@ def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
     The result is None if there is no answer, if it has no `agent`, or if its task failed, was skipped or did not reach
     the host.
     """
-    if result is None or not run_results.usable(result) or "agent" not in result:
+    if result is None or not outcome.usable(result) or "agent" not in result:
         return None
     own = ("node", "plan", "phase", "complete", "bgp", "routes", "blocks", "workloads", "agent", "problems")
     return {name: result[name] for name in own if name in result}
@@ -81,7 +80,7 @@ def problems(hosts: t.Iterable[str], results: Results, blamed: t.Container[str] 
     for host in hosts:
         node = known(results.get(host))
         if node is None:
-            found.append(f"{host}: {run_results.reason(results.get(host)).replace('Task failed: ', '')}")
+            found.append(f"{host}: {outcome.reason(results.get(host)).replace('Task failed: ', '')}")
         elif node["node"] is None:
             found += [f"{host}: {problem}" for problem in node["problems"]] or [
                 f"{host}: has no state yet. Run playbooks/site.yml."

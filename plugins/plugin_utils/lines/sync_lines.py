@@ -8,22 +8,21 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
-
-from ..nodes import run_results
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
 
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
 
 
 def answered(host: str, answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
     """Return whether the host's answer to remote_endpoints_info can be used; False for None."""
-    return answer is not None and run_results.usable(answer) and not endpoint_sync.refusal(host, answer)
+    return answer is not None and outcome.usable(answer) and not endpoint_sync.refusal(host, answer)
 
 
 def _why_not(host: str, answer: t.Optional[t.Mapping[str, t.Any]]) -> str:
-    if answer is None or not run_results.usable(answer):
-        return run_results.reason(answer).rstrip(".")
+    if answer is None or not outcome.usable(answer):
+        return outcome.reason(answer).rstrip(".")
     # The playbook does not count a failure of this task (failed_when: false), which leaves its message alone.
-    message = run_results.first_line(answer.get("msg")) if "endpoints" not in answer else ""
+    message = outcome.first_line(answer.get("msg")) if "endpoints" not in answer else ""
     if message:
         return message.rstrip(".")
     return endpoint_sync.refusal(host, answer)
@@ -39,8 +38,8 @@ def problems(hosts: t.Sequence[str], asked: Results, taken: Results) -> list[str
         if not answered(host, asked.get(host)):
             why = _why_not(host, asked.get(host))
             found.append(f"{host} could not be asked ({why}). The others keep what they knew of its workloads.")
-        elif not run_results.usable(taken.get(host)):
-            found.append(f"{host} could not be told: {run_results.reason(taken.get(host))}")
+        elif not outcome.usable(taken.get(host)):
+            found.append(f"{host} could not be told: {outcome.reason(taken.get(host))}")
     return found
 
 
@@ -57,7 +56,7 @@ def lines(hosts: t.Sequence[str], asked: Results, taken: Results, check: bool, d
     changes = {
         (change["action"], change["subject"])
         for answer in taken.values()
-        if run_results.usable(answer)
+        if outcome.usable(answer)
         for change in answer.get("changes", ())
     }
     counts = [(word, sum(found == action for found, dummy in changes)) for action, word in _WORDS.items()]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths.untried import Untried
 
 from ..lines import report_lines
-from ..nodes import run_results
 from . import drawing
 from .model import ChangeGroup, FleetReport, Loss, Origin, ShownNode, ShownPlan, State
 from .places import Links, Places
@@ -52,7 +52,7 @@ def report(
     `plans` are the answers of the module `node`, of all steps of the run together (`of_steps`), `changes` the same with
     subjects (readers.CHANGES), and `reachability` those of `probe` or `soak`.
     """
-    usable = {host: answer for host, answer in plans.items() if run_results.usable(answer)}
+    usable = {host: answer for host, answer in plans.items() if outcome.usable(answer)}
     put_back = loss is not None and not loss.switched
     links = Links(places, drawing.RING)
     for host, answer in reachability.items():
@@ -79,7 +79,7 @@ def report(
     if put_back:
         wrong = [
             *facts.problems,
-            *(f"{host}: {run_results.reason(plans.get(host))}" for host in hosts if host not in usable),
+            *(f"{host}: {outcome.reason(plans.get(host))}" for host in hosts if host not in usable),
         ]
         verdict = f"  {len(usable)} of {len(hosts)} nodes run as before"
     state: State = "good" if len(usable) == len(hosts) and not wrong else "bad"
@@ -128,11 +128,11 @@ def _node(
         "reflector": places.is_reflector(host),
         "workload_node": places.is_workload_node(host),
     }
-    if not run_results.usable(plan) or plan is None:
+    if not outcome.usable(plan) or plan is None:
         word = (
             "unreachable" if plan is not None and plan.get("unreachable") else "not put back" if put_back else "failed"
         )
-        return ShownNode(**place, state="bad", word=word, detail=run_results.reason(plan))
+        return ShownNode(**place, state="bad", word=word, detail=outcome.reason(plan))
     count = sum(change["action"] != "=" for change in (answer or {}).get("changes", ()))
     settled = plan.get("settled") or {}
     found = settled.get("sessions") or {}

@@ -10,11 +10,11 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import heartbeat_cells
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import names
 
 from ..lines import heartbeat_lines, status_lines
-from ..nodes import run_results
 from . import drawing, markup
 from .model import DownSession, FleetReport, Origin, ShownNode, State
 from .places import Links, Places
@@ -148,7 +148,7 @@ def _node(
     }
     if node is None:
         word = "not read" if result is not None and not result.get("unreachable") else "unreachable"
-        return ShownNode(**place, state="bad", word=word, detail=run_results.reason(result))
+        return ShownNode(**place, state="bad", word=word, detail=outcome.reason(result))
     if node["node"] is None:
         return ShownNode(**place, state="bad", word="no state", detail="; ".join(node["problems"][:2]))
     sessions = node["bgp"]["sessions"]

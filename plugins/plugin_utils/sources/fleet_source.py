@@ -10,22 +10,30 @@ import dataclasses
 import typing as t
 from types import MappingProxyType
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import (
-    compiler,
-    impact,
-    transition,
-    variables,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, transition, variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host, origin
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import (
     read as read_inventory,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import witnesses
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.node_info import Journal
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run import (
+    impact,
+    node_removal,
+    policy_notices,
+    pool_modes,
+    witnesses,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.impact import Impact
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.pool_modes import (
+    MODE_OF,
+    MODES,
+    live_modes,
+    some,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.topology import with_topology
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
     AllocationPlan,
     NodeAllocations,
@@ -45,12 +53,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase
 
 from ..datastore import access
 from ..etcd import cluster_members
-from ..lines import policy_notices
-from ..nodes import node_removal
-from . import inventory_source, lockfile_store, policy_files, pool_modes
-from .pool_modes import MODE_OF, MODES, live_modes, some
+from . import inventory_source, lockfile_store, policy_files
 from .targets import Targets
-from .topology import with_topology
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,10 +21,11 @@ import typing as t
 
 from ansible import constants
 from ansible_collections.baremetal.host_routing.plugins.module_utils.files import folders, locks, replacement
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run import pool_modes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
-from . import fleet_source, inventory_source, pool_modes
+from . import fleet_source, inventory_source
 from .targets import Targets
 
 _FOLDER = "host_routing-shared"

@@ -15,8 +15,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base import
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables, yaml_text
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
 
 EVIL = "a\x1b]0;x\x07\r\n<0>b\x9b2J\u202ec\u2066\u2028\ud800\ttab"
 SHOWN = "a\\x1b]0;x\\x07\\r\\n<0>b\\x9b2J\\u202ec\\u2066\\u2028\\ud800\\ttab"
@@ -71,7 +71,7 @@ def test_lines_that_actions_print_are_shown(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(shown_lines.Display, "display", lambda _self, text, color=None: printed.append((text, color)))
     shown_lines.show([EVIL, "good"], "red")
     assert printed == [(SHOWN, "red"), ("good", "red")]
-    assert run_results.reason({"failed": True, "msg": "x\x1b[2J\nmore"}) == "x\\x1b[2J"
+    assert outcome.reason({"failed": True, "msg": "x\x1b[2J\nmore"}) == "x\\x1b[2J"
 
 
 def test_a_stream_escapes_what_is_written_to_it() -> None:

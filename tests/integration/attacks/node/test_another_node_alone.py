@@ -13,8 +13,8 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import addresses
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run import pool_modes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import pool_modes
 
 from tests.integration.attacks import hostile_answers as answers
 from tests.integration.attacks.node.test_another_node import NODES, inventory, lockfile_nodes

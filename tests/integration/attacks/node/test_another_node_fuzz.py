@@ -19,8 +19,13 @@ from ansible_collections.baremetal.host_routing.plugins.action import fleet as f
 from ansible_collections.baremetal.host_routing.plugins.action.fleet import ActionModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import ImpactLimits
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info, results
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import (
+    node_info,
+    observed_nodes,
+    outcome,
+    results,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.impact import ImpactLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import sentences
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
@@ -31,7 +36,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines impor
     status_lines,
     sync_lines,
 )
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import observed_nodes, run_results
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source, lockfile_store
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.targets import Targets
 
@@ -272,9 +277,9 @@ def test_hostile_reports() -> None:
             read = _read(said, results.status)
             lines = status_lines.text(HOSTS, read)
             assert [line.split() for line in lines[1:3]] == [line.split() for line in honest[1:3]], number
-        assert all(run_results.usable(read[host]) for host in ("node1", "node2")), number
-        if not run_results.usable(read[LIAR]):
-            assert run_results.reason(read[LIAR]), number
+        assert all(outcome.usable(read[host]) for host in ("node1", "node2")), number
+        if not outcome.usable(read[LIAR]):
+            assert outcome.reason(read[LIAR]), number
 
 
 def test_a_refusal_is_one_sentence(fleet: Fleet) -> None:

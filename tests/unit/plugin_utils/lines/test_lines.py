@@ -8,8 +8,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import phase_lines, report_lines
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.targets import Targets
 
 HOSTS = ["node1", "node2", "node3"]
@@ -33,8 +33,8 @@ def probe(name: str, sent: int, lost: int, reason: str = "") -> dict[str, t.Any]
     ],
 )
 def test_results(result: t.Any, usable: bool, reason: str) -> None:
-    assert run_results.usable(result) is usable
-    assert run_results.reason(result) == reason
+    assert outcome.usable(result) is usable
+    assert outcome.reason(result) == reason
 
 
 @pytest.mark.parametrize(

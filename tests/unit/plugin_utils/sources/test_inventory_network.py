@@ -39,8 +39,8 @@ from tests.fakes.kernel import FakeKernel
 from tests.unit.dataplane.suites.drivers import write_route
 from tests.unit.fleet.bad_inventories import ALL, HOSTS, Case
 from tests.unit.fleet.fleets import ADDRESSES6, build, pool, workload
+from tests.unit.fleet.run.test_policy_notices import variables_in
 from tests.unit.plugin_utils import controller
-from tests.unit.plugin_utils.lines.test_policy_notices import variables_in
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 WORKLOADS = [

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host, origin
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.policies import policy_lint, probe_lint
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_parts import PolicyParts
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.documents.from_resources import (
-    STAGED_PREFIX,
-)
+from ...policy.documents.from_resources import STAGED_PREFIX
+from ..fleet import Fleet
+from ..host import Host, origin
+from ..lint.policies import policy_lint, probe_lint
+from ..policy_parts import PolicyParts
 
 
 def notices(fleet: Fleet, hosts: t.Sequence[Host]) -> tuple[str, ...]:

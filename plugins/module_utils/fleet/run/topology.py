@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ...state.errors import FleetError
+from ..host import Host
 
 #: The values of the parameter `topology`; `inventory` leaves the topology as the inventory has it.
 TOPOLOGIES = ("inventory", "mesh", "reflectors")

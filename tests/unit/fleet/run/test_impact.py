@@ -10,9 +10,9 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BackupRoute
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, impact
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact, ImpactLimits, Reset
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import witnesses
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run import impact, witnesses
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.impact import Impact, ImpactLimits, Reset
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 from tests.unit.fleet.fleets import ADDRESSES6, LAB, build, pool, states, stored, workload

@@ -15,7 +15,7 @@ import typing as t
 
 from ...state.node_state import NodeState
 from .. import transition
-from ..impact import Impact, ImpactLimits
+from .impact import Impact, ImpactLimits
 
 #: The most nodes that are left out because a run would exceed its limits only by what their own stored states say.
 MOST = 64

@@ -9,8 +9,8 @@ import dataclasses
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run import node_removal
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import node_removal
 
 from tests.unit.fleet.fleets import LAB, hosts, workload
 

@@ -11,8 +11,8 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.topology import with_topology
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.topology import with_topology
 
 from tests.unit.fleet import fleets
 from tests.unit.fleet.fleets import LAB

@@ -16,7 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import Document
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines.policy_notices import notices
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.policy_notices import notices
 
 from tests.unit.fleet.fleets import hosts, pool, workload
 

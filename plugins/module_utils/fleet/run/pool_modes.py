@@ -13,13 +13,13 @@ from __future__ import annotations
 import collections
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPool
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import TUNNEL_DEVICE
-from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import AT_REST, Phase
+from ... import resources
+from ...bgp.bird_state import BirdPool
+from ...ipam.allocation_plan import AllocationPlan
+from ...state.errors import FleetError
+from ...state.node_state import NodeState
+from ...state.phase import AT_REST, Phase
+from ..fleet import TUNNEL_DEVICE
 
 #: The values of the parameter `mode`, and Calico's names of these encapsulations.
 MODES = {

@@ -8,19 +8,17 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import LeftOut
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
-
-from . import run_results
+from ...base.typed_json import Unreadable
+from ...state.answers.left_out import LeftOut
+from ...state.errors import FleetError
+from ...state.node_state import NodeState
+from ..garbage import uncollected
+from . import node_info, outcome
 
 _Answer = t.TypeVar("_Answer")
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class ObservedNodes:
     """The answers of nodes, by host.
 
@@ -61,7 +59,7 @@ def read(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> ObservedNodes:
     found = ObservedNodes()
     with uncollected():
         for host, answer in results.items():
-            if not run_results.usable(answer):
+            if not outcome.usable(answer):
                 continue
             try:
                 found.states[host] = state(host, answer)
@@ -72,7 +70,7 @@ def read(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> ObservedNodes:
                 continue
             found.journals[host], left_out = node_info.journal(host, answer)
             found.passwords[host] = node_info.changed_passwords(answer)
-            found.left_out += left_out
+            found.left_out.extend(left_out)
     return found
 
 

@@ -9,10 +9,10 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import node_address
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.flat_resource import values_of
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, did_you_mean
+from ...state.errors import FleetError, did_you_mean
+from ..host import Host
+from ..inventory import node_address
+from ..inventory.flat_resource import values_of
 
 #: Lists of the fleet whose entries may have the name of a node in their field `node`.
 _NAMING = ("calico_workloads", "calico_bgp_peers", "calico_policies")
