@@ -129,7 +129,7 @@ def policy_once(read: inventory.Inventory) -> tuple[float, float]:
 def compile_once(found: t.Sequence[Host], previous: t.Any) -> tuple[float, Fleet]:
     gc.collect()
     began = time.perf_counter()
-    with uncollected():  # without the garbage collector, as in plugin_utils/sources/fleet_source.py
+    with uncollected():  # without the garbage collector, as in module_utils/fleet/run/plan_run.py
         fleet = Fleet.build(inventory.read(found), previous)
     state = compiler.node_state(fleet, found[len(found) // 2].name)
     taken = time.perf_counter() - began

@@ -49,8 +49,7 @@ class ActionModule(GuardedAction):
 
     def _publish(self, task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the keys of the task's result. Raise FleetError, DatastoreRefused, or OSError for missing targets."""
-        found = targets.load(args["fleet"])
-        datastore, fleet = found.datastore, found.fleet
+        fleet, datastore = targets.load(args["fleet"]).fleet, targets.load_datastore(args["fleet"])
         nothing: dict[str, t.Any] = {"changed": False, "reachable": None, "version": "", "plan": []}
         if datastore is None or fleet is None:
             return nothing

@@ -142,7 +142,7 @@ class ActionModule(StateAction):
         run = targets.load(fleet)
         if run.fleet is None:
             return ""
-        found = run.datastore
+        found = targets.load_datastore(fleet)
         if found is None or host not in task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()):
             return datastore_files.pack({})
         return datastore_files.pack(access.node_files(found, access.node_secret(task_vars), str(host)))

@@ -66,9 +66,9 @@ def _ask(task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> FlowAnswer
     """
     asked = Asked(*(args[option] for option in _OPTIONS), args["source_port"], _OPTIONS)
     asked.kind()
-    compiled = fleet_source.compile_targets(task_vars, {}, copies_complete=False, may_be_new=True)
+    run = fleet_source.planned(task_vars, may_be_new=True)
     notices = []
-    if not compiled.before:
-        lockfile = shown_path(compiled.lockfile)
+    if not run.before:
+        lockfile = shown_path(run.lockfile)
         notices.append(f"{lockfile} does not exist yet: addresses are those that a first run would plan")
-    return FlowAnswer(question(known_network(compiled.fleet), asked), notices)
+    return FlowAnswer(question(known_network(run.fleet), asked), notices)

@@ -15,6 +15,7 @@ import typing as t
 
 from ..base.ports import VXLAN_PORT
 from ..state.errors import FleetError
+from .host import Host
 
 FLEET, GROUP, NODE = "fleet", "group", "node"
 
@@ -739,6 +740,15 @@ _WORDS = {
     "list": "a list",
     "bool or dict": "true, false or a dictionary",
 }
+
+
+def of_fleet(hosts: t.Iterable[Host], name: str) -> t.Any:
+    """Return the value of a variable that only the controller needs, from the first host that has it, or None.
+
+    Raise FleetError if the value is invalid, KeyError if a host has the variable and it is none of the fleet.
+    """
+    found = next((host.variables[name] for host in hosts if name in host.variables), None)
+    return None if found is None else check(name, found)
 
 
 def check(name: str, value: t.Any, where: str = "") -> t.Any:

@@ -85,12 +85,7 @@ def of(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> t.Optional[
     `hosts` are all of the fleet, as inventory_source.hosts returns them. Raise FleetError if a variable is invalid, a
     host of group calico_etcd has no address, or the inventory has no folder in which the files could be.
     """
-
-    def get(name: str) -> t.Any:
-        found = next((host.variables[name] for host in hosts if name in host.variables), None)
-        return None if found is None else variables.check(name, found)
-
-    given = datastore_inventory.read(get)
+    given = datastore_inventory.read(lambda name: variables.of_fleet(hosts, name))
     own = given.endpoints is None
     hosts_of_members = _members(task_vars) if own else []
     members = tuple(host.client_url for host in hosts_of_members) if given.endpoints is None else given.endpoints

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
-from ..sources import fleet_source, inventory_source, lockfile_store
+from ..sources import inventory_source, lockfile_store
 
 
 def of_lockfile(task_vars: t.Mapping[str, t.Any]) -> dict[str, tuple[str, ...]]:
@@ -18,7 +19,7 @@ def of_lockfile(task_vars: t.Mapping[str, t.Any]) -> dict[str, tuple[str, ...]]:
     Warnings are those of `inventory_source.hosts`. Raise FleetError if there is no lockfile or no place for it, if it
     cannot be read or is invalid, if calico_lockfile is invalid, or if a variable of the inventory cannot be read.
     """
-    chosen = fleet_source.fleet_variable(inventory_source.hosts(task_vars), "calico_lockfile")
+    chosen = variables.of_fleet(inventory_source.hosts(task_vars), "calico_lockfile")
     path = lockfile_store.path_for(chosen, task_vars)
     plan = lockfile_store.read(path)
     if plan is None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 
 from ..etcd import cluster_members
 from . import inventory_source, lockfile_store, policy_files
-from .fleet_source import fleet_variable
 
 
 class PlannedFleet(t.NamedTuple):
@@ -37,8 +37,8 @@ def with_lockfile(task_vars: t.Mapping[str, t.Any]) -> PlannedFleet:
     """Return the fleet as `planned` does, with its lockfile. Raise what `planned` raises."""
     hosts = inventory_source.hosts(task_vars)
     with uncollected():
-        documents = policy_files.documents(fleet_variable(hosts, policy_files.VARIABLE), task_vars)
-        path = lockfile_store.path_for(fleet_variable(hosts, "calico_lockfile"), task_vars)
+        documents = policy_files.documents(variables.of_fleet(hosts, policy_files.VARIABLE), task_vars)
+        path = lockfile_store.path_for(variables.of_fleet(hosts, "calico_lockfile"), task_vars)
         previous = lockfile_store.read(path)
         found = inventory.read(hosts, documents, cluster_members.host_addresses(task_vars))
         return PlannedFleet(Fleet.build(found, previous), path, previous is not None)

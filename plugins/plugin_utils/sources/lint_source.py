@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host, origin
@@ -27,7 +28,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 
 from ..lines.shown_path import shown_path
 from . import inventory_source, lockfile_store, policy_files
-from .fleet_source import fleet_variable
 from .written import written_source
 
 
@@ -121,7 +121,7 @@ def _read(
 def _variable(hosts: t.Sequence[Host], name: str, refused: list[FleetError]) -> t.Any:
     """Return the value of a fleet variable, or None and append the error to `refused` if it is invalid."""
     try:
-        return fleet_variable(hosts, name)
+        return variables.of_fleet(hosts, name)
     except FleetError as error:
         error.origin = error.origin or origin(error.variable, hosts)
         refused.append(error)
@@ -170,7 +170,7 @@ def _planned(
     """
     previous = None
     try:
-        path = lockfile_store.path_for(fleet_variable(hosts, "calico_lockfile"), task_vars)
+        path = lockfile_store.path_for(variables.of_fleet(hosts, "calico_lockfile"), task_vars)
         previous = lockfile_store.read(path)
     except FleetError as error:
         error.origin = error.origin or origin(error.variable, hosts)

@@ -22,11 +22,11 @@ import typing as t
 from ansible import constants
 from ansible_collections.baremetal.host_routing.plugins.module_utils.files import folders, locks, replacement
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run import pool_modes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 from . import fleet_source, inventory_source
-from .targets import Targets
 
 _FOLDER = "host_routing-shared"
 _BACKGROUND = ".background"
@@ -44,7 +44,7 @@ def of_task(
 
     It stores them in the run's temporary folder. There is no time limit. If its process ends without a result, the next
     one compiles. `task` identifies the task in this run; `current` is the host's stored state, None for a new host.
-    `pool` and `mode` are those of compile_targets. Raise FleetError as `fleet_source.compile_targets`, for every host
+    `pool` and `mode` are those of RunRequest. Raise FleetError as `fleet_source.planned`, for every host
     alike, and if a new host would use other modes than the fleet.
     """
     folder = os.path.join(constants.DEFAULT_LOCAL_TMP, _FOLDER)
@@ -85,11 +85,11 @@ def _compiled(
     The latter is (lockfile's plan, origins of pools), or None with an error.
     """
     try:
-        compiled = fleet_source.compile_targets(task_vars, {}, copies_complete=False, pool=pool, mode=mode)
+        run = fleet_source.planned(task_vars, pool=pool, mode=mode)
     except FleetError as error:
         return _Refusal(error.variable, error.value, error.rule, error.remedy, error.origin), None
     # The phases of an ad-hoc task may be for a change of sessions: not all nodes were read, so hold is always needed.
-    return dataclasses.replace(compiled.targets, hold=True), (compiled.remembered, compiled.origins)
+    return dataclasses.replace(run.targets, hold=True), (run.remembered, run.origins)
 
 
 def _key(task_vars: t.Mapping[str, t.Any], task: str, pool: t.Optional[str], mode: t.Optional[str]) -> str:

@@ -116,7 +116,7 @@ def of_own_blocks(inventory: Inventory, plan: AllocationPlan) -> Inventory:
 
     These are its open, spare and quarantined blocks. Of `opened`, only whole blocks are kept.
 
-    A run leaves out the other entries before it plans (plugin_utils/sources/fleet_source.py). They may come from a
+    A run leaves out the other entries before it plans (module_utils/fleet/run/plan_inputs.py). They may come from a
     removed node whose blocks were released, and that comes again with its old journal.
     """
     owned: dict[str, list[netaddr.IPNetwork]] = {}

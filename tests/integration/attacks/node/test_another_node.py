@@ -14,6 +14,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import lockfile
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
@@ -481,9 +482,7 @@ def test_a_node_that_lies_is_not_changed_and_the_others_are(
     hosts_file = inventory(tmp_path / "one")
     nodes = {name: fleets.LAB[name] for name in NODES}
     why = FleetError("stored state of node3", None, "cannot be read: x.", "Look at the node.")
-    path = targets.save(
-        targets.Targets(fleets.build(fleets.pool("ipip"), nodes=nodes, workloads=[]), refused={"node3": why})
-    )
+    path = targets.save(Targets(fleets.build(fleets.pool("ipip"), nodes=nodes, workloads=[]), refused={"node3": why}))
     info = {name: {"seen": answers.node_info(state)} for name, state in fleet.items()}
     facts = {"uid": [], "os": "x"}
     lying = {"node1": {"seen": {**info["node1"]["seen"], "preflight": facts}}}

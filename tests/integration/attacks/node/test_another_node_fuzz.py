@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import ipaddress
 import os
 import pathlib
@@ -15,8 +14,6 @@ import re
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.action import fleet as fleet_action
-from ansible_collections.baremetal.host_routing.plugins.action.fleet import ActionModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import (
@@ -25,7 +22,14 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     outcome,
     results,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.decision import (
+    Approval,
+    cannot_take_part,
+    other_routing,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.impact import ImpactLimits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.plan_run import FleetRun
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import sentences
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
@@ -38,7 +42,6 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines impor
 )
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source, lockfile_store
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.targets import Targets
 
 from tests.integration.attacks import hostile_answers as answers
 from tests.unit.fleet import fleets
@@ -115,7 +118,7 @@ class Fleet:
             "ansible_play_hosts_all": HOSTS,
         }
         self.lockfile = folder / ".calico.lock.yml"
-        first = fleet_source.compile_targets(self.task_vars, dict.fromkeys(HOSTS))
+        first = fleet_source.planned(self.task_vars, observed_nodes.ObservedNodes(dict.fromkeys(HOSTS)))
         lockfile_store.write(first.lockfile, first.fleet.allocation)
         self.states = {host: first.targets.state(host) for host in HOSTS}
         self.answers = {
@@ -124,32 +127,27 @@ class Fleet:
         }
         self.honest = self.compile(self.answers)
 
-    def compile(self, said: t.Mapping[str, t.Any]) -> fleet_source.Compiled:
+    def compile(self, said: t.Mapping[str, t.Any]) -> FleetRun:
         """Return what a run compiles from these answers; nothing is written. Raise FleetError if it cannot be compiled.
 
         `said` has the answers of the module node_info by node; a node without one is down.
         """
-        read = observed_nodes.read(said)
-        return fleet_source.compile_targets(
-            self.task_vars, read.states, given=read.journals, passwords=read.passwords, refused=read.refused
-        )
+        return fleet_source.planned(self.task_vars, observed_nodes.read(said))
 
 
 #: The role's default limits, but no session between nodes may be reset either (the default sets no limit).
 LIMITS = ImpactLimits(session_resets=0, external_resets=0, routes_withdrawn=10)
-ARGUMENTS = {"limits": dataclasses.asdict(LIMITS), "approve": ""}
 
 
-def left_out(compiled: fleet_source.Compiled, observed: t.Mapping[str, t.Any]) -> set[str]:
+def left_out(compiled: FleetRun, read: observed_nodes.ObservedNodes) -> set[str]:
     """Return the nodes that the action fleet refuses after compiling once, because of what they alone say.
 
-    `observed` are the nodes' stored states, as `observed_nodes.read` returns them. Raise FleetError if the action stops
+    `read` are the nodes' answers. Raise FleetError if the action stops
     the run. Raise AssertionError if an error's text is not printable or has 1,500 characters or more.
     """
-    alone = ActionModule._other_routing(compiled, observed) or ActionModule._cannot_take_part(compiled, observed)
+    alone = other_routing(compiled, read) or cannot_take_part(compiled, read)
     if not alone and LIMITS.exceeded(compiled.impact):
-        decision = fleet_action._Decision(compiled, compiled.impact, "0" * 12, observed_nodes.ObservedNodes())
-        alone = ActionModule._too_far(decision, observed, ARGUMENTS)
+        alone = Approval(LIMITS).too_far(compiled, compiled.impact, "0" * 12, read)
         if not alone:
             raise FleetError("plan", None, "; ".join(LIMITS.exceeded(compiled.impact)), "")
     assert all(str(error).isprintable() and len(str(error)) < 1_500 for error in alone.values())
@@ -197,14 +195,13 @@ def test_hostile_answers_about_a_node(fleet: Fleet) -> None:
         assert compiled.fleet.allocation.encapsulations == {"default": "IPIP"}, number
         assert not compiled.fleet_change and set(compiled.interrupted) <= {LIAR}, number
         assert compiled.change is bool(compiled.interrupted), number
-        observed = observed_nodes.read({**fleet.answers, LIAR: answer}).states
-        out = left_out(compiled, observed)
+        out = left_out(compiled, observed_nodes.read({**fleet.answers, LIAR: answer}))
         assert out <= {LIAR}, number
         counts[bool(out)] += 1
         if number % 4 < 2:
             down = {"node1": fleet.answers["node1"], LIAR: answer}
             compiled = fleet.compile(down)
-            assert left_out(compiled, observed_nodes.read(down).states) <= {LIAR}, number
+            assert left_out(compiled, observed_nodes.read(down)) <= {LIAR}, number
     assert min(counts.values()) > COMPILED // 20, counts
     assert fleet.lockfile.read_text() == before
 

@@ -10,6 +10,7 @@ import pathlib
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lockfile_store, targets
 
 from tests.unit.fleet.bad_inventories import ALL, HOSTS, Case
@@ -187,7 +188,7 @@ def test_the_last_gate_of_a_change_remembers_the_mode(tmp_path: pathlib.Path) ->
     before = build(pool("ipip"), nodes=NODES, workloads=[]).allocation
     lockfile_store.write(str(lockfile), dataclasses.replace(before, encapsulations={"default": "IPIP"}))
     text = lockfile.read_text()
-    path = targets.save(targets.Targets(lockfile=str(lockfile), encapsulations={"default": "None", "gone": "IPIP"}))
+    path = targets.save(Targets(lockfile=str(lockfile), encapsulations={"default": "None", "gone": "IPIP"}))
     done = {name: {"seen": {"changed": True}} for name in NODES}
     failed = {**done, "node2": {"seen": {"failed": True, "msg": "no"}}}
 

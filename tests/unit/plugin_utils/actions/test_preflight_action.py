@@ -9,6 +9,7 @@ import pathlib
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 
 from tests.unit.fleet.bad_inventories import ALL, HOSTS, Case
@@ -26,7 +27,7 @@ def test_check_mode_names_packages_only_where_the_run_installs_them(tmp_path: pa
     hosts_file = str(folder / "hosts.yml")
     bare = {**GOOD, "missing_packages": ["bird2"]}
     seen = {host: {"seen": {"state": None, "preflight": bare}} for host in ("node1", "node2")}
-    path = targets.save(targets.Targets(states=states(build(pool("ipip"), nodes=NODES, workloads=[]))))
+    path = targets.save(Targets(states=states(build(pool("ipip"), nodes=NODES, workloads=[]))))
 
     def run(check: bool, **args: t.Any) -> controller.Run:
         return controller.Run("preflight", {"fleet": path, "observed": "seen", **args}, hosts_file, seen, check)
@@ -51,7 +52,7 @@ def test_a_network_that_would_become_the_default_is_refused_unless_it_may(tmp_pa
         host: {"seen": {"state": None, "preflight": {**GOOD, "addresses": addresses, "cni": networks}}}
         for host in ("node1", "node2")
     }
-    path = targets.save(targets.Targets(states=states(build(pool("ipip"), nodes=NODES, workloads=[]))))
+    path = targets.save(Targets(states=states(build(pool("ipip"), nodes=NODES, workloads=[]))))
 
     def run(**args: t.Any) -> controller.Run:
         return controller.Run("preflight", {"fleet": path, "observed": "seen", **args}, hosts_file, seen)
@@ -73,7 +74,7 @@ def test_a_network_of_podmans_own_is_refused_where_podman_gets_networks(tmp_path
     addresses = {**GOOD["addresses"], "eth0": list(NODES.values())}
     told = {**GOOD, "addresses": addresses, "podman": {"plugins": True, "networks": {"calico": "bridge"}}}
     old = {**told, "packages": {**GOOD["packages"], "podman": "4.3.1"}, "podman": {"plugins": False, "networks": {}}}
-    path = targets.save(targets.Targets(states=states(build(pool("ipip"), nodes=NODES, workloads=[]))))
+    path = targets.save(Targets(states=states(build(pool("ipip"), nodes=NODES, workloads=[]))))
 
     def run(facts: t.Any, **args: t.Any) -> controller.Run:
         seen = {host: {"seen": {"state": None, "preflight": facts}} for host in NODES}
@@ -114,7 +115,7 @@ def test_networks_that_no_module_tells_so_are_not_judged(tmp_path: pathlib.Path,
     seen = {
         host: {"seen": {"state": None, "preflight": {**GOOD, "addresses": addresses, "cni": told}}} for host in NODES
     }
-    path = targets.save(targets.Targets(states=states(build(pool("ipip"), nodes=NODES, workloads=[]))))
+    path = targets.save(Targets(states=states(build(pool("ipip"), nodes=NODES, workloads=[]))))
     args = {"fleet": path, "observed": "seen", "cni": True}
     (result,) = controller.run([controller.Run("preflight", args, str(folder / "hosts.yml"), seen)])
     assert result["failed"] and result["msg"].startswith("node1: what it says of itself cannot be judged: "), result

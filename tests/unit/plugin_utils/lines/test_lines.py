@@ -9,8 +9,8 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import phase_lines, report_lines
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.targets import Targets
 
 HOSTS = ["node1", "node2", "node3"]
 OK: dict[str, t.Any] = {"changed": True}

@@ -8,20 +8,24 @@ from __future__ import annotations
 import pathlib
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.observed_nodes import (
+    ObservedNodes,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.plan_run import FleetRun
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source
 
 from tests.unit.fleet.bad_inventories import ALL, CASES, HOSTS, Case
 
 
-def compile_case(case: Case, folder: pathlib.Path) -> fleet_source.Compiled:
+def compile_case(case: Case, folder: pathlib.Path) -> FleetRun:
     task_vars = {
         "groups": case.groups(),
         "hostvars": case.host_variables(folder),
         "inventory_dir": str(folder),
         "ansible_play_hosts_all": list(case.observed()),
     }
-    return fleet_source.compile_targets(task_vars, case.observed())
+    return fleet_source.planned(task_vars, ObservedNodes(case.observed()))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

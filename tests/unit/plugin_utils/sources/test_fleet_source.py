@@ -10,10 +10,16 @@ import ipaddress
 import pathlib
 import pickle
 import typing as t
+from types import MappingProxyType
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.node_info import Journal
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.observed_nodes import (
+    ObservedNodes,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run import pool_modes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.plan_run import FleetRun, plan_run
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import PHASES, Phase
@@ -40,9 +46,10 @@ class Controller:
         limit: t.Optional[t.Sequence[str]] = None,
         down: t.Sequence[str] = (),
         options: t.Mapping[str, t.Any] = {},
+        asked: t.Optional[t.Mapping[str, t.Any]] = MappingProxyType({}),
         members: t.Mapping[str, t.Mapping[str, t.Any]] = {},
         **rest: t.Any,
-    ) -> fleet_source.Compiled:
+    ) -> FleetRun:
         hosts = fleets.hosts(*pools, **rest)
         names = [host.name for host in hosts]
         play = list(limit) if limit is not None else names
@@ -58,9 +65,12 @@ class Controller:
         }
         observed = {name: self.stored.get(name) for name in play if name not in down}
         given = {name: found for name, found in self.given.items() if name in observed}
-        return fleet_source.compile_targets(task_vars, observed, **{"given": given, **options})
+        request = fleet_source.request(task_vars, nodes_asked=asked is not None, **options)
+        found = fleet_source.read(task_vars, request)
+        answers = ObservedNodes(**{"states": observed, "journals": given, **(asked or {})})
+        return plan_run(found.hosts, found.documents, found.lockfile, answers, request)
 
-    def run(self, *pools: t.Mapping[str, t.Any], **rest: t.Any) -> fleet_source.Compiled:
+    def run(self, *pools: t.Mapping[str, t.Any], **rest: t.Any) -> FleetRun:
         """Compile, write the lockfile, let the nodes of the run store their states, and return what was compiled.
 
         The nodes of a run are those of `limit`, by default all, without those in `down`. Raise FleetError if the
@@ -127,13 +137,13 @@ def test_a_lost_lockfile_is_rebuilt_from_the_nodes(controller: Controller) -> No
 
 def test_ad_hoc_the_lockfile_has_to_be_there(controller: Controller) -> None:
     with pytest.raises(FleetError) as caught:
-        controller.compile(pool("ipip"), options={"copies_complete": False})
+        controller.compile(pool("ipip"), asked=None)
     assert str(caught.value) == (
         f"lockfile {controller.lockfile} does not exist. "
         "Run playbooks/site.yml first: it plans the blocks and writes this file."
     )
     full = controller.run(pool("ipip"))
-    assert controller.compile(pool("ipip"), options={"copies_complete": False}).after == full.after
+    assert controller.compile(pool("ipip"), asked=None).after == full.after
 
 
 # --- both IP versions -----------------------------------------------------------------------------------------------
@@ -206,7 +216,7 @@ def test_a_workload_of_the_inventory_gets_no_address_that_the_agent_gave_away(co
     controller.given["node1"] = Journal((free,))
     second = controller.run(pool(), workloads=[workload("w1", "node1")])
     assert second.fleet.allocation.nodes["node1"].workloads["w1"] != free
-    plain = controller.compile(pool(), workloads=[workload("w2", "node1")], options={"given": {}})
+    plain = controller.compile(pool(), workloads=[workload("w2", "node1")], asked={"journals": {}})
     assert plain.fleet.allocation.nodes["node1"].workloads["w2"] == free
 
 
@@ -242,7 +252,7 @@ def test_a_node_whose_answer_does_not_fit_is_left_out_of_the_plan_alone(controll
         {"node1": words},
     )
     assert "v" in compiled.fleet.allocation.nodes["node2"].workloads
-    honest = controller.compile(pool(), workloads=declared, options={"given": {}})
+    honest = controller.compile(pool(), workloads=declared, asked={"journals": {}})
     assert compiled.fleet.allocation.nodes == honest.fleet.allocation.nodes
 
 
@@ -282,18 +292,18 @@ def test_where_nodes_do_not_agree_about_a_mode_a_return_takes_the_one_that_the_l
 def test_a_node_that_cannot_be_read_takes_no_part_where_there_is_a_lockfile(controller: Controller) -> None:
     first = controller.run(pool("ipip"))
     refused = {"node3": FleetError("stored state of node3", None, "cannot be read: x.", "Look.")}
-    compiled = controller.compile(pool("ipip"), down=["node3"], options={"refused": refused})
+    compiled = controller.compile(pool("ipip"), down=["node3"], asked={"refused": refused})
     assert (compiled.after, compiled.notices) == (first.after, ("stored state of node3 cannot be read: x. Look.",))
     assert dict(pickle.loads(pickle.dumps(compiled.targets)).refused).keys() == {"node3"}
     controller.lockfile.unlink()
     with pytest.raises(FleetError, match="stored state of node3 cannot be read: x"):
-        controller.compile(pool("ipip"), down=["node3"], options={"refused": refused})
+        controller.compile(pool("ipip"), down=["node3"], asked={"refused": refused})
 
 
 # --- modes ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", fleet_source.MODES)
+@pytest.mark.parametrize("mode", pool_modes.MODES)
 def test_a_mode_of_the_command_line_goes_over_the_inventorys(controller: Controller, mode: str) -> None:
     controller.run(pool("ipip"), pool("direct", "other", "10.245.0.0/16"))
     compiled = controller.compile(
@@ -357,9 +367,9 @@ def test_live_modes_of_nodes_that_disagree_are_nobodys(controller: Controller) -
     target = controller.compile(pool("vxlan"))
     found = [t.cast(NodeState, state) for state in controller.stored.values()]
     found[0] = target.targets.phase(found[0].node, found[0], Phase.FLIP)
-    assert fleet_source.live_modes(found) == {}
-    assert fleet_source.live_modes(found[1:]) == {"default": "IPIP"}
-    assert fleet_source.live_modes([]) == {}
+    assert pool_modes.live_modes(found) == {}
+    assert pool_modes.live_modes(found[1:]) == {"default": "IPIP"}
+    assert pool_modes.live_modes([]) == {}
 
 
 # --- In these tests nodes are new during a change, or only some nodes report the change -------------------------------
@@ -429,7 +439,7 @@ def test_a_change_of_all_takes_more_than_the_word_of_half_of_the_nodes(controlle
                 break
             found = controller.compile(pool("ipip"), down=["node4"] if count == 1 else [])
             assert found.change is (count > 2)
-            says = f"{fleet_source.some(names)} {'says that it is' if count == 1 else 'say that they are'}"
+            says = f"{pool_modes.some(names)} {'says that it is' if count == 1 else 'say that they are'}"
             assert (ALONE.format(says) in found.notices) is (count <= 2)
             assert found.alone == (tuple(names) if count <= 2 else ())
             assert found.fleet.allocation.encapsulations == {"default": "IPIP"}
@@ -549,7 +559,7 @@ def test_so_does_a_run_that_reaches_the_new_node_only(controller: Controller) ->
 def test_ad_hoc_as_well(controller: Controller) -> None:
     controller.run(pool("ipip"))
     with pytest.raises(FleetError) as caught:
-        controller.compile(pool("direct"), nodes=FIVE, limit=["node5"], options={"copies_complete": False})
+        controller.compile(pool("direct"), nodes=FIVE, limit=["node5"], asked=None)
     assert str(caught.value) == PENDING.format(others=FOUR)
 
 
@@ -658,7 +668,7 @@ def test_another_password_of_the_same_name_is_a_change(controller: Controller) -
     secrets: dict[str, t.Any] = {"bgp_secrets": {"bgp": {"mesh": "old"}}, "bgp_mesh_password": reference}
     controller.run(pool(), **secrets)
     assert controller.compile(pool(), **secrets).change is False
-    found = controller.compile(pool(), **secrets, options={"passwords": {"node1": ("bgp:mesh",)}})
+    found = controller.compile(pool(), **secrets, asked={"passwords": {"node1": ("bgp:mesh",)}})
     assert (len(found.impact.resets), found.change, found.targets.hold) == (3, True, True)
 
 

@@ -9,6 +9,9 @@ import pathlib
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.observed_nodes import (
+    ObservedNodes,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source, policy_files
 
@@ -137,7 +140,7 @@ def test_an_error_in_a_file_names_its_line(folder: pathlib.Path) -> None:
     }
     given = {**task_vars(folder), "groups": {"calico_nodes": ["node1"]}, "hostvars": {"node1": variables}}
     with pytest.raises(FleetError) as caught:
-        fleet_source.compile_targets(given, {"node1": None})
+        fleet_source.planned(given, ObservedNodes({"node1": None}))
     assert str(caught.value) == (
         f"{folder}/policy/b.yml:12: GlobalNetworkPolicy no-telnet: spec.tier platfrom does not exist. "
         "Did you mean platform?"

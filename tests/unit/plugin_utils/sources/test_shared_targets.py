@@ -88,7 +88,7 @@ def encapsulation(found: t.Any) -> str:
 
 def test_the_first_host_compiles_for_all(run: Run) -> None:
     variables = run.variables(pool("ipip"))
-    alone = fleet_source.compile_targets(variables, {}, copies_complete=False).targets
+    alone = fleet_source.planned(variables).targets
     once = run.read
     for host in LAB:
         assert shared_targets.of_task(variables, "task", host, None).state(host) == alone.state(host)
@@ -98,7 +98,7 @@ def test_the_first_host_compiles_for_all(run: Run) -> None:
 
 def test_forks_at_the_same_time_compile_once(run: Run) -> None:
     variables = run.variables(pool("ipip"))
-    fleet_source.compile_targets(variables, {}, copies_complete=False)
+    fleet_source.planned(variables)
     once = run.read
     start = FORKS.Barrier(8)
 

@@ -10,10 +10,10 @@ import pathlib
 
 import pytest
 from ansible import constants
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.targets import Targets
 
 from tests.unit.fleet.fleets import build, states
 from tests.unit.fleet.inventory.test_policy_inventory import FROM_APP, TIERS, WEB

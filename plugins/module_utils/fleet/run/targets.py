@@ -1,0 +1,63 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The target state of each node of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ...state.errors import FleetError
+from ...state.node_state import NodeIpam, NodeState
+from ...state.phase import PHASES, Phase
+from .. import compiler, transition
+from ..fleet import Fleet
+
+
+@dataclasses.dataclass(frozen=True)
+class Targets:
+    """Either a fleet, compiled per node on demand, or stored states of the nodes (a rollback).
+
+    `lockfile` is the file that records, at the end of a change, that the fleet runs its pools in `encapsulations` (by
+    pool name, such as IPIP). It is "" if this run does not know that for the whole fleet. With `hold`, backup routes
+    keep traffic flowing during the phases; with `divert`, all traffic uses them before sessions change. `refused` has
+    the error of each node that cannot be changed; the others can. `sessions_of` has the states whose BGP sessions the
+    nodes shall have instead of the fleet's (a return to earlier modes).
+    """
+
+    fleet: t.Optional[Fleet] = None
+    states: t.Mapping[str, NodeState] = dataclasses.field(default_factory=dict)
+    lockfile: str = ""
+    encapsulations: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    hold: bool = False
+    divert: bool = False
+    sessions_of: t.Mapping[str, t.Optional[NodeState]] = dataclasses.field(default_factory=dict)
+    refused: t.Mapping[str, FleetError] = dataclasses.field(default_factory=dict)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases of this change, in their order; DIVERT is left out unless `divert` is True."""
+        return tuple(phase for phase in PHASES if phase != Phase.DIVERT or self.divert)
+
+    def state(self, node: str) -> NodeState:
+        """Return the target state of a node. Raise KeyError if it has none."""
+        if self.fleet is not None:
+            return transition.with_sessions_of(compiler.node_state(self.fleet, node), self.sessions_of.get(node))
+        return self.states[node]
+
+    def ipams(self) -> dict[str, NodeIpam]:
+        """Return blocks and addresses by node: of a fleet's workload nodes, or of all nodes with a stored state."""
+        if self.fleet is not None:
+            return {
+                node.name: self.fleet.ipam_of(node.name) for node in self.fleet.nodes.values() if node.workload_node
+            }
+        return {name: state.ipam for name, state in self.states.items()}
+
+    def phase(self, node: str, current: t.Optional[NodeState], phase: Phase) -> NodeState:
+        """Return the node's state in a phase on the way from `current` to its target.
+
+        `current` is None for a node without a state. Raise KeyError if it has no target. A `current` with invalid
+        values may raise ValueError, LookupError, TypeError or AttributeError.
+        """
+        return transition.phase_state(current, self.state(node), phase, self.hold)

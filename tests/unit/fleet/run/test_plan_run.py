@@ -1,0 +1,106 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A run planned and decided from values alone. tests/unit/plugin_utils/sources/test_fleet_source.py has the cases."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.observed_nodes import (
+    ObservedNodes,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.decision import Approval, decide
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.impact import ImpactLimits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.plan_run import FleetRun, plan_run
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.request import Lockfile, RunRequest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
+
+from tests.unit.fleet import fleets
+from tests.unit.fleet.fleets import LAB, pool
+
+NONE = Lockfile("/plans/lock.yml", None)
+FRESH = ObservedNodes(dict.fromkeys(LAB))
+
+
+def after(run: FleetRun) -> tuple[Lockfile, ObservedNodes]:
+    """Return the lockfile and the nodes' answers once the run is done."""
+    states = {name: run.targets.phase(name, None, Phase.CONVERGE) for name in LAB}
+    return Lockfile(run.lockfile, run.fleet.allocation), ObservedNodes({**states})
+
+
+def changed_session(**variables: t.Any) -> tuple[list[Host], Lockfile, ObservedNodes]:
+    """Return the hosts of an inventory with another AS number, and the lockfile and answers of before."""
+    first = plan_run(fleets.hosts(pool("ipip"), workloads=[]), [], NONE, FRESH, RunRequest())
+    return fleets.hosts(pool("ipip"), workloads=[], bgp_as_number=64999, **variables), *after(first)
+
+
+def test_equal_values_give_an_equal_plan_and_stay_as_they_are() -> None:
+    hosts = fleets.hosts(pool("ipip"))
+    before = copy.deepcopy((hosts, NONE, FRESH))
+    first, again = (plan_run(hosts, [], NONE, FRESH, RunRequest()) for dummy in range(2))
+    assert (first.after, first.fleet.digest) == (again.after, again.fleet.digest) and first.before == ""
+    assert (hosts, NONE, FRESH) == before
+    lockfile, answers = after(first)
+    second = plan_run(hosts, [], lockfile, answers, RunRequest())
+    assert second.before == second.after == first.after and not second.change and second.notices == ()
+
+
+def test_an_error_names_the_file_and_the_line() -> None:
+    hosts = fleets.hosts(pool("ipip"))
+    first = dataclasses.replace(hosts[0], origins={"calico_ip_pools[0]": "/inventory/all.yml:7"})
+    wrong = {**first.variables, "calico_ip_pools": [pool("ipip", blockSize=33)]}
+    hosts = [dataclasses.replace(host, variables=wrong | {"calico_node_address": LAB[host.name]}) for host in hosts]
+    hosts[0] = dataclasses.replace(hosts[0], origins=first.origins)
+    with pytest.raises(FleetError) as caught:
+        plan_run(hosts, [], NONE, FRESH, RunRequest())
+    assert caught.value.origin == "/inventory/all.yml:7"
+
+
+def test_without_a_question_to_the_nodes_the_lockfile_has_to_exist() -> None:
+    hosts, asked = fleets.hosts(pool("ipip")), RunRequest(nodes_asked=False)
+    with pytest.raises(FleetError) as caught:
+        plan_run(hosts, [], NONE, ObservedNodes(), asked)
+    assert str(caught.value) == (
+        "lockfile /plans/lock.yml does not exist. Run playbooks/site.yml first: it plans the blocks and writes this "
+        "file."
+    )
+    new = plan_run(hosts, [], NONE, ObservedNodes(), dataclasses.replace(asked, may_be_new=True))
+    assert plan_run(hosts, [], Lockfile(NONE.path, new.fleet.allocation), ObservedNodes(), asked).after == new.after
+
+
+def test_a_run_beyond_its_limits_needs_the_approval_of_this_plan() -> None:
+    hosts, lockfile, answers = changed_session()
+    limits = ImpactLimits(session_resets=0)
+
+    def decided(given: str, enforced: bool) -> t.Any:
+        return decide(hosts, [], lockfile, answers, RunRequest(), Approval(limits, given, enforced))
+
+    with pytest.raises(FleetError, match="needs approval") as caught:
+        decided("", True)
+    needed = str(caught.value.value)
+    with pytest.raises(FleetError, match=r"What was approved, 123456789abc, is another plan\."):
+        decided("123456789abc", True)
+    assert decided(needed, True).refusals == ()
+    (refusal,) = decided("", False).refusals
+    assert str(refusal) == str(caught.value)
+    assert decide(hosts, [], lockfile, answers, RunRequest(), Approval()).approval == needed
+
+
+def test_a_node_that_alone_says_what_would_stop_the_run_is_left_out() -> None:
+    hosts = fleets.hosts(pool("ipip"), workloads=[])
+    lockfile, answers = after(plan_run(hosts, [], NONE, FRESH, RunRequest()))
+    state = answers.states["node2"]
+    assert state is not None
+    answers.states["node2"] = dataclasses.replace(state, bird=None)
+    decision = decide(hosts, [], lockfile, answers, RunRequest(), Approval())
+    assert set(decision.run.targets.refused) == {"node2"} == set(answers.states) - set(decision.answers.states)
+    assert str(decision.answers.refused["node2"]) == (
+        "stored state of node2 says that it runs without BGP, unlike the other nodes. "
+        "Remove /var/lib/calico/state.json on the node if its workloads may be planned anew."
+    )
