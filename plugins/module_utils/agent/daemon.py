@@ -21,7 +21,7 @@ import signal
 import sys
 import typing as t
 
-from ..base import terminal_text
+from ..base import terminal_text, typed_json
 from ..dataplane.kernel.linux import LinuxKernel
 from ..dataplane.kernel.port import Kernel
 from ..files import bounded
@@ -58,8 +58,18 @@ _PARTING = 5.0
 _FOLDERS = ("netns_folder", "marker_folder")
 
 
-class _PathsError(ValueError):
-    """The error for a file of --paths that is JSON but no object, or has an unknown key."""
+#: The reader of a file of --paths, which may also have those fields of Machine that are texts and numbers.
+_PATHS = typed_json.table(
+    {},
+    {
+        **{name: typed_json.text() for name in _FOLDERS},
+        **{
+            field.name: typed_json.text() if isinstance(field.default, str) else typed_json.number()
+            for field in dataclasses.fields(Machine)
+            if isinstance(field.default, (str, float))
+        },
+    },
+)
 
 
 def main(arguments: t.Sequence[str]) -> int:
@@ -68,7 +78,7 @@ def main(arguments: t.Sequence[str]) -> int:
     It is 1 if the settings or paths cannot be read, or a setting is wrong, which is written to stderr. It is also 1 if
     writer.lock cannot be had within `lock_timeout` seconds of the machine, a socket cannot be made, or a part of the
     agent ends, which is logged. The lock is held until the end. Exit with status 2 if the arguments are wrong, or the
-    file of --paths is JSON but no object, or has an unknown key.
+    file of --paths has another content than that of _PATHS.
     """
     parser = argparse.ArgumentParser(prog="calico-agent", description="The daemon of one node; see calicoctl(8).")
     parser.add_argument("--settings", default=settings_.PATH, metavar="FILE", help="default: %(default)s")
@@ -84,8 +94,8 @@ def main(arguments: t.Sequence[str]) -> int:
     try:
         settings, digest = settings_.load(options.settings)
         machine, kernels = _here(options.paths, options.mounts)
-    except _PathsError as error:
-        parser.error(terminal_text.text(error))
+    except typed_json.Unreadable as error:
+        parser.error(f"{options.paths}: {terminal_text.text(error)}. Correct or remove it.")
     except (SettingsError, OSError, ValueError) as error:
         sys.stderr.write(f"calico-agent: {terminal_text.text(error)}\n")
         return 1
@@ -106,36 +116,22 @@ def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, Ker
 
     `paths` is the path of a JSON object with fields of Machine and keywords of LinuxKernel, or None. `mounts` is the
     path of the host's mount namespace, or None. Raise ValueError if the file `paths` cannot be read or is not JSON, or
-    _PathsError, which is one, if it is JSON but no object, or has an unknown key. The values are not checked.
+    typed_json.Unreadable, which is one, if it has another content than that of _PATHS.
     """
     given: dict[str, t.Any] = {}
     if paths is not None:
         try:
-            given = bounded.read_json(paths)
-        except (OSError, ValueError, RecursionError) as error:
+            content = bounded.read_json(paths)
+        except (OSError, ValueError) as error:
             reason = (error.strerror if isinstance(error, OSError) else "") or error
             raise ValueError(f"{paths} cannot be read: {reason}. Correct it, or leave --paths out.") from error
-        _check_paths(paths, given)
+        given = _PATHS(content)
     folders = {name: given.pop(name) for name in _FOLDERS if name in given}
 
     def kernels() -> Kernel:
         return LinuxKernel(**folders, mounts=mounts)
 
     return Machine(kernels(), **given), kernels
-
-
-def _check_paths(path: str, given: t.Any) -> None:
-    """Raise _PathsError if `given`, the content of the file `path`, is no dict, or has an unknown key.
-
-    Known are the fields of Machine, except `kernel`, and _FOLDERS.
-    """
-    if not isinstance(given, dict):
-        raise _PathsError(f'{path} is no JSON object. Write one into it, such as {{"store": "/tmp/store"}}.')
-    known = {*_FOLDERS, *(field.name for field in dataclasses.fields(Machine))} - {"kernel"}
-    for name in given:
-        if name not in known:
-            keys = f"the fields of Machine in node/machine.py, {' and '.join(_FOLDERS)}"
-            raise _PathsError(f"{path} has the unknown key {name}. Correct or remove it; the keys are {keys}.")
 
 
 async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels: Kernels) -> int:

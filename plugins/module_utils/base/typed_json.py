@@ -28,6 +28,7 @@ DEPTH = 32
 VALUES = 4_000_000
 
 Reader = t.Callable[[t.Any], t.Any]
+_Read = t.TypeVar("_Read")
 
 
 _KINDS = {"list": "list", "tuple": "list", "dict": "table"}
@@ -79,7 +80,7 @@ def refuse(value: t.Any, wanted: str) -> t.NoReturn:
     raise Unreadable("", f"{shown(value)}, not {wanted}")
 
 
-def text(most: int = TEXT) -> Reader:
+def text(most: int = TEXT) -> t.Callable[[t.Any], str]:
     """Return a reader of texts of at most `most` characters. It raises Unreadable for any other value."""
 
     def read(value: t.Any) -> str:
@@ -90,7 +91,7 @@ def text(most: int = TEXT) -> Reader:
     return read
 
 
-def secret(most: int = TEXT) -> Reader:
+def secret(most: int = TEXT) -> t.Callable[[t.Any], str]:
     """Return a reader of texts of at most `most` characters, whose error does not show the value."""
 
     def read(value: t.Any) -> str:
@@ -101,7 +102,7 @@ def secret(most: int = TEXT) -> Reader:
     return read
 
 
-def matching(pattern: t.Pattern[str], wanted: str) -> Reader:
+def matching(pattern: t.Pattern[str], wanted: str) -> t.Callable[[t.Any], str]:
     """Return a reader of texts that `pattern` matches in full; `wanted` says in errors what they are.
 
     It raises Unreadable for any other value.
@@ -115,7 +116,7 @@ def matching(pattern: t.Pattern[str], wanted: str) -> Reader:
     return read
 
 
-def one_of(*words: str) -> Reader:
+def one_of(*words: str) -> t.Callable[[t.Any], str]:
     """Return a reader of texts that are one of `words`. It raises Unreadable for any other value."""
 
     def read(value: t.Any) -> str:
@@ -126,7 +127,7 @@ def one_of(*words: str) -> Reader:
     return read
 
 
-def whole(least: int = 0, most: int = 2**53) -> Reader:
+def whole(least: int = 0, most: int = 2**53) -> t.Callable[[t.Any], int]:
     """Return a reader of integers from `least` to `most`. It raises Unreadable for other values, also for booleans."""
 
     def read(value: t.Any) -> int:
@@ -137,7 +138,7 @@ def whole(least: int = 0, most: int = 2**53) -> Reader:
     return read
 
 
-def number(least: float = 0.0, most: float = 1e12) -> Reader:
+def number(least: float = 0.0, most: float = 1e12) -> t.Callable[[t.Any], float]:
     """Return a reader of numbers from `least` to `most`, which returns floats.
 
     It raises Unreadable for any other value, also for booleans and NaN.
@@ -158,18 +159,18 @@ def flag(value: t.Any) -> bool:
     return value
 
 
-def maybe(reader: Reader) -> Reader:
+def maybe(reader: t.Callable[[t.Any], _Read]) -> t.Callable[[t.Any], t.Optional[_Read]]:
     """Return a reader of the values that `reader` reads, and of None. It raises Unreadable as `reader` does."""
     return lambda value: None if value is None else reader(value)
 
 
-def items(reader: Reader, most: int = ENTRIES, least: int = 0) -> Reader:
+def items(reader: t.Callable[[t.Any], _Read], most: int = ENTRIES, least: int = 0) -> t.Callable[[t.Any], list[_Read]]:
     """Return a reader of lists and tuples of `least` to `most` entries, which returns a list of what `reader` returns.
 
     It raises Unreadable for any other value, and with the index of the entry for one that `reader` refuses.
     """
 
-    def read(value: t.Any) -> list[t.Any]:
+    def read(value: t.Any) -> list[_Read]:
         if not isinstance(value, (list, tuple)) or not least <= len(value) <= most:
             refuse(value, f"a list of {least} to {most}" if least else f"a list of at most {most}")
         found = []
@@ -183,17 +184,17 @@ def items(reader: Reader, most: int = ENTRIES, least: int = 0) -> Reader:
     return read
 
 
-def by_name(reader: Reader, most: int = ENTRIES) -> Reader:
+def by_name(reader: t.Callable[[t.Any], _Read], most: int = ENTRIES) -> t.Callable[[t.Any], dict[str, _Read]]:
     """Return a reader of mappings of at most `most` entries from texts to values that `reader` reads.
 
     It returns a dict. It raises Unreadable for any other value, and with the key for an entry that is refused.
     """
     name = text()
 
-    def read(value: t.Any) -> dict[str, t.Any]:
+    def read(value: t.Any) -> dict[str, _Read]:
         if not isinstance(value, t.Mapping) or len(value) > most:
             refuse(value, f"a table of at most {most}")
-        found = {}
+        found: dict[str, _Read] = {}
         for key, entry in value.items():
             try:
                 found[name(key)] = reader(entry)
@@ -204,7 +205,9 @@ def by_name(reader: Reader, most: int = ENTRIES) -> Reader:
     return read
 
 
-def table(fields: t.Mapping[str, Reader], optional: t.Optional[t.Mapping[str, Reader]] = None) -> Reader:
+def table(
+    fields: t.Mapping[str, Reader], optional: t.Optional[t.Mapping[str, Reader]] = None
+) -> t.Callable[[t.Any], dict[str, t.Any]]:
     """Return a reader of mappings that have all of `fields`, any of `optional`, and nothing else.
 
     `fields` and `optional` map names to readers. It returns a dict. It raises Unreadable if the value is no mapping, if
@@ -214,7 +217,7 @@ def table(fields: t.Mapping[str, Reader], optional: t.Optional[t.Mapping[str, Re
     read_known = open_table(fields, optional)
 
     def read(value: t.Any) -> dict[str, t.Any]:
-        found: dict[str, t.Any] = read_known(value)
+        found = read_known(value)
         if len(found) != len(value):
             left = next(key for key in value if key not in known)
             raise Unreadable(shown(left), f"not known. There are: {', '.join(known)}" if known else "not known")
@@ -223,7 +226,9 @@ def table(fields: t.Mapping[str, Reader], optional: t.Optional[t.Mapping[str, Re
     return read
 
 
-def open_table(fields: t.Mapping[str, Reader], optional: t.Optional[t.Mapping[str, Reader]] = None) -> Reader:
+def open_table(
+    fields: t.Mapping[str, Reader], optional: t.Optional[t.Mapping[str, Reader]] = None
+) -> t.Callable[[t.Any], dict[str, t.Any]]:
     """Return a reader that differs from `table` in one thing: it ignores and drops what is left over.
 
     It is for documents to which another release or program may add fields.
@@ -303,7 +308,9 @@ def parse(data: t.Union[bytes, str]) -> t.Any:
     """
     try:
         return _STRICT.decode(data if isinstance(data, str) else data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise NotJson("it is nested too deeply") from None
+    except ValueError as error:
         raise NotJson(str(error)) from None
 
 

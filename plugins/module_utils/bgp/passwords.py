@@ -16,6 +16,7 @@ import re
 import typing as t
 
 from ..base.not_encodable import NotEncodable
+from ..base.typed_json import by_name, parse, secret
 
 #: The longest key that the kernel accepts, in bytes (TCP_MD5SIG_MAXKEYLEN of linux/tcp.h).
 LONGEST = 80
@@ -28,6 +29,8 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)  # begins and en
 _KEY = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
 _SECRET_NAME = re.compile(r"[-._a-zA-Z0-9]+(:[-._a-zA-Z0-9]+)?", re.ASCII)
 _DEFINITION = re.compile(rf"define '{_SYMBOL}([^']+)' = \"([^\"]*)\";", re.ASCII)
+#: The reader of what `pack` packed.
+_PASSWORDS = by_name(secret())
 _HEAD = """\
 # Passwords of BGP sessions, read by BIRD with bird.cfg. Written by baremetal.host_routing from calico_bgp_secrets.
 """
@@ -160,9 +163,8 @@ def unpack(packed: t.Optional[str]) -> Passwords:
     if not packed:
         return Passwords()
     try:
-        values = json.loads(base64.b64decode(packed, validate=True))
+        return Passwords(_PASSWORDS(parse(base64.b64decode(packed, validate=True))))
     except ValueError:
-        values = None
-    if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
-        raise ValueError("the passwords that arrived cannot be read. They are filled in by the module's action.")
-    return Passwords(values)
+        raise ValueError(
+            "the passwords that arrived cannot be read. They are filled in by the module's action."
+        ) from None

@@ -12,11 +12,11 @@ A run of site.yml writes the file, and only root may read it. A fleet without a 
 from __future__ import annotations
 
 import dataclasses
-import json
 import typing as t
 from urllib.parse import urlsplit
 
 from ..base.ports import ETCD_CLIENT_PORT, ETCD_GATE_PORT
+from ..base.typed_json import NotJson, Unreadable, items, maybe, number, parse, secret, table, text
 from ..files import bounded
 from .client import CALL_SECONDS, JITTER, Credentials, EtcdClient
 from .feed import PROGRESS_SECONDS
@@ -27,7 +27,6 @@ _REMEDY = "Run playbooks/site.yml, which writes the file."
 #: The most endpoints that the file may have.
 _MOST_ENDPOINTS = 16
 _SIZE_LIMIT = 64 << 10  # bytes
-_TEXTS = ("ca", "certificate", "key", "user", "password")
 
 
 class DatastoreSettingsError(Exception):
@@ -57,25 +56,11 @@ class DatastoreSettings:
 
         Raise DatastoreSettingsError for an unknown name, a value of another type, or an endpoint that is no URL.
         """
-        if not isinstance(data, dict):
-            raise DatastoreSettingsError(f"{path}: it must hold a JSON object. {_REMEDY}")
-        names = [field.name for field in dataclasses.fields(cls)]
-        for name in data:
-            if name not in names:
-                raise DatastoreSettingsError(
-                    f"{path}: {str(name)[:40]} is not a setting. There are: {', '.join(names)}. {_REMEDY}"
-                )
-        for name in _TEXTS:
-            if not isinstance(data.get(name, ""), str):
-                raise DatastoreSettingsError(f"{path}: {name} must be a text. {_REMEDY}")
-        progress = data.get("progress_seconds", PROGRESS_SECONDS)
-        if progress is not None and not _is_interval(progress):
-            raise DatastoreSettingsError(f"{path}: progress_seconds must be null or from 0.1 to 3600. {_REMEDY}")
-        return cls(
-            endpoints=_endpoints(data.get("endpoints"), path),
-            progress_seconds=float(progress) if progress is not None else None,
-            **{name: data.get(name, "") for name in _TEXTS},
-        )
+        try:
+            found = _SETTINGS(data)
+        except Unreadable as error:
+            raise DatastoreSettingsError(f"{path}: {error}. {_REMEDY}") from None
+        return cls(**{**found, "endpoints": tuple(found["endpoints"])})
 
     def to_dict(self) -> dict[str, t.Any]:
         """Return the content of the file, JSON-ready. It contains the password in clear text."""
@@ -134,24 +119,30 @@ def load(path: str) -> t.Optional[DatastoreSettings]:
     except OSError as error:
         raise DatastoreSettingsError(f"{path}: it cannot be read: {error.strerror}. {_REMEDY}") from error
     try:
-        data = json.loads(content)
-    except (ValueError, RecursionError):
-        raise DatastoreSettingsError(f"{path}: it is not JSON. {_REMEDY}") from None
+        data = parse(content)
+    except NotJson as error:
+        raise DatastoreSettingsError(f"{path}: it is not JSON: {error}. {_REMEDY}") from None
     return DatastoreSettings.from_dict(data, path)
 
 
-def _endpoints(value: t.Any, path: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not 1 <= len(value) <= _MOST_ENDPOINTS:
-        raise DatastoreSettingsError(f"{path}: endpoints must be a list of 1 to {_MOST_ENDPOINTS} URLs. {_REMEDY}")
-    for endpoint in value:
-        try:
-            if not isinstance(endpoint, str):
-                raise ValueError(f"{str(endpoint)[:40]!r} is not a text")
-            address_of(endpoint)
-        except ValueError as error:
-            raise DatastoreSettingsError(f"{path}: endpoints: {error}. {_REMEDY}") from None
-    return tuple(value)
+def _endpoint(value: t.Any) -> str:
+    endpoint: str = _URL(value)
+    try:
+        address_of(endpoint)
+    except ValueError as error:
+        raise Unreadable("", f"refused: {error}") from None
+    return endpoint
 
 
-def _is_interval(value: t.Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0.1 <= value <= 3600
+_URL = text(2_000)
+_SETTINGS = table(
+    {"endpoints": items(_endpoint, _MOST_ENDPOINTS, least=1)},
+    {
+        "ca": text(),
+        "certificate": text(),
+        "key": text(),
+        "user": text(),
+        "password": secret(),
+        "progress_seconds": maybe(number(0.1, 3600.0)),
+    },
+)

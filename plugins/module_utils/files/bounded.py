@@ -9,10 +9,11 @@ A pipe or a device in the place of a file is refused, because a read of it may n
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 import typing as t
+
+from ..base import typed_json
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 #: Bytes of a file that this collection wrote. None is nearly as large.
@@ -42,9 +43,9 @@ def read(path: str, limit: int) -> bytes:
 def read_json(path: str, limit: int = OWN_LIMIT) -> t.Any:
     """Return the JSON value in the file at `path`.
 
-    Raise what `read` raises, ValueError if it is not JSON in UTF-8, and RecursionError if it is nested too deeply.
+    Raise what `read` raises, and typed_json.NotJson, a ValueError, for what typed_json.parse refuses.
     """
-    return json.loads(read(path, limit).decode("utf-8"))
+    return typed_json.parse(read(path, limit))
 
 
 def read_with_mode(path: str, limit: int) -> WholeFile:

@@ -14,11 +14,13 @@ import json
 import os
 import typing as t
 
+from ..base.typed_json import open_table, text
 from ..files import bounded
 from .store import atomic_file
 from .store.store import now
 
 _NAME = "drained.json"
+_DRAINED = open_table({"when": text(), "who": text()})
 
 
 class Drained(t.NamedTuple):
@@ -43,11 +45,10 @@ def load(folder: str) -> t.Optional[Drained]:
     Raise nothing.
     """
     try:
-        found = bounded.read_json(path(folder))
-        return Drained(str(found["when"]), str(found["who"]))
+        return Drained(**_DRAINED(bounded.read_json(path(folder))))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError):
         return Drained("a time", "somebody")
 
 

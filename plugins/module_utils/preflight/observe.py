@@ -9,13 +9,13 @@ It needs nothing but Python on the host, changes nothing, and does not know the 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import socket
 import struct
 import typing as t
 
 from ..base.ports import BGP_PORT, VXLAN_PORT
+from ..base.typed_json import open_table, parse, text
 from ..dataplane.kernel.port import SCOPE_LINK, Kernel
 from . import features, firewall, packages, processes, runtime_networks
 from .files import CNI_CONF_DIR, Files
@@ -45,6 +45,9 @@ _TAKE_THE_FIRST = ("containerd", "crio")
 PODMAN_NETWORKS = "/etc/containers/networks"
 _NETWORKS_LIMIT = 1024
 _NETWORK_BYTES = 64 << 10
+#: Fields of files that others write: a network of podman's, and this collection's own state.
+_NETWORK = open_table({"driver": text()})
+_STORED = open_table({"state": open_table({"node": text()})})
 _PROGRAMS = ("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
 _LINK_LOCAL_GATEWAY = struct.unpack("!I", socket.inet_aton("169.254.1.1"))[0]
 _REJECT = 0x0200  # RTF_REJECT in linux/route.h
@@ -217,15 +220,14 @@ def _podman_networks(files: Files) -> dict[str, str]:
             continue
         content = files.read(f"{PODMAN_NETWORKS}/{name}", _NETWORK_BYTES)
         try:
-            driver = json.loads(content)["driver"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            driver = ""
-        found[name[: -len(".json")]] = driver if isinstance(driver, str) else ""
+            found[name[: -len(".json")]] = _NETWORK(parse(content))["driver"]
+        except ValueError:
+            found[name[: -len(".json")]] = ""
     return found
 
 
 def _stored_node(files: Files) -> t.Optional[str]:
     try:
-        return str(json.loads(files.read("/var/lib/calico/state.json"))["state"]["node"])
-    except (ValueError, KeyError, TypeError):
+        return str(_STORED(parse(files.read("/var/lib/calico/state.json")))["state"]["node"])
+    except ValueError:
         return None

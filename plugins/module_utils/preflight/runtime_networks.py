@@ -10,10 +10,10 @@ be read as its runtime reads it is named, because the runtime may fail for it, t
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 import typing as t
 
+from ..base.typed_json import NotJson, parse_table
 from .files import Files
 
 #: The most bytes of a file that are read, and the most files of a folder.
@@ -78,13 +78,12 @@ def _json(files: Files, path: str, found: _Found) -> t.Mapping[str, t.Any]:
     if not files.exists(path):
         return {}
     try:
-        value = json.loads(files.read(path, LIMIT)) if files.is_regular(path) else None
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
+        if not files.is_regular(path):
+            raise NotJson("it is no file")
+        return parse_table(files.read(path, LIMIT))
+    except NotJson:
         found.unreadable.add(path)
         return {}
-    return value
 
 
 def _docker(files: Files, found: _Found) -> None:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
-import math
 import typing as t
 
+from ..base.typed_json import Unreadable, number, one_of, parse, table, text, whole
 from ..files import bounded
 
 PATH = "/etc/calico/agent.json"
@@ -42,39 +41,20 @@ class AgentSettings:
         Raise SettingsError if `data` is not a dict, or has an unknown name, null, a value of another type (a time may
         be an integer), a negative or infinite number, NaN, an unknown log level or a port above 65535.
         """
-        if not isinstance(data, dict):
-            raise SettingsError(f"{path}: it must hold a JSON object. {_REMEDY}")
-        fields = {field.name: field.default for field in dataclasses.fields(cls)}
-        for name, value in data.items():
-            if name not in fields:
-                raise SettingsError(f"{path}: {name} is not a setting. There are: {', '.join(fields)}. {_REMEDY}")
-            default = fields[name]
-            if not _fits(value, default):
-                number = "a finite number" if isinstance(default, float) else "a number"
-                kind = "a text" if isinstance(default, str) else f"{number} that is not negative"
-                raise SettingsError(f"{path}: {name} {value!r} must be {kind}, such as {default!r}. {_REMEDY}")
-        if data.get("log_level", cls.log_level) not in LEVELS:
-            raise SettingsError(
-                f"{path}: log_level {data['log_level']!r} must be one of {', '.join(LEVELS)}. {_REMEDY}"
-            )
-        if data.get("metrics_port", 0) > 65535:
-            raise SettingsError(f"{path}: metrics_port {data['metrics_port']} must be at most 65535. {_REMEDY}")
-        return cls(**data)
+        try:
+            return cls(**_SETTINGS(data))
+        except Unreadable as error:
+            raise SettingsError(f"{path}: {error}. {_REMEDY}") from None
 
 
-def _fits(value: t.Any, default: t.Any) -> bool:
-    """Return whether a value may replace its default.
-
-    A text may replace a text, an integer an integer, and any number a float. Numbers are finite and not negative, and a
-    boolean is none.
-    """
-    if isinstance(default, str):
-        return isinstance(value, str)
-    kinds = (int,) if isinstance(default, int) else (int, float)
-    return isinstance(value, kinds) and not isinstance(value, bool) and 0 <= value < math.inf
-
-
-LEVELS = ("debug", "info", "warning", "error")
+_READERS = {
+    **{name: number() for name in ("resync_interval", "cleanup_grace", "leak_grace", "cooldown")},
+    "group": text(),
+    "metrics_address": text(),
+    "metrics_port": whole(0, 65535),
+    "log_level": one_of("debug", "info", "warning", "error"),
+}
+_SETTINGS = table({}, {field.name: _READERS[field.name] for field in dataclasses.fields(AgentSettings)})
 
 
 class Loaded(t.NamedTuple):
@@ -92,9 +72,9 @@ def load(path: str = PATH) -> Loaded:
     """
     try:
         content = bounded.read(path, _SIZE_LIMIT)
-        data = json.loads(content)
+        data = parse(content)
     except FileNotFoundError:
         return Loaded(AgentSettings(), "")
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise SettingsError(f"{path}: it cannot be read: {error}. {_REMEDY}") from error
     return Loaded(AgentSettings.from_dict(data, path), hashlib.sha256(content).hexdigest()[:16])

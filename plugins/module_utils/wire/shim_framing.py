@@ -21,6 +21,8 @@ import json
 import re
 import typing as t
 
+from ..base import typed_json
+
 # Why a request is refused: error codes of the CNI specification. Codes from 100 are the plugin's own; libcni uses 999
 # for an internal error. Other runtimes have texts alone.
 INVALID_ENVIRONMENT = 4
@@ -30,6 +32,9 @@ FORBIDDEN = 100
 INTERNAL = 999
 
 _VERSION = "1.1.0"
+_CONFIGURATION = typed_json.open_table(
+    {"cniVersion": typed_json.matching(re.compile(r"[0-9]+\.[0-9]+\.[0-9]+"), "a version")}
+)
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=.*", re.DOTALL)
 
 
@@ -154,10 +159,9 @@ def _cni_refusal(refused: ShimRefusal, stdin: bytes) -> bytes:
 
 def _version(stdin: bytes) -> str:
     try:
-        found = json.loads(stdin)["cniVersion"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return str(_CONFIGURATION(typed_json.parse(stdin))["cniVersion"])
+    except ValueError:
         return _VERSION
-    return found if isinstance(found, str) and re.fullmatch(r"\d+\.\d+\.\d+", found) else _VERSION
 
 
 #: The plugins of runtimes that speak CNI: https://www.cni.dev/docs/spec/.

@@ -11,7 +11,6 @@ import os
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import (
-    Unreadable,
     flag,
     items,
     maybe,
@@ -73,7 +72,7 @@ def read(lockfile: str) -> t.Optional[Loss]:
         found = _LOSS(bounded.read_json(path, _LARGEST))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError, Unreadable) as error:
+    except (OSError, ValueError) as error:
         raise FleetError(
             "record of the last switch", path, "cannot be read.", "The next switch replaces it."
         ) from error

@@ -10,16 +10,24 @@ import types
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import daemon
 
-KEYS = "the keys are the fields of Machine in node/machine.py, netns_folder and marker_folder."
+#: The folders of the kernel's own, and the fields of Machine that are texts and numbers.
+KEYS = (
+    "There are: netns_folder, marker_folder, root, store, lock, engine, engine_alarm, bird_config, bird_socket,"
+    " bird_program, netstat, watched, systemctl, podman, docker_socket, ipam, cni_deleted, workloads, datastore,"
+    " agent_socket, writer_lock, lock_timeout, boot_wait, agent_patience."
+)
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"stores": "/tmp"}', f"has the unknown key stores. Correct or remove it; {KEYS}"),
-        ('{"kernel": "/tmp"}', f"has the unknown key kernel. Correct or remove it; {KEYS}"),
-        ('{"a\\u001b[2J": ""}', rf"has the unknown key a\x1b[2J. Correct or remove it; {KEYS}"),
-        ('["store"]', 'is no JSON object. Write one into it, such as {"store": "/tmp/store"}.'),
+        ('{"stores": "/tmp"}', f"stores is not known. {KEYS}"),
+        ('{"kernel": "/tmp"}', f"kernel is not known. {KEYS}"),
+        ('{"a\\u001b[2J": ""}', rf"'a\x1b[2J' is not known. {KEYS}"),
+        ('["store"]', "it is a list, not a table."),
+        ('{"store": ["/tmp"]}', "store is a list, not a text of at most 4096 characters."),
+        ('{"lock_timeout": "1"}', "lock_timeout is 1, not a number from 0 to 1e+12."),
+        ('{"agent": "x"}', f"agent is not known. {KEYS}"),
     ],
 )
 def test_a_file_of_paths_with_other_content_is_a_wrong_argument(tmp_path, capsys, text, said):
@@ -28,7 +36,7 @@ def test_a_file_of_paths_with_other_content_is_a_wrong_argument(tmp_path, capsys
     with pytest.raises(SystemExit) as ended:
         daemon.main(["--settings", str(tmp_path / "missing"), "--paths", str(paths)])
     assert ended.value.code == 2
-    assert capsys.readouterr().err.splitlines()[-1] == f"calico-agent: error: {paths} {said}"
+    assert capsys.readouterr().err.splitlines()[-1] == f"calico-agent: error: {paths}: {said} Correct or remove it."
 
 
 def test_a_file_of_paths_that_cannot_be_read_fails(tmp_path, capsys):

@@ -23,7 +23,7 @@ ENGINE = ROOT / "plugins" / "module_utils"
 ALLOWED: dict[str, set[str]] = {
     "base": set(),
     # Files and folders on the disk, for all rooms that do I/O.
-    "files": set(),
+    "files": {"base"},
     # Clients of local sockets, for the rooms that speak a protocol there. They do I/O, so they are no part of base.
     "sockets": set(),
     "resources": {"base"},

@@ -53,37 +53,37 @@ def test_the_interval_of_progress_is_the_one_of_our_own_members() -> None:
 @pytest.mark.parametrize(
     ("content", "wrong"),
     [
-        ("{", "it is not JSON."),
+        ("{", "it is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)."),
         ("[" * 100_000, "it has more than 65536 bytes."),
-        ("[" * 10_000, "it is not JSON."),
-        ([], "it must hold a JSON object."),
-        ({}, "endpoints must be a list of 1 to 16 URLs."),
-        ({**WHOLE, "endpoints": ["https://192.0.2.1"] * 17}, "endpoints must be a list of 1 to 16 URLs."),
-        ({**WHOLE, "endpoints": [1]}, "endpoints: '1' is not a text."),
+        ("[" * 60_000, "it is not JSON: it is nested too deeply."),
+        ([], "it is a list, not a table."),
+        ({}, "endpoints is missing."),
+        ({**WHOLE, "endpoints": ["https://192.0.2.1"] * 17}, "endpoints is a list, not a list of 1 to 16."),
+        ({**WHOLE, "endpoints": [1]}, "endpoints[0] is 1, not a text of at most 2000 characters."),
         (
             {**WHOLE, "endpoints": ["192.0.2.1:2379"]},
-            "endpoints: '192.0.2.1:2379' is not a URL of the form https://HOST:PORT.",
+            "endpoints[0] is refused: '192.0.2.1:2379' is not a URL of the form https://HOST:PORT.",
         ),
         (
             {**WHOLE, "endpoints": ["https://root:secret@192.0.2.1"]},
-            "endpoints: a URL contains a user name; write it to user, and the password to password.",
+            "endpoints[0] is refused: a URL contains a user name; write it to user, and the password to password.",
         ),
         (
             {**WHOLE, "endpoints": ["https://root:secret\u2100@192.0.2.1"]},  # urlsplit would quote this one
-            "endpoints: a URL contains a user name; write it to user, and the password to password.",
+            "endpoints[0] is refused: a URL contains a user name; write it to user, and the password to password.",
         ),
         (
             {**WHOLE, "endpoints": ["https://192.0.2.1/v3"]},
-            "endpoints: 'https://192.0.2.1/v3' has a path; write https://HOST:PORT alone.",
+            "endpoints[0] is refused: 'https://192.0.2.1/v3' has a path; write https://HOST:PORT alone.",
         ),
-        ({**WHOLE, "endpoints": ["https://192.0.2.1:99999"]}, "endpoints: Port out of range 0-65535."),
-        ({**WHOLE, "password": 1}, "password must be a text."),
-        ({**WHOLE, "progress_seconds": 0}, "progress_seconds must be null or from 0.1 to 3600."),
-        (f"{json.dumps(WHOLE)[:-5]}NaN}}", "progress_seconds must be null or from 0.1 to 3600."),
-        ({**WHOLE, "progress_seconds": True}, "progress_seconds must be null or from 0.1 to 3600."),
+        ({**WHOLE, "endpoints": ["https://192.0.2.1:99999"]}, "endpoints[0] is refused: Port out of range 0-65535."),
+        ({**WHOLE, "password": 1}, "password is no text of at most 4096 characters."),
+        ({**WHOLE, "progress_seconds": 0}, "progress_seconds is 0, not a number from 0.1 to 3600."),
+        (f"{json.dumps(WHOLE)[:-5]}NaN}}", "it is not JSON: NaN is no number of JSON."),
+        ({**WHOLE, "progress_seconds": True}, "progress_seconds is True, not a number from 0.1 to 3600."),
         (
             {**WHOLE, "leader": "me"},
-            "leader is not a setting. There are: endpoints, ca, certificate, key, user, password, progress_seconds.",
+            "leader is not known. There are: endpoints, ca, certificate, key, user, password, progress_seconds.",
         ),
     ],
 )

@@ -24,6 +24,7 @@ import typing as t
 
 from ...base.addresses import family_of
 from ...base.not_encodable import NotEncodable
+from ...base.typed_json import open_table, text, whole
 from ...files import bounded, folders
 from ..encoding import netns_encoding, sysctl_encoding
 from . import conntrack, ipset_members, marks, namespaces, port
@@ -37,6 +38,8 @@ _MS_BIND, _MS_REC, _MS_SHARED = 4096, 16384, 1 << 20
 _MNT_DETACH = 2
 _TABLE_MAIN = 254
 _SEEN = 4096  # namespaces whose identities are kept, at most; before one more is added, all are discarded
+#: A marker of a network namespace. Earlier releases wrote none with an identity.
+_MARKER = open_table({"inode": whole(0, (1 << 64) - 1), "owner": text()}, {"identity": text()})
 _FEW = 16  # devices; up to this number, looking up each is cheaper than reading all
 
 NETNS_FOLDER = "/run/netns"
@@ -382,14 +385,14 @@ class LinuxKernel:
                 return {}
         for name in names:
             try:
-                marker = bounded.read_json(os.path.join(self._marker_folder, name))
+                marker = _MARKER(bounded.read_json(os.path.join(self._marker_folder, name)))
                 # Another process may have made a new namespace of this name, which often has the same inode number.
                 same = os.stat(os.path.join(self._netns_folder, name)).st_ino == marker["inode"]
                 if "identity" in marker:  # Markers that earlier releases wrote have no identity.
                     same = same and self.netns_is(name, marker["identity"])
                 if same or self._left_over(name):
-                    owners[name] = str(marker["owner"])
-            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                    owners[name] = marker["owner"]
+            except (OSError, ValueError):
                 continue
         return owners
 

@@ -20,6 +20,7 @@ import os
 import typing as t
 import zlib
 
+from ...base.typed_json import NotJson, parse
 from ...files import bounded, folders, replacement
 
 Record = t.Sequence[t.Any]
@@ -98,8 +99,8 @@ class AllocationJournal:
                     break
                 raise IpamUnreadable(unreadable(self._path, f"line {number} is not what was written"))
             try:
-                written = json.loads(line[9:])
-            except (ValueError, RecursionError) as error:
+                written = parse(line[9:])
+            except NotJson as error:
                 raise IpamUnreadable(unreadable(self._path, f"line {number}: {error}")) from error
             if not isinstance(written, list):
                 raise IpamUnreadable(unreadable(self._path, f"line {number} is not a list of records"))

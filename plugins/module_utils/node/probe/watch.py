@@ -131,7 +131,7 @@ def collect(process: t.Optional[int], path: t.Optional[str] = None) -> t.Optiona
     stop(path)
     try:
         found = bounded.read_json(path)
-    except (FileNotFoundError, ValueError, RecursionError):
+    except (FileNotFoundError, ValueError):
         return None
     return found if isinstance(found, dict) else None
 

@@ -20,6 +20,7 @@ import typing as t
 import urllib.parse
 
 from ...base import terminal_text
+from ...base.typed_json import parse
 from ...dataplane.change import Change
 from ...files import bounded
 from ..machine import Machine
@@ -131,7 +132,7 @@ def podman_files(machine: Machine) -> list[str]:
     for path in sorted(glob.glob(os.path.join(glob.escape(machine.placed(PODMAN_NETWORKS)), "*.json"))):
         try:
             document = bounded.read_json(path, _FILE_LIMIT)
-        except (OSError, ValueError, RecursionError):
+        except (OSError, ValueError):
             continue
         if isinstance(document, dict) and document.get("driver") == DRIVER:
             found.append(path)
@@ -220,7 +221,7 @@ def _docker(machine: Machine, method: str, path: str, body: t.Any = None) -> t.A
         data = answer.read(_LIMIT)
         if answer.status == 404:
             return None
-        said = json.loads(data) if data.strip() else None
+        said = parse(data) if data.strip() else None
         if answer.status >= 400:
             why = _text(said, "message") or f"status {answer.status}"
             raise RuntimeFailed(
@@ -229,7 +230,7 @@ def _docker(machine: Machine, method: str, path: str, body: t.Any = None) -> t.A
                 "docker network rm."
             )
         return said
-    except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise RuntimeFailed(
             f"Docker cannot be asked for its networks of the driver {DRIVER}: {machine.docker_socket}: "
             f"{terminal_text.text(error)}. See that dockerd runs (systemctl status docker)."

@@ -204,7 +204,7 @@ def _read(folder: str) -> tuple[list[AttachedWorkload], list[str]]:
             workloads.append(workload)
         except FileNotFoundError:
             continue  # The record was removed since the folder was listed.
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError) as error:
             problems.append(
                 f"{path} cannot be read: {error}. The workload that it was for is not looked after, and the file is "
                 "left. Delete the workload and add it again, or remove the file."

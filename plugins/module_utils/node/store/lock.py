@@ -12,9 +12,11 @@ import os
 import time
 import typing as t
 
+from ...base.typed_json import open_table, parse, text, whole
 from ...files import locks
 
 PATH = "/run/calico/node.lock"
+_HOLDER = open_table({"who": text(), "pid": whole(), "since": text()})
 _STEP = 0.05  # seconds between two attempts to take the lock
 
 
@@ -97,9 +99,9 @@ def _unusable(path: str, error: OSError) -> LockUnusable:
 
 def _refusal(handle: int, path: str, timeout: float) -> str:
     try:
-        holder = json.loads(os.pread(handle, 4096, 0))
+        holder = _HOLDER(parse(os.pread(handle, 4096, 0)))
         text = f"{holder['who']} (pid {holder['pid']}, since {holder['since']})"
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except ValueError:
         text = "another process"
     return (
         f"this node is being changed by {text}. It holds {path} and did not let go within {timeout:g} seconds. "

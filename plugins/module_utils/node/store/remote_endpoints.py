@@ -16,6 +16,7 @@ import json
 import os
 import typing as t
 
+from ...base.typed_json import anything, flag, open_table
 from ...files import bounded
 from ...state.answers.left_out import LeftOut, sentences
 from ...state.node_state import NodeState
@@ -26,6 +27,7 @@ FILE = "remote-endpoints.json"
 
 #: The most bytes that the file may have. 10,000 workloads of other nodes take 5 MB.
 LIMIT = 256 * 1024 * 1024
+_KNOWN = open_table({"nodes": anything, "complete": flag})
 
 
 class RemoteUnreadable(Exception):
@@ -85,12 +87,12 @@ def known(folder: str) -> Known:
     """
     name = path(folder)
     try:
-        data = bounded.read_json(name, LIMIT)
-        remote, left_out = RemoteEndpoints.from_dict(data["nodes"])
-        return Known(remote, data["complete"] is True, left_out)
+        found = _KNOWN(bounded.read_json(name, LIMIT))
+        remote, left_out = RemoteEndpoints.from_dict(found["nodes"])
+        return Known(remote, found["complete"], left_out)
     except FileNotFoundError:
         return Known()
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise RemoteUnreadable(
             f"{name} cannot be read: {error}. Rules do not find the workloads of other nodes that are in it. Run "
             "playbooks/sync_workloads.yml, which writes it anew."

@@ -20,6 +20,7 @@ import os
 import time
 import typing as t
 
+from ...base.typed_json import Unreadable, anything, by_name, flag, items, maybe, open_table, table, text, whole
 from ...files import bounded
 from ...state.node_state import NodeState
 from ...state.phase import AT_REST
@@ -31,6 +32,26 @@ _REMEDY = (
     "Use that release, or move the file away if the lockfile on the controller has this node's blocks; the next run "
     "then stores the state anew."
 )
+
+
+#: The readers of what a stored file has: a large text, such as bird.cfg, and plain data that another reader examines.
+_CONTENT = text(bounded.OWN_LIMIT)
+PARTS = by_name(anything)
+CONFIG = maybe(_CONTENT)
+# Later releases may add fields to all but files of the state: an engine that returns to this release ignores them.
+_STORED = open_table(
+    {
+        "state": PARTS,
+        "bird_config": CONFIG,
+        "files": items(table({"path": text(), "content": _CONTENT}, {"mode": text(), "last": flag})),
+        "who": text(),
+        "when": text(),
+        "complete": flag,
+    }
+)
+_HEADS = {"n": whole(), "when": text(), "who": text(), "plan": text(), "phase": text(), "digest": text()}
+_HEAD = open_table(_HEADS)
+_GENERATION = open_table({**_HEADS, "state": PARTS, "bird_config": CONFIG})
 
 
 class StoreError(Exception):
@@ -113,15 +134,9 @@ class Store:
         if data is None:
             return None
         try:
-            _check(data, _STORED)
-            return Stored(
-                state=NodeState.from_dict(data["state"]),
-                bird_config=data["bird_config"],
-                files=tuple(_file(entry) for entry in data["files"]),
-                who=data["who"],
-                when=data["when"],
-                complete=data["complete"],
-            )
+            found = _STORED(data)
+            files = tuple(File(**entry) for entry in found["files"])
+            return Stored(**{**found, "state": NodeState.from_dict(found["state"]), "files": files})
         except ValueError as error:
             raise unreadable(self._file, error, _REMEDY) from error
 
@@ -192,10 +207,8 @@ class Store:
         """
         found = []
         for number in self._numbers():
-            with contextlib.suppress(StoreError, ValueError):
-                data = self._read(self._path(number)) or {}
-                _check(data, _HEAD)
-                found.append(Generation(*(data[field] for field in Generation._fields)))
+            with contextlib.suppress(StoreError, Unreadable):
+                found.append(Generation(**_HEAD(self._read(self._path(number)))))
         return found
 
     def generation(self, number: int) -> dict[str, t.Any]:
@@ -209,10 +222,10 @@ class Store:
             have = ", ".join(map(str, self._numbers())) or "none"
             raise StoreError(f"generation {number} is not stored on this node. It has: {have}. Choose one of these.")
         try:
-            _check(data, _GENERATION)
-        except ValueError as error:
+            found: dict[str, t.Any] = _GENERATION(data)
+        except Unreadable as error:
             raise unreadable(self._path(number), error, _REMEDY) from error
-        return data
+        return found
 
     def _path(self, number: int) -> str:
         return os.path.join(self._generations, f"{number}.json")
@@ -228,14 +241,11 @@ class Store:
 
     def _read(self, path: str) -> t.Optional[dict[str, t.Any]]:
         try:
-            data = bounded.read_json(path)
+            return PARTS(bounded.read_json(path))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError) as error:
             raise unreadable(path, error, _REMEDY) from error
-        if not isinstance(data, dict):
-            raise unreadable(path, "it is not a JSON object", _REMEDY)
-        return data
 
 
 def now() -> str:
@@ -246,44 +256,3 @@ def now() -> str:
 def utc(seconds: float) -> str:
     """Return a time in seconds since 1970 as the store writes it: ISO 8601, UTC, whole seconds."""
     return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _check(data: t.Mapping[str, t.Any], kinds: t.Mapping[str, tuple[type, ...]]) -> None:
-    """Raise ValueError unless `data` has all fields of `kinds`, each with a value of one of its types."""
-    for name, allowed in kinds.items():
-        if name not in data:
-            raise ValueError(f"it has no {name}")
-        value = data[name]
-        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-            raise ValueError(f"its {name} cannot be {str(value)[:40]!r}")
-
-
-_STORED: t.Mapping[str, tuple[type, ...]] = {
-    "state": (dict,),
-    "bird_config": (str, type(None)),
-    "files": (list,),
-    "who": (str,),
-    "when": (str,),
-    "complete": (bool,),
-}
-_HEAD: t.Mapping[str, tuple[type, ...]] = {
-    "n": (int,),
-    "when": (str,),
-    "who": (str,),
-    "plan": (str,),
-    "phase": (str,),
-    "digest": (str,),
-}
-_GENERATION: t.Mapping[str, tuple[type, ...]] = {**_HEAD, "state": (dict,), "bird_config": (str, type(None))}
-_FILE: t.Mapping[str, tuple[type, ...]] = {"path": (str,), "content": (str,), "mode": (str,), "last": (bool,)}
-
-
-def _file(data: t.Any) -> File:
-    """Return the File in `data`. Raise ValueError if it has another form."""
-    if not isinstance(data, dict):
-        raise ValueError("one of its files is not a JSON object")
-    unknown = sorted(data.keys() - _FILE.keys())
-    if unknown:
-        raise ValueError(f"one of its files has no field {unknown[0]!r}")
-    _check({"mode": File.mode, "last": File.last, **data}, _FILE)
-    return File(**data)

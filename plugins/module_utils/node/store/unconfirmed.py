@@ -18,20 +18,46 @@ import contextlib
 import dataclasses
 import json
 import os
-import sys
 import time
 import typing as t
 
+from ...base.typed_json import Unreadable, flag, items, number, open_table, table, text
 from ...files import bounded
 from ...state.node_state import NodeState
 from . import atomic_file, short_wait
-from .store import File, Stored, StoreError, now, unreadable
+from .store import CONFIG, PARTS, File, Stored, StoreError, now, unreadable
 
 #: The engine's command that waits for a confirmation; see command.py.
 WAIT = "wait"
 
 _PLAIN = ("changes", "plan", "boot", "deadline", "within", "bgp", "session", "cut")
 _NAME, _WENT_BACK = short_wait.NAME, "went-back.json"
+
+# Later releases may add fields to a change that waits.
+_UNCONFIRMED = open_table(
+    {
+        "changes": items(text(), least=1),
+        "plan": text(),
+        "boot": text(),
+        "deadline": number(),
+        "within": number(),
+        "bgp": flag,
+        "session": text(),
+        "cut": items(text()),
+        "previous": open_table({"state": PARTS, "bird_config": CONFIG, "who": text(), "when": text()}),
+    }
+)
+_REVERT = table(
+    {
+        "changes": items(text()),
+        "when": text(),
+        "from_plan": text(),
+        "plan": text(),
+        "reason": text(),
+        "cut": items(text()),
+    },
+    {"problem": text(), "told": flag},
+)
 
 
 class Uptime(t.NamedTuple):
@@ -147,20 +173,13 @@ class UnconfirmedStore:
         if data is None:
             return None
         try:
-            _check(data, _UNCONFIRMED)
-            _check(data["previous"], _PREVIOUS)
+            found = _UNCONFIRMED(data)
+            previous = found["previous"]
+            before = Stored(**{**previous, "state": NodeState.from_dict(previous["state"])})
             return Unconfirmed(
-                changes=tuple(data["changes"]),
-                previous=_previous(data["previous"]),
-                plan=data["plan"],
-                boot=data["boot"],
-                deadline=float(data["deadline"]),
-                within=float(data["within"]),
-                bgp=data["bgp"],
-                session=data["session"],
-                cut=tuple(data["cut"]),
+                **{**found, "changes": tuple(found["changes"]), "cut": tuple(found["cut"]), "previous": before}
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except ValueError as error:
             raise self._unreadable(_NAME, error) from error
 
     def overdue(self, uptime: t.Callable[[], Uptime]) -> t.Optional[Unconfirmed]:
@@ -245,24 +264,21 @@ class UnconfirmedStore:
         if data is None:
             return None
         try:
-            _check({"problem": "", "told": False, **data}, _NEWS)
-            return Revert(**{**data, "changes": tuple(data["changes"]), "cut": tuple(data["cut"])})
-        except (KeyError, TypeError, ValueError) as error:
+            found = _REVERT(data)
+        except Unreadable as error:
             raise self._unreadable(_WENT_BACK, error) from error
+        return Revert(**{**found, "changes": tuple(found["changes"]), "cut": tuple(found["cut"])})
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
 
     def _read(self, name: str) -> t.Optional[dict[str, t.Any]]:
         try:
-            found = bounded.read_json(self._path(name))
+            return PARTS(bounded.read_json(self._path(name)))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError) as error:
             raise self._unreadable(name, error) from error
-        if not isinstance(found, dict):
-            raise self._unreadable(name, "it is not a JSON object")
-        return found
 
     def _write(self, name: str, data: t.Mapping[str, t.Any]) -> None:
         atomic_file.make_folder(self._folder)
@@ -271,69 +287,6 @@ class UnconfirmedStore:
     def _unreadable(self, name: str, why: object) -> StoreError:
         remedy = "See that the node is as it should be, remove the file, then run again."
         return unreadable(self._path(name), why, remedy)
-
-
-def _check(data: t.Any, kinds: t.Mapping[str, t.Callable[[t.Any], bool]]) -> None:
-    """Raise ValueError unless `data` is a dict with all fields of `kinds`, each with a value that is accepted.
-
-    `kinds` maps the name of a field to a function that says whether a value is valid.
-    """
-    if not isinstance(data, dict):
-        raise ValueError("what was there before is not a JSON object")
-    for name, holds in kinds.items():
-        if name not in data:
-            raise ValueError(f"it has no {name}")
-        if not holds(data[name]):
-            raise ValueError(f"its {name} cannot be {str(data[name])[:40]!r}")
-
-
-def _text(value: t.Any) -> bool:
-    return isinstance(value, str)
-
-
-def _flag(value: t.Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _texts(value: t.Any) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-
-
-def _changes(value: t.Any) -> bool:
-    return bool(value) and _texts(value)
-
-
-def _seconds(value: t.Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
-
-
-_UNCONFIRMED: t.Mapping[str, t.Callable[[t.Any], bool]] = {
-    "changes": _changes,
-    "plan": _text,
-    "boot": _text,
-    "deadline": _seconds,
-    "within": _seconds,
-    "bgp": _flag,
-    "session": _text,
-    "cut": _texts,
-    "previous": lambda value: isinstance(value, dict),
-}
-_PREVIOUS: t.Mapping[str, t.Callable[[t.Any], bool]] = {
-    "state": lambda value: isinstance(value, dict),
-    "bird_config": lambda value: value is None or isinstance(value, str),
-    "who": _text,
-    "when": _text,
-}
-_NEWS: t.Mapping[str, t.Callable[[t.Any], bool]] = {
-    "changes": _texts,
-    "when": _text,
-    "from_plan": _text,
-    "plan": _text,
-    "reason": _text,
-    "cut": _texts,
-    "problem": _text,
-    "told": _flag,
-}
 
 
 def before(target: Stored, stored: t.Optional[Stored]) -> t.Optional[Stored]:
@@ -348,8 +301,3 @@ def before(target: Stored, stored: t.Optional[Stored]) -> t.Optional[Stored]:
         return dataclasses.replace(target, state=dataclasses.replace(target.state, policy=None))
     same = (stored.state, stored.bird_config) == (target.state, target.bird_config)
     return None if same else stored
-
-
-def _previous(data: t.Mapping[str, t.Any]) -> Stored:
-    state = NodeState.from_dict(data["state"])
-    return Stored(state, data["bird_config"], None, data["who"], data["when"])

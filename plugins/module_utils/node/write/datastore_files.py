@@ -14,6 +14,7 @@ import base64
 import json
 import typing as t
 
+from ...base.typed_json import parse, secret, table
 from ...dataplane.change import Change
 from ...dataplane.drivers import file
 from ..machine import Machine
@@ -30,6 +31,7 @@ MODE = 0o600
 NONE = "none"
 #: The most characters of one file.
 _LIMIT = 1 << 20
+_CONTENTS = table({}, {name: secret(_LIMIT) for name in PATHS})
 
 
 class DatastoreFiles(t.Mapping[str, str]):
@@ -68,14 +70,11 @@ def unpack(packed: t.Optional[str]) -> t.Optional[DatastoreFiles]:
     if packed == NONE:
         return DatastoreFiles({})
     try:
-        contents = json.loads(base64.b64decode(packed, validate=True))
-    except (ValueError, RecursionError):
-        contents = None
-    if not isinstance(contents, dict) or not all(
-        name in PATHS and isinstance(text, str) and len(text) <= _LIMIT for name, text in contents.items()
-    ):
-        raise ValueError("the files of the datastore that arrived cannot be read. The module's action fills them in.")
-    return DatastoreFiles(contents)
+        return DatastoreFiles(_CONTENTS(parse(base64.b64decode(packed, validate=True))))
+    except ValueError:
+        raise ValueError(
+            "the files of the datastore that arrived cannot be read. The module's action fills them in."
+        ) from None
 
 
 def plan(machine: Machine, wanted: t.Optional[t.Mapping[str, str]]) -> list[Change]:

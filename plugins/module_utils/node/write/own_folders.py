@@ -61,7 +61,7 @@ def made(machine: Machine) -> list[str]:
     """Return the recorded folders, the innermost ones first; [] if the record is missing or cannot be read."""
     try:
         found = bounded.read_json(os.path.join(machine.store, _NAME), _LIMIT)
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return []
     if not isinstance(found, list):
         return []

@@ -110,10 +110,15 @@ def test_a_crash_before_the_rename_leaves_the_old_state(tmp_path, monkeypatch):
     ("text", "why"),
     [
         ("{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
-        ("[]", "it is not a JSON object"),
-        ("{}", "it has no state"),
-        ('{"state": []}', "its state cannot be '[]'"),
-        ('{"state": {}, "bird_config": null, "files": "x"}', "its files cannot be 'x'"),
+        ("[]", "it is a list, not a table of at most 131072"),
+        ("{}", "state is missing"),
+        ('{"state": []}', "state is a list, not a table of at most 131072"),
+        ('{"state": {}, "bird_config": null, "files": "x"}', "files is x, not a list of at most 131072"),
+        (
+            '{"state": {}, "bird_config": null, "files": [{"path": "/x", "content": "", "owner": "me"}]}',
+            "files[0].owner is not known. There are: path, content, mode, last",
+        ),
+        ('{"state": {}, "state": {}}', "an object has the key state twice"),
     ],
 )
 def test_a_damaged_file_is_an_error_that_says_how_to_go_on(tmp_path, text, why):
