@@ -27,9 +27,9 @@ from ..dataplane.kernel.port import Kernel
 from ..files import bounded
 from ..node.machine import Machine
 from ..node.store import lock
-from ..runtimes.cni import dispatch as cni
+from ..runtimes.cni.dispatch import CniPlugin
 from ..runtimes.deleted import DeletedWhileDown
-from ..runtimes.netavark import dispatch as netavark
+from ..runtimes.netavark.dispatch import NetavarkPlugin
 from ..sockets.notify import Notifier
 from ..wire import settings as settings_
 from ..wire.settings import AgentSettings, SettingsError
@@ -150,10 +150,10 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
         return made[-1]
 
     agent = Agent(machine, settings, kernel, on_tick=notifier.alive, instruments=instruments)
-    deleted = DeletedWhileDown(agent, machine.cni_deleted, (cni.STORED, netavark.STORED))
+    deleted = DeletedWhileDown(agent, machine.cni_deleted, (CniPlugin.stored, NetavarkPlugin.stored))
     shims = {
-        CNI.name: cni.Dispatcher(agent, deleted, observed=instruments.answered_cni).handle,
-        NETAVARK.name: netavark.NetavarkDispatcher(agent, deleted, observed=instruments.answered_netavark).handle,
+        CNI.name: CniPlugin(agent, deleted, observed=instruments.answered_cni).handle,
+        NETAVARK.name: NetavarkPlugin(agent, deleted, observed=instruments.answered_netavark).handle,
     }
     # The loop calls the handlers only when it waits, and by then `start` has read the disk.
     _on_requests(agent, machine)

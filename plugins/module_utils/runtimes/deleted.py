@@ -20,40 +20,36 @@ from ..files import bounded
 from ..wire import shim_framing
 from ..wire.protocol import AgentError
 from ..wire.shim_framing import Framing, ShimRefusal
-from . import attaching
-from .attaching import AttachmentBackend
-from .attachment import Attachment, workload_id
+from .attachment import Attachment, AttachmentBackend, detach
 from .json_input import PluginError
 
 SUFFIX = ".request"
 #: Seconds between two searches for stored requests.
 _INTERVAL = 10.0
 
-_LOG = logging.getLogger("calico.runtimes")
+_log = logging.getLogger("calico.runtimes")
 
 
 class StoredForm(t.NamedTuple):
     """The stored requests of one kind of plugin.
 
-    `word` is the runtime's word for a removal. `read(environment, stdin)` returns (network, attachment) of a request,
-    and raises PluginError for one that the plugin would refuse.
+    `adds` is the runtime's word for a request to attach, `word` that for a removal. `read(environment, stdin)` returns
+    the attachment of a stored request, and raises PluginError for one that the plugin would refuse.
     """
 
     framing: Framing
+    adds: str
     word: str
-    read: t.Callable[[t.Mapping[str, str], bytes], tuple[str, Attachment]]
+    read: t.Callable[[t.Mapping[str, str], bytes], Attachment]
 
 
 class DeletedWhileDown:
     """The stored removals in `folder`, in one of `forms`, to be completed by `agent`."""
 
-    def __init__(
-        self, agent: AttachmentBackend, folder: str, forms: t.Sequence[StoredForm], log: logging.Logger = _LOG
-    ) -> None:
+    def __init__(self, agent: AttachmentBackend, folder: str, forms: t.Sequence[StoredForm]) -> None:
         self._agent = agent
         self._folder = folder
         self._forms = forms
-        self._log = log
         self._turn = asyncio.Lock()
         self._completed: set[str] = set()  # names of files whose removal was completed, and that could not be removed
         self._failed: dict[str, str] = {}  # id of a workload -> why its removal failed just now
@@ -87,15 +83,19 @@ class DeletedWhileDown:
                     done += self._remove(name)
             return done
 
-    def unfinished(self, form: StoredForm, network: str, attachment: Attachment) -> str:
-        """Return in words, with those of `form`, that an older removal of this attachment failed in `complete`, or "".
+    def unfinished(self, form: StoredForm, attachment: Attachment) -> t.Optional[tuple[str, str]]:
+        """Return (what is wrong, remedy) if an older removal of this attachment failed in `complete`, else None.
 
         A file that cannot be read may be any container's. It holds up none, because runtimes seldom use an id again.
         """
-        reason = self._failed.get(workload_id(network, attachment.container, attachment.ifname), "")
-        return reason and (
-            f"an older {form.word} of {attachment.ifname} of container {attachment.container} on network {network} is"
-            f" not done yet: {reason}"
+        reason = self._failed.get(attachment.id)
+        if reason is None:
+            return None
+        return (
+            f"an older {form.word} of {attachment.ifname} of container {attachment.container} on network"
+            f" {attachment.network} is not done yet: {reason}",
+            f"The agent tries it again before each {form.adds} and every 10 seconds: correct what it says, then try"
+            " again.",
         )
 
     def _remove(self, name: str) -> bool:
@@ -111,7 +111,7 @@ class DeletedWhileDown:
                 self._completed.discard(name)
             elif name not in self._completed:
                 self._completed.add(name)
-                self._log.error(
+                _log.error(
                     "%s, a removal from when the agent was down, is done, but its file cannot be removed: %s. Remove it"
                     " before the agent starts again.",
                     path,
@@ -137,26 +137,26 @@ class DeletedWhileDown:
         try:
             form, request = self._read(path)
             word = form.word
-            network, attachment = form.read(*shim_framing.parse(request))
+            attachment = form.read(*shim_framing.parse(request))
         except (PluginError, ShimRefusal) as error:
             # A running agent would have refused this as well, so a retry cannot succeed.
             text = "%s, a %s from when the agent was down, says nothing and is dropped: %s"
-            self._log.warning(text, path, word, error)
+            _log.warning(text, path, word, error)
             return True
         except OSError as error:
             if not isinstance(error, FileNotFoundError):
                 text = "%s, a removal from when the agent was down, cannot be read: %s"
-                self._log.warning(text, path, error.strerror)
+                _log.warning(text, path, error.strerror)
             return False
-        who = f"{attachment.container}.{attachment.ifname} on {network}"
+        who = f"{attachment.container}.{attachment.ifname} on {attachment.network}"
         try:
-            found = await attaching.detach(self._agent, network, attachment)
+            found = await detach(self._agent, attachment)
         except AgentError as error:
-            self._log.warning("The %s of %s, from when the agent was down, waits: %s", word, who, error)
-            self._failed[workload_id(network, attachment.container, attachment.ifname)] = str(error)
+            _log.warning("The %s of %s, from when the agent was down, waits: %s", word, who, error)
+            self._failed[attachment.id] = str(error)
             return False
         gone = "" if found else ": it was gone"
-        self._log.info("The %s of %s, from when the agent was down, is done%s", word, who, gone)
+        _log.info("The %s of %s, from when the agent was down, is done%s", word, who, gone)
         return True
 
     def _read(self, path: str) -> tuple[StoredForm, bytes]:

@@ -15,7 +15,12 @@ _DIGITS = 20
 
 
 class PluginError(Exception):
-    """The error of a plugin, in words for people. Each plugin has a class of its own, with what its runtime reads."""
+    """The error of a plugin: `what` says what is wrong and where, `remedy` how to go on; it may be empty."""
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        self.what = what
+        self.remedy = remedy
+        super().__init__(" ".join(text if text.endswith(".") else f"{text}." for text in (what, remedy) if text))
 
 
 class NotAnObject(ValueError):

@@ -267,12 +267,12 @@ class Instruments:
         """Record the time of one API request, in seconds; a function for Server(observed=...)."""
         self.api_seconds.observe(method, outcome, value=seconds)
 
-    def answered_cni(self, verb: str, code: int, seconds: float) -> None:
-        """Record the time of one CNI request, in seconds. `code` is the code of the CNI error, 0 for success.
+    def answered_cni(self, verb: str, outcome: str, seconds: float) -> None:
+        """Record the time of one CNI request, in seconds. `outcome` is "ok" or the code of the CNI error.
 
         A verb that is not in CNI_VERBS counts as `other`.
         """
-        self.cni_seconds.observe(verb if verb in CNI_VERBS else "other", str(code) if code else "ok", value=seconds)
+        self.cni_seconds.observe(verb if verb in CNI_VERBS else "other", outcome, value=seconds)
 
     def answered_netavark(self, command: str, outcome: str, seconds: float) -> None:
         """Record the time of one request of netavark, in seconds; `outcome` is "ok" or "error".

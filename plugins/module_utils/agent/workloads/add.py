@@ -19,8 +19,8 @@ The path of a CNI ADD, each stop below the one before:
      1  api/server.py          Server: the event loop accepts a connection on root's socket
      2  api/connection.py      ApiConnection: bytes to one request of a shim's framing, and the answer back
      3  api/calls.py           Calls.call_shim: the deadline, and messages for failures
-     4  runtimes/cni/dispatch.py  Dispatcher: environment and configuration to a command, errors to the specification's
-     5  runtimes/cni/add.py    add: an AddRequest of both; runtimes/attaching.py deletes its predecessor
+     4  runtimes/cni/dispatch.py  CniPlugin: environment and configuration to a command, errors to the specification's
+     5  runtimes/cni/add.py    add: an AddRequest of both; runtimes/attachment.py deletes its predecessor
      6  agent.py               Agent.add: counts refusals for lack of an address
      7  workloads/add.py       add, _attach: this file, the transaction
      8  workloads/admission.py PolicyUpdates: one write of sets and chains for all waiting adds, beside stop 10

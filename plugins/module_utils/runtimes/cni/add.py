@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ...wire.request import AddRequest
-from .. import attaching
-from ..attachment import Attachment, readable, workload_id, workload_name
+from ..attachment import Attachment, attach
 from ..json_input import shown
 from . import result
-from .configuration import AddParams, Configuration
+from .configuration import Configuration
 from .environment import Arguments
 from .errors import INVALID_ENVIRONMENT, CniError
 from .port import CniBackend
-
-Environment = t.Mapping[str, str]
 
 
 async def add(
@@ -29,8 +25,8 @@ async def add(
     CniError if a variable, the configuration or `prevResult` is wrong, and AgentError if the agent refuses or fails. A
     new workload is deleted again if the result cannot be made.
     """
-    network, previous, dns = configuration.name, configuration.previous, configuration.dns
-    add_params = configuration.add_params(arguments)
+    previous, dns = configuration.previous, configuration.dns
+    request = configuration.request(attachment, arguments)
     if previous is not None:
         # The previous result is checked before the container is attached, so that a bad one leaves nothing attached.
         before = result.checked(previous)
@@ -40,30 +36,10 @@ async def add(
                 f"environment variable CNI_IFNAME has the value {shown(attachment.ifname)}",
                 "A plugin before this one in the chain has made an interface of that name in the container.",
             )
-    workload, is_new = await attaching.attach(agent, _request(network, attachment, arguments, add_params))
+    workload, is_new = await attach(agent, request)
     try:
         return result.added(workload, configuration.version, previous, dns)
     except CniError:
         if is_new:
             await agent.delete(workload.id)
         raise
-
-
-def _request(network: str, attachment: Attachment, arguments: Arguments, add_params: AddParams) -> AddRequest:
-    return AddRequest(
-        id=workload_id(network, attachment.container, attachment.ifname),
-        name=workload_name(attachment, arguments.name),
-        namespace=readable(arguments.namespace) or "default",
-        netns=attachment.netns,
-        netns_owned=False,
-        peer_interface=attachment.ifname,
-        address=add_params.address,
-        address6=add_params.address6,
-        families=add_params.families,
-        pools=add_params.pools,
-        labels=add_params.labels,
-        mac=add_params.mac,
-        mtu=add_params.mtu,
-        network=network,
-        container=attachment.container,
-    )

@@ -12,8 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ...state.attachment import AttachedWorkload
-from .. import attaching
-from ..attachment import Attachment
+from ..attachment import Attachment, find
 from . import result, versions
 from .configuration import Configuration, Document
 from .errors import CHECK_FAILED, INVALID_CONFIGURATION, CniError
@@ -23,10 +22,10 @@ from .port import CniBackend
 async def check(agent: CniBackend, attachment: Attachment, configuration: Configuration) -> None:
     """Compare an attachment with the desired state and with `prevResult`; return None if nothing is wrong or missing.
 
-    Raise CniError if the network's name or `prevResult` is missing or malformed, or with what is wrong about the
+    Raise CniError if `prevResult` is missing or malformed, or with what is wrong about the
     attachment. Raise AgentError if the agent cannot compare.
     """
-    network, previous = configuration.name, configuration.previous
+    previous = configuration.previous
     if previous is None:
         raise CniError(
             INVALID_CONFIGURATION,
@@ -34,9 +33,9 @@ async def check(agent: CniBackend, attachment: Attachment, configuration: Config
             "CHECK compares it with what is there: the runtime sends the result of ADD.",
         )
     previous = result.checked(previous)
-    workload = attaching.find(agent, network, attachment)
+    workload = find(agent, attachment)
     if workload is None:
-        raise _failed(attachment, [f"the agent has no workload for it on network {network}"])
+        raise _failed(attachment, [f"the agent has no workload for it on network {attachment.network}"])
     problems = list(_differences(workload, attachment, previous, configuration.version))
     problems += await agent.check(workload.id)
     if problems:

@@ -16,8 +16,8 @@ import typing as t
 from ...base.naming import is_mac
 from ...resources.errors import Refused
 from ...resources.metadata import LABELS
-from ...wire.request import MTU, is_mtu
-from ..attachment import NETWORK_LIMIT, is_network_name
+from ...wire.request import MTU, AddRequest, is_mtu
+from ..attachment import NETWORK_RULE, Attachment, is_network_name, readable
 from ..json_input import NotAnObject, read_object, shown
 from . import versions
 from .environment import Arguments
@@ -28,21 +28,6 @@ _REFUSED: dict[str, tuple[t.Any, ...]] = {"device_type": ("netkit",)}
 _IPAM_TYPES = (None, "", "calico-ipam")
 
 Document = t.Mapping[str, t.Any]
-
-
-class AddParams(t.NamedTuple):
-    """The values that the configuration or the runtime requests for an attachment; None or empty if not requested.
-
-    `families` are IP versions, `mtu` is in bytes, `pools` are names or CIDRs of IP pools.
-    """
-
-    address: t.Optional[str]
-    address6: t.Optional[str]
-    families: tuple[int, ...]
-    mac: t.Optional[str]
-    mtu: t.Optional[int]
-    pools: tuple[str, ...]
-    labels: t.Mapping[str, str]
 
 
 class Configuration:
@@ -76,10 +61,7 @@ class Configuration:
         if not isinstance(name, str) or not is_network_name(name):
             if name in (None, ""):
                 raise _invalid("name is missing", "Give the network one.")
-            raise _invalid(
-                f"name {shown(name)} is not the name of a network",
-                f"Use 1 to {NETWORK_LIMIT} letters, digits, '_', '.' and '-', beginning with a letter or digit.",
-            )
+            raise _invalid(f"name {shown(name)} is not the name of a network", NETWORK_RULE)
         return name
 
     @property
@@ -125,8 +107,8 @@ class Configuration:
             found.add(t.cast("tuple[str, str]", pair))
         return found
 
-    def add_params(self, arguments: Arguments) -> AddParams:
-        """Return the values that ADD is requested to use.
+    def request(self, attachment: Attachment, arguments: Arguments) -> AddRequest:
+        """Return the request of ADD for a workload.
 
         Raise CniError if one is wrong or requests a feature that is not supported.
         """
@@ -136,7 +118,12 @@ class Configuration:
         if ipam.get("type") not in _IPAM_TYPES:
             raise _unsupported("ipam.type", ipam.get("type"), "The agent gives addresses itself: leave ipam.type out.")
         addresses = self._addresses(arguments)
-        return AddParams(
+        return AddRequest(
+            id=attachment.id,
+            name=attachment.workload_name(arguments.name),
+            namespace=readable(arguments.namespace) or "default",
+            netns=attachment.netns,
+            peer_interface=attachment.ifname,
             address=addresses.get(4),
             address6=addresses.get(6),
             families=self._families(ipam),
@@ -144,6 +131,8 @@ class Configuration:
             mtu=self._mtu(),
             pools=self._pools(ipam),
             labels=self._labels(arguments),
+            network=attachment.network,
+            container=attachment.container,
         )
 
     # --- the requested values

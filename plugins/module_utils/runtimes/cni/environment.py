@@ -9,7 +9,7 @@ import dataclasses
 import typing as t
 
 from ...base import naming
-from ..attachment import CONTAINER_LIMIT, Attachment, is_container_id, is_netns_path
+from ..attachment import CONTAINER_RULE, Attachment, is_container_id, is_netns_path
 from ..json_input import shown
 from .errors import INVALID_ENVIRONMENT, CniError
 
@@ -35,20 +35,18 @@ class Arguments:
     ignore_unknown: bool = False
 
 
-def command(environment: t.Mapping[str, str]) -> str:
-    """Return the CNI command. Raise CniError if CNI_COMMAND is missing or not a command."""
-    found = environment.get("CNI_COMMAND", "")
-    if not found:
+def check_command(command: str) -> None:
+    """Raise CniError if `command`, the value of CNI_COMMAND, is missing or not a command."""
+    if not command:
         raise _missing("CNI_COMMAND")
-    if found not in COMMANDS:
+    if command not in COMMANDS:
         raise CniError(
-            INVALID_ENVIRONMENT, f"CNI_COMMAND {shown(found)} is not known", f"It is one of {', '.join(COMMANDS)}."
+            INVALID_ENVIRONMENT, f"CNI_COMMAND {shown(command)} is not known", f"It is one of {', '.join(COMMANDS)}."
         )
-    return found
 
 
-def attachment(environment: t.Mapping[str, str], *, netns: bool) -> Attachment:
-    """Return the attachment that the variables describe; `netns` makes CNI_NETNS required.
+def attachment(environment: t.Mapping[str, str], network: str, *, netns: bool) -> Attachment:
+    """Return the attachment to a network that the variables describe; `netns` makes CNI_NETNS required.
 
     Without `netns`, CNI_NETNS is neither required nor checked. Raise CniError that names all missing variables, or the
     first one that is invalid.
@@ -59,11 +57,7 @@ def attachment(environment: t.Mapping[str, str], *, netns: bool) -> Attachment:
         raise _missing(*missing)
     container, ifname = environment["CNI_CONTAINERID"], environment["CNI_IFNAME"]
     if not is_container_id(container):
-        raise _wrong(
-            "CNI_CONTAINERID",
-            container,
-            f"It is 1 to {CONTAINER_LIMIT} letters, digits, '_', '.' and '-', beginning with a letter or digit.",
-        )
+        raise _wrong("CNI_CONTAINERID", container, CONTAINER_RULE)
     try:
         naming.check_device_name(ifname)
     except naming.NamingError as error:
@@ -73,7 +67,7 @@ def attachment(environment: t.Mapping[str, str], *, netns: bool) -> Attachment:
     path = environment.get("CNI_NETNS", "")
     if netns and not is_netns_path(path):
         raise _wrong("CNI_NETNS", path, "It is the absolute path of a network namespace, as /run/netns/NAME.")
-    return Attachment(container, ifname, path)
+    return Attachment(network, container, ifname, path)
 
 
 def arguments(environment: t.Mapping[str, str]) -> Arguments:

@@ -47,33 +47,28 @@ _OF_AGENT = {
 
 
 class CniError(PluginError):
-    """A CNI error: `message` says what is wrong and where, `details` gives the remedy or the reasons.
+    """An error with `code`, one of the CNI specification, or from 100 one of this plugin's own."""
 
-    `details` may be empty.
-
-    `code` is an error code of the CNI specification, or from 100 one of this plugin's own.
-    """
-
-    def __init__(self, code: int, message: str, details: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, code: int, what: str, remedy: str = "") -> None:
+        super().__init__(what, remedy)
         self.code = code
-        self.message = message
-        self.details = details
 
     def to_dict(self, version: str) -> dict[str, t.Any]:
         """Return the error object of the CNI specification: `cniVersion` is `version`.
 
-        `code`, `msg` and `details` are the error's, `details` "" if there are none.
+        `msg` is what is wrong, and `details` the remedy.
         """
-        return {"cniVersion": version, "code": self.code, "msg": self.message, "details": self.details}
+        return {"cniVersion": version, "code": self.code, "msg": self.what, "details": self.remedy}
 
 
-def from_agent_error(error: AgentError) -> CniError:
-    """Return the CniError for an error of the agent; its code is INTERNAL if the agent's code has no counterpart.
+def from_error(error: t.Union[PluginError, AgentError]) -> CniError:
+    """Return the CniError for an error; its code is INTERNAL if it has no counterpart.
 
-    Its message is the agent's. Invalid parameters are an error of the configuration, but an invalid `netns` is one of
-    the environment: then the message names CNI_NETNS, and the agent's is in `details`.
+    An error of the agent keeps its message. Invalid parameters are an error of the configuration, but an invalid
+    `netns` is one of the environment: then the error names CNI_NETNS, and the agent's message is the remedy.
     """
+    if isinstance(error, PluginError):
+        return error if isinstance(error, CniError) else CniError(INTERNAL, error.what, error.remedy)
     if error.code == protocol.INVALID_PARAMS and error.data.get("field") == "netns":
         return CniError(INVALID_ENVIRONMENT, "environment variable CNI_NETNS cannot be used", str(error))
     return CniError(_OF_AGENT.get(error.code, INTERNAL), str(error))

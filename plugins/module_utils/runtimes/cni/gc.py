@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ...wire.protocol import AgentError
-from .. import attaching
+from ..attachment import key
 from .configuration import Configuration
 from .errors import GC_INCOMPLETE, CniError
 from .port import CniBackend
@@ -21,9 +21,7 @@ async def collect(agent: CniBackend, configuration: Configuration) -> list[str]:
     were tried. Raise AgentError if the agent's allocations cannot be read.
     """
     network, valid = configuration.name, configuration.valid_attachments
-    stale = {
-        workload.id for workload in agent.list() if workload.network == network and attaching.key(workload) not in valid
-    }
+    stale = {workload.id for workload in agent.list() if workload.network == network and key(workload) not in valid}
     # Only the addresses are left of workloads that did not come back after a reboot.
     stale |= {
         allocation.handle

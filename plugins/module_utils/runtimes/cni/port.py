@@ -9,7 +9,7 @@ import typing as t
 
 from ...ipam.allocations import Allocation, Usage
 from ...state.node_state import NodeState
-from ..attaching import AttachmentBackend
+from ..attachment import AttachmentBackend
 
 
 class CniIpam(t.Protocol):

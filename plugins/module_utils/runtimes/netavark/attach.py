@@ -14,9 +14,7 @@ from ...base.published_port import LIMIT, InvalidPort, PublishedPort, published
 from ...dataplane.drivers.workload import GATEWAY, GATEWAY6
 from ...state.attachment import AttachedWorkload
 from ...wire.request import AddRequest
-from .. import attaching
-from ..attaching import AttachmentBackend
-from ..attachment import CONTAINER_LIMIT, Attachment, is_container_id, is_netns_path, workload_id, workload_name
+from ..attachment import CONTAINER_RULE, Attachment, AttachmentBackend, attach, detach, is_container_id, is_netns_path
 from ..json_input import shown
 from . import network, options
 from .fields import SENT_BY_PODMAN, NetavarkError, SentFields
@@ -26,15 +24,12 @@ from .options import Options
 _NAMESPACE = "default"
 
 
-def attachment(fields: SentFields, netns: str = "") -> tuple[str, Attachment]:
-    """Return (name of the network, attachment) of a request. Raise NetavarkError if a part of them is wrong."""
+def attachment(fields: SentFields, netns: str = "") -> Attachment:
+    """Return the attachment of a request. Raise NetavarkError if a part of them is wrong."""
     name = network.name_of(fields.inner("network"))
     container = fields.text("container_id")
     if not is_container_id(container):
-        raise NetavarkError(
-            f"container_id {shown(container)} is not the id of a container",
-            f"It is 1 to {CONTAINER_LIMIT} letters, digits, '_', '.' and '-', beginning with a letter or digit.",
-        )
+        raise NetavarkError(f"container_id {shown(container)} is not the id of a container", CONTAINER_RULE)
     given = fields.inner("network_options")
     ifname = given.text("interface_name")
     where = given.named("interface_name")
@@ -44,19 +39,19 @@ def attachment(fields: SentFields, netns: str = "") -> tuple[str, Attachment]:
         raise NetavarkError(f"{where} {shown(ifname)} cannot be the name of a device", error.remedy) from error
     if ifname == "lo":
         raise NetavarkError(f"{where} is lo, the container's own loopback", "Use another name, as eth0.")
-    return name, Attachment(container, ifname, netns)
+    return Attachment(name, container, ifname, netns)
 
 
-async def setup(agent: AttachmentBackend, fields: SentFields, netns: str) -> dict[str, t.Any]:
-    """Attach a container's interface in the namespace at the path `netns`; return the status block, a JSON object.
+async def setup(agent: AttachmentBackend, where: Attachment, fields: SentFields) -> dict[str, t.Any]:
+    """Attach a container's interface and return the status block, a JSON object. `where` is of the same request.
 
     A workload of the same network, container and interface in another network namespace is deleted first. Raise
     NetavarkError if the request is wrong, and AgentError if the agent refuses or fails.
     """
-    name, where = attachment(fields, netns)
-    if not is_netns_path(netns):
+    if not is_netns_path(where.netns):
         raise NetavarkError(
-            f"the namespace {shown(netns)} is no absolute path", "netavark passes it, as /run/netns/NAME: call podman."
+            f"the namespace {shown(where.netns)} is no absolute path",
+            "netavark passes it, as /run/netns/NAME: call podman.",
         )
     asked = network.read(fields.inner("network"))
     ports = _published(fields)
@@ -64,11 +59,10 @@ async def setup(agent: AttachmentBackend, fields: SentFields, netns: str) -> dic
     settings = asked.options.overridden_by(options.read(given, "options", others_are_labels=True))
     addresses = _addresses(given)
     request = AddRequest(
-        id=workload_id(name, where.container, where.ifname),
-        name=workload_name(where, fields.text("container_name")),
+        id=where.id,
+        name=where.workload_name(fields.text("container_name")),
         namespace=_NAMESPACE,
-        netns=netns,
-        netns_owned=False,
+        netns=where.netns,
         peer_interface=where.ifname,
         address=addresses.get(4),
         address6=addresses.get(6),
@@ -77,13 +71,13 @@ async def setup(agent: AttachmentBackend, fields: SentFields, netns: str) -> dic
         labels=settings.labels,
         mac=_mac(given),
         mtu=settings.mtu,
-        network=name,
+        network=where.network,
         container=where.container,
         runtime="podman",
         # podman sends the ports with each network of a container; they lead to the first one.
         ports=None if ports and _publishes(agent, where) else ports,
     )
-    workload, dummy = await attaching.attach(agent, request)
+    workload, dummy = await attach(agent, request)
     return _status(workload, settings)
 
 
@@ -92,7 +86,7 @@ async def teardown(agent: AttachmentBackend, fields: SentFields) -> None:
 
     Raise NetavarkError if the request is wrong, and AgentError if the disk refuses to record the delete.
     """
-    await attaching.detach(agent, *attachment(fields))
+    await detach(agent, attachment(fields))
 
 
 def _published(fields: SentFields) -> tuple[PublishedPort, ...]:

@@ -23,12 +23,7 @@ Document = t.Mapping[str, t.Any]
 
 
 class NetavarkError(PluginError):
-    """An error of the plugin: `what` says what is wrong and where, `remedy` how to go on."""
-
-    def __init__(self, what: str, remedy: str) -> None:
-        self.what = what.rstrip(".")
-        self.remedy = remedy
-        super().__init__(f"{what}{'' if what.endswith('.') else '.'} {remedy}")
+    """An error of the plugin."""
 
 
 class SentFields:

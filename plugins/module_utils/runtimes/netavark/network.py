@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..attachment import NETWORK_LIMIT, is_network_name
+from ..attachment import NETWORK_RULE, is_network_name
 from ..json_input import shown
 from . import options
 from .fields import NetavarkError, SentFields
@@ -35,10 +35,7 @@ def name_of(fields: SentFields) -> str:
     """Return the network's name: 1 to 64 letters, digits, "_", "." and "-". Raise NetavarkError for another one."""
     name = fields.text("name")
     if not is_network_name(name):
-        raise NetavarkError(
-            f"{fields.named('name')} {shown(name)} is not the name of a network",
-            f"Use 1 to {NETWORK_LIMIT} letters, digits, '_', '.' and '-', beginning with a letter or digit.",
-        )
+        raise NetavarkError(f"{fields.named('name')} {shown(name)} is not the name of a network", NETWORK_RULE)
     return name
 
 

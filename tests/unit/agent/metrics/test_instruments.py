@@ -81,9 +81,9 @@ def test_use_of_addresses(instruments: Instruments) -> None:
 def test_requests(instruments: Instruments) -> None:
     instruments.answered("workload.add", "ok", 0.003)
     instruments.answered("workload.add", "no_address", 0.003)
-    instruments.answered_cni("ADD", 0, 0.004)
-    instruments.answered_cni("ADD", 11, 0.004)
-    instruments.answered_cni("MALFORMED", 4, 0.004)
+    instruments.answered_cni("ADD", "ok", 0.004)
+    instruments.answered_cni("ADD", "11", 0.004)
+    instruments.answered_cni("MALFORMED", "4", 0.004)
     assert instruments.api_seconds.count("workload.add", "no_address") == 1
     assert [instruments.cni_seconds.count(*labels) for labels in [("ADD", "ok"), ("ADD", "11"), ("other", "4")]] == [
         1

@@ -12,9 +12,9 @@ import json
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import InterfaceAddress
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
-from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.cni.dispatch import Dispatcher
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.cni.dispatch import CniPlugin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.netavark.dispatch import (
-    NetavarkDispatcher,
+    NetavarkPlugin,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Pool, Route, Sysctl
 
@@ -221,7 +221,7 @@ async def executed(node, command, version="1.1.0", args="", **fields):
     if not node.kernel.netns_exists("/run/netns/c1"):
         node.kernel.netns_add("/run/netns/c1", "")
     configuration = {"cniVersion": version, "name": "pods", "type": "calico", **fields}
-    status, output = await Dispatcher(node.agent, deleted=None).handle(variables, json.dumps(configuration).encode())
+    status, output = await CniPlugin(node.agent, deleted=None).handle(variables, json.dumps(configuration).encode())
     return status, json.loads(output) if output else None
 
 
@@ -262,7 +262,7 @@ def test_a_container_of_podman_gets_both_that_it_asks_for(tmp_path):
             "network_options": {"interface_name": "eth0", "static_ips": ["10.244.1.6", "fd00:10:244::43"]},
         }
         variables = {"NETAVARK_COMMAND": "setup", "NETAVARK_NETNS": "/run/netns/c1"}
-        status, output = await NetavarkDispatcher(node.agent).handle(variables, json.dumps(sent).encode())
+        status, output = await NetavarkPlugin(node.agent).handle(variables, json.dumps(sent).encode())
         assert (status, json.loads(output)["interfaces"]["eth0"]["subnets"]) == (
             0,
             [

@@ -8,19 +8,15 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import ipaddress
-import logging
 import types
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import Allocation, Usage
-from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.cni.dispatch import (
-    STORED,
-    Dispatcher,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.cni.dispatch import CniPlugin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.deleted import DeletedWhileDown
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.netavark.dispatch import (
-    STORED as NETAVARK_STORED,
+    NetavarkPlugin,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
@@ -193,13 +189,12 @@ class FakeContainer(Container):
 class FakeRuntime(Runtime):
     def __init__(self, deleted: str | None = None) -> None:
         self.agent = FakeAgent()
-        log = logging.getLogger("calico.cni")
-        self.deleted = DeletedWhileDown(self.agent, deleted or "/nowhere", (STORED, NETAVARK_STORED), log)
-        self.dispatcher = Dispatcher(self.agent, self.deleted, log)
+        self.deleted = DeletedWhileDown(self.agent, deleted or "/nowhere", (CniPlugin.stored, NetavarkPlugin.stored))
+        self.plugin = CniPlugin(self.agent, self.deleted)
         self._containers = 0
 
     def execute(self, environment: t.Mapping[str, str], stdin: bytes) -> Answer:
-        return Answer(*asyncio.run(self.dispatcher.handle(environment, stdin)))
+        return Answer(*asyncio.run(self.plugin.handle(environment, stdin)))
 
     def container(self) -> Container:
         self._containers += 1

@@ -130,15 +130,20 @@ def test_a_file_that_cannot_be_removed_keeps_nothing_else_from_its_end(
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "it is not in the shim's framing"),
-        (b"nonsense", "it is not in the shim's framing"),
+        (b"", "it is not in the shim's framing."),
+        (b"nonsense", "it is not in the shim's framing."),
         (b"CNI 1\nCNI_COMMAND=DEL\n", "the request has no end of its environment"),
-        (b"CNI 1\n\n{}", "required environment variables missing: CNI_CONTAINERID, CNI_IFNAME"),
+        (
+            b'CNI 1\n\n{"name": "a"}',
+            "required environment variables missing: CNI_CONTAINERID, CNI_IFNAME. The runtime sets them, see"
+            " section 2 of the CNI specification.",
+        ),
         (
             b"CNI 1\nCNI_CONTAINERID=a\nCNI_IFNAME=b\n\n{",
-            "the network configuration on stdin is not JSON (line 1, column 2)",
+            "the network configuration on stdin is not JSON (line 1, column 2). The runtime sends one JSON object, see"
+            " section 3 of the CNI specification.",
         ),
-        (b"CNI 1\nCNI_CONTAINERID=a\nCNI_IFNAME=b\n\n{}", "name is missing"),
+        (b"CNI 1\nCNI_CONTAINERID=a\nCNI_IFNAME=b\n\n{}", "name is missing. Give the network one."),
     ],
 )
 def test_one_that_says_nothing_is_dropped(

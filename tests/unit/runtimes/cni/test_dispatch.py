@@ -121,7 +121,7 @@ def test_an_error_in_the_code_is_no_traceback(runtime: FakeRuntime, caplog: pyte
         "msg": "the agent failed (KeyError): this is an error in its code",
         "details": "`journalctl -u calico-agent` says where.",
     }
-    assert "CNI ADD failed: KeyError at" in caplog.text
+    assert "CNI 'ADD' failed: KeyError at" in caplog.text
     assert "staple" not in caplog.text
 
 

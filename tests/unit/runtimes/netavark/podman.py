@@ -9,11 +9,10 @@ import asyncio
 import json
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.cni.dispatch import STORED as CNI
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.cni.dispatch import CniPlugin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.deleted import DeletedWhileDown
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.netavark.dispatch import (
-    STORED,
-    NetavarkDispatcher,
+    NetavarkPlugin,
 )
 
 from tests.unit.runtimes.cni.fake_agent import FakeAgent
@@ -69,8 +68,8 @@ class Podman:
         self.agent = FakeAgent()
         self.agent.namespaces[NETNS] = {}
         self.observed: list[tuple[str, str]] = []
-        self.deleted = DeletedWhileDown(self.agent, deleted, (CNI, STORED))
-        self.dispatcher = NetavarkDispatcher(
+        self.deleted = DeletedWhileDown(self.agent, deleted, (CniPlugin.stored, NetavarkPlugin.stored))
+        self.plugin = NetavarkPlugin(
             self.agent,
             self.deleted,
             observed=lambda command, outcome, seconds: self.observed.append((command, outcome)),
@@ -80,7 +79,7 @@ class Podman:
         """Return (exit status, parsed stdout or None) of a command; `stdin` is JSON, or bytes as they are."""
         data = stdin if isinstance(stdin, bytes) else json.dumps(stdin).encode()
         variables = {"NETAVARK_COMMAND": command, "NETAVARK_NETNS": netns}
-        status, output = asyncio.run(self.dispatcher.handle(variables, data))
+        status, output = asyncio.run(self.plugin.handle(variables, data))
         return status, json.loads(output) if output else None
 
     def setup(self, sent: t.Optional[t.Mapping[str, t.Any]] = None, netns: str = NETNS) -> t.Any:

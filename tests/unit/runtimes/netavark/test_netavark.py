@@ -281,7 +281,7 @@ def test_an_error_in_the_code_is_no_traceback(caplog: pytest.LogCaptureFixture) 
     assert podman.refused("setup", attachment()) == (
         "the agent failed (KeyError): this is an error in its code. `journalctl -u calico-agent` says where."
     )
-    assert "netavark 'setup' failed: KeyError at" in caplog.text and "staple" not in caplog.text
+    assert "NETAVARK 'setup' failed: KeyError at" in caplog.text and "staple" not in caplog.text
 
 
 # --- create
@@ -393,7 +393,7 @@ def test_a_setup_waits_for_the_older_teardown_of_its_own_container(tmp_path: pat
     assert podman.refused("setup", attachment()) == (
         f"an older teardown of eth0 of container {CONTAINER} on network pods is not done yet: the disk is "
         "full. The agent "
-        "tries it again before each setup and every 10 seconds: correct that, then try again."
+        "tries it again before each setup and every 10 seconds: correct what it says, then try again."
     )
     podman.setup()
     assert list(tmp_path.iterdir()) == []
