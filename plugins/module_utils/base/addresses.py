@@ -20,6 +20,8 @@ import re
 import typing as t
 
 BITS = {4: 32, 6: 128}
+#: The gateways of all workloads; the IPv6 one is the link-local address for HOST_MAC (RFC 4291, appendix A).
+GATEWAY, GATEWAY6 = "169.254.1.1", "fe80::ecee:eeff:feee:eeee"
 #: {the network of all addresses of an IP version: its two halves}. A set of networks (ipset's hash:net) cannot hold the
 #: former, because no prefix length there may be 0.
 HALVES = {"0.0.0.0/0": ("0.0.0.0/1", "128.0.0.0/1"), "::/0": ("::/1", "8000::/1")}

@@ -27,6 +27,9 @@ NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX = "pcns.", "pcsa."
 
 TUNNELS = ("ipip", "vxlan", "vxlan-v6", "wireguard", "wireguard-v6")
 
+#: Bytes of an MTU: the least of RFC 791, and the greatest that a veth accepts.
+MTU = (68, 65535)
+
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _DEVICE_NAME = re.compile(rf"[^\s/:]{{1,{DEVICE_NAME_LIMIT}}}", re.ASCII)
 
@@ -103,6 +106,12 @@ def is_mac(text: str) -> bool:
     Its bytes are separated by colons, as the kernel writes them.
     """
     return bool(_MAC.fullmatch(text)) and not int(text[:2], 16) & 1 and text != "00:00:00:00:00:00"
+
+
+def is_mtu(value: t.Any) -> bool:
+    """Return whether `value` is an integer that an MTU of a workload may be, 68 to 65535 bytes."""
+    # True and False are not MTUs, but bool is a subclass of int.
+    return isinstance(value, int) and not isinstance(value, bool) and MTU[0] <= value <= MTU[1]
 
 
 def vtep_mac(node: str) -> str:

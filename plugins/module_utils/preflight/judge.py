@@ -10,6 +10,7 @@ import re
 import typing as t
 
 from ..base import terminal_text
+from ..base.addresses import GATEWAY
 from ..base.ports import BGP_PORT
 from ..bird import version as bird_version
 from ..state.attachment import STRICT, UNCHECKED
@@ -615,14 +616,14 @@ def _gateway(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     """
     if not state.address or not _routes_for_workloads(state) or facts["link_local_route"]:
         return
-    if any("169.254.1.1/32" in addresses for addresses in facts["addresses"].values()):
+    if any(f"{GATEWAY}/32" in addresses for addresses in facts["addresses"].values()):
         return
     yield HostFinding(
         "no-link-local-route",
         "error" if any(workload.address for workload in state.workloads) else "warning",
-        "the host has no route to 169.254.1.1, the gateway of all workloads.",
+        f"the host has no route to {GATEWAY}, the gateway of all workloads.",
         "The kernel answers their ARP requests for it only when it would itself know where to send such packets.",
-        "Give the host a default route, or that address on its loopback (ip address add 169.254.1.1/32 dev lo).",
+        f"Give the host a default route, or that address on its loopback (ip address add {GATEWAY}/32 dev lo).",
     )
 
 

@@ -14,6 +14,7 @@ import socket
 import struct
 import typing as t
 
+from ..base.addresses import GATEWAY
 from ..base.ports import BGP_PORT, VXLAN_PORT
 from ..base.typed_json import open_table, parse, text
 from ..dataplane.kernel.port import SCOPE_LINK, Kernel
@@ -49,7 +50,7 @@ _NETWORK_BYTES = 64 << 10
 _NETWORK = open_table({"driver": text()})
 _STORED = open_table({"state": open_table({"node": text()})})
 _PROGRAMS = ("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
-_LINK_LOCAL_GATEWAY = struct.unpack("!I", socket.inet_aton("169.254.1.1"))[0]
+_LINK_LOCAL_GATEWAY = struct.unpack("!I", socket.inet_aton(GATEWAY))[0]
 _REJECT = 0x0200  # RTF_REJECT in linux/route.h
 
 

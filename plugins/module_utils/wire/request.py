@@ -24,13 +24,6 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
 #: a link, which has 255.
 _NAME_LIMIT = 200
 _NETNS = re.compile(r"[^/\0\s]{1,255}|(/[^\0]{1,4000})")
-MTU = (68, 65535)  # bytes: the least of RFC 791, and the greatest that a veth accepts
-
-
-def is_mtu(value: t.Any) -> bool:
-    """Return whether `value` is an integer that an MTU may be, 68 to 65535 bytes."""
-    # True and False are not MTUs, but bool is a subclass of int.
-    return isinstance(value, int) and not isinstance(value, bool) and MTU[0] <= value <= MTU[1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,8 +126,8 @@ class AddRequest:
             mac = mac.lower() if isinstance(mac, str) else ""
             if not naming.is_mac(mac):
                 raise _invalid("mac", self.mac, "must be the MAC address of one device, such as 02:00:00:00:00:01.")
-        if self.mtu is not None and not is_mtu(self.mtu):
-            raise _invalid("mtu", self.mtu, f"must be a number of bytes from {MTU[0]} to {MTU[1]}.")
+        if self.mtu is not None and not naming.is_mtu(self.mtu):
+            raise _invalid("mtu", self.mtu, f"must be a number of bytes from {naming.MTU[0]} to {naming.MTU[1]}.")
         if self.handed_over:
             if mac == HOST_MAC:
                 rule = "is that of all host ends, from which the workload's gateway is derived. Choose another one."

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.a
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import watch
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import atomic_file, lock
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker.networks import Networks
-from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker.options import ContainerOptions
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.options import ContainerOptions
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import etcd_folder
 
 

@@ -40,7 +40,7 @@ import errno
 import re
 import typing as t
 
-from ...base.addresses import family_of
+from ...base.addresses import GATEWAY, GATEWAY6, family_of
 from ...state.node_state import HOST_MAC, ROUTE_PROTOCOL, TABLE_MAIN, VethEndpoint
 from .. import hardening
 from ..change import Change, apply_each
@@ -65,8 +65,6 @@ from ..kernel.port import (
 
 MARK = "calico: workload "
 _ADDRESS_MARK = "calico: address "
-GATEWAY = "169.254.1.1"
-GATEWAY6 = "fe80::ecee:eeff:feee:eeee"  # the link-local address for HOST_MAC (RFC 4291, appendix A)
 
 #: The beginning of each text about what only the inside of a workload's namespace is to blame for.
 INSIDE = "Inside network namespace "

@@ -21,6 +21,7 @@ import dataclasses
 import errno
 import typing as t
 
+from ...base.addresses import GATEWAY
 from ...state.attachment import endpoint_routes, endpoint_sysctls
 from ...state.node_state import HOST_MAC, VethEndpoint
 from .. import hardening
@@ -129,13 +130,13 @@ def _check_gateway(kernel: Kernel, endpoint: VethEndpoint) -> None:
     """
     if not endpoint.address:
         return  # Without an IPv4 address no route is needed: the gateway for IPv6 is the host end's own address.
-    found = kernel.route_to(workload.GATEWAY)
+    found = kernel.route_to(GATEWAY)
     if found is None or found.device == endpoint.interface:
         raise AttachError(
             "unavailable",
-            f"This host has no route to {workload.GATEWAY}, the gateway of all workloads, so its kernel would not"
+            f"This host has no route to {GATEWAY}, the gateway of all workloads, so its kernel would not"
             f" answer for it and {workload.identity(endpoint)} would reach nothing. It was not attached. Give the host"
-            f" a default route, or that address on its loopback (ip address add {workload.GATEWAY}/32 dev lo), then"
+            f" a default route, or that address on its loopback (ip address add {GATEWAY}/32 dev lo), then"
             " try again.",
         )
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
-from ...base.naming import is_mac
+from ...base.naming import is_mac, is_mtu
 from ...resources.errors import Refused
 from ...resources.metadata import LABELS
-from ...wire.request import MTU, AddRequest, is_mtu
+from ...wire.request import AddRequest
 from ..attachment import NETWORK_RULE, Attachment, is_network_name, readable
 from ..json_input import NotAnObject, read_object, shown
+from ..options import MTU_RULE
 from . import versions
 from .environment import Arguments
 from .errors import INVALID_CONFIGURATION, INVALID_ENVIRONMENT, NOT_DECODED, UNSUPPORTED_FIELD, CniError
@@ -217,10 +218,7 @@ class Configuration:
         if mtu in (None, 0):
             return None
         if not is_mtu(mtu):
-            raise _invalid(
-                f"mtu {shown(mtu)} is not possible",
-                f"It is a number of bytes from {MTU[0]} to {MTU[1]}; 0, or left out, is that of the IP pool.",
-            )
+            raise _invalid(f"mtu {shown(mtu)} is not possible", f"It is {MTU_RULE}")
         return t.cast(int, mtu)
 
     @staticmethod

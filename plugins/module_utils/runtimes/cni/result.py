@@ -12,8 +12,8 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
-from ...base.addresses import family_of
-from ...dataplane.drivers.workload import GATEWAY, GATEWAY6, wanted_routes
+from ...base.addresses import GATEWAY, GATEWAY6, family_of
+from ...dataplane.drivers.workload import wanted_routes
 from ...dataplane.kernel.port import METRIC_IPV6
 from ...state.attachment import AttachedWorkload
 from ...state.node_state import VethEndpoint

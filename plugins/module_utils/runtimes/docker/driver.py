@@ -21,7 +21,7 @@ import logging
 import time
 import typing as t
 
-from ...base.addresses import inside
+from ...base.addresses import GATEWAY, GATEWAY6, family_of, host, inside
 from ...wire.client import NotRunning
 from ...wire.protocol import AgentError
 from . import messages
@@ -33,8 +33,7 @@ _log = logging.getLogger("calico.docker")
 
 Answer = dict[str, t.Any]
 
-#: The gateways of all workloads (dataplane/drivers/workload.py), and the kind of route that needs no next hop.
-GATEWAY, GATEWAY6 = "169.254.1.1", "fe80::ecee:eeff:feee:eeee"
+#: The kind of route that needs no next hop.
 _CONNECTED = 1
 #: The prefix of interfaces in containers.
 _PREFIX = "eth"
@@ -220,12 +219,12 @@ class DockerDriver:
                     f"--gateway {request.address} is not possible with the driver calico: the gateway of all containers"
                     f" is {GATEWAY}, and {GATEWAY6} for IPv6. Leave it out."
                 )
-            return {"Address": _with_prefix(GATEWAY if request.family == 4 else GATEWAY6)}
+            return {"Address": host(GATEWAY if request.family == 4 else GATEWAY6)}
         if request.address is None:
             found = self._ask("ipam.reserve", pools=list(request.pools), family=request.family)
         else:
             found = self._ask("ipam.reserve", address=request.address, pools=list(request.pools), family=request.family)
-        return {"Address": _with_prefix(found["address"])}
+        return {"Address": host(found["address"])}
 
     def _release_address(self, body: Body) -> Answer:
         address = messages.address_of(messages.text_of(body, "Address"), "Address")
@@ -283,15 +282,11 @@ class DockerDriver:
             return {**answer, "DisableGatewayService": True}
         routes = []
         for field, gateway, version in (("Gateway", GATEWAY, 4), ("GatewayIPv6", GATEWAY6, 6)):
-            if any((":" in address) == (version == 6) for address in workload["addresses"]):
+            if any(family_of(address) == version for address in workload["addresses"]):
                 answer[field] = gateway
-                routes.append({"Destination": _with_prefix(gateway), "RouteType": _CONNECTED, "NextHop": ""})
+                routes.append({"Destination": host(gateway), "RouteType": _CONNECTED, "NextHop": ""})
         return {**answer, "StaticRoutes": routes}
 
 
 def _workload_id(endpoint: str) -> str:
     return f"docker/{endpoint}"
-
-
-def _with_prefix(address: str) -> str:
-    return f"{address}/{128 if ':' in address else 32}"

@@ -16,7 +16,8 @@ import re
 import typing as t
 
 from ...base.published_port import LIMIT, InvalidPort, published
-from .options import ContainerOptions
+from ..options import ContainerOptions
+from . import options as container_options
 from .refusal import RefusedRequest, shown
 
 Body = t.Mapping[str, t.Any]
@@ -252,7 +253,7 @@ def network_options(body: Body) -> ContainerOptions:
             raise RefusedRequest(f"{field} {shown(entries)} is not a list.")
         for entry in entries or []:
             _check_ipam(field, entry)
-    return ContainerOptions.of_network(options_of(options, _NETWORK_OPTIONS))
+    return container_options.of_network(options_of(options, _NETWORK_OPTIONS))
 
 
 def _check_ipam(field: str, entry: t.Any) -> None:
@@ -305,7 +306,7 @@ class EndpointRequest:
                 " letter or digit at its ends."
             )
         mac = text_of(interface, "MacAddress").lower() or None
-        return cls(id, addresses, mac, ContainerOptions.from_texts(own, "driver-opt"), name)
+        return cls(id, addresses, mac, container_options.read(own, "driver-opt"), name)
 
     @property
     def workload_name(self) -> str:

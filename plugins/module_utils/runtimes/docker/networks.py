@@ -15,10 +15,11 @@ import contextlib
 import json
 import os
 
+from ...base.naming import is_mtu
 from ...files import bounded, folders, replacement
 from ...resources.errors import Refused
 from ...resources.metadata import LABELS
-from .options import ContainerOptions, is_mtu
+from ..options import ContainerOptions
 from .refusal import RefusedRequest
 
 FOLDER = "/var/lib/calico/docker"

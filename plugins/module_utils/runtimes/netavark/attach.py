@@ -9,9 +9,8 @@ import ipaddress
 import typing as t
 
 from ...base import naming
-from ...base.addresses import family_of
+from ...base.addresses import GATEWAY, GATEWAY6, family_of, host
 from ...base.published_port import LIMIT, InvalidPort, PublishedPort, published
-from ...dataplane.drivers.workload import GATEWAY, GATEWAY6
 from ...state.attachment import AttachedWorkload
 from ...wire.request import AddRequest
 from ..attachment import CONTAINER_RULE, Attachment, AttachmentBackend, attach, detach, is_container_id, is_netns_path
@@ -160,8 +159,7 @@ def _status(workload: AttachedWorkload, settings: Options) -> dict[str, t.Any]:
     """Return netavark's status block: what podman shows and writes into the container's resolv.conf and hosts."""
     subnets = []
     for text in workload.addresses:
-        bits, gateway = (32, GATEWAY) if family_of(text) == 4 else (128, GATEWAY6)
-        subnets.append({"ipnet": f"{text}/{bits}", "gateway": gateway})
+        subnets.append({"ipnet": host(text), "gateway": GATEWAY if family_of(text) == 4 else GATEWAY6})
     return {
         "dns_search_domains": list(settings.dns_search),
         "dns_server_ips": list(settings.dns),

@@ -17,12 +17,11 @@ import typing as t
 from ...resources.errors import Refused
 from ...resources.metadata import LABELS
 from ...state.errors import did_you_mean
-from ...wire.request import MTU
 from ..json_input import shown
+from ..options import LABEL, MTU_OPTION, MTU_RULE, ContainerOptions, mtu_of
 from .fields import NetavarkError, SentFields
 
-POOL, MTU_OPTION, DNS, DNS_SEARCH = "pool", "mtu", "dns", "dns_search"
-LABEL = "label."
+POOL, DNS, DNS_SEARCH = "pool", "dns", "dns_search"
 KNOWN = (POOL, MTU_OPTION, DNS, DNS_SEARCH)
 #: The most name servers and search domains; glibc reads three and six of them.
 _SERVERS_LIMIT = 16
@@ -31,27 +30,15 @@ _DOMAIN = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?", re.AS
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(ContainerOptions):
     """The options of a network or a container; None, () and {} mean that nothing is requested.
 
-    `pools` are names or CIDRs of IP pools, `mtu` is in bytes, `dns` are addresses of name servers.
+    `pools` are names or CIDRs of IP pools, `dns` are addresses of name servers.
     """
 
     pools: tuple[str, ...] = ()
-    mtu: t.Optional[int] = None
     dns: tuple[str, ...] = ()
     dns_search: tuple[str, ...] = ()
-    labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-    def overridden_by(self, other: Options) -> Options:
-        """Return these options with those of `other` in place of the same ones; labels are merged by key."""
-        return Options(
-            other.pools or self.pools,
-            self.mtu if other.mtu is None else other.mtu,
-            other.dns or self.dns,
-            other.dns_search or self.dns_search,
-            {**self.labels, **other.labels},
-        )
 
 
 def read(fields: SentFields, field: str, *, others_are_labels: bool) -> Options:
@@ -120,15 +107,10 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _mtu(where: str, text: str) -> t.Optional[int]:
-    if text in ("", "0"):
-        return None
-    mtu = int(text) if text.isascii() and text.isdigit() and len(text) <= 5 else 0
-    if not MTU[0] <= mtu <= MTU[1]:
-        raise NetavarkError(
-            f"{where}.{MTU_OPTION} {shown(text)} is not possible",
-            f"It is a number of bytes from {MTU[0]} to {MTU[1]}; 0, or left out, is that of the IP pool.",
-        )
-    return mtu
+    try:
+        return mtu_of(text)
+    except ValueError:
+        raise NetavarkError(f"{where}.{MTU_OPTION} {shown(text)} is not possible", f"It is {MTU_RULE}") from None
 
 
 def _labels(where: str, labels: t.Mapping[str, str]) -> dict[str, str]:

@@ -10,11 +10,10 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker import driver as drivers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker.driver import DockerDriver
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker.networks import Networks
-from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker.options import ContainerOptions
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.options import ContainerOptions
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.client import NotRunning
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
@@ -81,10 +80,6 @@ def test_the_handshake(driver: DockerDriver, agent: FakeAgent) -> None:
         "GlobalDefaultAddressSpace": "calico",
     }
     assert ask(driver, "NetworkDriver.GwAllocCheck", {"Options": None}) == {"SkipIPv4": True, "SkipIPv6": True}
-
-
-def test_the_gateways_are_those_of_all_workloads() -> None:
-    assert (drivers.GATEWAY, drivers.GATEWAY6) == (workload.GATEWAY, workload.GATEWAY6)
 
 
 @pytest.mark.parametrize(
