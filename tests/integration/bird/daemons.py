@@ -92,7 +92,7 @@ class Daemon:
         """Return BIRD's answer to a command.
 
         With `restarts`, start a BIRD 3.4 that ended by its known race again first. Raise AssertionError if `check` and
-        `birdc` fails, and subprocess.TimeoutExpired after 30 seconds.
+        `birdc` fails, and subprocess.TimeoutExpired after 60 seconds.
         """
         done = self._asked(command)
         if done.returncode and check and self.restarts and self._has_ended_itself():
@@ -107,7 +107,7 @@ class Daemon:
 
     def _asked(self, command: t.Sequence[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [self.build.birdc, "-s", self.socket, *command], capture_output=True, text=True, timeout=30, check=False
+            [self.build.birdc, "-s", self.socket, *command], capture_output=True, text=True, timeout=60, check=False
         )
 
     def _has_ended_itself(self) -> bool:
@@ -119,7 +119,7 @@ class Daemon:
             return False
         # Its socket is closed before it has ended, on a busy machine by seconds.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(30)
+            self._process.wait(60)
         return self._process.returncode == -signal.SIGABRT and _RACE in self.log.read_text()
 
     def configure(self, bird: t.Optional[Bird] = None, **changes: t.Any) -> None:
@@ -165,7 +165,7 @@ class Daemon:
         """Return {session: time of its establishment} of the Established BGP sessions.
 
         See `established_since`. Raise AssertionError if `birdc` fails, as it does without a running BIRD, and
-        subprocess.TimeoutExpired if BIRD does not answer within 30 seconds.
+        subprocess.TimeoutExpired if BIRD does not answer within 60 seconds.
         """
         return established_since(self.birdc("show", "protocols"))
 
@@ -184,7 +184,7 @@ class Daemon:
         assert self._process
         self._process.send_signal(signal.SIGABRT)
 
-    def wait(self, seconds: float = 10) -> None:
+    def wait(self, seconds: float = 60) -> None:
         assert self._process
         self._process.wait(seconds)
 
@@ -192,7 +192,7 @@ class Daemon:
         if self._process and self._process.poll() is None:
             self._process.terminate()
             try:
-                self._process.wait(5)
+                self._process.wait(60)
             except subprocess.TimeoutExpired:
                 self.kill()
 

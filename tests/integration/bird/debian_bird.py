@@ -49,7 +49,7 @@ def debian_bird(release: str) -> Build:
     """
     tree = CACHE / release
     unpacked(tree, release.partition("-")[0], BUILDS[release], ["lib*"], _wrap)
-    version = subprocess.run([tree / "bird", "--version"], capture_output=True, text=True, check=True, timeout=20)
+    version = subprocess.run([tree / "bird", "--version"], capture_output=True, text=True, check=True, timeout=60)
     found = re.search(r"\d+\.\d+(\.\d+)?", version.stdout + version.stderr)
     assert found, version
     return Build(release, found.group(), str(tree / "bird"), str(tree / "birdc"))

@@ -65,7 +65,7 @@ class Namespace:
 
     def run(self, *command: str, input: t.Optional[str] = None) -> str:
         done = subprocess.run(
-            self.command(*command), capture_output=True, text=True, timeout=30, input=input, check=False
+            self.command(*command), capture_output=True, text=True, timeout=60, input=input, check=False
         )
         assert done.returncode == 0, f"{self.name}: {' '.join(command)}: {done.stderr or done.stdout}"
         return done.stdout

@@ -69,7 +69,7 @@ def test_a_configuration_is_put_in_place_and_read(fleet: Fleet, network: Network
     direct = render(mesh(network.nodes[:2], pool())["node1"])
     outcome = configuration.apply(direct, path, socket, program)
     assert (outcome.changed, outcome.reloaded) == (True, True)
-    wait_for("direct", lambda: one.space.routes("proto", "bird") == ["10.244.2.0/26 via 10.10.1.12 dev eth0"], 2)
+    wait_for("direct", lambda: one.space.routes("proto", "bird") == ["10.244.2.0/26 via 10.10.1.12 dev eth0"])
     assert not configuration.unread(path, socket)
 
     with pytest.raises(ConfigurationRefused):
@@ -81,7 +81,7 @@ def test_a_configuration_is_put_in_place_and_read(fleet: Fleet, network: Network
     configuration.install(text, path, program)
     assert configuration.unread(path, socket)
     assert configuration.apply(text, path, socket, program) == configuration.Outcome(False, True, text, text)
-    wait_for("vxlan", lambda: "dev vxlan.calico" in one.space.routes("proto", "bird")[0], 2)
+    wait_for("vxlan", lambda: "dev vxlan.calico" in one.space.routes("proto", "bird")[0])
     assert not configuration.unread(path, socket)
     assert os.stat(path).st_mode & 0o777 == 0o640
 

@@ -58,7 +58,7 @@ def _clean(lab: BaseLab, fleet: Fleet) -> Iterator[None]:
         until(lambda node=node: "found 0 problems" in lab.exec(node, "calicoctl ipam check", check=False).stdout)
 
 
-def until(holds: Callable[[], bool], seconds: float = 30) -> None:
+def until(holds: Callable[[], bool], seconds: float = 90) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, f"not within {seconds:g} s"

@@ -144,17 +144,17 @@ class Interop:
     def wait_until_said(self, node: Node, name: str, words: str) -> None:
         """Wait until the reason why the session `name` is down contains `words`.
 
-        Raise AssertionError after 25 seconds. Raise NotAnswering if the node's BIRD does not answer.
+        Raise AssertionError after 60 seconds. Raise NotAnswering if the node's BIRD does not answer.
         """
         try:
-            wait_for(words, lambda: words in self.why(node, name), 25)
+            wait_for(words, lambda: words in self.why(node, name))
         except AssertionError as error:
             raise AssertionError(f"{error}. {self.why(node, name)} {self.session(node, name)}") from None
 
     def refused_is_said(self, words: str) -> str:
         """Wait until `words` are in the reasons why the first node's sessions of both IP versions are down.
 
-        Return the whole reason of the IPv4 session. Raise AssertionError after 25 seconds for one session. Raise
+        Return the whole reason of the IPv4 session. Raise AssertionError after 60 seconds for one session. Raise
         NotAnswering if the node's BIRD does not answer.
         """
         names = [f"Node_{addresses[1].replace('.', '_').replace(':', '_')}" for addresses in (GATEWAYS, GATEWAYS6)]
@@ -188,7 +188,7 @@ class Interop:
             node.workload_space.command("ping", "-c1", "-W1", address) for address in (other.workload, other.workload6)
         ]
         return all(
-            subprocess.run(line, capture_output=True, timeout=10, check=False).returncode == 0 for line in commands
+            subprocess.run(line, capture_output=True, timeout=60, check=False).returncode == 0 for line in commands
         )
 
 

@@ -145,7 +145,7 @@ class GoBgp:
 
     def command(self, *words: str, check: bool = True) -> str:
         command = self._space.command(str(self._programs / "gobgp"), *words)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert not check or done.returncode == 0, done
         return done.stdout if done.returncode == 0 else ""
 

@@ -269,7 +269,7 @@ def test_bird_decides_as_the_evaluator(build: Build, pair: tuple[Namespace, Name
 
             # BIRD 3 fills a table in steps. If routes are missing after the wait, the comparison below fails.
             with contextlib.suppress(AssertionError):
-                wait_for(table, lambda wanted=let_through, read=read: wanted <= set(read()), 5)
+                wait_for(table, lambda wanted=let_through, read=read: wanted <= set(read()))
             answer = read()
             for prefix, route in given[function.family].items():
                 verdict = verdicts[prefix]

@@ -93,5 +93,5 @@ def test_whom_each_node_hears(fleet: Fleet, network: Network, shape: dict[str, t
         shown = {name: fleet[name].birdc("show", "route") for name in birds}
         return {name: {node.name for node in network.nodes if node.block in shown[name]} for name in birds}
 
-    wait_for("all that will come", lambda: all(found()[name] >= wanted[name] for name in wanted), 10)
+    wait_for("all that will come", lambda: all(found()[name] >= wanted[name] for name in wanted))
     assert found() == wanted

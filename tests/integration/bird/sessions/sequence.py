@@ -145,7 +145,7 @@ class Streams:
 
     @staticmethod
     def _end(process: subprocess.Popen[str]) -> dict[str, int]:
-        out, _err = process.communicate("\n", timeout=20)
+        out, _err = process.communicate("\n", timeout=60)
         return t.cast("dict[str, int]", json.loads(out.splitlines()[-1]))
 
 
