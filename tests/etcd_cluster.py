@@ -59,7 +59,7 @@ RELEASES = {"bookworm": "3.4", "trixie": "3.5"}
 CLIENT_PORT, PEER_PORT = 2379, 2380
 _NETWORK = "10.119.0"
 _CLONE_NEWNET = 0x40000000
-_START_SECONDS = 30.0
+_START_SECONDS = 60.0
 
 
 def programs(release: str) -> pathlib.Path:
@@ -98,7 +98,7 @@ class Member:
 
     def run(self, *command: str) -> None:
         """Run a command in the member's namespace; raise CalledProcessError."""
-        subprocess.run([*_inside(self.namespace), *command], check=True, capture_output=True, timeout=30)
+        subprocess.run([*_inside(self.namespace), *command], check=True, capture_output=True, timeout=60)
 
 
 class EtcdCluster:
@@ -165,7 +165,7 @@ class EtcdCluster:
             for process in (member.process, member.gate_process):
                 if process is not None and process.poll() is None:
                     process.kill()
-                    process.wait(30)
+                    process.wait(60)
         for namespace in filter(None, (*(member.namespace for member in self.members), self._hub)):
             subprocess.run(["umount", "--lazy", namespace], check=False, capture_output=True)
 
@@ -182,10 +182,10 @@ class EtcdCluster:
             ("address", "add", f"{_NETWORK}.{number}/24", "dev", device),
             ("link", "set", device, "up"),
         ):
-            subprocess.run([*there, "ip", *words], check=True, timeout=30)
+            subprocess.run([*there, "ip", *words], check=True, timeout=60)
 
     def _in_hub(self, *words: str) -> None:
-        subprocess.run([*_inside(self._hub), "ip", *words], check=True, timeout=30)
+        subprocess.run([*_inside(self._hub), "ip", *words], check=True, timeout=60)
 
     @contextlib.contextmanager
     def inside(self) -> t.Iterator[None]:
@@ -278,10 +278,10 @@ class EtcdCluster:
             os.kill(member.pid, signal.SIGKILL)
         for member in members:
             assert member.process is not None
-            member.process.wait(30)
+            member.process.wait(60)
             if member.gate_process is not None:
                 member.gate_process.kill()
-                member.gate_process.wait(30)
+                member.gate_process.wait(60)
 
     def stop(self, number: int) -> None:
         """Stop a member with SIGSTOP."""
@@ -313,7 +313,7 @@ class EtcdCluster:
     async def answering(self, number: int = 0) -> None:
         """Wait until one member has a leader and answers, or each one, for 0.
 
-        Raise AssertionError, with the end of its log, if it ends or does not answer within 30 s.
+        Raise AssertionError, with the end of its log, if it ends or does not answer within 60 s.
         """
         end = asyncio.get_running_loop().time() + _START_SECONDS
         for member in [self._of(number)] if number else self.members:
@@ -435,7 +435,7 @@ class EtcdCluster:
                 *("--cacert", settings.ca, "--cert", settings.certificate, "--key", settings.key),
                 *("--user", f"root:{settings.password}"), *words,
             ],
-            capture_output=True, text=True, check=True, timeout=30, env={"ETCDCTL_API": "3"},
+            capture_output=True, text=True, check=True, timeout=60, env={"ETCDCTL_API": "3"},
         )  # fmt: skip
         return done.stdout
 
@@ -474,7 +474,7 @@ def _inside(namespace: str) -> list[str]:
 
 def _make_namespace(path: str) -> None:
     pathlib.Path(path).touch()
-    subprocess.run(["unshare", f"--net={path}", "true"], check=True, timeout=30)
+    subprocess.run(["unshare", f"--net={path}", "true"], check=True, timeout=60)
 
 
 def _enter(descriptor: int) -> None:

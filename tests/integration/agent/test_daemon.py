@@ -55,7 +55,7 @@ def test_stopping_and_starting_touches_nothing(daemon: Daemon) -> None:
 def test_there_is_one_agent(daemon: Daemon) -> None:
     pid, process = daemon.pid, daemon.process
     daemon.start(wait=False)
-    assert daemon.process is not None and daemon.process.wait(30) == 1
+    assert daemon.process is not None and daemon.process.wait(60) == 1
     daemon.process = process
     assert f"this node is being changed by calico-agent (pid {pid}, since" in daemon.log.read_text()
     assert daemon.call("status")["pid"] == pid

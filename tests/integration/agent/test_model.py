@@ -137,7 +137,7 @@ class World:
         list(self.callers.map(self.cut_off, step.calls))
         if not point:
             assert self.daemon.process is not None
-            self.daemon.process.wait(30)
+            self.daemon.process.wait(60)
         self.daemon.close()
         self.daemon.start()
 

@@ -171,7 +171,7 @@ class Host:
         return made
 
 
-def until(holds: t.Callable[[], t.Any], seconds: float = 5.0) -> bool:
+def until(holds: t.Callable[[], t.Any], seconds: float = 60.0) -> bool:
     """Wait up to `seconds` until `holds` returns something true; return whether it did."""
     deadline = time.monotonic() + seconds
     while not holds():

@@ -214,7 +214,7 @@ def test_replacing_never_leaves_the_destination_without_a_route(kernel):
         time.sleep(0.3)
     finally:
         monitor.terminate()
-        shown, _errors = monitor.communicate(timeout=10)
+        shown, _errors = monitor.communicate(timeout=60)
     assert "10.10.1.13" in shown
     assert "Deleted" not in shown
 
@@ -331,7 +331,7 @@ def two_workloads(kernel):
 
 
 def ping(kernel, address, *options):
-    return kernel.run(["ping", "-n", "-c", "2", "-i", "0.2", "-W", "2", *options, address], timeout=20)
+    return kernel.run(["ping", "-n", "-c", "2", "-i", "0.2", "-W", "2", *options, address], timeout=60)
 
 
 @pytest.mark.skipif(shutil.which("ping") is None, reason="ping is not installed")
@@ -528,7 +528,7 @@ def test_a_namespace_ends_although_it_was_looked_into(kernel):
     state = NodeState("node1", f"{OWN}/24", workloads=(endpoint,), routes=(Route("10.244.1.5/32", device="cali111"),))
     assert not plan_node(kernel, state).changed
     kernel.run(["umount", f"{kernel._netns_folder}/pod"])
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while kernel.link("cali111") is not None and time.monotonic() < deadline:
         time.sleep(0.02)
     assert kernel.link("cali111") is None

@@ -43,7 +43,7 @@ def loaded(state: NodeState, backend: str) -> list[str]:
             rules.append("COMMIT")
         script += f"{program}-restore --noflush <<'END'\n{chr(10).join(rules)}\nEND\n{program}-save\n"
     done = subprocess.run(
-        ["unshare", "--net", "sh", "-c", script], capture_output=True, text=True, timeout=30, check=False
+        ["unshare", "--net", "sh", "-c", script], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
     return re.findall(r"^-A .*", done.stdout, re.MULTILINE)

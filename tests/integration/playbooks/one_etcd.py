@@ -63,7 +63,7 @@ class OneEtcd:
     def stop(self) -> None:
         if self.process is not None:
             self.process.kill()
-            self.process.wait(30)
+            self.process.wait(60)
             self.process = None
 
     def client(self, user: str = "root", password: str = PASSWORD) -> EtcdClient:
@@ -89,8 +89,8 @@ class OneEtcd:
         return asyncio.run(run())
 
     def wait(self, user: str = "root") -> None:
-        """Wait until the member answers. Raise AssertionError after 30 seconds."""
-        end = time.monotonic() + 30
+        """Wait until the member answers. Raise AssertionError after 60 seconds."""
+        end = time.monotonic() + 60
         while True:
             try:
                 self.ask(lambda client: client.status(), user)

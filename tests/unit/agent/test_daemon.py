@@ -64,7 +64,7 @@ def served(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Callabl
                     os.kill(os.getpid(), signal.SIGTERM)
             return await serving
 
-        return asyncio.run(asyncio.wait_for(scenario(), 30))
+        return asyncio.run(asyncio.wait_for(scenario(), 120))
 
     return serve
 

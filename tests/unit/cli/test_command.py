@@ -313,7 +313,7 @@ def test_a_reader_that_has_seen_enough(tmp_path: pathlib.Path) -> None:
     os.close(reader)
     done = subprocess.run(
         [sys.executable, "-I", "-c", program, str(tmp_path), str(tmp_path / "calico")],
-        stdout=writer, stderr=subprocess.PIPE, check=False, timeout=30,
+        stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60,
     )  # fmt: skip
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")

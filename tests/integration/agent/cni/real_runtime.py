@@ -49,7 +49,7 @@ class Namespace(Container):
 
     def run(self, *command: str) -> str:
         done = subprocess.run(
-            ["nsenter", f"--net={self.netns}", *command], capture_output=True, text=True, check=False, timeout=30
+            ["nsenter", f"--net={self.netns}", *command], capture_output=True, text=True, check=False, timeout=60
         )
         assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
         return done.stdout

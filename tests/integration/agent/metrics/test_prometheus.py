@@ -43,7 +43,7 @@ import json, sys, urllib.error, urllib.request
 answers = []
 for url in json.load(sys.stdin):
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             answers.append([answer.status, answer.read().decode()])
     except urllib.error.HTTPError as error:
         answers.append([error.code, error.read().decode()])
@@ -136,7 +136,7 @@ def watched(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t
             yield watched
         finally:
             prometheus.kill()
-            prometheus.wait(10)
+            prometheus.wait(60)
             bird.close()
 
 

@@ -69,7 +69,7 @@ def test_info_reads_no_stdin(shim: Shim, server: Server) -> None:
     with subprocess.Popen(
         [shim.path, "info"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT
     ) as process:
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     assert parsed(server.received[0]) == ({"NETAVARK_COMMAND": "info", "NETAVARK_NETNS": ""}, b"\n")
 
 

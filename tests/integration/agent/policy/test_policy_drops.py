@@ -72,7 +72,7 @@ class Talk:
     def __init__(self, daemon: Daemon, port: int) -> None:
         address = daemon.call("workload.get", id="default/web")["workload"]["addresses"][0]
         listener = inside(daemon, "web", lambda: socket.create_server(("0.0.0.0", port)))
-        self.client = inside(daemon, "client", lambda: socket.create_connection((address, port), timeout=5))
+        self.client = inside(daemon, "client", lambda: socket.create_connection((address, port), timeout=60))
         self.server, dummy = listener.accept()
         listener.close()
         for one in (self.client, self.server):

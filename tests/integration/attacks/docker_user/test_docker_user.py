@@ -292,7 +292,7 @@ def test_another_user(driver: Driver) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=30,
+            timeout=60,
         )
         assert done.stdout in expected, (mode, done)
     os.chmod(driver.path, 0o600)

@@ -123,7 +123,7 @@ class AttackedGate:
         """End the program at once."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait(30)
+            self.process.wait(60)
 
     @property
     def memory(self) -> int:

@@ -315,7 +315,7 @@ def _parse(folder: pathlib.Path, text: str) -> str:
     """
     config = folder / "bird.cfg"
     config.write_text(text)
-    done = subprocess.run(["bird", "-p", "-c", str(config)], capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(["bird", "-p", "-c", str(config)], capture_output=True, text=True, timeout=60, check=False)
     return done.stderr + done.stdout
 
 

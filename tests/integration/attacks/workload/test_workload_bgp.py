@@ -108,9 +108,9 @@ class Sessions:
         for daemon in self.daemons.values():
             daemon.start()
         for daemon in self.daemons.values():
-            wait_for(f"{daemon.socket}: 4 sessions", lambda one=daemon: one.established() == 4, 40)
+            wait_for(f"{daemon.socket}: 4 sessions", lambda one=daemon: one.established() == 4)
         self._bfd = {
-            name: wait_for(f"{name}: BFD", lambda name=name: len(found := self.bfd(name)) == 2 and found, 40)
+            name: wait_for(f"{name}: BFD", lambda name=name: len(found := self.bfd(name)) == 2 and found)
             for name in ("node1", "node2")
         }
         self._since = {name: daemon.sessions_since() for name, daemon in self.daemons.items()}

@@ -201,7 +201,7 @@ def test_a_connection_that_fails_while_it_is_accepted_ends_alone() -> None:
         for request in (b"", get("/liveness")):
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
             writer.write(request)
-            answers.append(await asyncio.wait_for(reader.read(), 10))
+            answers.append(await asyncio.wait_for(reader.read(), 60))
             writer.close()
         await server.stop()
         return answers[0], answers[1]

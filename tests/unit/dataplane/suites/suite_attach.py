@@ -310,11 +310,11 @@ def attached_to(kernel, endpoint):
 
 
 def wait_for(condition):
-    """Wait up to 10 seconds until `condition()` is true, and assert that it is.
+    """Wait up to 60 seconds until `condition()` is true, and assert that it is.
 
     The kernel removes a namespace in the background.
     """
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert condition()

@@ -80,7 +80,7 @@ def _running(folder: pathlib.Path, files: list[str]) -> t.Iterator[tuple[subproc
         port = free.getsockname()[1]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(folder / "notify"))
-        systemd.settimeout(30)
+        systemd.settimeout(60)
         command = [sys.executable, "-I", "-B", str(folder), "--listen", f"https://127.0.0.1:{port}", "--member", MEMBER]
         environment = {"NOTIFY_SOCKET": str(folder / "notify")}
         errors = (folder / "errors").open("wb")
@@ -91,7 +91,7 @@ def _running(folder: pathlib.Path, files: list[str]) -> t.Iterator[tuple[subproc
         finally:
             errors.close()
             process.kill()
-            process.wait(30)
+            process.wait(60)
 
 
 def test_the_program_needs_nothing_but_its_folder(tmp_path: pathlib.Path, files: list[str]) -> None:
@@ -103,12 +103,12 @@ def test_the_program_needs_nothing_but_its_folder(tmp_path: pathlib.Path, files:
         trusted.load_cert_chain(str(tmp_path / "client.all"))
         assert _asked(port, trusted) == (401, {"code": 16, "message": "the gate does not know this token"})
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     assert (tmp_path / "program" / "errors").read_text() == ""
 
 
 def _asked(port: int, tls: ssl.SSLContext) -> tuple[int, t.Any]:
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=tls)
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=tls)
     with contextlib.closing(connection):
         connection.request("POST", "/v3/lease/grant", "{}")
         answer = connection.getresponse()

@@ -103,14 +103,14 @@ def test_forks_at_the_same_time_compile_once(run: Run) -> None:
     start = FORKS.Barrier(8)
 
     def fork() -> None:
-        start.wait(20)
+        start.wait(60)
         shared_targets.of_task(variables, "task", "node1", None).state("node1")
 
     forks = [FORKS.Process(target=fork) for dummy in range(8)]
     for process in forks:
         process.start()
     for process in forks:
-        process.join(30)
+        process.join(60)
     assert [process.exitcode for process in forks] == [0] * 8
     assert run.read == once
 
@@ -125,7 +125,7 @@ def test_a_fork_that_is_killed_while_it_compiles_holds_nobody_up(run: Run) -> No
     dying = {**variables, "hostvars": Killed({}, run.log)}
     process = FORKS.Process(target=lambda: shared_targets.of_task(dying, "task", "node1", None))
     process.start()
-    process.join(30)
+    process.join(60)
     assert process.exitcode == 9
     assert encapsulation(shared_targets.of_task(variables, "task", "node2", None)) == "IPIP"
 
