@@ -72,6 +72,10 @@ class Driver:
         self.process.kill()
         self.process.wait(60)
 
+    def threads(self) -> int:
+        """Return the number of threads of the process; each connection has one."""
+        return len(os.listdir(f"/proc/{self.process.pid}/task"))
+
     def close(self) -> None:
         self.kill()
         self._listening.close()

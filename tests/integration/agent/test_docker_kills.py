@@ -133,7 +133,8 @@ def test_the_driver_is_killed_in_each_call(driver: Driver) -> None:
     threads = [threading.Thread(target=_cut, args=(driver, *entry, ended)) for entry in zip(containers, calls)]
     for thread in threads:
         thread.start()
-    time.sleep(1.0)
+    daemon.until(lambda: driver.threads() > len(calls), "the driver has all calls")
+    time.sleep(1.0)  # so that some of them wait for the agent
     driver.kill()
     driver.start()
     daemon.process.send_signal(signal.SIGCONT)  # type: ignore[union-attr]

@@ -207,14 +207,23 @@ def test_replacing_never_leaves_the_destination_without_a_route(kernel):
             ["ip", "monitor", "route"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
     )
+    assert monitor.stdout is not None
+    limit = threading.Timer(60, monitor.kill)
+    limit.start()
     try:
-        time.sleep(0.3)
+        while f" {monitor.pid} " not in kernel.run(["cat", "/proc/net/netlink"]).output:
+            assert monitor.poll() is None, "ip monitor does not listen"
+            time.sleep(0.01)
         converge(route, kernel, [dataclasses.replace(one, gateway="10.10.1.13", mtu=1400)])
         converge(route, kernel, [dataclasses.replace(one, type="blackhole", device=None, gateway=None)])
-        time.sleep(0.3)
+        assert kernel.run(["ip", "route", "add", "unreachable", "198.18.0.1"]).code == 0
+        shown = ""
+        while "198.18.0.1" not in shown and (line := monitor.stdout.readline()):
+            shown += line
     finally:
-        monitor.terminate()
-        shown, _errors = monitor.communicate(timeout=60)
+        limit.cancel()
+        monitor.kill()
+        monitor.communicate()
     assert "10.10.1.13" in shown
     assert "Deleted" not in shown
 

@@ -187,7 +187,7 @@ class Node:
             if error.errno != errno.EPERM:
                 raise
 
-    def seen(self, enough: t.Collection[tuple[int, int]], patience: float = 1.0) -> dict[tuple[int, int], str]:
+    def seen(self, enough: t.Collection[tuple[int, int]], patience: float = 20.0) -> dict[tuple[int, int], str]:
         """Return {tag of a packet: interface by which it left, "" if the node received it}.
 
         Packets that an earlier call returned are not repeated. Wait up to `patience` seconds for the tags of `enough`;

@@ -67,7 +67,7 @@ HOST, HOST_ETH1, HOST_V6 = OWN["eth0"][0], OWN["eth1"][0], OWN["eth0"][1]
 
 _numbers = itertools.count(1)  # each packet has a number of its own
 _ports = itertools.cycle(range(20000, 60000))
-_PATIENCE = 2.0  # seconds to wait for packets that are expected to arrive
+_PATIENCE = 20.0  # seconds to wait for packets that are expected to arrive
 _QUIET = 0.02  # seconds to wait afterwards for packets that are expected to be dropped
 _BETWEEN = 0.002  # seconds between the packets of a stream
 
@@ -334,7 +334,7 @@ class PolicedNode:
     def arrived(self, world: int) -> set[int]:
         """Return the numbers of all packets with the tag `world` that have arrived so far, after those on their way.
 
-        Send a packet of another world, and wait up to 2 seconds until it has arrived.
+        Send a packet of another world, and wait up to 20 seconds until it has arrived.
         """
         self._await(())
         return {number for found, number in self._arrived if found == world}

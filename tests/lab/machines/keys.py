@@ -20,12 +20,13 @@ def _key(path: Path, comment: str) -> str:
     return path.with_name(path.name + ".pub").read_text()
 
 
-def make(places: Places) -> None:
+def make(places: Places, patience: int = 1) -> None:
     """Write the lab's key, a host key for each host and for the emulated machine, known_hosts and ssh_config.
 
     Keys that exist are kept. If HOST_ROUTING_LAB_KEYS names a folder, its keys replace them first. Host keys exist
-    before the hosts boot, so known_hosts is complete from the start. Raise LabError if ssh-keygen fails, and OSError if
-    a file cannot be read or written.
+    before the hosts boot, so known_hosts is complete from the start. SSH waits 20 seconds for a new connection, and 30
+    for a silent host, both times `patience`. Raise LabError if ssh-keygen fails, and OSError if a file cannot be read
+    or written.
     """
     state = places.state
     (state / "cp").mkdir(parents=True, exist_ok=True)
@@ -56,9 +57,9 @@ def make(places: Places) -> None:
         f"    UserKnownHostsFile {state}/known_hosts\n"
         "    GlobalKnownHostsFile /dev/null\n"
         "    StrictHostKeyChecking yes\n"
-        "    ConnectTimeout 20\n"
+        f"    ConnectTimeout {20 * patience}\n"
         "    ServerAliveInterval 5\n"
-        "    ServerAliveCountMax 6\n"
+        f"    ServerAliveCountMax {6 * patience}\n"
         "    LogLevel ERROR\n"
         f"    ControlPath {state}/cp/%C\n"
         f"    ProxyCommand nsenter --net=/run/netns/{places.netns('control')} nc.openbsd -F %h %p\n"

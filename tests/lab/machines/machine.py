@@ -214,7 +214,7 @@ class MachineLab(BaseLab):
             names = ",".join(node.name for node in nodes)
             snapshot = self._snapshot(folder, names, baked)
             if not self._restore(folder, snapshot, nodes):
-                keys.make(self.places)
+                keys.make(self.places, self.patience)
                 self._initramfs(folder, names, baked)
                 emulated = self._boot(folder)
                 self._wait_all(nodes, 120)
@@ -278,7 +278,7 @@ class MachineLab(BaseLab):
             for name in ("id_ed25519", "id_ed25519.pub", "hostkeys"):
                 copy = shutil.copytree if name == "hostkeys" else shutil.copy
                 copy(snapshot / name, self.places.state / name)
-            keys.make(self.places)
+            keys.make(self.places, self.patience)
             shutil.copy(snapshot / "initrd", self._here / "initrd")
             memory = shlex.quote(str(snapshot / "memory"))
             process = self._launch(folder, "tcg", ["-incoming", f"exec:cat {memory}"])
@@ -475,7 +475,7 @@ class MachineLab(BaseLab):
         pid = self._pid()
         if pid:
             os.kill(pid, signal.SIGKILL)
-            wait_until("QEMU ends", lambda: not self._pid(), 10, 0.05)
+            wait_until("QEMU ends", lambda: not self._pid(), 60, 0.05)
 
     def argv(self, where: str, command: Sequence[str]) -> list[str]:
         target = where if where in NODES else "machine"

@@ -188,7 +188,7 @@ def closed_for(daemon: Daemon, source: str, target: str, port: int) -> bool:
 
 
 def open_for(
-    daemon: Daemon, source: str, target: str, port: int, address: str = "", patience: float = _PATIENCE
+    daemon: Daemon, source: str, target: str, port: int, address: str = "", patience: float = 10 * _PATIENCE
 ) -> bool:
     """Send a datagram to a UDP port of `target`; return whether it arrives within `patience` seconds.
 

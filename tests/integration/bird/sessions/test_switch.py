@@ -87,13 +87,13 @@ def test_another_mtu_alone_reaches_the_kernel(fleet: Fleet, network: Network, st
         fleet[name].write(bird)
         fleet[name].config.write_text(unrepaired(bird))
         fleet[name].start()
-    tell(fleet, limited(nodes, *MTUS[1]))
+    tell(fleet, limited(nodes, *MTUS[1]), unrepaired)
     fleet.wait_established()
     for node in nodes:
         wait_for("all routes", lambda n=node: mtus(n) == {MTUS[1][1]})
     with streams() as flows:
         for device, mtu in MTUS[2:]:
-            tell(fleet, limited(nodes, device, mtu))
+            tell(fleet, limited(nodes, device, mtu), unrepaired)
             for node in nodes:
                 wait_for(f"{node.name} with MTU {mtu}", lambda n=node, m=mtu: mtus(n) == {m})
             time.sleep(0.2)  # a route that is wrong for a moment has to be seen
@@ -137,8 +137,8 @@ def unrepaired(bird: Bird) -> str:
     return text.replace(" scan time 5;", " scan time 600;")
 
 
-def tell(fleet: Fleet, birds: t.Mapping[str, Bird]) -> None:
-    """Reconfigure the daemons as the node module does, one after the other; see `unrepaired`.
+def tell(fleet: Fleet, birds: t.Mapping[str, Bird], text: t.Callable[[Bird], str] = render) -> None:
+    """Reconfigure the daemons as the node module does, one after the other, to the bird.cfg that `text` returns.
 
     Raise ConfigurationRefused if one cannot read its text, and another BirdError if one does not answer, or does not
     finish within 60 seconds; those before it have their new configuration then. If a daemon does not run, only its file
@@ -146,7 +146,7 @@ def tell(fleet: Fleet, birds: t.Mapping[str, Bird]) -> None:
     """
     for name, bird in birds.items():
         daemon = fleet[name]
-        configuration.apply(unrepaired(bird), str(daemon.config), daemon.socket, daemon.build.bird)
+        configuration.apply(text(bird), str(daemon.config), daemon.socket, daemon.build.bird)
 
 
 def mtus(node: Node) -> set[t.Optional[int]]:
