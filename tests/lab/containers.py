@@ -76,12 +76,12 @@ def remove(lab: BaseLab, container: Container) -> None:
 
 
 def ping(lab: BaseLab, source: Container, address: str) -> bool:
-    """Return whether `address` answers at least one of two pings from inside the container, the last within 2 seconds.
+    """Return whether `address` answers at least one of two pings from inside the container, the last within 5 seconds.
 
     The first one may be lost while a neighbour's address is resolved. The result is False also if the container does
     not run.
     """
-    words = ["podman", "exec", source.name, "/bin/ping", "-c", "2", "-W", "2", address]
+    words = ["podman", "exec", source.name, "/bin/ping", "-c", "2", "-W", "5", address]
     return lab.exec(source.node, words, check=False).returncode == 0
 
 

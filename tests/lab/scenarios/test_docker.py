@@ -80,7 +80,7 @@ class Host:
 
     def reaches(self, name: str, address: str, size: int = 56) -> bool:
         """Return whether `address` answers one of two pings of this container."""
-        words = f"docker exec {name} /bin/ping -c 1 -W 1 -s {size} {address}"
+        words = f"docker exec {name} /bin/ping -c 1 -W 3 -s {size} {address}"
         return any("1 packets received" in self.run(words, check=False) for _ in range(2))
 
     def workloads(self) -> list[dict]:
@@ -237,7 +237,7 @@ def test_containers_reach_each_other_across_subnets(hosts: list[Host], fleet: Fl
             assert one.reaches("box", address, mtu - 28 - (20 if ":" in address else 0)), (one.name, address)
         for workload in json.loads(other.run("calicoctl workload list -o json"))["workloads"]:
             assert one.reaches("box", workload["addresses"][0])
-        assert one.lab.exec(one.name, f"ping -c 1 -W 2 {other.address('box')}").returncode == 0
+        assert one.lab.exec(one.name, f"ping -c 3 -W 5 {other.address('box')}").returncode == 0
     for host in hosts:
         (workload,) = host.workloads()
         checked = host.lab.exec(host.name, ["calicoctl", "workload", "check", workload["id"]], check=False)

@@ -143,7 +143,7 @@ def test_only_known_addresses_with_a_certificate_get_in(lab: BaseLab, cluster: F
         outside = lab.outside_exec(["bash", "-c", reach.format(MEMBERS["node1"], port)], check=False).stdout
         assert outside.splitlines()[-1] == "124"
     # Nothing else is closed: UDP carries VXLAN and BFD, and ICMP says what does not arrive.
-    lab.outside_exec(["ping", "-c1", "-W2", MEMBERS["node1"]])
+    lab.outside_exec(["ping", "-c3", "-W5", MEMBERS["node1"]])
     refused = (
         "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(3);"
         f" s.connect(('{MEMBERS['node1']}', 9)); s.send(b'x'); s.recv(1)"

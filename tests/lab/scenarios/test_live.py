@@ -158,7 +158,7 @@ def test_a_policy_follows_workloads_within_moments(
     for number in range(FOLLOWED):
         address = attach(lab, "node4", f"web{number}")
         times.append(until("the workload is in the set of node3", lambda a=address: a in webs(lab)))
-    lab.exec("node4", ["ip", "netns", "exec", "web0", "ping", "-c1", "-W5", guarded])
+    lab.exec("node4", ["ip", "netns", "exec", "web0", "ping", "-c3", "-W5", guarded])
     lab.exec("node4", "calicoctl workload label default/web0 app=other")
     until("the label takes it out of the set", lambda: len(webs(lab)) == FOLLOWED)
     refused = lab.exec("node4", ["ip", "netns", "exec", "web0", "ping", "-c1", "-W2", guarded], check=False)

@@ -73,7 +73,7 @@ def check_wire(lab: BaseLab, fleet: checks.Fleet, source: str, target: str, expe
     """
     (first, *_), (second, *_) = fleet.nodes[source].workloads, fleet.nodes[target].workloads
     with lab.capturing(source, "udp port 4789 or icmp") as seen:
-        lab.exec(source, ["ping", "-c", "1", "-W", "2", "-s", "1372", second["address"]], netns=first["netns"])
+        lab.exec(source, ["ping", "-c", "3", "-W", "5", "-s", "1372", second["address"]], netns=first["netns"])
     asked = f"{first['address']} > {second['address']}: ICMP echo request"
     requests = [number for number, line in enumerate(seen.lines) if asked in line]
     assert requests, seen.lines

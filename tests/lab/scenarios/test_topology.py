@@ -225,7 +225,7 @@ def test_birds_that_are_killed_and_reconfigured(wanted: Wanted) -> None:
         wait_until_whole(lab)
 
 
-def wait_until_whole(lab: BaseLab, seconds: float = 30) -> None:
+def wait_until_whole(lab: BaseLab, seconds: float = 90) -> None:
     """Wait until all ten sessions are Established and none waits for a peer that restarts.
 
     Assert that this takes at most `seconds`.
