@@ -216,6 +216,7 @@ SECTIONS = (
             "calico_node_agent_group",
             "calico_node_agent_metrics_address",
             "calico_node_agent_metrics_port",
+            "calico_node_agent_log_level",
             "calico_node_agent_resync_interval",
         ),
     ),

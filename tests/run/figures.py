@@ -272,8 +272,8 @@ MEASURED = (
     ),
     (
         "debug logs of the agent",
-        "2 calls, no switch", "3 calls, no switch: missed", "each transaction, and a switch at run time",
-        "`grep -rn 'log.debug' plugins`",
+        "2 calls, no switch", "each transaction, and `calicoctl log-level`: met",
+        "each transaction, and a switch at run time", "`grep -rn 'transaction(' plugins/module_utils/agent`",
     ),
 )  # fmt: skip
 

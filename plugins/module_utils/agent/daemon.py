@@ -39,6 +39,7 @@ from .agent_metrics import watch_agent
 from .api.server import Server, SocketInUse
 from .concurrency.fair_share import FairShare
 from .dump import dump
+from .log import journal
 from .methods import Methods
 from .metrics import bgp_metrics
 from .metrics.http import MetricsServer
@@ -99,7 +100,7 @@ def main(arguments: t.Sequence[str]) -> int:
     except (SettingsError, OSError, ValueError) as error:
         sys.stderr.write(f"calico-agent: {terminal_text.text(error)}\n")
         return 1
-    _log_to_journal(settings.log_level)
+    journal.log_to_stderr(settings.log_level)
     try:
         # A module that found no agent and applies changes itself holds the lock while it writes: wait for that.
         with lock.held("calico-agent", machine.lock_timeout, machine.writer_lock):
@@ -275,32 +276,3 @@ def _settle() -> None:
     """Exempt the objects made so far from garbage collection, since they live as long as the process."""
     gc.collect()
     gc.freeze()
-
-
-class _Lines(logging.Formatter):
-    """A formatter that puts a record's message on one line, whatever it contains.
-
-    An exception after it may take several.
-    """
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging calls it so
-        return terminal_text.line(super().formatMessage(record))
-
-    def format(self, record: logging.LogRecord) -> str:
-        return terminal_text.text(super().format(record))
-
-
-class _Journal(_Lines):
-    """A formatter for stderr under systemd: each line begins with its priority (sd-daemon(3))."""
-
-    _PRIORITIES: t.ClassVar = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL": 2}
-
-    def format(self, record: logging.LogRecord) -> str:
-        priority = self._PRIORITIES.get(record.levelname, 6)
-        return "\n".join(f"<{priority}>{line}" for line in super().format(record).splitlines())
-
-
-def _log_to_journal(level: str) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Journal("%(message)s") if "JOURNAL_STREAM" in os.environ else _Lines("%(message)s"))
-    logging.basicConfig(level=level.upper(), handlers=[handler])

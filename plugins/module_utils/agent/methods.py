@@ -17,10 +17,13 @@ from ..wire import protocol
 from ..wire.peer import Peer
 from ..wire.protocol import AgentError
 from ..wire.request import AddRequest, published_ports
+from ..wire.settings import LEVELS
 from .agent import Agent
 from .api.calls import Method
 from .concurrency.fair_share import give_way
 from .known.workload_table import not_found
+from .log import journal
+from .log.transactions import transaction
 from .metrics.reports import plain
 from .reconcile.reconcile import PassOutcome
 from .workloads.check import parsed_selector
@@ -74,6 +77,7 @@ class Methods:
             "policy.drops": Method(self.policy_drops),
             "watch": Method(self.watch, stream=True),
             "version": Method(self.version),
+            "log.level": Method(self.log_level, changes=True),
         }
 
     async def add(self, params: Data, peer: Peer) -> Data:
@@ -142,7 +146,8 @@ class Methods:
         removals = params.get("removals", False)
         if not isinstance(removals, bool):
             raise _invalid("node.apply", "removals", removals, "must be true or false")
-        return done(await self._agent.node_apply(state, removals))
+        async with transaction("node apply", state.plan if state is not None else "the state on the disk"):
+            return done(await self._agent.node_apply(state, removals))
 
     async def resync(self, params: Data, peer: Peer) -> Data:
         _known(params, "resync", set())
@@ -163,6 +168,15 @@ class Methods:
     async def version(self, params: Data, peer: Peer) -> Data:
         _known(params, "version", set())
         return dict(self._version)
+
+    async def log_level(self, params: Data, peer: Peer) -> Data:
+        level = _optional(params, "log.level", "level", str, "a text")
+        before = journal.level()
+        if level is not None:
+            if level not in LEVELS:
+                raise _invalid("log.level", "level", level, f"must be one of {', '.join(LEVELS)}")
+            journal.set_level(level)
+        return {"level": journal.level(), "before": before}
 
     async def ipam_show(self, params: Data, peer: Peer) -> Data:
         _known(params, "ipam.show", set())

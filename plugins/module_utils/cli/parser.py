@@ -235,6 +235,12 @@ def _agent(commands: t.Any) -> None:
         ("plan", "agent_status.plan", "show what the agent would repair"),
     ):
         _output(_command(commands, name, run, help), "text", "json")
+    parser = _command(
+        commands, "log-level", "agent_status.log_level", "show or set how much the agent logs, until it restarts",
+        "Show how much the agent logs, or set it until the agent restarts: debug, info, warning or error. The log is\n"
+        "shown by `journalctl -u calico-agent`. With debug, it has each transaction with the workload's name.",
+    )  # fmt: skip
+    parser.add_argument("level", metavar="LEVEL", nargs="?", help="without it, the level is shown")
     about = "show the version of this program and of the agent"
     parser = _command(commands, "version", "version.run", about, of_node=False)
     parser.add_argument("--client", action="store_true", help="show the version of this program only")

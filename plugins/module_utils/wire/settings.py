@@ -15,6 +15,8 @@ from ..files import bounded
 PATH = "/etc/calico/agent.json"
 _REMEDY = "Correct it, then start the agent again."
 _SIZE_LIMIT = 1 << 20  # bytes of the file
+#: The levels of the log.
+LEVELS = ("debug", "info", "warning", "error")
 
 
 class SettingsError(Exception):
@@ -52,7 +54,7 @@ _READERS = {
     "group": text(),
     "metrics_address": text(),
     "metrics_port": whole(0, 65535),
-    "log_level": one_of("debug", "info", "warning", "error"),
+    "log_level": one_of(*LEVELS),
 }
 _SETTINGS = table({}, {field.name: _READERS[field.name] for field in dataclasses.fields(AgentSettings)})
 

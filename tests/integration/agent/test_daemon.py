@@ -75,6 +75,22 @@ def test_a_new_state_is_read_at_sighup_and_what_is_known_is_written_down_at_sigu
     assert known["status"]["pid"] == daemon.pid and known["status"]["problems"] == []
 
 
+def test_transactions_are_logged_while_root_wants_that(daemon: Daemon) -> None:
+    daemon.in_sync()
+    daemon.add("before")
+    assert daemon.call("log.level", level="debug") == {"level": "debug", "before": "info"}
+    pid, web = daemon.pid, daemon.add("web")
+    daemon.delete("web")
+    assert daemon.call("log.level", level="info") == {"level": "info", "before": "debug"}
+    daemon.add("after")
+    lines = daemon.log.read_text().splitlines()
+    assert 'attach "default/web": begun' in lines and 'detach "default/web": begun' in lines
+    attached = f"{web['addresses'][0]} on {web['interface']}"
+    assert any(line.startswith('attach "default/web": done in ') and line.endswith(attached) for line in lines)
+    assert not any(line.startswith(('attach "default/before"', 'attach "default/after"')) for line in lines)
+    assert daemon.pid == pid  # the same process
+
+
 def test_a_state_is_handed_over(daemon: Daemon) -> None:
     daemon.add("web")
     daemon.in_sync()

@@ -10,7 +10,7 @@ import json
 import logging
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import daemon
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.log import journal
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables, yaml_text
@@ -52,11 +52,11 @@ def test_machine_readable_output_says_what_the_text_is() -> None:
         assert terminal_text.text(text) == text
 
 
-@pytest.mark.parametrize("formatter", [daemon._Journal("%(message)s"), daemon._Lines("%(message)s")])
+@pytest.mark.parametrize("formatter", [journal.JournalFormatter("%(message)s"), journal.LineFormatter("%(message)s")])
 def test_a_message_of_the_agent_is_one_entry_of_the_journal(formatter: logging.Formatter) -> None:
     record = logging.LogRecord("calico", logging.WARNING, "", 0, "%s came", (EVIL,), None)
     written = formatter.format(record)
-    assert written.splitlines() == [f"{'<4>' if isinstance(formatter, daemon._Journal) else ''}{SHOWN} came"]
+    assert written.splitlines() == [f"{'<4>' if isinstance(formatter, journal.JournalFormatter) else ''}{SHOWN} came"]
     try:
         raise ValueError("x\x1b[2J")
     except ValueError as error:

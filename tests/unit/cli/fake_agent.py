@@ -17,7 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protoc
 
 METHODS = (
     "version", "status", "resync", "node.plan", "workload.add", "workload.delete", "workload.get", "workload.list",
-    "workload.check", "workload.label", "ipam.show", "ipam.check", "ipam.release", "policy.drops",
+    "workload.check", "workload.label", "ipam.show", "ipam.check", "ipam.release", "policy.drops", "log.level",
 )  # fmt: skip
 
 

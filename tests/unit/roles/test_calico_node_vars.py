@@ -79,6 +79,8 @@ def test_what_udev_reads_of_our_devices():
 def test_settings_are_those_that_the_agent_knows():
     found = json.loads(files(calico_node_agent_metrics_port="9191")["/etc/calico/agent.json"]["content"])
     assert AgentSettings.from_dict(found) == AgentSettings(metrics_port=9191)
+    found = json.loads(files(calico_node_agent_log_level="debug")["/etc/calico/agent.json"]["content"])
+    assert AgentSettings.from_dict(found) == AgentSettings(log_level="debug")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import typing as t
 
 from ...datastore.client import EtcdClient, Unreachable
 from ...datastore.gateway import EtcdError, Put, TooFast
+from ..log.transactions import transaction
 
 #: Seconds between two heartbeats, give or take a tenth, so that the nodes of a fleet do not write together.
 INTERVAL = 10.0
@@ -36,7 +37,8 @@ class Heartbeats:
             beat = self._beat()
             if beat is not None:
                 try:
-                    await client.write([beat])
+                    async with transaction("datastore write", beat.key):
+                        await client.write([beat])
                     self.problem = ""
                 except TooFast:
                     pass  # The last one was written a moment ago.

@@ -18,10 +18,18 @@ _NO_POLICY = PolicyState()
 
 
 class OwnContent(t.NamedTuple):
-    """All keys that must stand below a node's prefix of workloads, with their documents."""
+    """All keys that must stand below a node's prefix of workloads, with their documents.
+
+    `workloads` are those that the documents are about.
+    """
 
     node: str
     documents: t.Mapping[str, bytes]
+    workloads: t.Sequence[VethEndpoint] = ()
+
+    def names(self) -> dict[str, str]:
+        """Return {key: <namespace>/<name> of its workload}."""
+        return {keys.endpoint_key(self.node, one.interface): f"{one.namespace}/{one.name}" for one in self.workloads}
 
 
 class _Encoded(t.NamedTuple):
@@ -62,4 +70,4 @@ class OwnDocuments:
             self._encoded[interface] = known
             found[keys.endpoint_key(state.node, interface)] = known.document
         found[keys.complete_key(state.node)] = documents.COMPLETE
-        return OwnContent(state.node, found)
+        return OwnContent(state.node, found, state.workloads)

@@ -21,6 +21,7 @@ import zlib
 from ...datastore import keys
 from ...datastore.client import EtcdClient, Unreachable
 from ...datastore.gateway import Delete, EtcdError, NoSpace, Operation, Put, TooFast
+from ..log.transactions import transaction
 from .own_content import OwnContent
 
 #: Seconds between the beginnings of two transactions.
@@ -51,6 +52,7 @@ class Publisher:
         self._left = 0  # keys that the last comparison has found to differ, and that are not written yet
         self._full = False  # whether the last attempt was refused for want of space
         self._prefix = ""
+        self._last: t.Optional[OwnContent] = None  # the last content that was published, without its documents
 
     @property
     def waiting(self) -> t.Optional[int]:
@@ -121,7 +123,8 @@ class Publisher:
         operations = _operations(content, checksums, stored)
         self._left = len(operations)
         for part in _parts(operations, self._full):
-            await client.write(part)
+            async with transaction("datastore write", more=_names(part, self._last, content)):
+                await client.write(part)
             # `recheck` while the answer was awaited has dropped `_stored`, and the next round lists anew.
             for operation in part:
                 if isinstance(operation, Put):
@@ -129,6 +132,7 @@ class Publisher:
                 else:
                     stored.pop(operation.key, None)
             self._left -= len(part)
+        self._last = content._replace(documents={})
         self.published = self._clock()
 
 
@@ -150,6 +154,13 @@ def _operations(content: OwnContent, checksums: t.Mapping[str, int], stored: t.M
         if stored.get(key) != checksums[key]
     ]
     return removed + written
+
+
+def _names(operations: t.Sequence[Operation], last: t.Optional[OwnContent], content: OwnContent) -> t.Iterator[str]:
+    """Yield the names of the workloads that the operations write or remove; the key of what is no known workload."""
+    known = {**(last.names() if last is not None else {}), **content.names()}
+    for operation in operations:
+        yield known.get(operation.key, operation.key)
 
 
 def _parts(operations: t.Sequence[Operation], apart: bool) -> t.Iterator[list[Operation]]:

@@ -33,6 +33,7 @@ from ...dataplane.planning.plan import NodePlan, plan_node
 from ...state.node_state import NodeState
 from ..concurrency.driver_thread import DriverThread, Worker
 from ..known.policy_compilers import Make
+from ..log.transactions import QuotedNames, transaction
 from . import repair
 from .kind_state import KindStates
 from .pace import Pace
@@ -314,14 +315,17 @@ class Reconciler:
             if self._wanted.state() is None:
                 return PassOutcome(problems=("What this node shall have is not known yet.",))
             taken = self._kinds.take_dirty()
-            try:
-                changes = await self._through_stages(taken)
-            except asyncio.CancelledError:
-                self._kinds.mark(taken)
-                raise
-            # `problems` is a dict, because the same text may be a problem of several kinds and is reported once.
-            known, waiting = self._failures, self._kinds.waiting
-            problems = dict.fromkeys(text for kind in self._kinds.names for text in known.get(kind, ()))
+            async with transaction("repair pass", more=sorted(taken)) as lines:
+                try:
+                    changes = await self._through_stages(taken)
+                except asyncio.CancelledError:
+                    self._kinds.mark(taken)
+                    raise
+                # `problems` is a dict, because the same text may be a problem of several kinds and is reported once.
+                known, waiting = self._failures, self._kinds.waiting
+                problems = dict.fromkeys(text for kind in self._kinds.names for text in known.get(kind, ()))
+                changed = QuotedNames(f"{change.kind} {change.subject}" for change in changes)
+                lines.ends("%d problems, %d changes %s", len(problems), len(changes), changed)
             return PassOutcome(
                 tuple(changes),
                 tuple(problems),

@@ -41,6 +41,7 @@ from ...state.attachment import AttachedWorkload
 from ...wire import protocol
 from ...wire.protocol import AgentError
 from ...wire.request import AddRequest
+from ..log.transactions import transaction
 from . import failpoints
 from .context import PATIENCE, WorkloadContext
 from .updates import save_labels
@@ -58,7 +59,7 @@ async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
     nothing of a new workload stays, apart from leftovers that the cleanup still retries to remove.
     """
     request = request.checked()
-    async with on.locks(request.id):
+    async with transaction("attach", request.id) as lines, on.locks(request.id):
         present = on.table.get(request.id)
         if present is not None:
             return await _add_again(on, request, present)
@@ -75,6 +76,7 @@ async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
         except BaseException:
             on.table.unclaim(workload)
             raise
+        lines.ends("%s on %s", ", ".join(workload.addresses), workload.interface)
     on.events.tell("added", workload=workload.to_dict())
     return _with_link(workload, attached)
 
@@ -94,7 +96,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
         await _wait_for_addresses(on, workload)
 
         # The disk and policy's sets and chains are written while the link is made.
-        written, admission = on.addresses.write(), on.policy.begin_admission()
+        written, admission = on.addresses.write(), on.policy.begin_admission(workload.id)
         endpoint = on.table.endpoint(workload)
         opened = on.table.newly_opened()
         if opened:

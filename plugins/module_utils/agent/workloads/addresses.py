@@ -14,6 +14,7 @@ from ...state.attachment import AttachedWorkload
 from ...wire.protocol import AgentError
 from ...wire.request import AddRequest
 from ..known.persisted_state import PersistedState
+from ..log.transactions import transaction
 from .commit import GroupCommit, Write
 
 _log = logging.getLogger("calico.workloads")
@@ -62,7 +63,8 @@ class WorkloadAddresses:
             held = self._persisted.ipam.reserve(address=address, pools=pools, version=family)
         except AllocationError as error:
             raise AgentError(error.code, str(error)) from error
-        await self._commit.written()
+        async with transaction("reserve", held.address):
+            await self._commit.written()
         return held.address
 
     async def unreserve(self, address: str) -> bool:
@@ -73,7 +75,8 @@ class WorkloadAddresses:
         """
         held = self._persisted.ipam.reserved(address)
         if held is not None:
-            await self.release(held.handle)
+            async with transaction("release", held.handle, address):
+                await self.release(held.handle)
         return held is not None
 
     def write(self) -> Write:

@@ -17,6 +17,7 @@ from ...state.node_state import VethEndpoint
 from ...wire import protocol
 from ...wire.protocol import AgentError
 from ..known.desired_state import DesiredState
+from ..log.transactions import transaction
 from ..reconcile import repair
 from ..reconcile.reconcile import Reconciler
 from .commit import GroupCommit, Write
@@ -42,6 +43,7 @@ class PolicyUpdates:
         self._desired = desired
         self._reconciler = reconciler
         self._admissions = GroupCommit(self._write)
+        self._waiting: list[str] = []  # ids of the workloads that the next write is for
 
     def workloads_changed(self) -> None:
         """Forget the cached desired state; if the node has policy, schedule an update of policy in the kernel.
@@ -52,12 +54,13 @@ class PolicyUpdates:
         if self._desired.has_policy:
             self._reconciler.expect(REGISTRY.guards)
 
-    def ports_changed(self) -> Write:
-        """Request a write of the rules for published ports, after they changed; return it.
+    def ports_changed(self, id: str) -> Write:
+        """Request a write of the rules for published ports, after those of the workload `id` changed; return it.
 
         It is made even if nobody awaits it. Await it by `in_force`, which says what it raises.
         """
         self._desired.changed()
+        self._waiting.append(id)
         return self._admissions.written()
 
     def retry(self) -> None:
@@ -79,13 +82,16 @@ class PolicyUpdates:
         except repair.ERRORS as error:
             raise AgentError(protocol.KERNEL, f"{refused}: {error}") from error
 
-    def begin_admission(self) -> t.Optional[Write]:
-        """Request a write of policy that includes all workloads being added.
+    def begin_admission(self, id: str) -> t.Optional[Write]:
+        """Request a write of policy that includes all workloads being added, on behalf of the workload `id`.
 
         Return it, or None if the node has no policy. It begins at once or after the write under way, and may serve
         other adds too. It is made even if nobody awaits it. Await it by `admitted`, which says what it raises.
         """
-        return self._admissions.written() if self._desired.has_policy else None
+        if not self._desired.has_policy:
+            return None
+        self._waiting.append(id)
+        return self._admissions.written()
 
     async def admitted(self, write: Write, endpoint: VethEndpoint) -> None:
         """Wait until `write` has put policy for the workload `endpoint` in force.
@@ -107,9 +113,12 @@ class PolicyUpdates:
         def stands() -> None:
             write.stands = True
 
+        ids, self._waiting = self._waiting, []
         state = self._desired.for_policy()
         if state is not None:
-            applied = await self._reconciler.admit(state, stands)
+            async with transaction("policy apply", more=ids) as lines:
+                applied = await self._reconciler.admit(state, stands)
+                lines.ends("%d changes, %d refused", len(applied.done), len(applied.failed) + len(applied.aside))
             if applied.failed:
                 raise _NotAllWritten(applied.failed, applied.unmade)
 

@@ -24,6 +24,7 @@ from ...node.ipam.local_ipam import IpamNotWritten
 from ...state.attachment import AttachedWorkload
 from ...state.node_state import VethEndpoint
 from ..concurrency.driver_thread import Worker
+from ..log.transactions import transaction
 from . import failpoints
 
 _log = logging.getLogger("calico.deletion")
@@ -193,7 +194,9 @@ class Cleanup:
             return
         linked = [leaving.endpoint for leaving in batch if leaving.linked]
         others = [leaving.endpoint for leaving in batch if not leaving.linked]
-        linking, refusal = await self._thread(lambda: _unlink(self._kernel, linked, others))
+        async with transaction("remove", more=(leaving.workload.id for leaving in batch)) as lines:
+            linking, refusal = await self._thread(lambda: _unlink(self._kernel, linked, others))
+            lines.ends("%d links stay", len(linking))
         failpoints.point("delete.unlinked")
         for leaving in batch:
             endpoint = leaving.endpoint

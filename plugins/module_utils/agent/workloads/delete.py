@@ -11,6 +11,7 @@ import contextlib
 from ...state.attachment import AttachedWorkload
 from ...wire import protocol
 from ...wire.protocol import AgentError
+from ..log.transactions import transaction
 from . import failpoints, publish
 from .context import PATIENCE, WorkloadContext
 
@@ -23,12 +24,13 @@ async def delete(on: WorkloadContext, id: str) -> bool:
     seconds for that. If only an address is left for the id, release it. Raise AgentError with code `not_written` if the
     disk refuses that, or if it refuses the commit, which leaves the workload attached.
     """
-    async with on.locks(id):
+    async with transaction("detach", id) as lines, on.locks(id):
         workload = on.table.get(id)
         if workload is None:
             return await _release_alone(on, id)
         async with on.rwlock.shared():
             await _detach(on, workload)
+        lines.ends("%s from %s", ", ".join(workload.addresses), workload.interface)
     on.events.tell("deleted", workload=workload.to_dict())
     failpoints.point("delete.answered")
     return True
@@ -89,7 +91,7 @@ async def release_unused(on: WorkloadContext, handle: str) -> bool:
 
     Return False if the workload is attached, or if the disk refuses or the journal cannot be read, which is logged.
     """
-    async with on.locks(handle):
+    async with transaction("release", handle), on.locks(handle):
         return handle not in on.table and await on.addresses.try_release(handle)
 
 
@@ -110,5 +112,6 @@ async def release_address(on: WorkloadContext, address: str) -> None:
             f"address {address} belongs to workload {allocation.handle}. Delete that instead"
             f" (calicoctl workload del {allocation.handle}).",
         )
-    with on.persisted.writing("release"):
-        await on.addresses.release(allocation.handle)
+    async with transaction("release", allocation.handle, address):
+        with on.persisted.writing("release"):
+            await on.addresses.release(allocation.handle)

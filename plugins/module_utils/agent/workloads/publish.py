@@ -27,6 +27,7 @@ from ...sockets.port_owner import PortOwner
 from ...state.attachment import AttachedWorkload
 from ...wire import protocol
 from ...wire.protocol import AgentError
+from ..log.transactions import transaction
 from .context import WorkloadContext
 
 _log = logging.getLogger("calico.workloads")
@@ -59,7 +60,7 @@ async def publish(on: WorkloadContext, id: str, ports: t.Sequence[PublishedPort]
     taken, `not_written` or `kernel` if the disk or the kernel refuses. After an error the workload has no published
     ports.
     """
-    async with on.locks(id):
+    async with transaction("publish", id), on.locks(id):
         workload = on.table.need(id)
         if tuple(sorted(workload.ports)) == tuple(sorted(ports)) and (id in on.claims or not ports):
             return workload
@@ -88,7 +89,7 @@ async def _put_in_force(
     on.table.replace(published)
     try:
         async with on.rwlock.shared():
-            write = on.policy.ports_changed()
+            write = on.policy.ports_changed(workload.id)
             await on.wiring.open_to_loopback(on.table.endpoint(published))
             await on.policy.in_force(write, f"the ports of workload {workload.id}")
     except BaseException:
@@ -102,7 +103,7 @@ async def withdraw(on: WorkloadContext, id: str) -> bool:
 
     Raise AgentError with code `not_written` if the disk refuses to record that.
     """
-    async with on.locks(id):
+    async with transaction("withdraw", id), on.locks(id):
         workload = on.table.get(id)
         if workload is None or not workload.ports:
             return False
@@ -128,7 +129,7 @@ async def release(on: WorkloadContext, workload: AttachedWorkload) -> None:
     if not workload.ports:
         return
     try:
-        await on.policy.in_force(on.policy.ports_changed(), "the end of published ports")
+        await on.policy.in_force(on.policy.ports_changed(workload.id), "the end of published ports")
     except AgentError as error:
         _log.warning("The rules for ports of workload %s stay for now: %s", workload.id, error)
         on.policy.retry()

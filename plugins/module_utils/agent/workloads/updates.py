@@ -14,6 +14,7 @@ import typing as t
 from ...state.attachment import AttachedWorkload
 from ...wire import protocol
 from ...wire.protocol import AgentError
+from ..log.transactions import transaction
 from .context import WorkloadContext
 
 _log = logging.getLogger("calico.workloads")
@@ -29,7 +30,7 @@ async def relabel(on: WorkloadContext, id: str, labels: t.Mapping[str, t.Optiona
     Keys and values are not checked. Policy is updated later. If the record stays the same, nothing is written. Raise
     AgentError with code `not_found` if no such workload is attached, or `not_written` if the disk refuses.
     """
-    async with on.locks(id):
+    async with transaction("label", id), on.locks(id):
         workload = on.table.need(id)
         return save_labels(on, workload, workload.labelled(labels))
 
@@ -65,7 +66,7 @@ async def join(on: WorkloadContext, id: str, netns: str) -> tuple[AttachedWorklo
             f"workload.join: netns {shown} must be the absolute path of a network namespace.",
             {"field": "netns"},
         )
-    async with on.locks(id):
+    async with transaction("join", id), on.locks(id):
         workload = on.table.need(id)
         if not workload.handed_over:
             raise AgentError(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl status`, `resync` and `plan`: the sync state of the agent, and the changes that it makes or would make."""
+"""`calicoctl status`, `resync`, `plan` and `log-level`: the agent's sync state, its changes, and what it logs."""
 
 from __future__ import annotations
 
@@ -73,6 +73,13 @@ def resync(arguments: argparse.Namespace, sources: Sources) -> int:
 
 def plan(arguments: argparse.Namespace, sources: Sources) -> int:
     return _outcome(arguments, sources.ask("node.plan"), "nothing to change")
+
+
+def log_level(arguments: argparse.Namespace, sources: Sources) -> int:
+    found = sources.ask("log.level", **({} if arguments.level is None else {"level": arguments.level}))
+    until = f" until the agent restarts; it was {found['before']}" if arguments.level is not None else ""
+    sys.stdout.write(terminal_text.line(f"{found['level']}{until}") + "\n")
+    return DONE
 
 
 def _outcome(arguments: argparse.Namespace, found: Data, nothing: str) -> int:

@@ -139,6 +139,29 @@ def test_a_workload_is_published_at_once_and_taken_away_when_it_goes() -> None:
     run(scenario())
 
 
+def test_a_write_is_logged_with_the_names_of_its_workloads(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        node = Node(FakeEtcd())
+        node.have(veth(1))
+        async with publishing(node):
+            await node.until_published()
+            await asyncio.sleep(1)
+            caplog.clear()
+            node.have(veth(2))
+            await node.until_published()
+            await asyncio.sleep(1)
+            node.have()
+            await node.until_published()
+
+    with caplog.at_level("DEBUG", "calico.transactions"):
+        run(scenario())
+    begun = [record.message for record in caplog.records if record.message.endswith(": begun")]
+    assert begun == [
+        'datastore write "default/w1", "default/w2": begun',  # one is removed, the other written
+        'datastore write "default/w2": begun',
+    ]
+
+
 def stop(etcd: FakeEtcd, stopped: bool) -> None:
     for member in etcd.members.values():
         member.stopped = stopped

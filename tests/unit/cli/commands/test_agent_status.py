@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import sources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import INVALID_PARAMS, AgentError
 
 from tests.unit.cli.conftest import STATE, Node
 
@@ -139,7 +140,7 @@ def test_an_agent_that_is_just_looking_is_waited_for(node: Node, monkeypatch: py
 
 
 def test_no_agent(node: Node) -> None:
-    for command in ("status", "resync", "plan"):
+    for command in ("status", "resync", "plan", "log-level"):
         assert node.run(command) == (
             1,
             "",
@@ -169,6 +170,18 @@ def test_changes(node: Node, changes: t.Any, problems: t.Any, expected: t.Any) -
         text = expected[command] if isinstance(expected, dict) else expected
         assert node.run(command) == (1 if problems else 0, text, "")
         assert agent.asked[-1] == (method, {})
+
+
+def test_the_level_of_the_log_is_shown_and_set(node: Node) -> None:
+    agent = node.agent()
+    agent.answers["log.level"] = {"level": "info", "before": "info"}
+    assert node.run("log-level") == (0, "info\n", "")
+    agent.answers["log.level"] = {"level": "debug", "before": "info"}
+    assert node.run("log-level", "debug") == (0, "debug until the agent restarts; it was info\n", "")
+    assert agent.asked == [("log.level", {}), ("log.level", {"level": "debug"})]
+    message = "log.level: level 'loud' must be one of debug, info, warning, error."
+    agent.answers["log.level"] = AgentError(INVALID_PARAMS, message)
+    assert node.run("log-level", "loud") == (1, "", f"calicoctl: {message}\n")
 
 
 def test_what_waits_is_no_problem(node: Node) -> None:
