@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
 import typing as t
 
@@ -25,9 +26,15 @@ def credentials_of(params: t.Mapping[str, t.Any]) -> t.Optional[Credentials]:
 def run(module: ModuleCall) -> t.NoReturn:
     """Read what a host has of etcd, and answer as the module etcd_member_info.
 
-    End in `exit_json`, or in `fail_json` if a program of the host cannot be used, or the URL is none.
+    End in `exit_json`, or in `fail_json` without root's rights, if a program of the host cannot be used, or the URL is
+    none.
     """
     params = module.params
+    if os.geteuid() != 0:
+        module.fail_json(
+            msg=f"etcd_member_info runs as user id {os.geteuid()}, and root alone can read the keys below "
+            f"{host.SETTINGS}. Set ansible_become: true for this host."
+        )
     try:
         found = host.look()
         seen = _view(params) if found.running else MemberView(reason=f"{host.UNIT} does not run")
