@@ -41,7 +41,10 @@ ALLOWED: dict[str, set[str]] = {
     "datastore": {"dataplane.change", "files", "state", "policy", "base"},
     "node": {"bgp", "dataplane", "datastore", "bird", "files", "preflight", "ipam", "policy", "state", "wire", "base"},
     # The plugins of container runtimes, which the agent runs or which ask it from processes of their own.
-    "runtimes": {"bird", "dataplane", "files", "ipam", "resources", "state", "wire", "base"},
+    "runtimes": {
+        "bird.client", "bird.errors", "dataplane.drivers.workload", "dataplane.kernel.port", "files",
+        "ipam.allocations", "resources", "state", "wire", "base",
+    },
     "agent": {
         "node", "datastore", "runtimes", "bgp", "dataplane", "bird", "files", "preflight", "ipam", "policy", "sockets",
         "state", "resources", "wire", "base",

@@ -75,6 +75,17 @@ def test_no_module_imports_itself_by_a_detour() -> None:
     assert found == []
 
 
+def test_docker_s_driver_asks_the_agent_by_its_api_alone() -> None:
+    """Docker's driver is a process of its own: it loads neither the agent nor code that reads or writes the kernel."""
+    graph = imported_modules()
+    reached, waiting = set[str](), {"runtimes.docker.daemon"}
+    while waiting:
+        reached |= waiting
+        waiting = {target for module in waiting for target in graph[module]} - reached
+    rooms = {module.split(".")[0] for module in reached}
+    assert rooms == {"base", "files", "resources", "runtimes", "sockets", "wire"}
+
+
 def entries_imported(folder: pathlib.Path) -> dict[str, set[str]]:
     """Return {entry of the folder: the other entries that it imports}; an entry is a module, or a folder as a whole."""
     inside = f"{name_of(folder)}." if folder != ENGINE else ""
