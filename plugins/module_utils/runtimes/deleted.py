@@ -18,10 +18,10 @@ import typing as t
 
 from ..files import bounded
 from ..wire import shim_framing
+from ..wire.plugin_errors import PluginError
 from ..wire.protocol import AgentError
-from ..wire.shim_framing import Framing, ShimRefusal
+from ..wire.shim_framing import Framing
 from .attachment import Attachment, AttachmentBackend, detach
-from .json_input import PluginError
 
 SUFFIX = ".request"
 #: Seconds between two searches for stored requests.
@@ -138,7 +138,7 @@ class DeletedWhileDown:
             form, request = self._read(path)
             word = form.word
             attachment = form.read(*shim_framing.parse(request))
-        except (PluginError, ShimRefusal) as error:
+        except PluginError as error:
             # A running agent would have refused this as well, so a retry cannot succeed.
             text = "%s, a %s from when the agent was down, says nothing and is dropped: %s"
             _log.warning(text, path, word, error)

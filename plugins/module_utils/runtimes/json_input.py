@@ -14,15 +14,6 @@ import typing as t
 _DIGITS = 20
 
 
-class PluginError(Exception):
-    """The error of a plugin: `what` says what is wrong and where, `remedy` how to go on; it may be empty."""
-
-    def __init__(self, what: str, remedy: str = "") -> None:
-        self.what = what
-        self.remedy = remedy
-        super().__init__(" ".join(text if text.endswith(".") else f"{text}." for text in (what, remedy) if text))
-
-
 class NotAnObject(ValueError):
     """The error for bytes that are no JSON object. Its text says why, and repeats nothing of them."""
 

@@ -11,10 +11,11 @@ import time
 import traceback
 import typing as t
 
+from ..wire.plugin_errors import PluginError
 from ..wire.protocol import AgentError
 from .attachment import Attachment, AttachmentBackend
 from .deleted import DeletedWhileDown, StoredForm
-from .json_input import PluginError, shown
+from .json_input import shown
 
 _Backend = t.TypeVar("_Backend", bound=AttachmentBackend)
 

@@ -22,33 +22,13 @@ import re
 import typing as t
 
 from ..base import typed_json
-
-# Why a request is refused: error codes of the CNI specification. Codes from 100 are the plugin's own; libcni uses 999
-# for an internal error. Other runtimes have texts alone.
-INVALID_ENVIRONMENT = 4
-NOT_DECODED = 6
-TRY_AGAIN = 11
-FORBIDDEN = 100
-INTERNAL = 999
+from .plugin_errors import INVALID_ENVIRONMENT, NOT_DECODED, CniError
 
 _VERSION = "1.1.0"
 _CONFIGURATION = typed_json.open_table(
     {"cniVersion": typed_json.matching(re.compile(r"[0-9]+\.[0-9]+\.[0-9]+"), "a version")}
 )
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=.*", re.DOTALL)
-
-
-class ShimRefusal(Exception):
-    """The refusal of a shim's request by the API, instead of an answer of the plugin.
-
-    `code` is a CNI error code, `message` says what is wrong, `details` gives the remedy or is empty.
-    """
-
-    def __init__(self, code: int, message: str, details: str = "") -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.details = details
 
 
 class Framing(t.NamedTuple):
@@ -60,7 +40,7 @@ class Framing(t.NamedTuple):
 
     name: str
     root_only: str
-    error: t.Callable[[ShimRefusal, bytes], bytes]
+    error: t.Callable[[CniError, bytes], bytes]
 
     @property
     def prefix(self) -> bytes:
@@ -72,7 +52,7 @@ class Framing(t.NamedTuple):
         """The first line of a connection in this framing. Another version has another number."""
         return self.prefix + b"1\n"
 
-    def refusal(self, refused: ShimRefusal, stdin: bytes = b"") -> bytes:
+    def refusal(self, refused: CniError, stdin: bytes = b"") -> bytes:
         """Return the bytes to send for a refused request: exit status 1, and the error in the runtime's form."""
         return answer(1, self.error(refused, stdin) + b"\n")
 
@@ -99,13 +79,13 @@ def may_become(begin: bytes) -> t.Optional[Framing]:
 def parse(data: bytes) -> tuple[dict[str, str], bytes]:
     """Return (environment, stdin) of a request without its greeting: a mapping from variable to value, and bytes.
 
-    Raise ShimRefusal if the environment does not end in an empty line, or has a line that is not NAME=value in UTF-8
+    Raise CniError if the environment does not end in an empty line, or has a line that is not NAME=value in UTF-8
     without NUL, with NAME of capital letters, digits and "_" that begins with a letter. The last one of several lines
     with the same NAME counts.
     """
     end = 0 if data.startswith(b"\n") else data.find(b"\n\n") + 1
     if end == 0 and not data.startswith(b"\n"):
-        raise ShimRefusal(
+        raise CniError(
             NOT_DECODED,
             "the request has no end of its environment",
             "After the lines NAME=value comes an empty one, then the network configuration. The shim was cut short: "
@@ -118,11 +98,11 @@ def parse(data: bytes) -> tuple[dict[str, str], bytes]:
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError:
-            raise ShimRefusal(
+            raise CniError(
                 INVALID_ENVIRONMENT, f"a variable is not UTF-8: {line[:60]!r}", "Correct it where the runtime sets it."
             ) from None
         if not _VARIABLE.fullmatch(text) or "\0" in text:
-            raise ShimRefusal(
+            raise CniError(
                 INVALID_ENVIRONMENT,
                 f"a line of the environment is not NAME=value: {text[:60]!r}",
                 "No variable that the plugin knows holds a line break. Correct it where the runtime sets it.",
@@ -142,19 +122,17 @@ def netavark_error(text: str) -> bytes:
     return json.dumps({"error": text}).encode()
 
 
-def _netavark_refusal(refused: ShimRefusal, stdin: bytes) -> bytes:
+def _netavark_refusal(refused: CniError, stdin: bytes) -> bytes:
     """Return a refusal as one text of sentences."""
-    sentences = [text for text in (refused.message, refused.details) if text]
-    return netavark_error(" ".join(text if text.endswith(".") else f"{text}." for text in sentences))
+    return netavark_error(str(refused))
 
 
-def _cni_refusal(refused: ShimRefusal, stdin: bytes) -> bytes:
+def _cni_refusal(refused: CniError, stdin: bytes) -> bytes:
     """Return a refusal as in the CNI specification (1.1.0, section "Error").
 
     It has the `cniVersion` of the network configuration in `stdin` if that is three numbers with dots, or else 1.1.0.
     """
-    told = {"cniVersion": _version(stdin), "code": refused.code, "msg": refused.message, "details": refused.details}
-    return json.dumps(told).encode()
+    return json.dumps(refused.to_dict(_version(stdin))).encode()
 
 
 def _version(stdin: bytes) -> str:

@@ -9,10 +9,10 @@ import json
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import shim_framing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.plugin_errors import CniError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.shim_framing import (
     CNI,
     NETAVARK,
-    ShimRefusal,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,10 +55,10 @@ def test_what_a_shim_sends_is_read_back(environment: dict[str, str], stdin: byte
     ],
 )
 def test_refusals(data: bytes, code: int, message: str) -> None:
-    with pytest.raises(ShimRefusal) as caught:
+    with pytest.raises(CniError) as caught:
         shim_framing.parse(data)
-    assert (caught.value.code, caught.value.message) == (code, message)
-    assert caught.value.details.endswith(".")
+    assert (caught.value.code, caught.value.what) == (code, message)
+    assert caught.value.remedy.endswith(".")
 
 
 @settings(max_examples=100, deadline=None)
@@ -66,8 +66,8 @@ def test_refusals(data: bytes, code: int, message: str) -> None:
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     try:
         shim_framing.parse(data)
-    except ShimRefusal as error:
-        assert json.loads(CNI.refusal(error, data)[2:])["msg"] == error.message
+    except CniError as error:
+        assert json.loads(CNI.refusal(error, data)[2:])["msg"] == error.what
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     ],
 )
 def test_a_refusal_is_in_the_version_of_the_configuration(stdin: bytes, version: str) -> None:
-    refused = CNI.refusal(ShimRefusal(11, "not now", "Try again."), stdin)
+    refused = CNI.refusal(CniError(11, "not now", "Try again."), stdin)
     assert refused[:2] == b"1\n"
     assert json.loads(refused[2:]) == {"cniVersion": version, "code": 11, "msg": "not now", "details": "Try again."}
 
@@ -114,9 +114,9 @@ def test_the_first_bytes_decide(begin: bytes, ended: bool, found: object) -> Non
 @pytest.mark.parametrize(
     ("refused", "text"),
     [
-        (ShimRefusal(11, "not now", "Try again."), "not now. Try again."),
-        (ShimRefusal(11, "not now."), "not now."),
+        (CniError(11, "not now", "Try again."), "not now. Try again."),
+        (CniError(11, "not now."), "not now."),
     ],
 )
-def test_a_refusal_of_netavark_is_one_text(refused: ShimRefusal, text: str) -> None:
+def test_a_refusal_of_netavark_is_one_text(refused: CniError, text: str) -> None:
     assert NETAVARK.refusal(refused, b"x") == b"1\n" + json.dumps({"error": text}).encode() + b"\n"

@@ -11,10 +11,11 @@ import logging
 import time
 import typing as t
 
-from ...wire import protocol, shim_framing
+from ...wire import plugin_errors, protocol
 from ...wire.peer import Peer
+from ...wire.plugin_errors import CniError
 from ...wire.protocol import AgentError
-from ...wire.shim_framing import Framing, ShimRefusal
+from ...wire.shim_framing import Framing
 from ..concurrency.fair_share import Coalesced, FairShare
 
 _log = logging.getLogger("calico.api")
@@ -135,29 +136,29 @@ class Calls:
     async def call_shim(self, framing: Framing, environment: dict[str, str], stdin: bytes) -> tuple[int, bytes]:
         """Run one command of a runtime's plugin and return (exit status, output): 0 or 1, and the runtime's bytes.
 
-        Raise ShimRefusal, and nothing else, if the plugin has no handler, the handler refuses, the deadline passes, the
+        Raise CniError, and nothing else, if the plugin has no handler, the handler refuses, the deadline passes, the
         task is cancelled, or the handler fails unexpectedly, which is logged.
         """
         handler = self._shims.get(framing.name)
         if handler is None:
-            raise ShimRefusal(shim_framing.TRY_AGAIN, "the agent is not ready to attach workloads", "Try again.")
+            raise CniError(plugin_errors.TRY_AGAIN, "the agent is not ready to attach workloads", "Try again.")
         deadline = _Deadline(self._deadline)
         try:
             with deadline:
                 return await handler(environment, stdin)
-        except ShimRefusal:
+        except CniError:
             raise
         except asyncio.CancelledError:
             if not deadline.passed:
-                raise ShimRefusal(shim_framing.TRY_AGAIN, stopping().message) from None
-            raise ShimRefusal(
-                shim_framing.TRY_AGAIN,
+                raise CniError(plugin_errors.TRY_AGAIN, stopping().message) from None
+            raise CniError(
+                plugin_errors.TRY_AGAIN,
                 f"the agent was not done within {self._deadline:g} s and gave up",
                 "Try again. `journalctl -u calico-agent` says what kept it.",
             ) from None
         except Exception:  # noqa: BLE001
             _log.exception("a %s request failed", framing.name)
-            raise ShimRefusal(shim_framing.INTERNAL, internal(framing.name).message) from None
+            raise CniError(plugin_errors.INTERNAL, internal(framing.name).message) from None
 
     def begin_urgent(self) -> None:
         """Delay slow methods of callers other than root until `end_urgent`: at most one begins in a second.

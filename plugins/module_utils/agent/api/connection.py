@@ -22,10 +22,11 @@ import logging
 import time
 import typing as t
 
-from ...wire import protocol, shim_framing
+from ...wire import plugin_errors, protocol, shim_framing
 from ...wire.peer import Peer
+from ...wire.plugin_errors import CniError
 from ...wire.protocol import AgentError
-from ...wire.shim_framing import Framing, ShimRefusal
+from ...wire.shim_framing import Framing
 from ..concurrency.fair_share import FairShare
 from .bounds import Bounds
 from .calls import Calls, Method, internal, stopping
@@ -434,8 +435,8 @@ class ApiConnection(asyncio.BufferedProtocol):
         if greeting + newline != framing.greeting or rest:
             self._refuse_shim(
                 framing,
-                ShimRefusal(
-                    shim_framing.INTERNAL,
+                CniError(
+                    plugin_errors.INTERNAL,
                     f"the agent does not know this form of request: {greeting[:60]!r}",
                     "The plugin and the agent are of different releases. The role installs both: run site.yml.",
                 ),
@@ -443,15 +444,15 @@ class ApiConnection(asyncio.BufferedProtocol):
         elif self.peer.uid != self._bounds.root:
             self._refuse_shim(
                 framing,
-                ShimRefusal(shim_framing.FORBIDDEN, f"uid {self.peer.uid} may not attach workloads", framing.root_only),
+                CniError(plugin_errors.FORBIDDEN, f"uid {self.peer.uid} may not attach workloads", framing.root_only),
             )
         elif self._refusal is not None:
-            self._refuse_shim(framing, ShimRefusal(shim_framing.TRY_AGAIN, self._refusal.message))
+            self._refuse_shim(framing, CniError(plugin_errors.TRY_AGAIN, self._refusal.message))
         elif len(self._buffer) > limit:
             self._refuse_shim(
                 framing,
-                ShimRefusal(
-                    shim_framing.NOT_DECODED,
+                CniError(
+                    plugin_errors.NOT_DECODED,
                     f"the request is longer than {limit} bytes",
                     "Shorten the network configuration or what the runtime adds to it.",
                 ),
@@ -468,10 +469,10 @@ class ApiConnection(asyncio.BufferedProtocol):
             environment, stdin = shim_framing.parse(data)
             status, output = await self._calls.call_shim(framing, environment, stdin)
             self._write(shim_framing.answer(status, output))
-        except ShimRefusal as refused:
+        except CniError as refused:
             self._write(framing.refusal(refused, stdin))
 
-    def _refuse_shim(self, framing: Framing, refused: ShimRefusal) -> None:
+    def _refuse_shim(self, framing: Framing, refused: CniError) -> None:
         self._write(framing.refusal(refused, bytes(self._buffer).partition(b"\n\n")[2]))
         self._turn_away()
 
@@ -487,7 +488,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         if framing is False:
             framing = shim_framing.may_become(bytes(self._buffer[: shim_framing.ENOUGH]) + beyond)
         if framing:
-            self._refuse_shim(framing, ShimRefusal(shim_framing.TRY_AGAIN, error.message))
+            self._refuse_shim(framing, CniError(plugin_errors.TRY_AGAIN, error.message))
         elif self.busy:  # The answer under way has to be sent first.
             self._deaf = True
             self._to_tell = error

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ...wire.plugin_errors import INVALID_ENVIRONMENT, CniError
 from ..attachment import Attachment, attach
 from ..json_input import shown
 from . import result
 from .configuration import Configuration
 from .environment import Arguments
-from .errors import INVALID_ENVIRONMENT, CniError
 from .port import CniBackend
 
 

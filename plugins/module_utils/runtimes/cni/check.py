@@ -12,10 +12,10 @@ from __future__ import annotations
 import typing as t
 
 from ...state.attachment import AttachedWorkload
+from ...wire.plugin_errors import CHECK_FAILED, INVALID_CONFIGURATION, CniError
 from ..attachment import Attachment, find
 from . import result, versions
 from .configuration import Configuration, Document
-from .errors import CHECK_FAILED, INVALID_CONFIGURATION, CniError
 from .port import CniBackend
 
 

@@ -16,13 +16,13 @@ import typing as t
 from ...base.naming import is_mac, is_mtu
 from ...resources.errors import Refused
 from ...resources.metadata import LABELS
+from ...wire.plugin_errors import INVALID_CONFIGURATION, INVALID_ENVIRONMENT, NOT_DECODED, UNSUPPORTED_FIELD, CniError
 from ...wire.request import AddRequest
 from ..attachment import NETWORK_RULE, Attachment, is_network_name, readable
 from ..json_input import NotAnObject, read_object, shown
 from ..options import MTU_RULE
 from . import versions
 from .environment import Arguments
-from .errors import INVALID_CONFIGURATION, INVALID_ENVIRONMENT, NOT_DECODED, UNSUPPORTED_FIELD, CniError
 
 #: A mapping from a field to its values that are refused, because they request an unsupported feature.
 _REFUSED: dict[str, tuple[t.Any, ...]] = {"device_type": ("netkit",)}

@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ...wire.plugin_errors import TRY_AGAIN, CniError, PluginError, from_error
 from ...wire.protocol import AgentError
 from ...wire.shim_framing import CNI
 from ..attachment import Attachment, detach
 from ..deleted import StoredForm
-from ..json_input import PluginError
 from ..plugin import Plugin
 from . import add, check, environment, gc, status, versions
 from .configuration import Configuration, decode, version_of
-from .errors import TRY_AGAIN, CniError, from_error
 from .port import CniBackend
 
 

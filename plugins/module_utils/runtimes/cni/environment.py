@@ -9,9 +9,9 @@ import dataclasses
 import typing as t
 
 from ...base import naming
+from ...wire.plugin_errors import INVALID_ENVIRONMENT, CniError
 from ..attachment import CONTAINER_RULE, Attachment, is_container_id, is_netns_path
 from ..json_input import shown
-from .errors import INVALID_ENVIRONMENT, CniError
 
 COMMANDS = ("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION")
 

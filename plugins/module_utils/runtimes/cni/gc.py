@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
+from ...wire.plugin_errors import GC_INCOMPLETE, CniError
 from ...wire.protocol import AgentError
 from ..attachment import key
 from .configuration import Configuration
-from .errors import GC_INCOMPLETE, CniError
 from .port import CniBackend
 
 

@@ -17,10 +17,10 @@ from ...dataplane.drivers.workload import wanted_routes
 from ...dataplane.kernel.port import METRIC_IPV6
 from ...state.attachment import AttachedWorkload
 from ...state.node_state import VethEndpoint
+from ...wire.plugin_errors import INVALID_CONFIGURATION, CniError
 from ..json_input import is_deeper, shown
 from . import versions
 from .configuration import Document
-from .errors import INVALID_CONFIGURATION, CniError
 
 _DEPTH = 50  # the most levels of nesting in a prevResult; a result of the specification has five
 _LISTS = ("interfaces", "ips", "routes")

@@ -10,7 +10,7 @@ import asyncio
 from ...base.addresses import family_of
 from ...bird import client
 from ...bird.errors import BirdError
-from .errors import LIMITED, UNAVAILABLE, CniError
+from ...wire.plugin_errors import LIMITED, UNAVAILABLE, CniError
 from .port import CniBackend
 
 _BIRD_PATIENCE = 2.0  # the most seconds to wait for BIRD to accept, and again for its greeting

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .errors import INCOMPATIBLE_VERSION, CniError
+from ...wire.plugin_errors import INCOMPATIBLE_VERSION, CniError
 
 #: The newest supported CNI version, also that of answers to a caller whose version is not known.
 NEWEST = "1.1.0"

@@ -8,11 +8,12 @@ from __future__ import annotations
 import typing as t
 
 from ...base.release import VERSION
+from ...wire.plugin_errors import PluginError
 from ...wire.protocol import AgentError
 from ...wire.shim_framing import NETAVARK, netavark_error
 from ..attachment import Attachment, AttachmentBackend
 from ..deleted import StoredForm
-from ..json_input import PluginError, shown
+from ..json_input import shown
 from ..plugin import Plugin
 from . import attach, network
 from .fields import NetavarkError, SentFields

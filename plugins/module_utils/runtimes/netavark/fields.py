@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ..json_input import NotAnObject, PluginError, is_deeper, read_object, shown
+from ...wire.plugin_errors import PluginError
+from ..json_input import NotAnObject, is_deeper, read_object, shown
 
 #: The most characters of a text, and entries of a list or an object.
 TEXT_LIMIT = 4096

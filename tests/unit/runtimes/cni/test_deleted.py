@@ -132,7 +132,11 @@ def test_a_file_that_cannot_be_removed_keeps_nothing_else_from_its_end(
     [
         (b"", "it is not in the shim's framing."),
         (b"nonsense", "it is not in the shim's framing."),
-        (b"CNI 1\nCNI_COMMAND=DEL\n", "the request has no end of its environment"),
+        (
+            b"CNI 1\nCNI_COMMAND=DEL\n",
+            "the request has no end of its environment. After the lines NAME=value comes an empty one, then the network"
+            " configuration. The shim was cut short: try again.",
+        ),
         (
             b'CNI 1\n\n{"name": "a"}',
             "required environment variables missing: CNI_CONTAINERID, CNI_IFNAME. The runtime sets them, see"

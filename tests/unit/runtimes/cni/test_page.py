@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.cni import errors, versions
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.cni import versions
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import plugin_errors
 
 from tests.conftest import ROOT
 from tests.unit.runtimes.cni import suite_conformance
@@ -23,7 +24,7 @@ def test_every_row_is_a_test() -> None:
 
 def test_every_code_is_there() -> None:
     rows = re.findall(r"^\| (\d+) \| ", PAGE.partition("## Errors")[2].partition("## When")[0], re.MULTILINE)
-    assert [int(code) for code in rows] == sorted(value for value in vars(errors).values() if type(value) is int)
+    assert [int(code) for code in rows] == sorted(value for value in vars(plugin_errors).values() if type(value) is int)
 
 
 def test_the_shim_speaks_the_same_versions() -> None:

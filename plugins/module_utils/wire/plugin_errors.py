@@ -1,15 +1,14 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Errors of the CNI specification (1.1.0, section "Error"), and their counterparts to the agent's own errors."""
+"""Errors of runtimes' plugins: texts, with the codes of the CNI specification (1.1.0, section "Error")."""
 
 from __future__ import annotations
 
 import typing as t
 
-from ...wire import protocol
-from ...wire.protocol import AgentError
-from ..json_input import PluginError
+from . import protocol
+from .protocol import AgentError
 
 # Error codes of the CNI specification
 INCOMPATIBLE_VERSION = 1
@@ -46,8 +45,20 @@ _OF_AGENT = {
 }
 
 
+class PluginError(Exception):
+    """The error of a plugin: `what` says what is wrong and where, `remedy` how to go on; it may be empty."""
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        self.what = what
+        self.remedy = remedy
+        super().__init__(" ".join(text if text.endswith(".") else f"{text}." for text in (what, remedy) if text))
+
+
 class CniError(PluginError):
-    """An error with `code`, one of the CNI specification, or from 100 one of this plugin's own."""
+    """An error with `code`, one of the CNI specification, or from 100 one of the plugin's own.
+
+    Runtimes that do not speak CNI get its texts alone.
+    """
 
     def __init__(self, code: int, what: str, remedy: str = "") -> None:
         super().__init__(what, remedy)
