@@ -8,6 +8,9 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import now
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import (
+    LeftOut,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import (
     sentences as left_out_sentences,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
@@ -43,7 +46,8 @@ class ActionModule(GuardedAction):
         except FleetError as error:
             result.update(failed=True, msg=str(error))
             return result
-        tellers, left_out = {}, []
+        tellers: dict[str, endpoint_sync.Teller] = {}
+        left_out: list[LeftOut] = []
         for host, answer in asked.items():
             if sync_lines.answered(host, answer):
                 tellers[host], odd = endpoint_sync.teller(host, answer, blocks.get(host, ()))

@@ -36,9 +36,10 @@ class ActionModule(GuardedAction):
         ipam = inventory_resources.ipam(fleet)
         agents = [node.name for node in fleet.nodes.values() if node.workload_node]
         cooldown = role_variables.number_of("calico_node_agent_address_cooldown", agents, task_vars)
+        resources = inventory_resources.resources(fleet)
         document = {
             "as_number": fleet.settings.as_number,
-            "resources": inventory_resources.resources(fleet),
+            "resources": resources,
             "ipam": {
                 **ipam,
                 "configuration": {**ipam["configuration"], "IPCooldownSeconds": cooldown},
@@ -46,7 +47,7 @@ class ActionModule(GuardedAction):
                 "planned": found.exists,
             },
         }
-        rows = [(kind, str(len(documents))) for kind, documents in document["resources"].items() if documents]
+        rows = [(kind, str(len(documents))) for kind, documents in resources.items() if documents]
         lines = tables.columns(("KIND", "COUNT"), rows).splitlines()
         answer.give(args, document, lines)
         result.update(changed=False, lines=lines, **document)

@@ -8,6 +8,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
@@ -72,7 +73,7 @@ class ActionModule(GuardedAction):
         result.update(ok=not problems, line=line, problems=problems, settled=settled, at=time.time())
         return result
 
-    def _remember(self, fleet: targets.Targets, result: dict[str, t.Any]) -> None:
+    def _remember(self, fleet: Targets, result: dict[str, t.Any]) -> None:
         if not fleet.lockfile or self._task.check_mode:
             return
         try:

@@ -64,7 +64,8 @@ def _ask(task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> FlowAnswer
     If there is no lockfile, a notice says so. Raise CommandError if the question is invalid or has no answer, as for an
     end that is unknown, and FleetError if the inventory or lockfile is invalid or the fleet cannot be planned.
     """
-    asked = Asked(*(args[option] for option in _OPTIONS), args["source_port"], _OPTIONS)
+    source, destination, port = (args[option] for option in _OPTIONS)
+    asked = Asked(source, destination, port, args["source_port"], _OPTIONS)
     asked.kind()
     run = fleet_source.planned(task_vars, may_be_new=True)
     notices = []

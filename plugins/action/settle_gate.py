@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
     """Return whether a host answered, changed nothing, has all sessions and routes, and lost no probe."""
     found = outcome.settled(answer)
-    return bool(answer and found) and not answer.get("changed") and not found.get("lost")
+    return answer is not None and bool(found) and not answer.get("changed") and not found.get("lost")
 
 
 class ActionModule(GuardedAction):

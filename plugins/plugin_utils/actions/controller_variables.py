@@ -118,7 +118,7 @@ def of_hosts(task_vars: t.Mapping[str, t.Any], task: t.Any) -> t.Any:
     another value in `task_vars` than `hostvars` has for this host: the play, a role, the task or a fact gives it.
     Without `inventory_hostname` in `task_vars`, `hostvars` is returned. The result is None if there are no hostvars.
     """
-    hostvars = task_vars.get("hostvars")
+    hostvars: t.Any = task_vars.get("hostvars")
     if not hasattr(hostvars, "raw_get") or "inventory_hostname" not in task_vars:
         return hostvars
     own = hostvars.raw_get(task_vars["inventory_hostname"])
@@ -158,7 +158,7 @@ def check_host(task_vars: t.Mapping[str, t.Any]) -> None:
     already evaluated the templates in a task's options with facts, so these names cannot be left out. Variables of the
     fleet can: no option is made of them.
     """
-    hostvars = task_vars.get("hostvars")
+    hostvars: t.Any = task_vars.get("hostvars")
     if not constants.INJECT_FACTS_AS_VARS or not hasattr(hostvars, "raw_get"):
         return
     named = str(task_vars.get("inventory_hostname"))

@@ -59,7 +59,7 @@ def error(raised: Exception) -> Exception:
     escaped = terminal_text.text(text)
     if escaped == text:
         return raised
-    kind = AnsibleConnectionFailure if isinstance(raised, AnsibleConnectionFailure) else AnsibleError
+    kind: type[Exception] = AnsibleConnectionFailure if isinstance(raised, AnsibleConnectionFailure) else AnsibleError
     return kind(escaped)
 
 

@@ -11,6 +11,7 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import observed_nodes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import probing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
@@ -28,7 +29,7 @@ class StateAction(GuardedAction):
     """
 
     answered: t.Mapping[str, t.Any] = {}
-    targets: t.Optional[targets.Targets] = None
+    targets: t.Optional[Targets] = None
 
     @staticmethod
     def external_sessions(state: t.Mapping[str, t.Any]) -> int:
@@ -84,7 +85,7 @@ class StateAction(GuardedAction):
         task_vars: dict[str, t.Any],
         fleet: t.Optional[str],
         observed: t.Optional[str],
-        phases: t.Callable[[targets.Targets], t.Sequence[Phase]],
+        phases: t.Callable[[Targets], t.Sequence[Phase]],
         pool: t.Optional[str] = None,
         mode: t.Optional[str] = None,
     ) -> list[tuple[Phase, NodeState]]:
@@ -136,4 +137,4 @@ class StateAction(GuardedAction):
         if answer.get("failed"):
             raise FleetError(f"host {task_vars['inventory_hostname']}", None, str(answer.get("msg")), "")
         self.answered = answer
-        return t.cast("dict[str, t.Any]", answer)
+        return answer

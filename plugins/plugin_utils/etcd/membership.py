@@ -129,9 +129,9 @@ def _created(hosts: t.Sequence[SeenHost], futures: t.Mapping[str, str]) -> Clust
         raise PlanRefused(_no_member(with_data))
     versions = {minor(version) for version in futures.values()}
     if len(versions) > 1:
-        listed = ", ".join(f"{name} {version}" for name, version in futures.items())
+        different = ", ".join(f"{name} {version}" for name, version in futures.items())
         raise PlanRefused(
-            f"A cluster begins with members of one version, and these hosts have different ones: {listed}. Choose "
+            f"A cluster begins with members of one version, and these hosts have different ones: {different}. Choose "
             f"hosts of "
             f"one release of Debian. {_UNCHANGED}"
         )

@@ -17,6 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.ne
     NetavarkError,
     SentFields,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.options import LABEL, MTU_OPTION
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, did_you_mean, shown
 
 VARIABLE = "calico_node_podman_networks"
@@ -84,11 +85,11 @@ def _document(where: str, entry: t.Any) -> Document:
         if words:
             given[option] = ",".join(words)
     if entry.get("mtu"):
-        given[options.MTU_OPTION] = str(entry["mtu"])
+        given[MTU_OPTION] = str(entry["mtu"])
     labels = entry.get("labels") or {}
     if not isinstance(labels, dict):
         raise FleetError(f"{where}.labels", labels, "is not a mapping.", "Write it as labels: {app: web}.")
-    given.update({f"{options.LABEL}{key}": str(text) for key, text in labels.items()})
+    given.update({f"{LABEL}{key}": str(text) for key, text in labels.items()})
     name = entry.get("name")
     if isinstance(name, str) and name in _RESERVED:
         rule = "means something else to podman."

@@ -101,8 +101,8 @@ class Places:
             )
         runs = self.fleet.allocation.encapsulations
         blocks: dict[str, list[str]] = {}
-        for node, pool in self._owners.values():
-            blocks.setdefault(pool, []).append(node)
+        for owner, name in self._owners.values():
+            blocks.setdefault(name, []).append(owner)
         found = []
         for pool in self.fleet.pools:
             now = runs.get(pool.name, pool.encapsulation)
@@ -138,8 +138,8 @@ class Places:
                 blocks[subnet, pool] = blocks.get((subnet, pool), 0) + 1
                 own[node, pool] = own.get((node, pool), 0) + 1
         found: dict[tuple[str, str], int] = {}
-        for name, node in self.fleet.nodes.items():
-            if not node.workload_node:
+        for name, host in self.fleet.nodes.items():
+            if not host.workload_node:
                 continue
             for pool, (near, dummy) in self._modes.items():
                 subnet = self._subnets[name][self._versions[pool]]

@@ -309,7 +309,7 @@ def blocks(report: FleetReport) -> t.Optional[Markup]:
         return None
     heads = [("Pool", False), ("CIDR", False), ("Mode", False), ("Blocks", True), ("Addresses used", False),
              ("Fullest node", False)]  # fmt: skip
-    rows = [
+    rows: list[tuple[Child, ...]] = [
         (
             cut(pool.name, LONGEST_NAME),
             element("span", pool.cidr, css="mono"),
@@ -345,7 +345,7 @@ def routes(report: FleetReport) -> t.Optional[Markup]:
         return None
     most = max(mode.planned for mode in report.modes) or 1
     heads = [("Mode", False), ("Pool", False), ("Routes of all nodes", False), ("Missing", False)]
-    rows = [
+    rows: list[tuple[Child, ...]] = [
         (
             element("b", mode.mode),
             cut(mode.pool, LONGEST_NAME),

@@ -13,6 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.h
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import names
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import AT_REST
 
 from ..lines import heartbeat_lines, status_lines
 from . import drawing, markup
@@ -201,7 +202,7 @@ def _judged(host: str, node: Result, places: Places, troubled: t.Container[str])
     if down:
         # The map would show a whole fleet as not well where one of its nodes is down.
         return "good", f"ok, but {sessions}", f"with {names([str(one['node']) for one in down])}, not well"
-    if node["phase"] not in status_lines.AT_REST:
+    if node["phase"] not in AT_REST:
         return "bad", f"in phase {node['phase']}", ""
     if agent["running"] and not agent["in_sync"]:
         return "warn", "repairing", ""

@@ -11,7 +11,7 @@ import re
 import typing as t
 
 try:  # Origin has the file and line of a value. This part of ansible-core is private, so it may be missing.
-    from ansible._internal._datatag._tags import Origin  # type: ignore[import-not-found]
+    from ansible._internal._datatag._tags import Origin
 except ImportError:
     Origin = None
 
