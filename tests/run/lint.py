@@ -54,8 +54,8 @@ def checks() -> dict[str, list[str]]:
         "ruff": ["ruff", "check", "--no-cache", ".", *scripts("python")],
         "prose": ["python", "tests/run/prose.py"],
         "mypy": ["mypy"],
-        # Nodes may have Python 3.9. Annotations count as if they were evaluated there.
-        "vermin": ["vermin", "--quiet", "--target=3.9-", "--violations", "--no-parse-comments", "--eval-annotations",
+        # Nodes have Python 3.11 or newer. Annotations count as if they were evaluated there.
+        "vermin": ["vermin", "--quiet", "--target=3.11-", "--violations", "--no-parse-comments", "--eval-annotations",
                    "--backport", "dataclasses", "plugins"],
         "yamllint": ["yamllint", "--strict", *(str(path) for path in sources() if path.suffix in (".yml", ".yaml"))],
         "ansible-lint": ["ansible-lint", "--profile", "production", "--offline", "--nocolor", "-q"],

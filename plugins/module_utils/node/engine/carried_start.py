@@ -9,7 +9,8 @@ The input has the length of this file in bytes as a line, this file, the length 
 packed engine, and then the request for modules/engine_module.py. COMMAND reads and runs this file, which imports the
 engine's modules from memory: from their byte code if it is that of this interpreter, else from their sources.
 
-Since this file runs by itself, it imports the standard library only. bundle.py packs what is unpacked here.
+Since this file runs by itself, it imports the standard library only. Python 3.8 can parse and run it. bundle.py packs
+what is unpacked here.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class EngineModules:
 
     def __init__(self, engine: UnpackedEngine, folder: str) -> None:
         self._engine, self._folder = engine, folder
-        self._paths = {path[: -len(".py")].replace("/", ".").removesuffix(".__init__"): path for path in engine.sources}
+        self._paths = {_module_name(path): path for path in engine.sources}
 
     def find_spec(self, name: str, *dummy: t.Any) -> t.Optional[importlib.machinery.ModuleSpec]:
         """Return where the module `name` is, None if the engine does not have it. Other arguments are ignored."""
@@ -138,18 +139,28 @@ class EngineModules:
         return self._engine.sources[self._paths[name]].decode()
 
 
+def _module_name(path: str) -> str:
+    """Return the dotted name of the module with this path. Python 3.8 has no str.removesuffix."""
+    package = "/__init__.py"
+    return path[: -len(package if path.endswith(package) else ".py")].replace("/", ".")
+
+
 def main(arguments: t.Sequence[str]) -> int:
     """Run a module by the packed engine on stdin; `arguments` are its digest, its sha256 and the module's name.
 
     The module's request follows the engine there. Return 1 if the module's answer, which goes to stdout, is a failure,
-    else 0. Return DAMAGED if the packed engine does not have this sha256: then nothing of it has run. Raise ValueError
-    for other arguments or input, and KeyError for a request that lacks a key.
+    else 0. Return DAMAGED if the packed engine does not have this sha256: then nothing of it has run. Exit with a
+    sentence on stderr if this Python is too old. Raise ValueError for other arguments or input, and KeyError for a
+    request that lacks a key.
     """
     digest, sha256, name = arguments
     packed = PackedEngine(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())), sha256)
     if packed.is_damaged():
         return DAMAGED
     sys.meta_path.insert(0, EngineModules(unpack(packed.data), os.path.join(ROOT, digest)))
+    problem = importlib.import_module(f"{PACKAGE}.node.engine.engine_start").too_old()
+    if problem:
+        raise SystemExit(problem)
     # In the engine this file is another module, with an `arrived` of its own, which the code of the engine reads.
     t.cast(t.Any, importlib.import_module(f"{PACKAGE}.node.engine.carried_start")).arrived = packed
     return int(importlib.import_module(f"{PACKAGE}.modules.engine_module").main([name]))

@@ -11,6 +11,8 @@ with the manifest that the installation wrote, looks at who may write the folder
 the engine. If something differs, it raises an alarm and starts the engine without its byte code, another one, or none;
 see `choose`. It imports nothing but the standard library, and of the engine only what runs a module, after it was
 checked.
+
+Python 3.8 can parse and import this file, unlike the engine, so that an old Python gets one sentence (`too_old`).
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ MANIFESTS = "manifests"
 START = "start"
 MAIN = "__main__.py"
 PACKAGE = "host_routing"
+#: The oldest Python that runs the engine, that of Debian 12.
+OLDEST_PYTHON = (3, 11)
 #: The first argument of a call of `run_module`.
 MODULE = "module"
 #: Exit statuses of `run_module` before the module has started: there is no engine of this digest; it is not as it was
@@ -54,6 +58,17 @@ _STAFF = 50
 #: The engines that this process need not check again, as (folder of engines, digest): the one whose module `run_module`
 #: runs in it. Empty in all other processes.
 checked: set[tuple[str, str]] = set()
+
+
+def too_old() -> str:
+    """Return a sentence about this Python if it is too old for the engine, else ""."""
+    if sys.version_info[:2] >= OLDEST_PYTHON:
+        return ""
+    found, needed = ".".join(map(str, sys.version_info[:3])), ".".join(map(str, OLDEST_PYTHON))
+    return (
+        f"Python {found} ({sys.executable}) is too old: baremetal.host_routing needs Python {needed} or newer on nodes,"
+        " which Debian 12 and 13 have, or one that ansible_python_interpreter names."
+    )
 
 
 class EngineProblem(t.NamedTuple):
@@ -408,4 +423,6 @@ def _sha256(content: bytes) -> str:
 
 
 if __name__ == "__main__":
+    if too_old():
+        raise SystemExit(too_old())
     raise SystemExit(run_module(sys.argv[2:]) if sys.argv[1:2] == [MODULE] else main(sys.argv[1:]))
