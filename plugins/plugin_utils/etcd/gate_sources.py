@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The sources of the gate's program, which role calico_etcd brings to members: they need not be nodes of a fleet.
 
-A member runs `python3 -I -B /usr/local/lib/calico-etcd/<digest>`. That folder has __main__.py, and a folder datastore
-with the modules of the room that it imports.
+A member runs `python3 -I -B /usr/local/lib/calico-etcd/<digest>`. That folder has __main__.py, and a folder
+module_utils with the modules that it imports.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ import pathlib
 import typing as t
 
 _COLLECTION = pathlib.Path(__file__).absolute().parents[3]
-_ROOM = _COLLECTION / "plugins" / "module_utils" / "datastore"
+_ENGINE = _COLLECTION / "plugins" / "module_utils"
 _MAIN = _COLLECTION / "roles" / "calico_etcd" / "files" / "gate" / "__main__.py"
-#: The modules of the room that the program imports, itself included.
+_GATE = ("buckets", "connections", "lists", "member", "places", "program", "quotas", "replays", "requests", "server")
+#: The modules that the program imports, itself included.
 _MODULES = (
-    *("__init__", "gateway", "keys", "transport"),
-    *("gate/__init__", "gate/buckets", "gate/connections", "gate/lists", "gate/member", "gate/places", "gate/program"),
-    *("gate/quotas", "gate/replays", "gate/requests", "gate/server", "gate/stream", "gate/tokens", "gate/turns"),
+    *("__init__", "base/__init__", "base/typed_json"),
+    *(f"datastore/{name}" for name in ("__init__", "gateway", "keys", "transport", "gate/__init__")),
+    *(f"datastore/gate/{name}" for name in (*_GATE, "stream", "tokens", "turns")),
 )
 
 
 def sources() -> dict[str, pathlib.Path]:
     """Return the paths of the sources on the controller, by their names in the program's folder."""
-    return {"__main__.py": _MAIN, **{f"datastore/{name}.py": _ROOM / f"{name}.py" for name in _MODULES}}
+    return {"__main__.py": _MAIN, **{f"module_utils/{name}.py": _ENGINE / f"{name}.py" for name in _MODULES}}
 
 
 def listed() -> dict[str, t.Any]:

@@ -90,7 +90,7 @@ def test_a_use_is_found_however_it_is_written() -> None:
 #: Modules that read one byte more than a limit by themselves, with the reason.
 LIMITED = {
     f"{ENGINE}/cli/render/document_file.py": "It also reads pipes and standard input, and says more of other kinds.",
-    f"{ENGINE}/datastore/gate/lists.py": "It runs on members, which have no other room than the datastore.",
+    f"{ENGINE}/datastore/gate/lists.py": "It runs on members, which have of other rooms only what reads JSON.",
     f"{ENGINE}/node/change/missing_files.py": "It compares a file with a text of this length.",
     f"{ENGINE}/node/engine/engine_start.py": "It is installed alone and imports nothing of the engine.",
 }

@@ -241,6 +241,12 @@ def test_odd_json_is_refused(data: bytes, words: str) -> None:
     assert str(caught.value) == words
 
 
+def test_of_a_key_that_is_twice_the_last_may_count() -> None:
+    assert typed_json.parse(b'{"a": 1, "a": 2}', once=False) == {"a": 2}
+    with pytest.raises(typed_json.NotJson, match="NaN is no number of JSON"):
+        typed_json.parse_table(b'{"a": NaN}', once=False)
+
+
 def test_json_that_is_too_deep_or_has_a_huge_number_is_refused() -> None:
     """Neither nesting nor a number of many digits ends in another error than NotJson."""
     for data, words in ((b"[", "it is nested too deeply"), (b'{"a":', "it is nested too deeply"), (b"9", "Exceeds")):

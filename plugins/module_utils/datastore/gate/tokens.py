@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 
+from ...base.typed_json import parse_table
 from .. import gateway
 
 #: The most tokens of a user that are remembered: a node's agent has one, and each command another.
@@ -27,7 +27,7 @@ class Tokens:
             token = gateway.token_of(gateway.decode(answer))
         except gateway.EtcdError:
             return
-        user = str(json.loads(request).get("name", ""))
+        user = str(parse_table(request).get("name", ""))
         mine = self._of.setdefault(user, {})
         mine[token] = None
         self._users[token] = user

@@ -118,10 +118,10 @@ def _asked(port: int, tls: ssl.SSLContext) -> tuple[int, t.Any]:
 def test_another_source_has_another_digest(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = gate_sources.listed()
     assert before == gate_sources.listed()
-    assert [entry["name"] for entry in before["files"]][:2] == ["__main__.py", "datastore/__init__.py"]
+    assert [entry["name"] for entry in before["files"]][:2] == ["__main__.py", "module_utils/__init__.py"]
     changed = tmp_path / "server.py"
-    changed.write_bytes(gate_sources.sources()["datastore/gate/server.py"].read_bytes() + b"\n")
-    sources = {**gate_sources.sources(), "datastore/gate/server.py": changed}
+    changed.write_bytes(gate_sources.sources()["module_utils/datastore/gate/server.py"].read_bytes() + b"\n")
+    sources = {**gate_sources.sources(), "module_utils/datastore/gate/server.py": changed}
     monkeypatch.setattr(gate_sources, "sources", lambda: sources)
     assert gate_sources.listed()["digest"] != before["digest"]
 

@@ -28,6 +28,10 @@ PUT = {"request_put": {"key": "AA==", "value": "AA=="}}
 SPAN = {"key": "AA==", "range_end": "AQ=="}
 READ, COUNT = {"request_range": {"key": "AA=="}}, {"request_range": {**SPAN, "count_only": True}}
 
+NOT_AMONG = "is not known. There are: request_range, request_put, request_delete_range"
+OF_RANGE = "key, range_end, revision, count_only, limit, keys_only, serializable"
+NO_END = "range_end is no end, and a range without one is not passed"
+
 REQUESTS = [
     (RANGE, gateway.range_request(keys.WATCHED, limit=64, revision=7)),
     (RANGE, gateway.range_request(keys.WATCHED, limit=1, keys_only=True, local=True)),
@@ -54,37 +58,59 @@ def test_what_agents_ask_is_passed_as_it_is(path: str, body: bytes) -> None:
         ("/v3/kv/compaction", {"revision": "9"}, "this call is not passed"),
         ("/v3/lease/revoke", {"ID": "1"}, "this call is not passed"),
         ("/v3/kv/range/", {"key": "AA=="}, "this call is not passed"),
-        (TXN, {"success": [{"request_txn": {"success": [PUT]}}]}, "an operation is not one of those that are passed"),
-        (TXN, {"success": [{"requestTxn": {"success": [PUT]}}]}, "an operation is not one of those that are passed"),
-        (TXN, {"success": [{**PUT, "request_txn": {}}]}, "'request_txn' is not passed"),
-        (TXN, {"success": [{**PUT, "requestDeleteRange": {}}]}, "'requestDeleteRange' is not passed"),
-        (TXN, {"failure": [PUT]}, "'failure' is not passed"),
-        (TXN, {"success": [PUT] * 129}, "success is no list of at most 128"),
-        (TXN, {"success": [{"request_put": {"key": "AA==", "value": "", "lease": "1"}}]}, "'lease' is not passed"),
-        (TXN, {"success": [{"request_put": {"key": "AA==", "prev_kv": True}}]}, "'prev_kv' is not passed"),
+        (TXN, {"success": [{"request_txn": {"success": [PUT]}}]}, f"success[0].request_txn {NOT_AMONG}"),
+        (TXN, {"success": [{"requestTxn": {"success": [PUT]}}]}, f"success[0].requestTxn {NOT_AMONG}"),
+        (TXN, {"success": [{**PUT, "request_txn": {}}]}, f"success[0].request_txn {NOT_AMONG}"),
+        (TXN, {"success": [{**PUT, "requestDeleteRange": {}}]}, f"success[0].requestDeleteRange {NOT_AMONG}"),
+        (TXN, {"failure": [PUT]}, "failure is not known. There are: compare, success"),
+        (TXN, {"success": [PUT] * 129}, "success is a list, not a list of at most 128"),
+        (
+            TXN,
+            {"success": [{"request_put": {"key": "AA==", "value": "", "lease": "1"}}]},
+            "success[0].request_put.lease is not known. There are: key, value",
+        ),
+        (
+            TXN,
+            {"success": [{"request_put": {"key": "AA==", "prev_kv": True}}]},
+            "success[0].request_put.prev_kv is not known. There are: key, value",
+        ),
         (
             TXN,
             {"success": [{"request_delete_range": SPAN}]},
-            "'range_end' is not passed",
+            "success[0].request_delete_range.range_end is not known. There are: key",
         ),
-        (TXN, {"success": [READ, PUT]}, "a transaction reads or writes"),
-        (TXN, {"success": [COUNT] * 65}, "a transaction reads at most 64 times"),
-        (TXN, {"success": [{"request_range": SPAN}]}, "in a transaction a range is only counted"),
-        (TXN, {"success": [{"request_range": {**SPAN, "count_only": True, "limit": "1"}}]}, "'limit' is not passed"),
-        (TXN, {"success": [{"request_put": {"value": ""}}]}, "the request has no key"),
-        (RANGE, {"key": "AA==", "range_end": "AA=="}, "a range without an end is not passed"),
-        (RANGE, {"range_end": "MA=="}, "the request has no key"),
-        (RANGE, {"key": "%%"}, "a key or a value is not base64"),
-        (RANGE, {"key": "AA==", "limit": -1}, "a number is none"),
-        (RANGE, {"key": "AA==", "sort_order": "DESCEND"}, "'sort_order' is not passed"),
-        (RANGE, {"key": "AA==", "min_mod_revision": "1"}, "'min_mod_revision' is not passed"),
-        (TXN, {"compare": [{"target": "VALUE"}]}, "target is none of MOD, VERSION"),
-        (RANGE, {"key": "AA==", "keys_only": 1}, "a field is neither true nor false"),
-        (RANGE, [], "a part of the request is no object"),
-        (WATCH, {"create_request": {"key": "AA==", "range_end": "AA=="}}, "a range without an end is not passed"),
-        (WATCH, {"cancel_request": {}}, "a watch begins with create_request"),
-        ("/v3/maintenance/status", {"more": 1}, "'more' is not passed"),
-        ("/v3/auth/authenticate", {"name": ["root"]}, "a field is no short text"),
+        (TXN, {"success": [READ, PUT]}, "success is reads and writes, not one of both"),
+        (TXN, {"success": [COUNT] * 65}, "success is 65 reads, not at most 64"),
+        (
+            TXN,
+            {"success": [{"request_range": SPAN}]},
+            "success[0].request_range is a range that is not counted, and a transaction only counts ranges",
+        ),
+        (
+            TXN,
+            {"success": [{"request_range": {**SPAN, "count_only": True, "limit": "1"}}]},
+            "success[0].request_range.limit is not known. There are: key, range_end, revision, count_only",
+        ),
+        (TXN, {"success": [{"request_put": {"value": ""}}]}, "success[0].request_put.key is missing"),
+        (RANGE, {"key": "AA==", "range_end": "AA=="}, NO_END),
+        (RANGE, {"range_end": "MA=="}, "key is missing"),
+        (RANGE, {"key": "%%"}, "key is %%, not base64"),
+        (RANGE, {"key": "AA==", "limit": -1}, "limit is -1, not a number of 64 bits"),
+        (RANGE, {"key": "AA==", "sort_order": "DESCEND"}, f"sort_order is not known. There are: {OF_RANGE}"),
+        (RANGE, {"key": "AA==", "min_mod_revision": "1"}, f"min_mod_revision is not known. There are: {OF_RANGE}"),
+        (TXN, {"compare": [{"target": "VALUE"}]}, "compare[0].target is VALUE, not one of MOD, VERSION"),
+        (RANGE, {"key": "AA==", "keys_only": 1}, "keys_only is 1, not true or false"),
+        (RANGE, [], "it is a list, not a table"),
+        (WATCH, {"create_request": {"key": "AA==", "range_end": "AA=="}}, f"create_request.{NO_END}"),
+        (WATCH, {"cancel_request": {}}, "create_request is missing"),
+        ("/v3/maintenance/status", {"more": 1}, "more is not known"),
+        (TXN, {"success": [{}]}, "success[0] is 0 operations, not one"),
+        (TXN, {"success": [{**PUT, **READ}]}, "success[0] is 2 operations, not one"),
+        (RANGE, {"key": None}, "key is None, not base64"),
+        (RANGE, {"key": "AA==", "limit": 1 << 63}, "limit is 9223372036854775808, not a number of 64 bits"),
+        (RANGE, {"key": "AA==", "limit": True}, "limit is True, not a number of 64 bits"),
+        ("/v3/auth/authenticate", {"password": 4711}, "password is no text of at most 512 characters"),
+        ("/v3/auth/authenticate", {"name": ["root"]}, "name is a list, not a text of at most 512 characters"),
     ],
 )
 def test_what_is_refused(path: str, body: t.Any, words: str) -> None:
@@ -93,7 +119,9 @@ def test_what_is_refused(path: str, body: t.Any, words: str) -> None:
     assert str(refused.value) == words
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[" * 50_000, b"\xff"])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[" * 50_000, b"\xff", b'{"key": "AA==", "key": "AQ=="}', b'{"limit": NaN}']
+)
 def test_what_is_no_json(body: bytes) -> None:
     with pytest.raises(RequestNotPassed, match="the request is not JSON"):
         passed(RANGE, body)
