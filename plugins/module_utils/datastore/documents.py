@@ -14,6 +14,7 @@ import functools
 import json
 import typing as t
 
+from ..base.typed_json import NotJson, Unreadable, items, open_table, parse, text
 from ..policy.model import WORKLOAD_ENDPOINT, Endpoint
 from ..state.answers import limits
 from ..state.answers.endpoints import OwnBlocks, RefusedEndpoint, read_endpoint
@@ -25,6 +26,8 @@ _BLOCKS_LIMIT = 1 << 20
 #: The most bytes of a document whose labels are kept for others.
 _SHARED_LIMIT = 1 << 10
 _PLANNED, _BLOCKS = "planned", "blocks"
+# Later releases may add fields.
+_READ_BLOCKS = open_table({_BLOCKS: items(text(64), limits.BLOCKS)})
 #: The fields of an Endpoint that its key and its place have.
 _IN_KEY = ("kind", "node", "interface")
 
@@ -103,11 +106,10 @@ def encode_blocks(cidrs: t.Iterable[str]) -> bytes:
 
 def decode_blocks(value: bytes) -> OwnBlocks:
     """Return the blocks of a node. Raise RefusedDocument for anything but CIDRs without host bits."""
-    cidrs = decoded(value, _BLOCKS_LIMIT).get(_BLOCKS)
-    if not isinstance(cidrs, list) or len(cidrs) > limits.BLOCKS or not all(isinstance(one, str) for one in cidrs):
-        raise RefusedDocument(f"its blocks are not a list of at most {limits.BLOCKS} texts.")
     try:
-        return OwnBlocks(cidrs)
+        return OwnBlocks(_READ_BLOCKS(decoded(value, _BLOCKS_LIMIT))[_BLOCKS])
+    except Unreadable as error:
+        raise RefusedDocument(f"its field {error}.") from None
     except ValueError as error:
         raise RefusedDocument(f"{error}.") from None
 
@@ -122,8 +124,8 @@ def decoded(value: bytes, limit: int) -> dict[str, t.Any]:
     if len(value) > limit:
         raise RefusedDocument(f"it has more than {limit} bytes.")
     try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
+        found = parse(value, once=False)
+    except NotJson:
         raise RefusedDocument("it is not JSON.") from None
     if not isinstance(found, dict):
         raise RefusedDocument("it is no JSON object.")

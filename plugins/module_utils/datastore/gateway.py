@@ -16,7 +16,7 @@ import binascii
 import json
 import typing as t
 
-from ..base.typed_json import NotJson, parse_table
+from ..base.typed_json import NotJson, parse
 from .keys import KeyRange
 
 Json = dict[str, t.Any]
@@ -317,9 +317,12 @@ def encoded(key: str) -> str:
 def decode(data: bytes) -> Json:
     """Return the JSON object in an answer. Raise InvalidAnswer for anything else."""
     try:
-        return parse_table(data, once=False)
+        found = parse(data, once=False)
     except NotJson:
-        raise InvalidAnswer(f"the answer is no object of JSON: {data[:60]!r}") from None
+        raise InvalidAnswer(f"the answer is not JSON: {data[:60]!r}") from None
+    if not isinstance(found, dict):
+        raise InvalidAnswer(f"the answer is no object: {data[:60]!r}")
+    return found
 
 
 def error_of(status: int, data: bytes) -> EtcdError:

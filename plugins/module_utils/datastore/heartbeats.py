@@ -18,7 +18,7 @@ import dataclasses
 import re
 import typing as t
 
-from ..base.typed_json import shown
+from ..base.typed_json import Unreadable, flag, items, matching, maybe, number, open_table, refuse, text, whole
 from ..state.phase import Phase
 from . import documents, keys
 from .documents import RefusedDocument
@@ -88,13 +88,15 @@ def decode(node: str, value: bytes) -> Heartbeat:
 
     Raise RefusedDocument if a field is missing, has another type, or is too large. Unknown fields are skipped.
     """
-    body = documents.decoded(value, keys.HEARTBEAT_BYTES)
-    found = {name: read(name, body.get(name)) for name, read in _READERS.items()}
+    try:
+        found = _HEARTBEAT(documents.decoded(value, keys.HEARTBEAT_BYTES))
+    except Unreadable as error:
+        raise RefusedDocument(f"its field {error}.") from None
     if found["sessions_established"] > found["sessions_total"]:
         raise RefusedDocument("more of its BGP sessions are established than there are.")
     if len(found["sessions_down"]) > found["sessions_total"] - found["sessions_established"]:
         raise RefusedDocument("it names more BGP sessions that are down than there are.")
-    return Heartbeat(node=node, **found)
+    return Heartbeat(node=node, **{**found, "sessions_down": tuple(found["sessions_down"])})
 
 
 def decode_all(values: t.Mapping[str, bytes]) -> tuple[dict[str, Heartbeat], dict[str, str]]:
@@ -123,83 +125,37 @@ def _first_names(names: t.Sequence[str]) -> list[str]:
     return first
 
 
-_FieldReader = t.Callable[[str, t.Any], t.Any]
-
-
-def _refuse(name: str, value: t.Any, wanted: str) -> t.NoReturn:
-    raise RefusedDocument(f"its field {name} is {shown(value)}, not {wanted}.")
-
-
-def _flag(name: str, value: t.Any) -> bool:
-    if not isinstance(value, bool):
-        _refuse(name, value, "true or false")
+def _node(value: t.Any) -> str:
+    if not isinstance(value, str) or not keys.is_node(value):
+        refuse(value, "the name of a node")
     return value
 
 
-def _count(most: int) -> _FieldReader:
-    def read(name: str, value: t.Any) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-            _refuse(name, value, f"a whole number from 0 to {most}")
-        return value
-
-    return read
-
-
-def _seconds(name: str, value: t.Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _LATEST:
-        _refuse(name, value, "a number of seconds")
-    return float(value)
-
-
-def _age(name: str, value: t.Any) -> t.Optional[float]:
-    return None if value is None else _seconds(name, value)
-
-
-def _text(form: re.Pattern[str], wanted: str) -> _FieldReader:
-    def read(name: str, value: t.Any) -> str:
-        if not isinstance(value, str) or not form.fullmatch(value):
-            _refuse(name, value, wanted)
-        return value
-
-    return read
-
-
-def _phase(name: str, value: t.Any) -> str:
+def _phase(value: t.Any) -> str:
     if not isinstance(value, str) or value not in _PHASES:
-        _refuse(name, value, "a phase")
+        refuse(value, "a phase")
     return value
 
 
-def _problem(name: str, value: t.Any) -> str:
-    if not isinstance(value, str) or len(value) > PROBLEM_LIMIT:
-        _refuse(name, value, f"a text of at most {PROBLEM_LIMIT} characters")
-    return value
-
-
-def _nodes(name: str, value: t.Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or len(value) > DOWN_LIMIT:
-        _refuse(name, value, f"a list of at most {DOWN_LIMIT} names of nodes")
-    for one in value:
-        if not isinstance(one, str) or not keys.is_node(one):
-            _refuse(name, one, "the name of a node")
-    return tuple(value)
-
-
-_READERS: t.Mapping[str, _FieldReader] = {
-    "written": _seconds,
-    "version": _text(_VERSION, "the number of a release"),
-    "plan": _text(_PLAN, "the name of a plan"),
-    "phase": _phase,
-    "in_sync": _flag,
-    "problems": _count(_MOST),
-    "first_problem": _problem,
-    "drift_day": _count(_MOST),
-    "sessions_established": _count(_MOST),
-    "sessions_total": _count(_MOST),
-    "sessions_down": _nodes,
-    "workloads": _count(_MOST),
-    "revision": _count(_LARGEST),
-    "cluster": _count(_LARGEST),
-    "feed_synced": _flag,
-    "feed_age": _age,
-}
+_COUNT, _NUMBER, _SECONDS = whole(0, _MOST), whole(0, _LARGEST), number(0.0, _LATEST)
+# Later releases may add fields.
+_HEARTBEAT = open_table(
+    {
+        "written": _SECONDS,
+        "version": matching(_VERSION, "the number of a release"),
+        "plan": matching(_PLAN, "the name of a plan"),
+        "phase": _phase,
+        "in_sync": flag,
+        "problems": _COUNT,
+        "first_problem": text(PROBLEM_LIMIT),
+        "drift_day": _COUNT,
+        "sessions_established": _COUNT,
+        "sessions_total": _COUNT,
+        "sessions_down": items(_node, DOWN_LIMIT),
+        "workloads": _COUNT,
+        "revision": _NUMBER,
+        "cluster": _NUMBER,
+        "feed_synced": flag,
+    },
+    {"feed_age": maybe(_SECONDS)},
+)

@@ -120,8 +120,8 @@ def load(path: str) -> t.Optional[DatastoreSettings]:
         raise DatastoreSettingsError(f"{path}: it cannot be read: {error.strerror}. {_REMEDY}") from error
     try:
         data = parse(content)
-    except NotJson as error:
-        raise DatastoreSettingsError(f"{path}: it is not JSON: {error}. {_REMEDY}") from None
+    except NotJson:
+        raise DatastoreSettingsError(f"{path}: it is not JSON. {_REMEDY}") from None
     return DatastoreSettings.from_dict(data, path)
 
 

@@ -53,9 +53,9 @@ def test_the_interval_of_progress_is_the_one_of_our_own_members() -> None:
 @pytest.mark.parametrize(
     ("content", "wrong"),
     [
-        ("{", "it is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)."),
+        ("{", "it is not JSON."),
         ("[" * 100_000, "it has more than 65536 bytes."),
-        ("[" * 60_000, "it is not JSON: it is nested too deeply."),
+        ("[" * 60_000, "it is not JSON."),
         ([], "it is a list, not a table."),
         ({}, "endpoints is missing."),
         ({**WHOLE, "endpoints": ["https://192.0.2.1"] * 17}, "endpoints is a list, not a list of 1 to 16."),
@@ -79,7 +79,7 @@ def test_the_interval_of_progress_is_the_one_of_our_own_members() -> None:
         ({**WHOLE, "endpoints": ["https://192.0.2.1:99999"]}, "endpoints[0] is refused: Port out of range 0-65535."),
         ({**WHOLE, "password": 1}, "password is no text of at most 4096 characters."),
         ({**WHOLE, "progress_seconds": 0}, "progress_seconds is 0, not a number from 0.1 to 3600."),
-        (f"{json.dumps(WHOLE)[:-5]}NaN}}", "it is not JSON: NaN is no number of JSON."),
+        (f"{json.dumps(WHOLE)[:-5]}NaN}}", "it is not JSON."),
         ({**WHOLE, "progress_seconds": True}, "progress_seconds is True, not a number from 0.1 to 3600."),
         (
             {**WHOLE, "leader": "me"},
