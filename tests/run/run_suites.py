@@ -5,8 +5,9 @@
 
 Suites of one lane run one after the other, the two lanes beside each other. Each suite has a log in .build/logs/ and
 its JUnit files in .build/junit/. The output ends with a table, the skips, the failures, the names of the failed tests
-and `N passed, N failed`. The exit status is 0 only if nothing failed, nothing hung and nothing was skipped without a
-reason given in suites.py.
+and `N passed, N failed`. The table's CPU is the processor time in seconds of a suite's processes. The time of daemons
+and of the lab's hosts, which outlive the process that starts them, is in the machine's sum alone. The exit status is 0
+only if nothing failed, nothing hung and nothing was skipped without a reason given in suites.py.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import dataclasses
 import math
 import os
 import pathlib
+import select
 import shutil
 import signal
 import subprocess
@@ -53,6 +55,7 @@ class Result:
     skipped: dict[str, int] = dataclasses.field(default_factory=dict)  # reason -> how many
     failures: list[str] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
+    processor: float = 0.0  # seconds, user and system
     slowest: list[junit.Case] = dataclasses.field(default_factory=list)  # at most SLOWEST, the slowest one first
 
 
@@ -63,6 +66,7 @@ class Run:
         self.suites = suites
         self.either = collections.deque(suite for suite in suites if suite.lane == EITHER)
         self.started = time.monotonic()
+        self.machine = machine_seconds()
         self.deadline = self.started + budget
         self.results: dict[str, Result] = {}
         self.running: dict[str, tuple[subprocess.Popen[bytes], float, pathlib.Path]] = {}
@@ -135,15 +139,16 @@ class Run:
             )
             self.running[suite.name] = (process, started, log)
             try:
-                status: int | None = process.wait(timeout=limit)
-            except subprocess.TimeoutExpired:
-                status = None
-                end(process)
-                if suite.clean_up:
-                    subprocess.run(
-                        expand(suite.clean_up, folder), cwd=ROOT, env=environment(folder), stdin=subprocess.DEVNULL,
-                        stdout=output, stderr=subprocess.STDOUT, timeout=120, check=False,
-                    )  # fmt: skip
+                ended = wait(process, limit)
+                result.processor = processor_seconds(process)
+                status: int | None = process.wait() if ended else None
+                if status is None:
+                    end(process)
+                    if suite.clean_up:
+                        subprocess.run(
+                            expand(suite.clean_up, folder), cwd=ROOT, env=environment(folder), stdin=subprocess.DEVNULL,
+                            stdout=output, stderr=subprocess.STDOUT, timeout=120, check=False,
+                        )  # fmt: skip
             finally:
                 del self.running[suite.name]
         result.seconds = time.monotonic() - started
@@ -154,7 +159,7 @@ class Run:
         verdict = "FAILED" if result.failures else "ok"
         self.say(
             f"{result.suite.name:<16} {verdict}: {result.passed} passed, {len(result.failures)} failed, "
-            f"{sum(result.skipped.values())} skipped in {result.seconds:.0f} s"
+            f"{sum(result.skipped.values())} skipped in {result.seconds:.0f} s (CPU {result.processor:.0f} s)"
         )
         if result.slowest:
             self.say(f"{result.suite.name:<16} slowest: {slow(result.slowest)}")
@@ -171,6 +176,35 @@ class Run:
             if suite.name not in self.results and suite.clean_up:
                 command = expand(suite.clean_up, JUNIT)
                 subprocess.run(command, cwd=ROOT, env=environment(JUNIT), timeout=120, check=False)
+
+
+def wait(process: subprocess.Popen[bytes], limit: float) -> bool:
+    """Wait at most `limit` seconds until the process has ended; return whether it has. Its status stays to be read."""
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        return bool(select.select([descriptor], [], [], None if limit == math.inf else limit)[0])
+    finally:
+        os.close(descriptor)
+
+
+def processor_seconds(process: subprocess.Popen[bytes]) -> float:
+    """Return the processor seconds of a process whose status has not been read, and of its descendants that have ended.
+
+    Descendants count once their parent has waited for them. Return 0 if the process does not exist.
+    """
+    try:
+        fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def machine_seconds() -> float:
+    """Return the seconds that all processors of this machine have worked since its start."""
+    user, nice, system, _idle, _waiting, *interrupts = (
+        int(word) for word in pathlib.Path("/proc/stat").read_text("ascii").split("\n", 1)[0].split()[1:8]
+    )
+    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
 
 
 def slow(cases: list[junit.Case]) -> str:
@@ -275,21 +309,22 @@ def indent(text: str) -> str:
     return "\n".join(f"    | {line}" for line in text.splitlines())
 
 
-def summary(results: list[Result], wanted: list[Suite], seconds: float) -> bool:
+def summary(results: list[Result], wanted: list[Suite], seconds: float, machine: float = 0.0) -> bool:
     """Print the table, skips, failures and sums; return whether no result failed and all of `wanted` ran.
 
-    `seconds` is the time of the whole run. `results` and `wanted` together have one suite or more.
+    `seconds` is the time of the whole run, `machine` the seconds that the machine's processors worked in it. `results`
+    and `wanted` together have one suite or more.
     """
     done = {result.suite.name for result in results}
     results = results + [Result(suite, failures=["did not run"]) for suite in wanted if suite.name not in done]
     width = max(len(result.suite.name) for result in results)
     print()
-    print(f"{'SUITE':<{width}}  {'PASSED':>6}  {'FAILED':>6}  {'SKIPPED':>7}  {'SECONDS':>7}")
+    print(f"{'SUITE':<{width}}  {'PASSED':>6}  {'FAILED':>6}  {'SKIPPED':>7}  {'SECONDS':>7}  {'CPU':>6}")
     for result in results:
         skips = sum(result.skipped.values())
         print(
             f"{result.suite.name:<{width}}  {result.passed:>6}  {len(result.failures):>6}  {skips:>7}  "
-            f"{result.seconds:>7.0f}{'  <- failed' if result.failures else ''}"
+            f"{result.seconds:>7.0f}  {result.processor:>6.0f}{'  <- failed' if result.failures else ''}"
         )
     skipped = [(result.suite.name, count, why) for result in results for why, count in result.skipped.items()]
     if skipped:
@@ -313,7 +348,9 @@ def summary(results: list[Result], wanted: list[Suite], seconds: float) -> bool:
             print(f"  {name}: {first[:300]}")
             if why:
                 print(f"      {why[0][:120]}")
-    print(f"\nin {seconds / 60:.1f} minutes")
+    processor = sum(result.processor for result in results)
+    print(f"\nprocessor: {processor / 60:.1f} minutes of the suites, {machine / 60:.1f} minutes of the whole machine")
+    print(f"in {seconds / 60:.1f} minutes")
     print(f"{passed} passed, {len(failures)} failed", flush=True)
     return not failures
 
@@ -352,7 +389,8 @@ def main() -> int:
     except KeyboardInterrupt:
         run.stop()
         results = list(run.results.values())
-    return 0 if summary(results, wanted, time.monotonic() - run.started) else 1
+    well = summary(results, wanted, time.monotonic() - run.started, machine_seconds() - run.machine)
+    return 0 if well else 1
 
 
 if __name__ == "__main__":

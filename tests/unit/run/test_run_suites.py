@@ -26,6 +26,7 @@ sys.exit(int(sys.argv[3]))
 """
 GOOD = '<testcase classname="a" name="good"/>'
 BAD = '<testcase classname="a" name="bad"><failure message="2 is not 3"/></testcase>'
+CLOSING = "processor: 0.0 minutes of the suites, 0.0 minutes of the whole machine\nin 0.0 minutes\n"
 SKIPPED = '<testcase classname="a" name="left_out"><skipped message="no ipip"/></testcase>'
 
 
@@ -78,7 +79,7 @@ def test_the_summary_says_why_a_test_failed(capsys: pytest.CaptureFixture[str]) 
     shown = capsys.readouterr().out.partition("Failed:")[2]
     assert "  one: a::bad\n      2 is not 3\n      line 0\n" in shown
     assert "\n      ...\n" in shown and "\n      line 39\n" in shown and "line 20" not in shown
-    assert shown.endswith("\nRun again:\n  one: a::bad\n      2 is not 3\n\nin 0.0 minutes\n0 passed, 1 failed\n")
+    assert shown.endswith("\nRun again:\n  one: a::bad\n      2 is not 3\n\n" + CLOSING + "0 passed, 1 failed\n")
 
 
 def running(process: int) -> bool:
@@ -127,6 +128,20 @@ def test_a_suite_names_its_slowest_tests(capsys: pytest.CaptureFixture[str]) -> 
     start = next(number for number, line in enumerate(out) if line.endswith("one              slowest: "))
     assert out[start + 1 : start + 21] == [f"{number:>13.1f} s  a::t{number}" for number in range(25, 5, -1)]
     assert "a::t5" not in "\n".join(out)
+
+
+def test_a_suite_says_how_long_it_has_used_a_processor(capsys: pytest.CaptureFixture[str]) -> None:
+    """The time counts a process that the suite's own process waited for."""
+    busy = "import time\nwhile time.process_time() < 0.5: pass"
+    suite = Suite("busy", "", ("sh", "-c", '"$0" -c "$1"; :', sys.executable, busy), limit=60)
+    run, before = run_suites.Run([suite], 100), run_suites.machine_seconds()
+    (result,) = run.all()
+    assert 0.4 < result.processor < 20
+    assert run_suites.machine_seconds() - before > 0.4
+    run_suites.summary([result], [suite], 0, 90)
+    *_, row, _, total, _, _ = capsys.readouterr().out.splitlines()
+    assert row.split() == ["busy", "1", "0", "0", f"{result.seconds:.0f}", f"{result.processor:.0f}"]
+    assert total == "processor: 0.0 minutes of the suites, 1.5 minutes of the whole machine"
 
 
 def test_lanes_run_beside_each_other(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
