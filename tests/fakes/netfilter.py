@@ -212,10 +212,11 @@ class FakeNetfilter:
         A `!` stays before its word. Raise _Refused for a set that does not exist, a port above 65535, TCPMSS without
         `-p tcp`, and MASQUERADE in another table than nat. Nothing else is checked here.
         """
-        for name in re.findall(r"--match-set (\S+)", rule):
+        named = _named(rule)
+        for name in named.sets:
             if name not in self.sets:
                 raise _Refused(f"Set {name} doesn't exist.")
-        for number in re.findall(r"--[sd]port (\d+)", rule):
+        for number in named.ports:
             if int(number) > 65535:
                 raise _Refused(f"invalid port/service `{number}' specified")
         if ("-j TCPMSS" in rule and "-p tcp" not in rule) or ("-j MASQUERADE" in rule and table != "nat"):
@@ -366,9 +367,27 @@ def _save(tables: Tables, version: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+class _Named(t.NamedTuple):
+    """What a rule names: IP sets, single ports as texts, and the chain or target that it leads to, "" for none."""
+
+    sets: tuple[str, ...]
+    ports: tuple[str, ...]
+    target: str
+
+
+@functools.lru_cache(maxsize=1 << 14)  # A test writes the same rules again and again.
+def _named(rule: str) -> _Named:
+    target = re.search(r"-[jg] (\S+)", rule)
+    return _Named(
+        tuple(re.findall(r"--match-set (\S+)", rule)),
+        tuple(re.findall(r"--[sd]port (\d+)", rule)),
+        target.group(1) if target else "",
+    )
+
+
 def _check_jumps(chains: dict[str, list[str]]) -> None:
     for rules in chains.values():
         for rule in rules:
-            found = re.search(r"-[jg] (\S+)", rule)
-            if found and found.group(1) not in chains and found.group(1) not in _TARGETS:
-                raise _Refused(f"Couldn't load target `{found.group(1)}':No such file or directory")
+            target = _named(rule).target
+            if target and target not in chains and target not in _TARGETS:
+                raise _Refused(f"Couldn't load target `{target}':No such file or directory")

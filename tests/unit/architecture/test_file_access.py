@@ -9,6 +9,7 @@ Each exception has its reason.
 from __future__ import annotations
 
 import ast
+import functools
 import pathlib
 
 import pytest
@@ -51,25 +52,37 @@ FUNCTIONS = {
 }
 
 
-def uses(tree: ast.Module, functions: set[tuple[str, str]]) -> list[int]:
-    """Return the lines in which a module of Python names one of the functions, imports by name included."""
-    found = []
+Named = tuple[tuple[str, str], int]
+
+
+def named(tree: ast.Module) -> list[Named]:
+    """Return ((module, function), line) of each function that a module of Python names, imports by name included."""
+    found: list[Named] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if (node.value.id, node.attr) in functions:
-                found.append(node.lineno)
+            found.append(((node.value.id, node.attr), node.lineno))
         elif isinstance(node, ast.ImportFrom):
-            found += [node.lineno for name in node.names if (node.module, name.name) in functions]
+            found += [((node.module or "", name.name), node.lineno) for name in node.names]
     return found
+
+
+@functools.cache
+def named_in_plugins() -> dict[str, list[Named]]:
+    """Return `named` of each module of plugins/, by its path; only functions of FUNCTIONS are in it."""
+    wanted = set().union(*FUNCTIONS.values())
+    return {
+        str(path.relative_to(ROOT)): [entry for entry in named(tree_of(path)) if entry[0] in wanted]
+        for path in sorted((ROOT / "plugins").rglob("*.py"))
+    }
 
 
 @pytest.mark.parametrize("kind", FUNCTIONS)
 def test_one_module_does_it_and_few_others_have_a_reason(kind: str) -> None:
     """No module of plugins/ does it but those of ALLOWED, and each of these does it."""
     found = {
-        str(path.relative_to(ROOT)): lines
-        for path in sorted((ROOT / "plugins").rglob("*.py"))
-        if (lines := uses(tree_of(path), FUNCTIONS[kind]))
+        path: lines
+        for path, names in named_in_plugins().items()
+        if (lines := [line for function, line in names if function in FUNCTIONS[kind]])
     }
     others = {path: lines for path, lines in found.items() if path not in ALLOWED[kind]}
     assert others == {}, "use module_utils/files"
@@ -82,9 +95,9 @@ def test_few_modules_replace_files() -> None:
 
 def test_a_use_is_found_however_it_is_written() -> None:
     for text in ("import os\nos.replace(a, b)", "def f():\n  from os import rename", "import os\nx = os.rename"):
-        assert uses(ast.parse(text), FUNCTIONS["replace"]) == [2]
+        assert [line for function, line in named(ast.parse(text)) if function in FUNCTIONS["replace"]] == [2]
     harmless = 'import dataclasses\ndataclasses.replace(a, b="c".replace("d", "e"))'
-    assert uses(ast.parse(harmless), FUNCTIONS["replace"]) == []
+    assert FUNCTIONS["replace"].isdisjoint(function for function, _line in named(ast.parse(harmless)))
 
 
 #: Modules that read one byte more than a limit by themselves, with the reason.
