@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ansible-playbook as users run it in this repository, in a process of its own."""
+"""ansible-playbook as users run it in this repository."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import re
 import subprocess
 import sys
 import typing as t
+
+from tests.integration import prepared_ansible
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 #: The folder with the programs of the Python environment that runs the tests.
@@ -35,14 +37,11 @@ def play(
     `playbook` is a path from the repository's root. `environment` is added to this process's. Raise
     subprocess.TimeoutExpired after `timeout` seconds.
     """
-    return subprocess.run(
+    return prepared_ansible.run(
         [BIN / "ansible-playbook", playbook, "-i", inventory, *options],
-        cwd=ROOT,
-        env={**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
+        ROOT,
+        {**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", **(environment or {})},
+        timeout,
     )
 
 

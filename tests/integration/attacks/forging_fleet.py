@@ -18,6 +18,7 @@ import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import engine_module
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import engine_start
 
+from tests.integration import prepared_ansible
 from tests.integration.ansible_playbook import BIN, ROOT
 
 Answer = t.Union[str, t.Mapping[str, t.Any]]
@@ -106,10 +107,8 @@ class Fleet:
             "ANSIBLE_HOME": str(self.folder / "home"),
             "ANSIBLE_NOCOLOR": "1",
         }
-        return subprocess.run(
-            [BIN / program, *words, "-i", self.inventory],
-            cwd=self.folder, env=environment, capture_output=True, encoding="utf-8", timeout=300, check=False,
-        )  # fmt: skip
+        command = [BIN / program, *words, "-i", self.inventory]
+        return prepared_ansible.run(command, self.folder, environment, timeout=300)
 
     def play(self, *tasks: t.Mapping[str, t.Any], gather: bool = False, more: t.Sequence[t.Any] = ()) -> str:
         """Run a play with these tasks on both nodes, and then the plays `more`; return stdout and stderr as one line.

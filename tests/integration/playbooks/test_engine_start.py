@@ -20,6 +20,7 @@ import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
 
 from bench.site.simulated_hosts import SimulatedHosts
+from tests.integration import prepared_ansible
 from tests.integration.ansible_playbook import BIN, ROOT
 
 pytestmark = pytest.mark.root
@@ -83,10 +84,10 @@ class Hosts:
 
         `environment` has further variables for it. Raise subprocess.TimeoutExpired after 300 seconds.
         """
-        done = subprocess.run(
+        done = prepared_ansible.run(
             [BIN / program, *words, "-i", self.folder / "hosts.yml", "-vvv"],
-            cwd=ROOT,
-            env={
+            ROOT,
+            {
                 "PATH": "/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin",
                 "LC_ALL": "C.UTF-8",
                 "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
@@ -95,10 +96,7 @@ class Hosts:
                 "ANSIBLE_HOME": str(self.folder / "home"),
                 **environment,
             },
-            capture_output=True,
-            text=True,
             timeout=300,
-            check=False,
         )
         return done.stdout + done.stderr
 

@@ -13,6 +13,7 @@ import typing as t
 
 import pytest
 
+from tests.integration import prepared_ansible
 from tests.integration.ansible_playbook import BIN, ROOT, play
 
 PATHS = sorted((ROOT / "playbooks").glob("*.yml"))
@@ -84,9 +85,12 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path
 
 
-def run(command: t.Sequence[t.Union[str, pathlib.Path]], cwd: pathlib.Path = ROOT) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", "PATH": f"{BIN}:{os.environ['PATH']}"}
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False)
+ENVIRONMENT = {**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", "PATH": f"{BIN}:{os.environ['PATH']}"}
+
+
+def run(*words: t.Union[str, pathlib.Path], cwd: pathlib.Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run ansible-playbook with these words; return the finished process, whatever its exit status."""
+    return prepared_ansible.run([BIN / "ansible-playbook", *words], cwd, ENVIRONMENT, timeout=120)
 
 
 def said(done: subprocess.CompletedProcess[str], folder: pathlib.Path) -> str:
@@ -128,7 +132,7 @@ def test_validate_is_red(given: str, options: t.Sequence[str], folder: pathlib.P
     sources = [
         word for name in given.split() for word in ("-i", ",".join(str(folder / part) for part in name.split(",")))
     ]
-    done = run([BIN / "ansible-playbook", ROOT / "playbooks" / "validate.yml", *sources, *options])
+    done = run(ROOT / "playbooks" / "validate.yml", *sources, *options)
     assert done.returncode == 4
     assert f"fleet_hosts' failed: inventory {REFUSED[given]} Origin: " in said(done, folder)
 
@@ -140,7 +144,7 @@ def test_validate_is_green_on_the_inventory_that_these_differ_from(folder: pathl
 
 
 def test_an_inventory_is_named_where_none_is_given(folder: pathlib.Path) -> None:
-    done = run([BIN / "ansible-playbook", ROOT / "playbooks" / "validate.yml"], folder)
+    done = run(ROOT / "playbooks" / "validate.yml", cwd=folder)
     assert done.returncode == 4
     assert (
         "failed: inventory is not given, and Ansible's default /etc/ansible/hosts does not exist. Give it with -i, for "
@@ -161,7 +165,7 @@ def test_a_limit_that_leaves_no_host_of_the_fleet(folder: pathlib.Path) -> None:
 def test_lists_need_no_inventory(option: str, folder: pathlib.Path) -> None:
     """These options print about every playbook without any host."""
     for inventory in ("gone", "broken.yml", "others.yml"):
-        done = run([BIN / "ansible-playbook", *PATHS, "-i", folder / inventory, option])
+        done = run(*PATHS, "-i", folder / inventory, option)
         assert done.returncode == 0, said(done, folder)
         assert done.stdout.count("playbook: ") == len(PLAYBOOKS)
 
@@ -184,7 +188,8 @@ def test_lists_need_no_inventory(option: str, folder: pathlib.Path) -> None:
     ],
 )
 def test_calicoctl_has_no_answer(question: t.Sequence[str], inventory: str, refused: str, folder: pathlib.Path) -> None:
-    done = run([ROOT / "bin" / "calicoctl", *question, "-i", folder / inventory])
+    command = [ROOT / "bin" / "calicoctl", *question, "-i", folder / inventory]
+    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert refused in said(done, folder)
     if inventory == "both":
