@@ -34,6 +34,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.client
 from tests.conftest import ROOT
 from tests.fakes.forged_engine import whole_engine
 from tests.integration.host_under_test import HOST, HostKernel, host_under_test
+from tests.pauses import pause
 from tests.unit.agent import agent_unit
 from tests.unit.agent.node_under_test import STATE
 from tests.unit.dataplane.suites.drivers import underlay
@@ -169,10 +170,10 @@ class Daemon:
 
     @staticmethod
     def until(holds: t.Callable[[], t.Any], what: str) -> None:
-        deadline = time.monotonic() + _PATIENCE
+        began = time.monotonic()
         while not holds():
-            assert time.monotonic() < deadline, f"not within {_PATIENCE:g} seconds: {what}"
-            time.sleep(0.01)
+            assert time.monotonic() < began + _PATIENCE, f"not within {_PATIENCE:g} seconds: {what}"
+            pause(began, least=0.01, most=0.1)
 
     # ---- calls
 

@@ -20,24 +20,27 @@ import subprocess
 import time
 import typing as t
 
+from tests.pauses import pause
+
 POOL = "10.244.0.0/16"
 POOL6 = "fd00:10:244::/48"
 #: Words before a command that kill it when its parent ends, so that a killed test run leaves no process behind.
 DIES_WITH_ITS_PARENT = ("setpriv", "--pdeathsig", "KILL")
 
 
-def wait_for(what: str, condition: t.Callable[[], t.Any], seconds: float = 60.0) -> t.Any:
-    """Return the first true answer of `condition`, which is called every 0.05 seconds.
+def wait_for(what: str, condition: t.Callable[[], t.Any], seconds: float = 60.0, most: float = 0.2) -> t.Any:
+    """Return the first true answer of `condition`, which is called less and less often.
 
-    Raise AssertionError with `what` if there is none within `seconds`. Exceptions of `condition` are passed on.
+    It is called every `most` seconds in the end: what holds for moments alone needs fewer. Raise AssertionError with
+    `what` if there is none within `seconds`. Exceptions of `condition` are passed on.
     """
-    end = time.monotonic() + seconds
+    began = time.monotonic()
     while True:
         answer = condition()
         if answer:
             return answer
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
-        time.sleep(0.05)
+        assert time.monotonic() < began + seconds, f"not within {seconds} s: {what}"
+        pause(began, most=most)
 
 
 class Namespace:

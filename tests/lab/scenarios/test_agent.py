@@ -26,6 +26,7 @@ from tests.lab.fleet import workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Stream, Streams
 from tests.long_form import LONG
+from tests.pauses import pause
 
 from .conftest import LAB, LEAST_PPS, PPS, Fleet, new_lab
 
@@ -85,10 +86,10 @@ def in_sync(lab: BaseLab, node: str) -> bool:
 
 
 def wait(what: str, condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
-        time.sleep(0.25)
+        assert time.monotonic() < began + seconds, f"{what}: not within {seconds:g} s"
+        pause(began, least=0.25)
 
 
 def mesh(boxes: dict[str, Container]) -> list[Stream]:

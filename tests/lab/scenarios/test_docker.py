@@ -23,6 +23,7 @@ import yaml
 
 from tests.lab.handle import BaseLab
 from tests.long_form import LONG
+from tests.pauses import pause
 
 from .conftest import LAB, ROOT, Fleet, dual_stack_inventory, new_lab, set_variables, start_docker
 
@@ -169,10 +170,10 @@ def emptied(host: Host) -> None:
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
-        time.sleep(0.25)
+        assert time.monotonic() < began + seconds, f"{what}: not within {seconds:g} s"
+        pause(began, least=0.25)
 
 
 def free_address(host: Host) -> str:

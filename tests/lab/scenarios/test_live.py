@@ -25,6 +25,7 @@ from tests.lab.measure.streams import Streams
 from tests.lab.scenarios.conftest import PPS
 from tests.lab.topology import NODES, Places
 from tests.long_form import LONG
+from tests.pauses import pause
 
 from .conftest import LAB, Fleet, Run, inventory_of, new_lab, set_variables
 
@@ -88,7 +89,7 @@ def until(what: str, holds: Callable[[], object], seconds: float = 300) -> float
     began = time.monotonic()
     while not holds():
         assert time.monotonic() < began + seconds, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
+        pause(began, least=0.02)
     return time.monotonic() - began
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from tests.lab import containers
 from tests.lab.handle import BaseLab
+from tests.pauses import pause
 
 from .conftest import LAB, ROOT, Fleet, new_lab
 
@@ -84,10 +85,10 @@ def workload(lab: BaseLab, name: str, interface: str = "eth0") -> Mapping[str, A
 
 
 def wait(what: str, condition: Callable[[], bool], seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
-        time.sleep(0.1)
+        assert time.monotonic() < began + seconds, f"{what}: not within {seconds:g} s"
+        pause(began, least=0.1)
 
 
 def test_containers_of_both_debians_reach_each_other(lab: BaseLab) -> None:

@@ -26,6 +26,7 @@ from tests.lab.fleet import no_way_around
 from tests.lab.handle import BaseLab
 from tests.lab.measure.reach import Attempt, attempt, serving
 from tests.lab.measure.streams import Report, Stream, Streams
+from tests.pauses import pause
 
 from . import power_on, three_tiers
 from .conftest import LAB, LEAST_PPS, PPS, Fleet, Run, new_lab
@@ -123,10 +124,10 @@ def in_sync(lab: BaseLab, node: str) -> bool:
 
 
 def wait(what: str, condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
-        time.sleep(0.25)
+        assert time.monotonic() < began + seconds, f"{what}: not within {seconds:g} s"
+        pause(began, least=0.25)
 
 
 def streams_between(found: Sequence[Member], wanted: Sequence[tuple[str, str, int]]) -> list[Stream]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.handle import BaseLab
+from tests.pauses import pause
 
 from .conftest import LAB, ROOT, Fleet, dual_stack_inventory, new_lab, start_docker
 
@@ -59,10 +60,10 @@ def _clean(lab: BaseLab, fleet: Fleet) -> Iterator[None]:
 
 
 def until(holds: Callable[[], bool], seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not holds():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s"
-        time.sleep(0.2)
+        assert time.monotonic() < began + seconds, f"not within {seconds:g} s"
+        pause(began, least=0.2)
 
 
 def added(lab: BaseLab, node: str) -> list[dict]:

@@ -147,7 +147,7 @@ class Interop:
         Raise AssertionError after 60 seconds. Raise NotAnswering if the node's BIRD does not answer.
         """
         try:
-            wait_for(words, lambda: words in self.why(node, name))
+            wait_for(words, lambda: words in self.why(node, name), most=0.05)
         except AssertionError as error:
             raise AssertionError(f"{error}. {self.why(node, name)} {self.session(node, name)}") from None
 

@@ -199,7 +199,7 @@ def test_what_is_wrong_is_said(pairs: dict[str, Pair], name: str) -> None:
 
     step = time.monotonic()
     try:
-        wait_for(f"{case.reason!r}", found)
+        wait_for(f"{case.reason!r}", found, most=0.05)
     except AssertionError as error:
         raise AssertionError(f"{error}; said {dict.fromkeys(said)}, {pair.session()}") from None
     print(f"BIRD {pair.daemon.build.version}: {name} after {time.monotonic() - step:.1f} s: {said[-1]}")
@@ -221,6 +221,6 @@ def test_none_of_this_is_said_of_a_session_that_stands(pairs: dict[str, Pair], t
             (pair.folder / "bird.secrets.conf").read_text().replace('"ours"', '"other"')
         )
         pair.daemon.configure()
-        wait_for("passwords", lambda: pair.why().startswith("most likely the passwords differ"))
+        wait_for("passwords", lambda: pair.why().startswith("most likely the passwords differ"), most=0.05)
     finally:
         pair.close()
