@@ -267,7 +267,7 @@ MEASURED = (
     ),
     ("seconds of `make unit` on two idle processors", "200 to 260", "not measured", "95", "`time make unit`"),
     ("minutes of `make test` in CI", "59 to 62", "not measured", "40", "the summary of `make test`"),
-    ("minutes of processor of `make test`", "115.6", "not measured", "65", "`time make test`, user and system"),
+    ("minutes of processor of `make test`", "115.6", "not measured", "65", "the summary of `make test`"),
     ("mutants that tests notice, of 100", "95 and 92", "not measured", "the same", "`make mutants`"),
     (
         "stops from a key of etcd to a member of an IP set",
