@@ -50,9 +50,9 @@ async def until(holds: t.Callable[[], bool], what: object, seconds: float = NOTI
 
 
 async def end(task: asyncio.Task[t.Any]) -> None:
-    """Cancel a task; raise AssertionError if it does not end as cancelled within 10 s."""
+    """Cancel a task; raise AssertionError if it does not end as cancelled within 60 s."""
     task.cancel()
-    await asyncio.wait({task}, timeout=10)
+    await asyncio.wait({task}, timeout=60)
     assert task.cancelled(), task
 
 

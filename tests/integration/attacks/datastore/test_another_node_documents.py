@@ -91,7 +91,7 @@ def attacked(cluster: EtcdCluster, attack: Attack, as_listed: bool = True) -> No
                 await attack(attacker, reader, operator)
                 assert reader.mirror.endpoints.keys() >= HONEST
                 await operator.write([put(9, "node10")])
-                await until(lambda: EndpointKey("node10", "cali9") in reader.mirror.endpoints, "a change arrives", 5)
+                await until(lambda: EndpointKey("node10", "cali9") in reader.mirror.endpoints, "a change arrives")
                 if as_listed:
                     await reader.equals(operator)
             finally:
@@ -99,7 +99,7 @@ def attacked(cluster: EtcdCluster, attack: Attack, as_listed: bool = True) -> No
                     own = dict(zip(("key", "range_end"), map(gateway.encoded, keys.under(prefix))))
                     await operator.call("/v3/kv/deleterange", gateway.to_bytes(own))
                 await operator.write(WORKLOADS)
-            await until(lambda: reader.mirror.endpoints.keys() == HONEST, lambda: len(reader.mirror.endpoints), 5)
+            await until(lambda: reader.mirror.endpoints.keys() == HONEST, lambda: len(reader.mirror.endpoints))
             await reader.equals(operator)
             assert reader.mirror.refused() == []
         await attacker.close()
@@ -219,7 +219,7 @@ def test_documents_of_any_content(cluster: EtcdCluster) -> None:
             for name, value in zip(names, HOSTILE.values()):
                 await write_bytes(attacker, f"{OWN}{name}".encode(), value)
             await operator.write([put(8, "node10")])
-            await until(lambda: EndpointKey("node10", "cali8") in reader.mirror.endpoints, "a change arrives", 5)
+            await until(lambda: EndpointKey("node10", "cali8") in reader.mirror.endpoints, "a change arrives")
         refused = dict(reader.mirror.refused(1000))
         taken = [what for what, name in zip(HOSTILE, names) if f"{OWN}{name}" not in refused]
         assert taken == [], taken
@@ -294,7 +294,7 @@ def test_rewriting_one_key_all_the_time(cluster: EtcdCluster) -> None:
     Precedent: CWE-400 (resource consumption).
     Closed: 0.3.0
     Result: Readers keep up, with less than 1 ms of processor time for each change. Changes of others arrive within a
-    second.
+    second, on a busy machine within ten times as long as without the attack.
     """
     seconds = 3
 
@@ -308,6 +308,14 @@ def test_rewriting_one_key_all_the_time(cluster: EtcdCluster) -> None:
         body = gateway.to_bytes(
             {"key": gateway.encoded(f"{OWN}cali1"), "value": base64.b64encode(put(1, "node1").value).decode()}
         )
+
+        async def arrival(number: int) -> float:
+            key, began = EndpointKey("node10", f"cali{number}"), time.monotonic()
+            await operator.write([put(number, "node10")])
+            await until(lambda: key in reader.mirror.endpoints, lambda: reader.status)
+            return time.monotonic() - began
+
+        calm = [await arrival(10 + number) for number in range(10)]
         asked = [{**settings.to_dict(), "endpoints": [url]}, token, body.decode(), seconds]
         program = subprocess.Popen([sys.executable, "-c", REWRITE], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert program.stdin is not None and program.stdout is not None
@@ -317,11 +325,7 @@ def test_rewriting_one_key_all_the_time(cluster: EtcdCluster) -> None:
         position, spent = reader.mirror.position, time.process_time()
         waits = []
         for number in range(10):
-            key = EndpointKey("node10", f"cali{20 + number}")
-            began = time.monotonic()
-            await operator.write([put(20 + number, "node10")])
-            await until(lambda key=key: key in reader.mirror.endpoints, lambda: reader.status, 5)
-            waits.append(time.monotonic() - began)
+            waits.append(await arrival(20 + number))
             await asyncio.sleep(0.1)
         spent = time.process_time() - spent
         assert position is not None and reader.mirror.position is not None
@@ -332,7 +336,7 @@ def test_rewriting_one_key_all_the_time(cluster: EtcdCluster) -> None:
         print(
             f"{total / seconds:.0f} changes a second, {spent / changes * 1000:.2f} ms each; {max(waits):.3f} s at most"
         )
-        assert total > 100 and max(waits) < 1 and spent / changes < 0.001
+        assert total > 100 and max(waits) < max(1, 10 * max(calm)) and spent / changes < 0.001
 
     attacked(cluster, attack)
 
@@ -350,9 +354,9 @@ def test_saying_that_all_is_published(cluster: EtcdCluster) -> None:
         await operator.write([Put(keys.complete_key("node10"), b"{}")])
         for value in (b"{}", b"", b"\xff" * 100, b'{"node": "node10"}'):
             await attacker.write([Put(keys.complete_key("node1"), value)])
-            await until(lambda: reader.mirror.is_complete("node1"), "the attacker is complete", 5)
+            await until(lambda: reader.mirror.is_complete("node1"), "the attacker is complete")
             await attacker.write([gateway.Delete(keys.complete_key("node1"))])
-            await until(lambda: not reader.mirror.is_complete("node1"), "the attacker is not complete", 5)
+            await until(lambda: not reader.mirror.is_complete("node1"), "the attacker is not complete")
             assert reader.mirror.is_complete("node10") and not reader.mirror.is_complete("node2")
         for node in ("node10", "node2"):
             with pytest.raises(gateway.PermissionDenied):

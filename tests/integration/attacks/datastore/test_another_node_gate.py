@@ -54,7 +54,7 @@ def through_gates(
             attacker, operator = cluster.settings("node1", urls).client(), cluster.operator()
             await attack(attacker, operator)
             await attacker.write([put(1, "node1")])
-            await until(lambda: EndpointKey("node1", "cali1") in reader.mirror.endpoints, "a change arrives", 5)
+            await until(lambda: EndpointKey("node1", "cali1") in reader.mirror.endpoints, "a change arrives")
             await attacker.write([gateway.Delete(put(1, "node1").key)])
             await reader.equals(operator)
             await attacker.close()
