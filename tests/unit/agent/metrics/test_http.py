@@ -60,7 +60,7 @@ def served(state: dict[str, t.Any], seconds: float) -> t.Iterator[Ask]:
 
 @pytest.fixture(scope="module")
 def ask(state: dict[str, t.Any]) -> t.Iterator[Ask]:
-    with served(state, seconds=10) as ask:
+    with served(state, seconds=60) as ask:
         yield ask
 
 
