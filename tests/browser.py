@@ -296,7 +296,7 @@ class Page:
             raise BrowserError(details.get("exception", {}).get("description") or details["text"])
         return answer["result"].get("value")
 
-    def wait_for(self, expression: str, seconds: float = 20) -> t.Any:
+    def wait_for(self, expression: str, seconds: float = 60) -> t.Any:
         """Return the first true value of a JavaScript expression. Raise BrowserError if none comes in `seconds`.
 
         A link or form may load another page meanwhile: the expression is then evaluated there.
