@@ -258,12 +258,12 @@ class Daemon:
         return {allocation.handle: allocation.address for allocation in ipam.allocations()}
 
     def reaches(self, name: str, address: str) -> bool:
-        """Return whether `address` answers a ping from inside the namespace `name` within 2 seconds.
+        """Return whether `address` answers a ping from inside the namespace `name` within 20 seconds.
 
         The namespace stays open until `kernel` leaves or deletes it: later calls use it even if another process has
         deleted or replaced it. Raise KernelError if there is none at the first call.
         """
-        command = ["ping", "-n", "-c", "1", "-W", "2", address]
+        command = ["ping", "-n", "-c", "1", "-W", "20", address]
         return self.kernel.inside(name).run(command).code == 0
 
     def memory(self, field: str = "VmHWM") -> int:

@@ -35,7 +35,7 @@ from tests.integration.agent.cni.shim import Shim
 
 PORTMAP = {"type": "portmap", "capabilities": {"portMappings": True}}
 BANDWIDTH = {"type": "bandwidth", "ingressRate": 8_000_000, "ingressBurst": 8_000_000}
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 _CONTAINERS = """[containers]
 cgroups = "disabled"
@@ -99,7 +99,7 @@ class PodmanNode:
     """A node with podman, the address 10.10.1.<index> and the block 10.244.<index>.0/26.
 
     A new one is booted, without a running agent and without a cable (see `joined`, which also gives it the address).
-    AssertionError is raised if that takes more than 30 seconds. `folder` holds its files. `engine` is the path that
+    AssertionError is raised if that takes more than 60 seconds. `folder` holds its files. `engine` is the path that
     `install_engine` returns, `root` that of `container_root`.
     """
 
@@ -137,8 +137,8 @@ class PodmanNode:
         """Cut the node's power and switch it on again.
 
         Only files that a node has on its disk are left. The node has no cable then, and no agent runs. Raise
-        AssertionError if it is not up again within 30 seconds. Raise subprocess.TimeoutExpired if its processes run on
-        for 30 seconds.
+        AssertionError if it is not up again within 60 seconds. Raise subprocess.TimeoutExpired if its processes run on
+        for 60 seconds.
         """
         self.close()
         for name in ("run", "runroot", "podman"):
@@ -221,7 +221,7 @@ class PodmanNode:
         """Kill the agent with SIGKILL, and wait for its end; raise AssertionError if it does not run.
 
         After a power cut, raise FileNotFoundError if it was not started again. Raise subprocess.TimeoutExpired if it
-        has not ended after 30 seconds.
+        has not ended after 60 seconds.
         """
         assert self._agent is not None
         self.run("kill", "-9", (self.folder / "run" / "pid").read_text().strip())
@@ -286,7 +286,7 @@ class PodmanNode:
     def close(self) -> None:
         """Kill the node's process 1, and with it all its processes and namespaces; wait for their end.
 
-        An agent that was started has ended then, too. Raise subprocess.TimeoutExpired if either wait takes 30 seconds.
+        An agent that was started has ended then, too. Raise subprocess.TimeoutExpired if either wait takes 60 seconds.
         """
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)

@@ -22,8 +22,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import (
     backup_routes,
     configuration,
+    kernel_sync,
     secrets_file,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.client import BirdClient
 
 from tests.bird_sessions import younger_sessions
 from tests.integration.bird.daemons import Daemon, Fleet, bird_of, mesh, peer, pool, render
@@ -94,8 +96,9 @@ def start(daemon: Daemon, bird: Bird) -> None:
     daemon.write(bird)
     daemon.start()
     if daemon.build.version.startswith("3."):
-        # BIRD 3.4.0 ends with SIGSEGV if the filter of its kernel protocol is replaced in the first moments.
-        time.sleep(1)
+        # BIRD 3.4.0 ends with SIGSEGV if the filter of its kernel protocol is replaced before its first scan.
+        with BirdClient(daemon.socket) as client:
+            kernel_sync.wait_for_first_scan(client)
 
 
 @pytest.fixture
