@@ -45,8 +45,11 @@ def source(tmp_path):
         (folder / name / "__init__.py").write_text("")
     (folder / "fleet" / "compiler.py").write_text("")
     (folder / "agent" / "daemon.py").write_text("def main(argv):\n    print('agent', *argv)\n    return 3\n")
-    (folder / "node" / "command.py").write_text("def main(argv):\n    print('engine 1', *argv)\n    return 7\n")
-    (folder / "node" / "engine").mkdir()
+    for name in ("change", "engine"):
+        (folder / "node" / name).mkdir()
+    (folder / "node" / "change" / "command.py").write_text(
+        "def main(argv):\n    print('engine 1', *argv)\n    return 7\n"
+    )
     shutil.copy(pathlib.Path(SOURCE) / "node" / "engine" / "engine_start.py", folder / "node" / "engine")
     return folder
 
@@ -60,7 +63,7 @@ def test_equal_code_is_an_equal_bundle_and_other_code_another(source):
     digest = bundle.bundle_digest(str(source))
     (source / "node" / "__pycache__").mkdir()
     (source / "node" / "__pycache__" / "x.py").write_text("1")
-    os.utime(source / "node" / "command.py", (1, 1))
+    os.utime(source / "node" / "change" / "command.py", (1, 1))
     (source / "fleet" / "compiler.py").write_text("not a room of a node")
     assert bundle.build(str(source)) == first
     assert bundle.bundle_digest(str(source)) == digest
@@ -87,7 +90,7 @@ def test_byte_code_that_arrives_for_this_interpreter_is_installed(source, tmp_pa
 
 def test_byte_code_has_the_docstrings_of_classes_and_not_of_functions(source, tmp_path):
     """A dataclass without a docstring would make one of its signature at each start, which takes longer."""
-    (source / "node" / "command.py").write_text(
+    (source / "node" / "change" / "command.py").write_text(
         '"""Module."""\n'
         "class Shown:\n"
         '    """Class."""\n'
@@ -187,7 +190,7 @@ def test_the_one_before_is_used_again_without_being_sent(source, tmp_path):
 def test_one_before_that_was_changed_is_not_used_again(source, tmp_path):
     root = tmp_path / "root"
     first, second = two_engines(source, root)
-    (root / first / "host_routing" / "node" / "command.py").write_text("")
+    (root / first / "host_routing" / "node" / "change" / "command.py").write_text("")
     with pytest.raises(bundle.BundleError) as caught:
         bundle.use(first, str(root))
     assert str(caught.value) == (
@@ -254,10 +257,10 @@ def test_an_engine_that_lost_its_byte_code_runs_from_its_sources_and_not_the_one
     """A power failure may empty byte code, which is not synced: the engine in use starts without it all the same."""
     root = tmp_path / "lib"
     install(source, root)
-    (source / "node" / "command.py").write_text("def main(argv):\n    print('engine 2')\n")
+    (source / "node" / "change" / "command.py").write_text("def main(argv):\n    print('engine 2')\n")
     install(source, root)
     digest = bundle.bundle_digest(str(source))
-    path = "host_routing/node/__pycache__/command.*.pyc"
+    path = "host_routing/node/change/__pycache__/command.*.pyc"
     (lost,) = (root / digest).glob(path)
     lost.write_bytes(b"")
     assert engine_start.choose(str(root)) == engine_start.EngineChoice(
@@ -267,14 +270,14 @@ def test_an_engine_that_lost_its_byte_code_runs_from_its_sources_and_not_the_one
         "added. It was started from its sources alone. Run site.yml, which installs it again, and find out who changed "
         "it.",
     )
-    (root / "current" / "host_routing" / "node" / "command.py").write_bytes(b"")
+    (root / "current" / "host_routing" / "node" / "change" / "command.py").write_bytes(b"")
     assert (engine_start.choose(str(root)).digest != digest, engine_start.choose(str(root)).byte_code) == (True, True)
 
 
 def test_a_damaged_engine_is_told_and_installed_again(source, tmp_path):
     root = tmp_path / "lib"
     install(source, root)
-    (root / "current" / "host_routing" / "node" / "command.py").write_text("print('other')\n")
+    (root / "current" / "host_routing" / "node" / "change" / "command.py").write_text("print('other')\n")
     assert bundle.damage(str(root)) == ("host_routing/node/change/command.py was changed or added",)
     assert install(source, root) is True
     assert bundle.damage(str(root)) == ()
@@ -356,7 +359,7 @@ def test_a_damaged_bundle_is_refused_and_the_engine_in_use_stays(source, tmp_pat
     root = tmp_path / "lib"
     install(source, root)
     before = bundle.installed_digest(str(root))
-    (source / "node" / "command.py").write_text("pass\n")
+    (source / "node" / "change" / "command.py").write_text("pass\n")
     packed = bundle.build(str(source))
     with pytest.raises(bundle.BundleError) as error:
         bundle.install(packed, "0123456789abcdef", str(root))
@@ -439,7 +442,7 @@ def test_a_full_disk_leaves_the_engine_in_use(source, tmp_path, monkeypatch):
     root = tmp_path / "lib"
     install(source, root)
     before = bundle.installed_digest(str(root))
-    (source / "node" / "command.py").write_text("pass\n")
+    (source / "node" / "change" / "command.py").write_text("pass\n")
 
     def full(handle):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
