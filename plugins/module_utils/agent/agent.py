@@ -30,6 +30,7 @@ from ..dataplane.kernel.port import Kernel, KernelError
 from ..dataplane.planning.cached_drivers import CachedDrivers
 from ..dataplane.planning.plan import NodePlan
 from ..dataplane.planning.registry import REGISTRY
+from ..datastore.remote_feed import RemoteFeed
 from ..node.ipam.local_ipam import LocalIpam
 from ..node.machine import Machine
 from ..node.store.store import now
@@ -58,7 +59,6 @@ from .policy_log.policy_names import PolicyNames
 from .reconcile.drift import Drift
 from .reconcile.pace import Pace
 from .reconcile.reconcile import PassOutcome, Reconciler
-from .reconcile.remote_updates import RemoteUpdates
 from .reconcile.stages import Listener, Wanted
 from .watch.host_interfaces import HostInterfaces
 from .watch.unwritten_routes import UnwrittenRoutes
@@ -165,8 +165,10 @@ class Agent:
             run=thread("drivers"),
             pace=Pace(settings.resync_interval),
         )
-        #: The entrance for other nodes' workloads from the datastore.
-        self.remote_updates = RemoteUpdates(self.persisted.others, lambda: self.reconciler.expect(REGISTRY.guards))
+        #: The way of other nodes' workloads from the datastore to policy.
+        self.remote_feed = RemoteFeed(
+            self.persisted.others, lambda: self.persisted.state, lambda: self.reconciler.expect(REGISTRY.guards)
+        )
         self._flow_cuts = FlowCuts(
             FlowCutter(kernels(), thread("flows"), reports.flows_cut),
             self.persisted,
@@ -183,7 +185,7 @@ class Agent:
             self.persisted,
             self.desired_state,
             thread("copy"),
-            others=self.remote_updates,
+            feed=self.remote_feed,
             status=self.status,
             sessions=lambda: self._sessions,
         )
@@ -312,7 +314,7 @@ class Agent:
     def _ticked(self) -> None:
         self.ticked = self._clock()
         if set(REGISTRY.guards).isdisjoint(self.reconciler.dirty):
-            self.remote_updates.passed()
+            self.remote_feed.passed()
         # While `_applying` is locked, sets may lack other nodes' workloads. Its holder cuts connections at the end.
         if not self._applying.locked():
             self._flow_cuts.cut_soon()

@@ -7,8 +7,8 @@
                                 │ no, or compacted
     no position ────────────────┴──► list in pages ──► watch from the revision of the listing
 
-A sink keeps what the feed reads, also while no member answers. A store that was restored to an earlier revision, or is
-another cluster, is listed anew.
+The mirror keeps what the feed reads, also while no member answers. A store that was restored to an earlier revision, or
+is another cluster, is listed anew.
 
 etcd compares nothing when a watch begins: from a revision of the future it is silent, and after a restore it skips what
 happened in between. So the feed asks first for the number of keys and for some that it knows, at the revision of the
@@ -26,13 +26,13 @@ import typing as t
 import zlib
 
 from . import gateway
-from .client import EtcdClient, Member, ShareLimits, Unreachable
+from .client import EtcdClient, Member, Unreachable
 from .gateway import Compacted, EtcdError, FutureRevision, Header, KeyChange, KeyValue, Unauthenticated, WatchAnswer
 from .keys import KeyRange
+from .mirror import KnownKey, Mirror, Position
+from .settings import PROGRESS_SECONDS
 from .transport import AnswerTooLarge, Lines, TransportError
 
-#: Seconds between two messages of progress at members that this collection installs.
-PROGRESS_SECONDS = 2.0
 #: So many intervals without a message mean that the member is dead or stopped.
 _MISSED = 5
 #: Seconds between two questions to a member whose interval of progress is not known.
@@ -42,60 +42,10 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 4.0  # seconds between two attempts, before 
 _LISTING_JITTER = 2.0
 _HELLO_SECONDS = 10.0  # until the first message of a watch
 _OTHER_HISTORY = "the datastore has another history than what this node has read"
-#: Keys that a sink takes in one step: it is about four milliseconds long.
+#: Keys that the mirror takes in one step: it is about four milliseconds long.
 _STEP = 100
 #: Keys that are compared with the store before a watch continues.
 _COMPARED = 8
-
-
-class Position(t.NamedTuple):
-    """How far a sink has read: all changes of the cluster up to, and with, `revision`.
-
-    `changed` is the revision of the last change among them, or of the listing if there was none since.
-    """
-
-    cluster: int
-    revision: int
-    changed: int
-
-
-class KnownKey(t.NamedTuple):
-    """A key that a sink has, with the revision of its last change, and the CRC-32 of its value."""
-
-    key: str
-    mod_revision: int
-    checksum: int
-
-
-class Sink(t.Protocol):
-    """What keeps the content that a feed reads. All calls come from the event loop."""
-
-    @property
-    def position(self) -> t.Optional[Position]:
-        """How far the content goes, None if there is none that a watch can continue."""
-
-    def newest(self, most: int) -> list[KnownKey]:
-        """Return the keys that were changed last, the newest first, at most `most` of them, without refused values."""
-
-    @property
-    def count(self) -> int:
-        """The number of keys, those that are left out included."""
-
-    @property
-    def bounds(self) -> ShareLimits:
-        """The most that a listing reads of each node."""
-
-    def list_part(self, entries: t.Sequence[KeyValue], first: bool) -> None:
-        """Take a part of a new listing, which counts only after `list_end`. `first` drops one that was begun before."""
-
-    def leave_out(self, node: str, count: int) -> None:
-        """Note that the listing leaves so many keys of a node out."""
-
-    def list_end(self, position: Position) -> t.Generator[None, None, None]:
-        """Replace the content by the new listing, in steps of a few milliseconds; yield between two of them."""
-
-    def change(self, changes: t.Sequence[KeyChange], position: Position) -> None:
-        """Apply changes and take the new position. Some of them may have been applied before."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,36 +71,39 @@ class _AnotherStore(Exception):
 
 
 class Feed:
-    """The feed of `keys` into `sink`.
+    """The feed of `keys` into `mirror`.
 
     `progress` is the members' interval of progress in seconds, None if it is not known. `on_status` is called after
-    each change of `status`, except `heard`. `clock` is time.time.
+    each change of `status`, except `heard`, and `on_read` with changes that the mirror has taken, () for a listing.
+    `clock` is time.time.
     """
 
     def __init__(
         self,
         client: EtcdClient,
         keys: KeyRange,
-        sink: Sink,
+        mirror: Mirror,
         *,
         progress: t.Optional[float] = PROGRESS_SECONDS,
         listing_jitter: float = _LISTING_JITTER,
         on_status: t.Callable[[FeedStatus], None] = lambda status: None,
+        on_read: t.Callable[[t.Sequence[KeyChange]], None] = lambda changes: None,
         clock: t.Callable[[], float] = time.time,
     ) -> None:
         self.status = FeedStatus()
         self._client = client
         self._keys = keys
-        self._sink = sink
+        self._mirror = mirror
         self._progress = progress
         self._listing_jitter = listing_jitter
         self._on_status = on_status
+        self._on_read = on_read
         self._clock = clock
         self._failures = 0
         self._refused_tokens = 0
 
     async def run(self) -> None:
-        """Read for the sink until this is cancelled.
+        """Read for the mirror until this is cancelled.
 
         What fails is noted in `status` and tried again, at another member.
         """
@@ -194,37 +147,38 @@ class Feed:
         """List the range, and return the position of the listing. Raise EtcdError or Unreachable."""
         first = True
         position: t.Optional[Position] = None
-        async for page in self._client.pages(self._keys, bounds=self._sink.bounds):
+        async for page in self._client.pages(self._keys, bounds=self._mirror.bounds):
             revision = page.header.revision
             if page.left_out:
-                self._sink.leave_out(page.owner, page.left_out)
+                self._mirror.leave_out(page.owner, page.left_out)
             position = Position(page.header.cluster, revision, revision)
             for at in range(0, max(1, len(page.entries)), _STEP):
-                self._sink.list_part(page.entries[at : at + _STEP], first)
+                self._mirror.list_part(page.entries[at : at + _STEP], first)
                 first = False
                 await asyncio.sleep(0)
         if position is None:
             raise gateway.InvalidAnswer("the listing has no page")
-        with contextlib.closing(self._sink.list_end(position)) as steps:
+        with contextlib.closing(self._mirror.list_end(position)) as steps:
             for dummy in steps:
                 await asyncio.sleep(0)
+        self._on_read(())
         self._set(listings=self.status.listings + 1)
         return position
 
     async def _start(self) -> int:
         """Return the revision from which a watch misses nothing. Raise _AnotherStore, EtcdError or Unreachable."""
-        position = self._sink.position
+        position = self._mirror.position
         if position is None:
             return (await self._listed()).revision + 1
         revision = position.changed
         try:
             await self._compared(position, revision)
         except (Compacted, FutureRevision) as error:
-            page = await self._client.last_change(self._keys, self._sink.bounds)
+            page = await self._client.last_change(self._keys, self._mirror.bounds)
             self._same_store(page.header, position.cluster, position.revision)
             if isinstance(error, FutureRevision):
                 raise _AnotherStore(_OTHER_HISTORY) from None
-            if any(entry.mod_revision > revision for entry in page.entries) or page.total != self._sink.count:
+            if any(entry.mod_revision > revision for entry in page.entries) or page.total != self._mirror.count:
                 raise _AnotherStore("the datastore no longer has the changes that this node has missed") from None
             revision = page.header.revision
             await self._compared(position, revision)
@@ -232,17 +186,17 @@ class Feed:
         return revision + 1
 
     async def _compared(self, position: Position, revision: int) -> None:
-        """Compare the store at `revision` with the sink.
+        """Compare the store at `revision` with the mirror.
 
         Raise _AnotherStore if they differ, EtcdError or Unreachable.
         """
-        known = self._sink.newest(_COMPARED)
+        known = self._mirror.newest(_COMPARED)
         try:
             found = await self._client.history(self._keys, [one.key for one in known], revision)
         except AnswerTooLarge:
             raise _AnotherStore(_OTHER_HISTORY) from None
         self._same_store(found.header, position.cluster, position.revision)
-        if found.total != self._sink.count or _known(found.entries) != known:
+        if found.total != self._mirror.count or _known(found.entries) != known:
             raise _AnotherStore(_OTHER_HISTORY)
 
     # --- changes ---
@@ -250,9 +204,9 @@ class Feed:
     async def _follow(self) -> None:
         """Watch one member until something fails, which is raised."""
         revision = await self._start()
-        position = self._sink.position
+        position = self._mirror.position
         if position is None:
-            raise _AnotherStore("the sink has lost its position")
+            raise _AnotherStore("the mirror has lost its position")
         member = self._client.member
         async with member.watch(self._keys, revision) as lines:
             begun = gateway.watch_answer_of(await lines.next(_HELLO_SECONDS))
@@ -298,7 +252,7 @@ class Feed:
 
     async def _apply(self, answer: WatchAnswer, begun: Header) -> None:
         """Apply a message of a watch whose first message had the header `begun`, in steps of a few milliseconds."""
-        position = self._sink.position
+        position = self._mirror.position
         if answer.changes:
             # A member that catches up puts its newest revision into the header, which is beyond these changes.
             for first in range(0, len(answer.changes), _STEP):
@@ -306,26 +260,27 @@ class Feed:
                 revision = changes[-1].mod_revision
                 if answer.fragment or first + _STEP < len(answer.changes):
                     revision -= 1  # The rest of this revision follows.
-                self._sink.change(changes, Position(begun.cluster, revision, revision))
+                self._mirror.change(changes, Position(begun.cluster, revision, revision))
+                self._on_read(changes)
                 await asyncio.sleep(0)
             if revision >= begun.revision:
                 self._synced()  # A member sends no progress to a watch that has changes all the time.
         elif answer.header.revision and position is not None:
             # Progress: everything up to this revision was sent.
-            self._sink.change((), Position(begun.cluster, answer.header.revision, position.changed))
+            self._mirror.change((), Position(begun.cluster, answer.header.revision, position.changed))
             self._synced()
 
     async def _ask(self, member: Member) -> None:
         """Ask the member again and again whether it lives; raise its failure.
 
-        Until the sink is in sync, ask also what was changed last, for which a member reads the whole range.
+        Until the mirror is in sync, ask also what was changed last, for which a member reads the whole range.
         """
         while True:
             await member.call("/v3/kv/range", gateway.range_request(self._keys, limit=1, keys_only=True, local=True))
             self.status = dataclasses.replace(self.status, heard=self._clock())
             if not self.status.synced:
-                page = await self._client.last_change(self._keys, self._sink.bounds)
-                position = self._sink.position
+                page = await self._client.last_change(self._keys, self._mirror.bounds)
+                position = self._mirror.position
                 if position is not None and all(entry.mod_revision <= position.revision for entry in page.entries):
                     self._synced()
             await asyncio.sleep(_ASK_SECONDS)

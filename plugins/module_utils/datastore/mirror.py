@@ -25,7 +25,6 @@ from ..state.answers.endpoints import OwnBlocks, single_address
 from . import documents, keys
 from .client import ShareLimits
 from .documents import PublishedEndpoint, RefusedDocument
-from .feed import KnownKey, Position
 from .gateway import KeyChange, KeyValue
 from .keys import EndpointKey
 
@@ -41,6 +40,25 @@ _REVISION_SHIFT = _CHECKSUM_BITS + _SIZE_BITS
 _STEP = 200
 _NO_BLOCKS = "no run has published blocks of its node."
 _OUTSIDE = "one of its addresses lies in none of its node's blocks."
+
+
+class Position(t.NamedTuple):
+    """How far a mirror has read: all changes of the cluster up to, and with, `revision`.
+
+    `changed` is the revision of the last change among them, or of the listing if there was none since.
+    """
+
+    cluster: int
+    revision: int
+    changed: int
+
+
+class KnownKey(t.NamedTuple):
+    """A key that a mirror has, with the revision of its last change, and the CRC-32 of its value."""
+
+    key: str
+    mod_revision: int
+    checksum: int
 
 
 class _OfNode:
@@ -238,7 +256,7 @@ class _Content:
 
 
 class Mirror:
-    """The content of the range keys.WATCHED; it is the sink of a feed.
+    """The content of the range keys.WATCHED, which a feed keeps up to date. All calls come from the event loop.
 
     `endpoints` are the workloads that count, `complete` the nodes that have published all of theirs. `on_change` gets
     the keys of the workloads that came, changed, went or began or ceased to count, and the nodes that `is_complete`
@@ -256,7 +274,7 @@ class Mirror:
         self._listing = _Content()
         self._complete: set[str] = set()
 
-    # --- a sink ---
+    # --- what a feed reads ---
 
     def newest(self, most: int) -> list[KnownKey]:
         """Return the keys that were changed last, the newest first, at most `most` of them, without refused values.

@@ -19,9 +19,10 @@ from ..base.ports import ETCD_CLIENT_PORT, ETCD_GATE_PORT
 from ..base.typed_json import NotJson, Unreadable, items, maybe, number, parse, secret, table, text
 from ..files import bounded
 from .client import CALL_SECONDS, JITTER, Credentials, EtcdClient
-from .feed import PROGRESS_SECONDS
 from .transport import HttpTransport, MemberAddress, TlsFiles
 
+#: Seconds between two messages of progress at members that this collection installs.
+PROGRESS_SECONDS = 2.0
 CLIENT_PORT, GATE_PORT = ETCD_CLIENT_PORT, ETCD_GATE_PORT
 _REMEDY = "Run playbooks/site.yml, which writes the file."
 #: The most endpoints that the file may have.

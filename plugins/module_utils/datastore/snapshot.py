@@ -18,8 +18,7 @@ import json
 import typing as t
 
 from ..files import replacement
-from .feed import KnownKey, Position
-from .mirror import Mirror
+from .mirror import KnownKey, Mirror, Position
 
 FILE = "datastore.jsonl"
 _FORMAT, _VERSION = "calico-datastore", 1

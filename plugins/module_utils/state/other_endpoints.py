@@ -17,7 +17,7 @@ import contextlib
 import dataclasses
 import typing as t
 
-from ..policy.index.elsewhere import OtherChanges, OtherKey, Precedence, is_live, live_key, report_key
+from ..policy.index.elsewhere import OtherChanges, OtherKey, Precedence, live_key, report_key
 from ..policy.model import Endpoint
 
 #: The most changed keys that are remembered. A reader that has missed more of them gets everything.
@@ -46,7 +46,7 @@ class OtherEndpoints:
     """The workloads of other nodes from the datastore and from reports.
 
     `version` counts changes: it is the same as long as nothing has changed. `reports` are those given last. One thread
-    calls `apply`, `replace_all` and `replace_reports`. Other threads may read if there is a `lock`.
+    calls `apply` and `replace_reports`. Other threads may read if there is a `lock`.
     """
 
     def __init__(
@@ -86,15 +86,6 @@ class OtherEndpoints:
         """
         found = {live_key(*key): endpoint for key, endpoint in changes.items()}
         return self._change(found, self._precedence if live is None else self._with_live(live, found))
-
-    def replace_all(self, endpoints: t.Mapping[tuple[str, str], Endpoint], live: t.AbstractSet[str]) -> bool:
-        """Take everything that the datastore has, by (node, interface), and the nodes that are live.
-
-        Return whether anything changed.
-        """
-        found: dict[OtherKey, t.Optional[Endpoint]] = dict.fromkeys(filter(is_live, self._endpoints))
-        found.update((live_key(*key), endpoint) for key, endpoint in endpoints.items())
-        return self._change(found, self._with_live(live, found))
 
     def replace_reports(self, reports: t.Mapping[str, NodeReport]) -> bool:
         """Take the reports of all nodes, by node. Return whether anything changed."""

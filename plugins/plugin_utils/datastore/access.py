@@ -17,9 +17,11 @@ import re
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.feed import PROGRESS_SECONDS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import rights
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import (
+    PROGRESS_SECONDS,
+    DatastoreSettings,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.files import bounded
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient, Unreachable
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.feed import Feed, FeedStatus, Position
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.feed import Feed, FeedStatus
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Delete, EtcdError, Put
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.mirror import Mirror
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.mirror import Mirror, Position
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
 
 from tests.etcd_cluster import EtcdCluster

@@ -12,10 +12,9 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys, snapshot
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import mirror as mirror_module
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.documents import RefusedDocument
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.feed import Position
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import KeyChange, KeyValue
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey, InvalidKey
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.mirror import Mirror
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.mirror import Mirror, Position
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.snapshot import SnapshotUnusable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.endpoints import OwnBlocks
 from hypothesis import given

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import Compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.elsewhere import (
     EndpointsElsewhere,
+    is_live,
     live_key,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.policy_index import node_policy
@@ -132,7 +133,11 @@ class History:
                 changes[one.node, one.interface] = chance.choice([one, one, None])
             self.others.apply(changes, chance.choice([None, nodes]))
         elif what == 2:
-            self.others.replace_all(live(*(self.endpoint(chance.choice(NODES)) for _one in range(4))), nodes)
+            everything: dict[tuple[str, str], t.Optional[Endpoint]] = {
+                (key[1], key[2]): None for key in self.others.changes_since(-1).endpoints if is_live(key)
+            }
+            everything.update(live(*(self.endpoint(chance.choice(NODES)) for _one in range(4))))
+            self.others.apply(everything, nodes)
         elif what == 3:
             told = {node: self.report(node) for node in chance.sample(NODES, chance.randrange(4))}
             kept = {node: one for node, one in self.others.reports.items() if chance.random() < 0.5}
@@ -295,7 +300,6 @@ def test_a_change_that_changes_nothing_has_no_version() -> None:
     assert others.apply(live(web), {"node2"}) and others.version == 1
     assert not others.apply(live(dataclasses.replace(web)), {"node2"})
     assert not others.apply({("node3", "cali1"): None})
-    assert not others.replace_all(live(web), {"node2"})
     assert not others.replace_reports({})
     assert others.version == 1
     assert others.changes_since(1).endpoints == {} and not others.changes_since(1).whole

@@ -10,9 +10,10 @@ import typing as t
 from ...base.release import VERSION
 from ...bird.status import Session
 from ...datastore import heartbeats, keys
-from ...datastore.feed import FeedStatus, Position
+from ...datastore.feed import FeedStatus
 from ...datastore.gateway import Put
 from ...datastore.heartbeats import Heartbeat
+from ...datastore.mirror import Position
 
 
 class Sessions(t.NamedTuple):

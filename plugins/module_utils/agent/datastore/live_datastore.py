@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The datastore of a running agent: what other nodes publish comes in, and what this node has goes out.
 
-    etcd ──► Feed ──► Mirror ──► on_change ──► policy
+    etcd ──► Feed ──► Mirror ──► RemoteFeed ──► policy
                         └──────► the copy on the disk, which is read at the start
     workloads ──► Publisher ──► etcd
     status    ──► Heartbeats ──► etcd
@@ -20,13 +20,11 @@ import logging
 import os
 import time
 import typing as t
-import zlib
 
 from ...datastore import keys, settings, snapshot
-from ...datastore.client import EtcdClient, ShareLimits
-from ...datastore.feed import Feed, FeedStatus, KnownKey, Position
-from ...datastore.gateway import KeyChange, KeyValue
-from ...datastore.keys import EndpointKey
+from ...datastore.client import EtcdClient
+from ...datastore.feed import Feed, FeedStatus
+from ...datastore.gateway import KeyChange
 from ...datastore.mirror import Mirror
 from ...datastore.settings import DatastoreSettings, DatastoreSettingsError
 from ...datastore.snapshot import SnapshotHeader
@@ -53,31 +51,30 @@ NAMED = 16
 class LiveDatastore:
     """The datastore of one agent. It belongs to the event loop.
 
-    `path` is the file of settings, `copy` the path of the copy on the disk, for which `basis` returns the plan, and
-    `thread` writes it. `on_change` gets the keys of workloads of the mirror that changed, and the nodes whose
-    `is_complete` did. `on_synced` is called after the feed has come into sync or lost it, and `on_leave` before what
-    was read is dropped, because the fleet has left the datastore. `trouble` gets a problem in words, or None. `connect`
-    makes a client, and raises DatastoreSettingsError. `listings` and `resumptions` count how often the datastore was
-    followed anew.
+    `path` is the file of settings, `copy` the path of the copy of `mirror` on the disk, for which `basis` returns the
+    plan, and `thread` writes it. `on_synced` is called with whether the feed is in sync, after that has changed, and
+    `on_leave` before what was read is dropped, because the fleet has left the datastore. `trouble` gets a problem in
+    words, or None. `connect` makes a client, and raises DatastoreSettingsError. `listings` and `resumptions` count how
+    often the datastore was followed anew.
     """
 
     def __init__(
         self,
         path: str,
         copy: str,
+        mirror: Mirror,
         publisher: Publisher,
         heartbeats: Heartbeats,
         thread: Worker,
         *,
-        on_change: t.Callable[[t.AbstractSet[EndpointKey], t.AbstractSet[str]], None],
-        on_synced: t.Callable[[], None] = lambda: None,
+        on_synced: t.Callable[[bool], None] = lambda synced: None,
         on_leave: t.Callable[[], None] = lambda: None,
         basis: t.Callable[[], str] = lambda: "",
         trouble: t.Callable[[t.Optional[str]], None] = lambda problem: None,
         connect: t.Callable[[DatastoreSettings], EtcdClient] = lambda given: given.client(),
         clock: t.Callable[[], float] = time.time,
     ) -> None:
-        self.mirror = Mirror(on_change)
+        self.mirror = mirror
         self.settings: t.Optional[DatastoreSettings] = None
         self._path = path
         self._copy = copy
@@ -147,9 +144,10 @@ class LiveDatastore:
         feed = Feed(
             reading,
             keys.WATCHED,
-            _Tee(self.mirror, self._publisher, self._altered),
+            self.mirror,
             progress=given.progress_seconds,
             on_status=self._followed,
+            on_read=self._read,
             clock=self._clock,
         )
         parts = [
@@ -184,6 +182,11 @@ class LiveDatastore:
         except DatastoreSettingsError as error:
             self.settings, self._refused = None, str(error)
 
+    def _read(self, changes: t.Sequence[KeyChange]) -> None:
+        """Write a copy soon, and show the publisher the changes: others may have altered its keys."""
+        self._altered.set()
+        self._publisher.saw(changes)
+
     def _followed(self, status: FeedStatus) -> None:
         before = self.feed_status
         changed = status.synced != before.synced
@@ -192,7 +195,7 @@ class LiveDatastore:
         self.feed_status = status
         if changed:
             self._altered.set()
-            self._on_synced()
+            self._on_synced(status.synced)
             self._trouble(self.problem() or None)
 
     # ---- the copy on the disk
@@ -304,48 +307,6 @@ class LiveDatastore:
             "problem": self.problem(),
             "refused": [{"key": key, "reason": reason} for key, reason in self.mirror.refused(NAMED)],
         }
-
-
-class _Tee:
-    """A sink that fills the mirror and shows the publisher all changes, since others may have altered its keys."""
-
-    def __init__(self, mirror: Mirror, publisher: Publisher, altered: asyncio.Event) -> None:
-        self._mirror = mirror
-        self._publisher = publisher
-        self._altered = altered
-
-    @property
-    def position(self) -> t.Optional[Position]:
-        return self._mirror.position
-
-    def newest(self, most: int) -> list[KnownKey]:
-        return self._mirror.newest(most)
-
-    @property
-    def count(self) -> int:
-        return self._mirror.count
-
-    @property
-    def bounds(self) -> ShareLimits:
-        return self._mirror.bounds
-
-    def list_part(self, entries: t.Sequence[KeyValue], first: bool) -> None:
-        self._mirror.list_part(entries, first)
-
-    def leave_out(self, node: str, count: int) -> None:
-        self._mirror.leave_out(node, count)
-
-    def list_end(self, position: Position) -> t.Generator[None, None, None]:
-        yield from self._mirror.list_end(position)
-        self._altered.set()
-        self._publisher.recheck()
-
-    def change(self, changes: t.Sequence[KeyChange], position: Position) -> None:
-        self._mirror.change(changes, position)
-        if changes:
-            self._altered.set()
-        for one in changes:
-            self._publisher.saw(one.key, zlib.crc32(one.value) if one.value is not None else None)
 
 
 def _mark(path: str) -> t.Optional[tuple[int, int, int]]:

@@ -5,17 +5,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import heapq
-import itertools
 import os
 import time
 import typing as t
 
 from ...datastore import snapshot
 from ...datastore.gateway import Put
-from ...datastore.keys import EndpointKey, InvalidKey, endpoint_key
-from ...datastore.live_endpoints import LiveEndpoints, Others
+from ...datastore.keys import InvalidKey, endpoint_key
+from ...datastore.remote_feed import RemoteFeed
 from ...node.machine import Machine
 from ...node.store.store import utc
 from ...policy.model import Endpoint
@@ -30,25 +28,11 @@ from .live_datastore import NAMED, LiveDatastore
 from .own_content import OwnContent, OwnDocuments
 from .publisher import Publisher
 
-#: Changed workloads that are checked in one step: it takes about three milliseconds.
-_STEP = 200
-
-
-class PacedOthers(Others, t.Protocol):
-    """What takes the workloads of other nodes for policy, in portions; see RemoteUpdates."""
-
-    #: The function that is called when there is room again.
-    on_room: t.Callable[[], None]
-
-    @property
-    def room(self) -> int:
-        """The number of changes that may be applied now."""
-
 
 class NodeDatastore:
     """The datastore of a node, `live`, and what connects it with the node's files and its policy.
 
-    `others` takes the workloads of other nodes for policy. `status` returns the result of the API method `status`, and
+    `feed` takes the workloads of other nodes to policy. `status` returns the result of the API method `status`, and
     `sessions` the numbers of BGP sessions, for heartbeats. `thread` writes the copy of the datastore on the disk.
     """
 
@@ -59,7 +43,7 @@ class NodeDatastore:
         desired: DesiredState,
         thread: Worker,
         *,
-        others: PacedOthers,
+        feed: RemoteFeed,
         status: t.Callable[[], t.Mapping[str, t.Any]],
         sessions: t.Callable[[], Sessions],
     ) -> None:
@@ -68,22 +52,18 @@ class NodeDatastore:
         self._status = status
         self._sessions = sessions
         self._documents = OwnDocuments()
-        self._endpoints = LiveEndpoints(others, lambda: persisted.state)
+        self._feed = feed
         self._publisher = Publisher(self._content)
-        self._waiting: dict[EndpointKey, None] = {}  # changed workloads that policy does not know yet
-        self._live_changed = self._working = self._paused = False
-        self._others = others
-        others.on_room = self._go_on
         self.live = LiveDatastore(
             machine.placed(machine.datastore),
             os.path.join(machine.store, snapshot.FILE),
+            feed.mirror,
             self._publisher,
             Heartbeats(self._beat),
             thread,
-            on_change=self._changed,
-            on_synced=self._synced,
+            on_synced=feed.synced,
             on_leave=self._keep_as_reports,
-            basis=lambda: self._endpoints.basis,
+            basis=lambda: feed.basis,
             trouble=persisted.trouble_with("datastore"),
         )
 
@@ -91,7 +71,7 @@ class NodeDatastore:
         """Read the settings, and what was known of other nodes before. Raise nothing."""
         await self.live.start()
         if self.live.copied is not None:
-            self._endpoints.restored(self.live.mirror, self.live.copied.plan)
+            self._feed.restored(self.live.copied.plan)
 
     def workloads_changed(self) -> None:
         """Publish soon what this node has; do not wait."""
@@ -99,39 +79,8 @@ class NodeDatastore:
 
     def state_changed(self) -> None:
         """Check what other nodes publish against another state of Ansible, and publish what this node has."""
-        self._changed(self._endpoints.checked_anew(self.live.mirror), frozenset())
+        self._feed.state_changed()
         self._publisher.changed()
-
-    def _changed(self, keys: t.AbstractSet[EndpointKey], nodes: t.AbstractSet[str]) -> None:
-        """Give changes to policy: a few at once, many in steps, between which the event loop does other work."""
-        self._waiting.update(dict.fromkeys(keys))
-        self._live_changed = self._live_changed or bool(nodes)
-        if not self._working:
-            self._work()
-
-    def _go_on(self) -> None:
-        if self._paused:
-            self._paused = False
-            self._work()
-
-    def _work(self) -> None:
-        room = self._others.room
-        if self._waiting and not room:
-            self._working = self._paused = True  # until there is room
-            return
-        part = set(itertools.islice(self._waiting, min(_STEP, room)))
-        for key in part:
-            del self._waiting[key]
-        self._working = bool(self._waiting)
-        is_last = not self._working
-        self._endpoints.changed(self.live.mirror, part, is_last and self._live_changed)
-        if is_last:
-            self._live_changed = False
-        else:
-            asyncio.get_running_loop().call_soon(self._work)
-
-    def _synced(self) -> None:
-        self._endpoints.synced(self.live.mirror, self.live.synced)
 
     def _keep_as_reports(self) -> None:
         """Keep what came to other nodes between runs, as if playbooks/sync_workloads.yml had just collected it.
@@ -165,13 +114,13 @@ class NodeDatastore:
     @property
     def refused(self) -> int:
         """The number of keys of the datastore that this node does not accept."""
-        return self.live.mirror.count_refused + len(self._endpoints.refused)
+        return self.live.mirror.count_refused + len(self._feed.refused)
 
     def to_dict(self) -> dict[str, t.Any]:
         """Return the state of the datastore, as LiveDatastore.to_dict, with the keys that this node does not accept."""
         found = self.live.to_dict()
         if found:
-            own = self._endpoints.refused
+            own = self._feed.refused
             more = [{"key": endpoint_key(*key), "reason": own[key]} for key in heapq.nsmallest(NAMED, own)]
             found["refused"] = [*found["refused"], *more][:NAMED]
         return found

@@ -20,7 +20,7 @@ import zlib
 
 from ...datastore import keys
 from ...datastore.client import EtcdClient, Unreachable
-from ...datastore.gateway import Delete, EtcdError, NoSpace, Operation, Put, TooFast
+from ...datastore.gateway import Delete, EtcdError, KeyChange, NoSpace, Operation, Put, TooFast
 from ..log.transactions import transaction
 from .own_content import OwnContent
 
@@ -68,14 +68,15 @@ class Publisher:
         self._stored = None
         self._changed.set()
 
-    def saw(self, key: str, checksum: t.Optional[int]) -> None:
-        """Compare a change of any key of the store with what was published.
-
-        `checksum` is the CRC-32 of the new value, None for a key that was removed.
-        """
-        if self._prefix and key.startswith(self._prefix):
-            if self._stored is not None and self._stored.get(key) != checksum:
-                self.recheck()
+    def saw(self, changes: t.Sequence[KeyChange]) -> None:
+        """Compare changes of any keys of the store with what was published; () means that any may have changed."""
+        for key, value, *_revision in changes:
+            if self._prefix and key.startswith(self._prefix):
+                checksum = zlib.crc32(value) if value is not None else None
+                if self._stored is not None and self._stored.get(key) != checksum:
+                    self.recheck()
+        if not changes:
+            self.recheck()
 
     async def run(self, client: EtcdClient) -> None:
         """Publish until cancelled. What fails is noted in `problem` and tried again."""

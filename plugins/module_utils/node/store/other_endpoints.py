@@ -14,8 +14,8 @@ import os
 import typing as t
 
 from ...datastore import snapshot
-from ...datastore.live_endpoints import LiveEndpoints
 from ...datastore.mirror import Mirror
+from ...datastore.remote_feed import RemoteFeed
 from ...datastore.snapshot import SnapshotHeader, SnapshotUnusable
 from ...state.node_state import NodeState
 from ...state.other_endpoints import OtherEndpoints
@@ -48,7 +48,7 @@ def load(folder: str, state: NodeState) -> OtherEndpoints:
 def take(copy: DatastoreCopy, others: OtherEndpoints, folder: str, state: NodeState) -> None:
     """Let `others` have the workloads in the copy that the node with this state accepts."""
     basis = state.plan if copy.header.plan in (state.plan, _stored_plan(folder)) else ""
-    LiveEndpoints(others, lambda: state).restored(copy.mirror, basis)
+    RemoteFeed(others, lambda: state, mirror=copy.mirror).restored(basis)
 
 
 def datastore_copy(folder: str) -> t.Optional[DatastoreCopy]:

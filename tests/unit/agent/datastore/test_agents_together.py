@@ -10,14 +10,14 @@ import contextlib
 import dataclasses
 import json
 import pathlib
+import re
+import sys
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.remote_updates import (
-    RemoteUpdates,
-)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, heartbeats, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.remote_feed import RemoteFeed
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import of_machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
@@ -33,8 +33,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     NodeState,
     Route,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.other_endpoints import OtherEndpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
 
+from tests.conftest import ROOT
 from tests.fakes.etcd import FakeEtcd
 from tests.unit.agent.node_under_test import STATE, Node
 from tests.unit.agent.virtual_time import run
@@ -42,6 +44,9 @@ from tests.unit.agent.virtual_time import run
 FROM_WEB = Policy(
     "from-web", selector="app == 'db'", ingress=(PolicyRule("Allow", source=Entity(selector="app == 'web'")),)
 )
+#: A row of the table in architecture.md that names each function between a key of etcd and a member of a set.
+_ROW = re.compile(r"\| (\d+) \| `([a-z_/]+\.py)` \| `([A-Za-z_.]+)` \|")
+_ROOM = "/plugins/module_utils/"
 RULES = policy_set([], [FROM_WEB], [allow_all()])
 
 
@@ -220,18 +225,55 @@ def test_a_node_that_claims_addresses_of_others_is_not_believed(tmp_path: pathli
     run(scenario())
 
 
+def stops() -> list[tuple[str, str]]:
+    """Return the files and functions of the table."""
+    page = (ROOT / "docs" / "contributing" / "architecture.md").read_text()
+    found = _ROW.findall(page)
+    assert [int(number) for number, dummy, dummy in found] == list(range(1, len(found) + 1))
+    return [(file, function) for dummy, file, function in found]
+
+
+def test_a_key_passes_the_functions_of_the_table_in_their_order(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    called: list[tuple[str, str]] = []
+
+    def see(frame: t.Any, event: str, argument: object) -> None:
+        code = frame.f_code
+        if event == "call" and _ROOM in code.co_filename:
+            called.append((code.co_filename.rpartition(_ROOM)[2], code.co_qualname))
+
+    async def scenario() -> None:
+        two = node(tmp_path, 2)
+        async with running(two):
+            await two.add("db", labels={"app": "db"})
+            await two.settle()
+            document = documents.encode_endpoint(documents.PublishedEndpoint(inventory_endpoint("web", "10.244.1.5")))
+            sys.setprofile(see)
+            try:
+                etcd.put(keys.endpoint_key("node1", "caliweb"), document)
+                await asyncio.sleep(0.1)
+            finally:
+                sys.setprofile(None)
+            assert web_set(two) == {"10.244.1.5"}
+
+    run(scenario())
+    at = 0
+    for stop in stops():
+        assert stop in called[at:], f"{stop} is not called after the function before it"
+        at = called.index(stop, at)
+
+
 def test_thousands_of_changes_at_once_come_to_policy_in_portions(
     tmp_path: pathlib.Path, etcd: FakeEtcd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No pass has more than 500 of 2,500, a workload here is added meanwhile, and all are in the set soon."""
     applied: list[int] = []
-    apply, passed = RemoteUpdates.apply, RemoteUpdates.passed
+    apply, passed = OtherEndpoints.apply, RemoteFeed.passed
 
-    def counting(self: RemoteUpdates, changes: t.Any, live: t.Any = None) -> None:
+    def counting(self: OtherEndpoints, changes: t.Any, live: t.Any = None) -> bool:
         applied[-1] += len(changes)
-        apply(self, changes, live)
+        return apply(self, changes, live)
 
-    def passing(self: RemoteUpdates) -> None:
+    def passing(self: RemoteFeed) -> None:
         applied.append(0)
         passed(self)
 
@@ -241,8 +283,8 @@ def test_thousands_of_changes_at_once_come_to_policy_in_portions(
             await two.add("db", labels={"app": "db"})
             await two.settle()
             applied.append(0)
-            monkeypatch.setattr(RemoteUpdates, "apply", counting)
-            monkeypatch.setattr(RemoteUpdates, "passed", passing)
+            monkeypatch.setattr(OtherEndpoints, "apply", counting)
+            monkeypatch.setattr(RemoteFeed, "passed", passing)
             for number in range(2500):
                 third, fourth = divmod(number, 250)
                 elsewhere = f"elsewhere{third}"
@@ -265,6 +307,60 @@ def test_thousands_of_changes_at_once_come_to_policy_in_portions(
             await asyncio.sleep(2)
             assert len(web_set(two)) == 2500 and two.agent.in_sync
             assert max(applied) <= 500 and sum(applied) == 2500
+
+    run(scenario())
+
+
+def test_workloads_of_the_inventory_stay_in_sets_while_the_datastore_is_read_first(
+    tmp_path: pathlib.Path, etcd: FakeEtcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The datastore counts in place of the inventory when policy has all of it: portion by portion none goes."""
+    planned = [
+        dataclasses.replace(
+            inventory_endpoint(f"w{number}", f"10.245.0.{number}" if number < 250 else f"10.245.1.{number - 250}"),
+            node="elsewhere",
+            labels=(("app", "web"), ("projectcalico.org/namespace", "default")),
+        )
+        for number in range(500)
+    ]
+    more = [
+        dataclasses.replace(
+            one,
+            interface=f"{one.interface}x{part}",
+            addresses=(one.addresses[0].replace("10.245.0", f"10.246.{part}"),),
+        )
+        for part in range(4)
+        for one in planned
+        if one.addresses[0].startswith("10.245.0.")
+    ]
+    etcd.put(keys.blocks_key("elsewhere"), documents.encode_blocks(["10.245.0.0/16", "10.246.0.0/16"]))
+    for one in [*planned, *more]:
+        document = documents.encode_endpoint(documents.PublishedEndpoint(one, planned=one in planned))
+        etcd.put(keys.endpoint_key("elsewhere", one.interface), document)
+    etcd.put(keys.complete_key("elsewhere"), documents.COMPLETE)
+    addresses = {address for one in planned for address in one.addresses}
+
+    async def scenario() -> None:
+        two = node(tmp_path, 2, *planned)
+        for member in etcd.members.values():
+            member.kill()
+        await two.start()
+        await two.add("db", labels={"app": "db"})
+        await two.settle()
+        passed, found = two.agent.remote_feed.passed, [web_set(two)]
+
+        def passing() -> None:
+            found.append(web_set(two))
+            passed()
+
+        monkeypatch.setattr(two.agent.remote_feed, "passed", passing)
+        for member in etcd.members.values():
+            member.up = True
+        while len(web_set(two)) < 1500:
+            await asyncio.sleep(0.1)
+        assert two.agent.persisted.others.live == {"elsewhere"}
+        assert len({len(one) for one in found}) > 2 and all(addresses <= one for one in found)
+        await two.kill()
 
     run(scenario())
 

@@ -11,8 +11,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.datas
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.status import Session
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import heartbeats
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.feed import FeedStatus, Position
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.feed import FeedStatus
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.mirror import Position
 
 STATUS = {
     "node": "node1",

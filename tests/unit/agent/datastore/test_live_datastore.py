@@ -21,6 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Put
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.mirror import Mirror
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import (
     DatastoreSettings,
     DatastoreSettingsError,
@@ -50,11 +51,11 @@ class Node:
         self.live = LiveDatastore(
             str(self.path),
             str(self.copy),
+            Mirror(lambda changed, nodes: self.changes.append((frozenset(changed), frozenset(nodes)))),
             self.publisher,
             Heartbeats(lambda: Put(keys.heartbeat_key("node1"), b"%d" % self.now())),
             self.thread,
-            on_change=lambda changed, nodes: self.changes.append((frozenset(changed), frozenset(nodes))),
-            on_synced=lambda: self.synced.append(self.live.synced),
+            on_synced=self.synced.append,
             trouble=self.told,
             connect=self.connect,
             clock=self.now,

@@ -13,7 +13,6 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.datastore import own_content, publisher
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.datastore.live_datastore import _Tee
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.datastore.own_content import (
     OwnContent,
     OwnDocuments,
@@ -340,8 +339,8 @@ def test_a_node_that_has_too_much_can_still_remove_it() -> None:
 
 def followed(node: Node, etcd: FakeEtcd) -> Feed:
     """Return a feed that shows the publisher every change, as the agent's does."""
-    sink = _Tee(Mirror(), node.publisher, asyncio.Event())
-    return Feed(EtcdClient(etcd.members), keys.WATCHED, sink, listing_jitter=0.1)
+    client = EtcdClient(etcd.members)
+    return Feed(client, keys.WATCHED, Mirror(), listing_jitter=0.1, on_read=node.publisher.saw)
 
 
 def test_a_key_that_somebody_altered_or_removed_is_put_right() -> None:

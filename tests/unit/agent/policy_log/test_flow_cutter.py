@@ -44,6 +44,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remot
 
 from tests.unit.agent.gate import Gate
 from tests.unit.agent.node_under_test import Node, with_state
+from tests.unit.agent.remote_workloads import publish
 from tests.unit.agent.virtual_time import run
 from tests.unit.agent.workloads.test_dual_stack import DUAL
 
@@ -219,7 +220,9 @@ def test_an_agent_that_starts_does_what_the_last_one_may_not_have_done(tmp_path:
     run(scenario())
 
 
-CLIENT = Endpoint("WorkloadEndpoint", "default/c", "node2", "cali1", ("10.244.2.9",), (("app", "client"),))
+CLIENT = Endpoint(
+    "WorkloadEndpoint", "default/c", "node2", "cali1", ("10.244.2.9",), (("app", "client"),), namespace="default"
+)
 
 
 def for_clients() -> NodeState:
@@ -282,19 +285,19 @@ def test_what_the_datastore_says_counts_at_most_every_ten_seconds(tmp_path: path
 
     async def scenario() -> None:
         node = await settled(tmp_path, for_clients())
-        agent, updates = node.agent, node.agent.remote_updates
-        updates.apply({place: CLIENT})
+        agent, mirror = node.agent, node.agent.remote_feed.mirror
+        publish(mirror, {place: CLIENT})
         await asyncio.sleep(25)
         node.kernel.machine.tracked = [connection]
-        updates.apply({place: None})
+        publish(mirror, {place: None})
         await node.settle()
         assert cut(node) == [connection]
-        updates.apply({place: CLIENT})
+        publish(mirror, {place: CLIENT})
         await asyncio.sleep(5)
         assert cut(node) == [connection]
         await asyncio.sleep(15)
         assert cut(node) == []
-        updates.apply({place: None})
+        publish(mirror, {place: None})
         await node.settle()
         assert cut(node) == []
         await agent.resync()
@@ -311,12 +314,14 @@ def test_the_inventory_does_not_count_for_a_node_that_the_datastore_knows(tmp_pa
         state = for_clients()
         assert state.policy is not None
         node = await settled(
-            tmp_path, dataclasses.replace(state, policy=dataclasses.replace(state.policy, endpoints=(CLIENT,)))
+            tmp_path,
+            dataclasses.replace(state, plan="first", policy=dataclasses.replace(state.policy, endpoints=(CLIENT,))),
         )
         node.kernel.machine.tracked = [connection]
         await node.agent.resync()
         assert cut(node) == []
-        node.agent.remote_updates.apply({}, {"node2"})
+        publish(node.agent.remote_feed.mirror, {}, "node2")
+        node.agent.remote_feed.synced(True)
         await asyncio.sleep(15)
         assert cut(node) == [connection]
 
@@ -330,7 +335,7 @@ def test_nothing_is_cut_while_sets_have_former_workloads_of_other_nodes(tmp_path
     async def scenario() -> None:
         node = await settled(tmp_path, for_clients())
         agent = node.agent
-        agent.remote_updates.apply({("node2", "cali1"): CLIENT})
+        publish(agent.remote_feed.mirror, {("node2", "cali1"): CLIENT})
         await asyncio.sleep(15)
         node.kernel.machine.tracked = [connection]
         agent.persisted.others.apply({("node2", "cali1"): None})

@@ -1,11 +1,12 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of the way of other nodes' workloads from the datastore into the sets of a node."""
+"""Tests of the way of other nodes' workloads from the mirror of the datastore into the sets of a node."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import pathlib
 import threading
 import typing as t
@@ -14,11 +15,9 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency.driver_thread import (
     DriverThread,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.remote_updates import (
-    RemoteUpdates,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.remote_feed import PORTION, RemoteFeed
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
-    WORKLOAD_ENDPOINT,
     Endpoint,
     Entity,
     Policy,
@@ -37,30 +36,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remot
     RemoteEndpoints,
 )
 
-from tests.unit.agent.node_under_test import Node, with_state
+from tests.unit.agent.node_under_test import STATE, Node, with_state
+from tests.unit.agent.remote_workloads import address_of, publish, workloads
 from tests.unit.agent.virtual_time import run
-
-Live = dict[tuple[str, str], t.Optional[Endpoint]]
-
-
-def workloads(count: int, first: int = 0, node: str = "node2") -> Live:
-    """Return workloads of a node as the datastore has them, with one address each."""
-    return {
-        (node, f"cali{number}"): Endpoint(
-            WORKLOAD_ENDPOINT,
-            f"default/w{number}",
-            node,
-            f"cali{number}",
-            (address_of(number),),
-            (("app", "client"),),
-            namespace="default",
-        )
-        for number in range(first, first + count)
-    }
-
-
-def address_of(number: int) -> str:
-    return f"10.244.{8 + number // 250}.{number % 250}"
 
 
 def for_clients(*endpoints: Endpoint) -> NodeState:
@@ -79,19 +57,24 @@ def clients(node: Node) -> set[str]:
 
 
 class Looks:
-    """Times at which a look was asked for, and the collection that the updates change."""
+    """Times at which a look was asked for, and the feed and collection of a node."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
+        self.state: NodeState | None = dataclasses.replace(STATE, plan="first")
         self.others = OtherEndpoints()
-        self.updates = RemoteUpdates(
-            self.others, lambda: self.times.append(round(asyncio.get_running_loop().time(), 3))
+        self.feed = RemoteFeed(
+            self.others, lambda: self.state, lambda: self.times.append(round(asyncio.get_running_loop().time(), 3))
         )
 
-    async def apply(self, count: int, slices: int, pause: float) -> None:
+    async def publish(self, count: int, slices: int, pause: float) -> None:
         for part in range(slices):
-            self.updates.apply(workloads(count, count * part))
+            publish(self.feed.mirror, workloads(count, count * part))
             await asyncio.sleep(pause)
+
+    @property
+    def known(self) -> int:
+        return len(self.others.endpoints())
 
 
 @pytest.mark.parametrize(
@@ -101,36 +84,39 @@ class Looks:
         (1, 3, 0.005, [0.02]),
         (1, 3, 0.05, [0.01, 0.06, 0.11]),
         (1, 30, 0.008, [0.1, 0.204, 0.242]),
-        (500, 10, 0.009, [0.091]),
-        (500, 100, 0.009, [0.5, 0.901]),
+        (30, 15, 0.009, [0.136]),
+        (25, 19, 0.025, [0.01 + 0.025 * part for part in range(19)]),
+        (250, 10, 0.009, [0.01, 1.01, 2.01, 3.01, 4.01]),
     ],
-    ids=["one", "three", "three apart", "a stream", "a burst", "a long burst"],
+    ids=["one", "three", "three apart", "a stream", "a burst", "bursts apart", "more than a portion"],
 )
 def test_changes_that_follow_each_other_are_one_look(
     count: int, slices: int, pause: float, expected: list[float]
 ) -> None:
-    """A change waits 10 ms for others, 0.1 s at most, and 0.5 s in a burst."""
+    """A change waits 10 ms for others, 0.1 s at most, and longer in a burst, until a portion is full.
+
+    No pass ends here, so that the next portion comes after a second.
+    """
 
     async def scenario() -> None:
         looks = Looks()
-        await looks.apply(count, slices, pause)
-        await asyncio.sleep(1)
+        await looks.publish(count, slices, pause)
+        await asyncio.sleep(5)
         assert looks.times == pytest.approx(expected, abs=0.002)
-        assert not looks.updates.pending
+        assert looks.known == count * slices
 
     run(scenario())
 
 
-def test_a_change_is_pending_until_the_look_is_asked_for() -> None:
+def test_a_workload_is_handed_on_at_the_look_as_it_is_then() -> None:
     async def scenario() -> None:
         looks = Looks()
-        assert not looks.updates.pending
-        looks.updates.apply(workloads(1))
-        assert looks.updates.pending
+        publish(looks.feed.mirror, workloads(2))
+        assert (looks.known, looks.times) == (0, [])
+        publish(looks.feed.mirror, {("node2", "cali0"): None})
         await asyncio.sleep(0.02)
-        assert not looks.updates.pending
-        looks.updates.replace_all({}, set())
-        assert looks.updates.pending and looks.others.endpoints() == ()
+        assert [one.name for one in looks.others.endpoints()] == ["default/w1"]
+        assert looks.others.version == len(looks.times) == 1
 
     run(scenario())
 
@@ -138,50 +124,97 @@ def test_a_change_is_pending_until_the_look_is_asked_for() -> None:
 def test_nothing_new_asks_for_no_look_and_a_new_live_node_does() -> None:
     async def scenario() -> None:
         looks = Looks()
-        looks.updates.apply(workloads(1), set())
+        publish(looks.feed.mirror, workloads(1))
         await asyncio.sleep(1)
-        looks.updates.apply(workloads(1), set())
-        looks.updates.replace_all(t.cast("dict[tuple[str, str], Endpoint]", workloads(1)), set())
+        publish(looks.feed.mirror, workloads(1))
+        looks.feed.changed({EndpointKey("node2", "cali0"), EndpointKey("node2", "cali7")})
+        looks.feed.state_changed()
+        looks.feed.synced(True)
         await asyncio.sleep(1)
         assert len(looks.times) == 1
-        looks.updates.apply({}, {"node2"})
+        publish(looks.feed.mirror, {}, "node2")
         await asyncio.sleep(1)
         assert len(looks.times) == 2 and looks.others.live == {"node2"}
 
     run(scenario())
 
 
-def test_there_is_room_again_after_the_pass_and_a_pause_as_long() -> None:
+def test_the_next_portion_follows_the_pass_and_a_pause_as_long() -> None:
     async def scenario() -> None:
-        looks, rooms = Looks(), list[float]()
-        looks.updates.on_room = lambda: rooms.append(round(asyncio.get_running_loop().time(), 3))
-        assert looks.updates.room == 500
-        looks.updates.apply(workloads(200))
-        assert looks.updates.room == 300
-        looks.updates.apply(workloads(300, 200))
-        assert looks.updates.room == 0
+        looks = Looks()
+        publish(looks.feed.mirror, workloads(3 * PORTION - 200))
         await asyncio.sleep(0.11)
-        assert looks.times == [0.01] and looks.updates.room == 0  # the pass that was asked for goes on
-        looks.updates.passed()
-        looks.updates.passed()
+        assert (looks.times, looks.known) == ([0.01], PORTION)  # the pass that was asked for goes on
+        looks.feed.passed()
+        looks.feed.passed()
         await asyncio.sleep(0.09)
-        assert rooms == []
+        assert looks.known == PORTION
         await asyncio.sleep(0.02)
-        assert rooms == [0.21] and looks.updates.room == 500
+        assert (looks.times, looks.known) == ([0.01, 0.21], 2 * PORTION)
+        looks.feed.passed()
+        await asyncio.sleep(0.05)
+        assert looks.known == 3 * PORTION - 200
+        publish(looks.feed.mirror, workloads(200, 3 * PORTION))
+        publish(looks.feed.mirror, workloads(1, 4 * PORTION))
+        await asyncio.sleep(0.1)
+        assert looks.known == 3 * PORTION  # what is left of the portion
+        looks.feed.passed()
+        await asyncio.sleep(0.3)
+        assert looks.known == 3 * PORTION + 1
 
     run(scenario())
 
 
 def test_a_pass_that_does_not_come_holds_changes_up_for_a_second() -> None:
     async def scenario() -> None:
-        looks, rooms = Looks(), list[float]()
-        looks.updates.on_room = lambda: rooms.append(round(asyncio.get_running_loop().time(), 3))
-        looks.updates.apply(workloads(500))
+        looks = Looks()
+        publish(looks.feed.mirror, workloads(PORTION + 1))
         await asyncio.sleep(3)
-        assert rooms == [1.01]
-        looks.updates.apply(workloads(1, 500))
-        await asyncio.sleep(3)
-        assert rooms == [1.01]  # nobody waits for room that was there
+        assert looks.times == [0.01, 1.01] and looks.known == PORTION + 1
+
+    run(scenario())
+
+
+def test_changes_that_this_node_does_not_take_fill_no_portion() -> None:
+    """Its own workloads, and those that it refuses, reach policy never, so that nothing waits for a pass."""
+
+    async def scenario() -> None:
+        looks = Looks()
+        ours = {
+            place: one and dataclasses.replace(one, addresses=("10.244.1.1",)) for place, one in workloads(900).items()
+        }
+        publish(looks.feed.mirror, ours)
+        publish(looks.feed.mirror, workloads(900, node="node1"))
+        publish(looks.feed.mirror, workloads(1, 900, "node3"))
+        await asyncio.sleep(0.05)
+        assert (looks.known, len(looks.feed.refused)) == (1, 900)
+        looks.state = None
+        looks.feed.state_changed()
+        await asyncio.sleep(5)
+        assert (looks.known, looks.feed.refused) == (1801, {})
+
+    run(scenario())
+
+
+def test_a_node_is_live_when_policy_has_all_of_its_workloads_and_at_once_no_more() -> None:
+    """What the inventory says of a live node does not count: a workload of it that still waits would be in no set."""
+
+    async def scenario() -> None:
+        looks = Looks()
+        publish(looks.feed.mirror, workloads(1200), "node2")
+        looks.feed.synced(True)
+        for count in (PORTION, 2 * PORTION):
+            await asyncio.sleep(0.5)
+            assert (looks.known, looks.others.live) == (count, frozenset())
+            looks.feed.passed()
+        await asyncio.sleep(0.5)
+        assert (looks.known, looks.others.live) == (1200, {"node2"})
+        looks.feed.synced(False)
+        publish(looks.feed.mirror, workloads(1200, 2000))
+        assert looks.others.live == {"node2"}  # the newest that is known of it
+        looks.state = dataclasses.replace(STATE, plan="second")
+        looks.feed.state_changed()
+        assert looks.others.live == frozenset()
 
     run(scenario())
 
@@ -195,10 +228,11 @@ def test_a_workload_elsewhere_comes_and_goes_in_the_kernel(tmp_path: pathlib.Pat
         agent = await node.start()
         await node.add("web")
         assert clients(node) == set()
-        agent.remote_updates.apply(workloads(2))
+        mirror = agent.remote_feed.mirror
+        publish(mirror, workloads(2))
         await asyncio.sleep(0.05)
         assert clients(node) == {address_of(0), address_of(1)}
-        agent.remote_updates.apply({("node2", "cali0"): None})
+        publish(mirror, {("node2", "cali0"): None})
         await asyncio.sleep(0.05)
         assert clients(node) == {address_of(1)}
         assert agent.in_sync and node.differences() == []
@@ -209,16 +243,18 @@ def test_a_workload_elsewhere_comes_and_goes_in_the_kernel(tmp_path: pathlib.Pat
 def test_the_datastore_comes_before_reports_and_the_inventory_of_a_live_node(tmp_path: pathlib.Path) -> None:
     async def scenario() -> None:
         planned, reported = (one for one in workloads(2).values() if one)
-        node = Node(tmp_path, for_clients(planned))
+        node = Node(tmp_path, dataclasses.replace(for_clients(planned), plan="first"))
         agent = await node.start()
         await node.add("web")
         agent.persisted.remote = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (reported,))})
         await agent.resync()
         assert clients(node) == {address_of(0), address_of(1)}
-        agent.remote_updates.apply(workloads(1, 7), {"node2"})
+        mirror = agent.remote_feed.mirror
+        publish(mirror, workloads(1, 7), "node2")
+        agent.remote_feed.synced(True)
         await asyncio.sleep(0.05)
         assert clients(node) == {address_of(7)}
-        agent.remote_updates.replace_all({}, set())
+        mirror.forget()
         await asyncio.sleep(0.05)
         assert clients(node) == {address_of(0), address_of(1)}
 
@@ -229,11 +265,11 @@ def test_without_a_policy_or_a_state_changes_are_kept_until_there_is_one(tmp_pat
     async def scenario() -> None:
         node = Node(tmp_path, None)
         agent = await node.start()
-        agent.remote_updates.apply(workloads(1))
+        publish(agent.remote_feed.mirror, workloads(1))
         await node.settle()
         await agent.node_apply(with_state(), True)
         await node.add("web")
-        agent.remote_updates.apply(workloads(1, 1))
+        publish(agent.remote_feed.mirror, workloads(1, 1))
         await node.settle()
         assert not [name for name in node.kernel.netfilter.sets if name.startswith("cali40s:")]
         await agent.node_apply(for_clients(), True)
@@ -242,28 +278,31 @@ def test_without_a_policy_or_a_state_changes_are_kept_until_there_is_one(tmp_pat
     run(scenario())
 
 
-def test_a_burst_is_compiled_once(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """5,000 changes in slices, as the datastore reads them, are compiled together."""
+def test_a_burst_is_compiled_in_portions(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """5,000 changes in slices, as the datastore reads them, are compiled in ten passes."""
     compiled: list[int] = []
     compile_all = NodePolicyTables.with_policy
-
-    def counting(self: NodePolicyTables, *arguments: t.Any) -> NodeState:
-        before, whole = self.version, compile_all(self, *arguments)
-        compiled.append(self.version - before)
-        return whole
 
     async def scenario() -> None:
         node = Node(tmp_path, for_clients())
         agent = await node.start()
         await node.add("web")
         await node.settle()
+        known = 0
+
+        def counting(self: NodePolicyTables, *arguments: t.Any) -> NodeState:
+            nonlocal known
+            before, known = known, len(agent.persisted.others.endpoints())
+            compiled.append(known - before)
+            return compile_all(self, *arguments)
+
         monkeypatch.setattr(NodePolicyTables, "with_policy", counting)
         for part in range(20):
-            agent.remote_updates.apply(workloads(250, 250 * part))
+            publish(agent.remote_feed.mirror, workloads(250, 250 * part))
             await asyncio.sleep(0.005)
         await node.settle()
         assert len(clients(node)) == 5000
-        assert [count for count in compiled if count] == [20]
+        assert [count for count in compiled if count] == [PORTION] * 10
 
     run(scenario())
 
