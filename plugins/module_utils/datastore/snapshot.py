@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ..base.typed_json import NotJson, parse
 from ..files import replacement
 from .mirror import KnownKey, Mirror, Position
 
@@ -122,8 +123,8 @@ def _value(line: str) -> t.Any:
     if not line.endswith("\n"):
         raise SnapshotUnusable("its last line is not whole")
     try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
+        return parse(line, once=False)
+    except NotJson:
         raise SnapshotUnusable("a line of it is not JSON") from None
 
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import socket
 import time
 import types
 import typing as t
 
+from ..base import typed_json
 from ..sockets.line_socket import Hangup, LineSocket, LineTooLong
 from . import protocol
 from .protocol import AgentError
@@ -27,6 +27,12 @@ from .protocol import AgentError
 #: Bytes of the longest answer that the client accepts. Requests have the limits protocol.LINE_LIMIT (root) and
 #: READER_LINE_LIMIT.
 ANSWER_LIMIT = 256 << 20
+_OBJECT = typed_json.by_name(typed_json.anything)
+# Agents of later releases may add fields.
+_ERROR = typed_json.open_table({"code": typed_json.text(), "message": typed_json.text(ANSWER_LIMIT), "data": _OBJECT})
+_ANSWER = typed_json.open_table(
+    {"id": typed_json.anything}, {"error": typed_json.maybe(_ERROR), "event": _OBJECT, "result": _OBJECT}
+)
 
 
 class NotRunning(AgentError):
@@ -151,21 +157,17 @@ class AgentClient:
         """
         line = self._line(end)
         try:
-            answer = json.loads(line)
-            id = answer["id"]
-            error = answer.get("error")
-            if error is not None:
-                refusal = AgentError(error["code"], error["message"], error["data"])
-            else:
-                kind = "event" if "event" in answer else "result"
-                value: dict[str, t.Any] = answer[kind]
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            answer = _ANSWER(typed_json.parse(line, once=False))
+            id, error = answer["id"], answer.get("error")
+            kind = "event" if "event" in answer else "result"
+            value: dict[str, t.Any] = {} if error is not None else answer[kind]
+        except (ValueError, KeyError):
             raise self._broken(f"it answers with {line[:60]!r}, which is not its protocol") from None
         # The refusal of a request whose id the agent could not read has none.
         if id != self._last and not (error is not None and id is None):
             raise self._broken(f"it answers request {id!r} instead of {self._last}")
         if error is not None:
-            raise refusal
+            raise AgentError(**error)
         return kind, value
 
     def _line(self, end: t.Optional[float]) -> bytes:

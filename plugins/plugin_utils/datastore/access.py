@@ -16,6 +16,7 @@ import os
 import re
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import NotJson, parse_table
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import rights
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import (
@@ -181,12 +182,9 @@ def _secrets(task_vars: t.Mapping[str, t.Any]) -> tuple[str, dict[str, t.Any]]:
     path = os.path.join(str(folder or ""), etcd_folder.NAME, etcd_folder.SECRETS)
     content = _read(path, "secrets of etcd", private=True, remedy="") if folder and os.path.exists(path) else ""
     try:
-        found = json.loads(content or "{}")
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise FleetError("secrets of etcd", path, "is not a JSON object.", "Restore it from a backup.")
-    return path, found
+        return path, parse_table(content or "{}")
+    except NotJson:
+        raise FleetError("secrets of etcd", path, "is not a JSON object.", "Restore it from a backup.") from None
 
 
 def _read(path: str, label: str, *, private: bool, remedy: str) -> str:

@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import matching, open_table, parse
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials
 from ansible_collections.baremetal.host_routing.plugins.module_utils.files import bounded, folders, replacement
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
@@ -30,6 +32,9 @@ SECRETS = "secrets.json"
 _SIZE_LIMIT = 1 << 20
 #: The most characters of a user or password, as of etcd's own users.
 _TEXT_LIMIT = 256
+_FILLED = matching(re.compile(f".{{1,{_TEXT_LIMIT}}}", re.DOTALL), "a text")
+#: The reader of secrets.json, whose other fields others read.
+_SECRETS = open_table({"username": _FILLED, "password": _FILLED})
 _IGNORED = "# Keys and passwords: keep them out of version control.\n*\n"
 _READABLE = "See that it is a file that you can read, or restore it from a backup."
 
@@ -156,19 +161,15 @@ def new_secrets() -> bytes:
 def credentials_in(content: bytes, path: str) -> Credentials:
     """Return the operator's user in the content of secrets.json. Raise FleetError if there is none."""
     try:
-        found = json.loads(content)
-        user, password = found["username"], found["password"]
-        usable = all(isinstance(text, str) and 0 < len(text) <= _TEXT_LIMIT for text in (user, password))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        usable = False
-    if not usable:
+        found = _SECRETS(parse(content))
+        return Credentials(found["username"], found["password"])
+    except ValueError:
         raise FleetError(
             "etcd's file",
             path,
             "has no username and password.",
             "Restore it from a backup. Without the password the users of the cluster cannot be changed.",
-        )
-    return Credentials(user, password)
+        ) from None
 
 
 def credentials(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""There is one way to replace, sync, lock or read a file up to a limit: the modules of module_utils/files.
+"""There is one way to replace, sync, lock or read a file up to a limit, in module_utils/files, and one to read JSON.
 
 Each exception has its reason.
 """
@@ -19,6 +19,8 @@ from tests.unit.architecture.trees import tree_of
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 ENGINE = "plugins/module_utils"
 _START = "It is installed alone and imports nothing of the engine. The alarm in /run ends with the boot."
+
+_COPY = "It copies a value as plain JSON, and reads no text of others."
 
 #: What a call may be made for, by its function: a module and the reason.
 ALLOWED = {
@@ -40,6 +42,19 @@ ALLOWED = {
         f"{ENGINE}/node/engine/engine_start.py": _START,
         f"{ENGINE}/node/store/short_wait.py": "It reads the store's own file in a process that loads little code.",
     },
+    "json.loads": {
+        f"{ENGINE}/base/typed_json.py": "It parses JSON for all others.",
+        f"{ENGINE}/base/document_limits.py": "It reads documents of people up to limits, and names the line.",
+        f"{ENGINE}/base/packed_json.py": "It unpacks what `pack` packed, whatever values Ansible had.",
+        f"{ENGINE}/wire/protocol.py": "It refuses numbers and characters that answers cannot repeat.",
+        f"{ENGINE}/runtimes/json_input.py": "It reads numbers that no runtime needs as 0, to write them again.",
+        f"{ENGINE}/modules/engine_module.py": "It reads the controller's request, whatever values Ansible had.",
+        f"{ENGINE}/node/engine/carried_start.py": "It runs before any module of the engine can be imported.",
+        f"{ENGINE}/node/engine/engine_start.py": _START,
+        f"{ENGINE}/fleet/inventory/flat_resource.py": _COPY,
+        "plugins/plugin_utils/actions/engine_call.py": _COPY,
+        "plugins/plugin_utils/sources/inventory_source.py": _COPY,
+    },
     "flock": {f"{ENGINE}/files/locks.py": "It locks files for all others."},
 }
 #: Functions that do the same as the first one.
@@ -48,6 +63,7 @@ FUNCTIONS = {
     "fsync": {("os", "fsync"), ("os", "fdatasync"), ("os", "sync")},
     "mkstemp": {("tempfile", "mkstemp"), ("tempfile", "NamedTemporaryFile"), ("tempfile", "mktemp")},
     "json.load": {("json", "load")},
+    "json.loads": {("json", "loads"), ("json", "JSONDecoder"), ("json", "decoder"), ("json", "scanner")},
     "flock": {("fcntl", "flock"), ("fcntl", "lockf"), ("os", "lockf"), ("fcntl", "fcntl")},
 }
 
@@ -85,7 +101,7 @@ def test_one_module_does_it_and_few_others_have_a_reason(kind: str) -> None:
         if (lines := [line for function, line in names if function in FUNCTIONS[kind]])
     }
     others = {path: lines for path, lines in found.items() if path not in ALLOWED[kind]}
-    assert others == {}, "use module_utils/files"
+    assert others == {}, "use module_utils/files, and base/typed_json.py for JSON"
     assert set(found) == set(ALLOWED[kind]), "remove the exception that is not needed"
 
 

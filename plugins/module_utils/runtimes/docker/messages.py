@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-import json
 import re
 import typing as t
 
 from ...base.published_port import LIMIT, InvalidPort, published
+from ...base.typed_json import NotJson, parse_table
 from ..options import ContainerOptions
 from . import options as container_options
 from .refusal import RefusedRequest, shown
@@ -32,7 +32,6 @@ _POOL_ID = re.compile(r"v([46]):((?:[A-Za-z0-9][A-Za-z0-9.-]*(?:,[A-Za-z0-9][A-Z
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,98}[A-Za-z0-9])?", re.ASCII)
 _TEXT_LIMIT = 4096  # the most characters of a text
 _OPTIONS_LIMIT = 256  # the most options of one request
-_DIGITS = 20  # the most digits of a number
 _NETWORK_OPTIONS = "com.docker.network.generic"
 _DOCKERS = "com.docker."  # the beginning of options that Docker adds itself
 _PORTS = "com.docker.network.portmap"
@@ -56,35 +55,15 @@ WITHOUT_BODY = (
 def decode(data: bytes) -> Body:
     """Return the JSON object in the body of a request; {} for an empty body.
 
-    Raise RefusedRequest for anything else, also for JSON that is nested too deeply, for numbers without bounds, and for
-    an object that has a key twice.
+    Raise RefusedRequest for anything else, also for JSON that is nested too deeply, and for an object that has a key
+    twice.
     """
     if not data.strip():
         return {}
     try:
-        value = json.loads(data, object_pairs_hook=_object, parse_int=_number, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
+        return parse_table(data)
+    except NotJson:
         raise RefusedRequest("The body of the request is no JSON object. Only dockerd speaks to this socket.") from None
-    if not isinstance(value, dict):
-        raise RefusedRequest("The body of the request is no JSON object. Only dockerd speaks to this socket.")
-    return value
-
-
-def _object(pairs: list[tuple[str, t.Any]]) -> dict[str, t.Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key stands twice in an object")
-    return found
-
-
-def _number(digits: str) -> int:
-    if len(digits) > _DIGITS:
-        raise ValueError("too many digits")
-    return int(digits)
-
-
-def _no_constant(name: str) -> t.NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def text_of(body: Body, field: str) -> str:
