@@ -13,6 +13,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from .shell import progress
 from .topology import NODES, TORS, LabError, Node, Places, pick
@@ -23,7 +24,7 @@ Command = str | Sequence[str | Path]
 class CommandFailed(LabError):
     """The error for a command inside the lab with an exit status other than 0; ``done`` is its CompletedProcess."""
 
-    def __init__(self, where: str, done: subprocess.CompletedProcess) -> None:
+    def __init__(self, where: str, done: subprocess.CompletedProcess[Any]) -> None:
         self.done = done
         said = "\n".join(
             text.strip()[-3000:] for text in (done.stdout, done.stderr) if isinstance(text, str) and text.strip()
@@ -131,7 +132,8 @@ class Capture:
         capture has not ended.
         """
         done = self._lab.exec("router", ["tcpdump", "-n", *options, "-r", "-"], input=self.pcap, text=False)
-        return done.stdout.decode(errors="replace")
+        packets: bytes = done.stdout
+        return packets.decode(errors="replace")
 
     @property
     def lines(self) -> list[str]:
@@ -223,7 +225,7 @@ class BaseLab(abc.ABC):
     # Methods and properties that all kinds of machines share:
 
     @property
-    def state(self) -> dict:
+    def state(self) -> Any:
         """What ``up`` has stored (machine, hosts, baked, ipv6), {} if the lab is not up or it cannot be read."""
         try:
             return json.loads((self.places.state / "lab.json").read_text())
@@ -261,7 +263,7 @@ class BaseLab(abc.ABC):
         timeout: float = 60,
         input: str | bytes | None = None,
         text: bool = True,
-    ) -> subprocess.CompletedProcess:
+    ) -> subprocess.CompletedProcess[Any]:
         """Run a command at `where`, or in a named namespace `netns` there, and return its CompletedProcess.
 
         `where` is as in `argv`. The command is a list of words, or one text for sh. `timeout` is in seconds, times
@@ -270,11 +272,12 @@ class BaseLab(abc.ABC):
         false, and LabError for an unknown `where`, when the time is over, or when the lab is lost.
         """
         argv = self._command(where, command, netns)
-        source = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
-        more = {"errors": "replace"} if text else {}
+        more: dict[str, Any] = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
+        if text:
+            more["errors"] = "replace"
         limit = timeout * self.patience
         try:
-            done = subprocess.run(argv, capture_output=True, text=text, timeout=limit, check=False, **source, **more)
+            done = subprocess.run(argv, capture_output=True, text=text, timeout=limit, check=False, **more)
         except subprocess.TimeoutExpired:
             raise LabError(f"{where}: no end after {limit:g} s of {command}") from None
         done.args = [command] if isinstance(command, str) else list(map(str, command))
@@ -288,15 +291,15 @@ class BaseLab(abc.ABC):
         """Return why nothing can run in this lab any more, "" if that is not known."""
         return ""
 
-    def popen(self, where: str, command: Command, netns: str | None = None, **more: object) -> subprocess.Popen:
+    def popen(self, where: str, command: Command, netns: str | None = None, **more: object) -> subprocess.Popen[Any]:
         """Start a program at `where`, or in a named namespace `netns` there, and return its Popen at once.
 
         `where` and `command` are as in `exec`. stdin and stdout are pipes of bytes unless `more`, options of Popen,
         says otherwise. Raise LabError for an unknown `where`. That nothing can run there is no error here: the Popen
         ends with a status other than 0.
         """
-        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **more}
-        return subprocess.Popen(self._command(where, command, netns), **options)  # type: ignore[call-overload]
+        options: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **more}
+        return subprocess.Popen(self._command(where, command, netns), **options)
 
     def background(self, where: str, command: Command, netns: str | None = None) -> Program:
         """Start a program and return it as soon as it has a process id; ``stop()`` ends it.
@@ -305,10 +308,10 @@ class BaseLab(abc.ABC):
         """
         return Program(self, where, command, netns)
 
-    def router_exec(self, command: Command, **more: object) -> subprocess.CompletedProcess:
+    def router_exec(self, command: Command, **more: object) -> subprocess.CompletedProcess[Any]:
         return self.exec("router", command, **more)  # type: ignore[arg-type]
 
-    def outside_exec(self, command: Command, **more: object) -> subprocess.CompletedProcess:
+    def outside_exec(self, command: Command, **more: object) -> subprocess.CompletedProcess[Any]:
         return self.exec("outside", command, **more)  # type: ignore[arg-type]
 
     def put(self, node: str, local: str | Path, remote: str, mode: str = "644") -> None:
@@ -323,9 +326,10 @@ class BaseLab(abc.ABC):
         self.exec(node, script, input=Path(local).read_bytes(), text=False)
 
     def get(self, node: str, remote: str) -> bytes:
-        return self.exec(node, ["cat", remote], text=False).stdout
+        content: bytes = self.exec(node, ["cat", remote], text=False).stdout
+        return content
 
-    def json(self, where: str, command: Command, netns: str | None = None) -> list | dict:
+    def json(self, where: str, command: Command, netns: str | None = None) -> Any:
         """Return the parsed output of a command that prints JSON, such as ``ip -j route``; [] if it prints nothing.
 
         Raise CommandFailed if the command fails, and ValueError if it prints anything else.

@@ -28,7 +28,7 @@ def progress(text: str) -> None:
 
 def run(
     argv: Sequence[str | os.PathLike[str]], check: bool = True, timeout: float = 600, **more: Any
-) -> subprocess.CompletedProcess:
+) -> subprocess.CompletedProcess[Any]:
     """Run a program and return its CompletedProcess with captured text.
 
     `timeout` is in seconds, `more` are options of subprocess.run; without `input` or `stdin` among them stdin is empty.

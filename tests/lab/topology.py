@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -154,7 +155,7 @@ class Places:
         return [root / "host-routing-lab" / self.name for root in roots if root.is_dir()]
 
 
-def pick(names: str | list[str] | tuple[str, ...] | None) -> list[Node]:
+def pick(names: str | Sequence[str] | None) -> list[Node]:
     """Return the nodes called ``names``, in the lab's order.
 
     `names` is a list, or one string with commas; None, "" and an empty list mean the usual four. Raise LabError for an

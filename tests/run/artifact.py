@@ -127,7 +127,7 @@ def build(folder: pathlib.Path, key: str = "") -> pathlib.Path:
     Raise CalledProcessError if ansible-galaxy or gpg fails; their errors are on stderr.
     """
     with tempfile.TemporaryDirectory() as passing:
-        command = [GALAXY, "collection", "build", ROOT, "--output-path", passing]
+        command = [str(GALAXY), "collection", "build", str(ROOT), "--output-path", passing]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         (built,) = pathlib.Path(passing).iterdir()
         members = contents(built.read_bytes())

@@ -133,7 +133,8 @@ def show_matrix(lab: BaseLab, found: list[Workload]) -> bool:
     width = max(len(workload.name) for workload in found) + 2
     print(" " * 14 + "".join(f"{workload.name:<{width}}" for workload in found))
     everything = True
-    for source in [*found, *(node.name for node in lab.nodes)]:
+    sources: list[Workload | str] = [*found, *(node.name for node in lab.nodes)]
+    for source in sources:
         name = source.name if isinstance(source, Workload) else f"{source} (host)"
         cells = []
         for target in found:

@@ -56,7 +56,7 @@ def provide_importer() -> None:
     if STAMP.is_file() and STAMP.read_text("utf-8") == wanted:
         return
     subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=True)
-    command = ["-m", "pip", "install", "--quiet", "--no-input", "-r", REQUIREMENTS]
+    command = ["-m", "pip", "install", "--quiet", "--no-input", "-r", str(REQUIREMENTS)]
     subprocess.run([VENV / "bin" / "python", *command], check=True)
     STAMP.write_text(wanted, "utf-8")
 

@@ -39,7 +39,10 @@ from cosmic_ray.operators import (
     unary_operator_replacement,
 )
 from cosmic_ray.operators.operator import Operator
-from rooms import ENGINE, ROOMS, ROOT, importers, room_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.run.rooms import ENGINE, ROOMS, ROOT, importers, room_of
 
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
 WANTED = 0.92
@@ -154,7 +157,8 @@ def draw(rooms: list[str], seed: int, count: int) -> list[Mutant]:
     )
     everything = [place for path in files for place in places(path, kinds)]
     random.Random(seed).shuffle(everything)
-    listed, drawn = equivalents(), []
+    listed = equivalents()
+    drawn: list[Mutant] = []
     for place in everything:
         if len(drawn) == count:
             break
@@ -199,7 +203,7 @@ def tests_pass(folder: Path, tests: tuple[str, ...], limit: float | None) -> boo
 
     They end at the first failure. A `limit` of None is no limit.
     """
-    command = [ROOT / ".venv/bin/python", "-m", "pytest", "-x", "-q", "-n0", *tests]
+    command = [str(ROOT / ".venv/bin/python"), "-m", "pytest", "-x", "-q", "-n0", *tests]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "ANSIBLE_CONFIG": str(folder / "ansible.cfg")}
     process = subprocess.Popen(
         command,
@@ -264,7 +268,8 @@ def main() -> int:
     parser.add_argument("--all-tests", action="store_true", help="try survivors on the whole unit suite")
     options = parser.parse_args()
     mutants = draw(options.rooms.split(","), options.seed, options.count)
-    survivors, stopped, limits = 0, 0, {}
+    survivors, stopped = 0, 0
+    limits: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="mutants-") as work, concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
         copies = Copies(Path(work))
         for room, passed, seconds in pool.map(copies.without_mutant, sorted({room_of(one.path) for one in mutants})):
@@ -275,11 +280,11 @@ def main() -> int:
         tries = pool.map(
             lambda one: (one, copies.with_mutant(one, limits[room_of(one.path)], options.all_tests)), mutants
         )
-        for entry, passed in tries:
-            if passed:
+        for entry, ended_well in tries:
+            if ended_well:
                 survivors += 1
                 print(f"stands: {entry}", flush=True)
-            elif passed is None:
+            elif ended_well is None:
                 stopped += 1
                 print(f"fell, since its tests did not end: {entry}", flush=True)
     fallen = len(mutants) - survivors

@@ -16,9 +16,9 @@ import sys
 import threading
 import typing as t
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
-from suites import SUITES
+from tests.run.suites import SUITES
 
 APT = threading.Lock()  # both lanes install packages, and apt runs only once at a time
 #: Packages ask this program whether they may start a daemon: 101 means no (README.policy-rc.d of init-system-helpers).

@@ -20,9 +20,9 @@ import typing as t
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(ROOT))
 
-import pages  # noqa: E402
+from tests.run import pages  # noqa: E402
 
 #: A problem at one place of a file: the line, what is wrong there, and the remedy.
 Problem = t.Tuple[int, str, str]
@@ -222,7 +222,8 @@ def _messages(tree: ast.AST, docstrings: set[int]) -> t.Iterator[tuple[t.Any, st
     """
     seen = set(docstrings)
     for node in ast.walk(tree):
-        of_people, parts = False, [node]
+        of_people = False
+        parts: list[ast.AST] = [node]
         if isinstance(node, ast.Assign):
             of_people = bool({getattr(target, "id", "") for target in node.targets} & DOCUMENTATION)
             parts = [node.value]
@@ -233,7 +234,12 @@ def _messages(tree: ast.AST, docstrings: set[int]) -> t.Iterator[tuple[t.Any, st
             text = _text(part)
             if text and id(part) not in seen and " " in text.strip() and (of_people or text.rstrip().endswith(".")):
                 seen.update(id(inner) for inner in ast.walk(part))
-                yield part, text, part.end_lineno or part.lineno
+                yield part, text, _last_line(part)
+
+
+def _last_line(node: ast.AST) -> int:
+    last: t.Any = getattr(node, "end_lineno", None)
+    return int(last or getattr(node, "lineno", 0))
 
 
 def _called(node: ast.Call) -> str:

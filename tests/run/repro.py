@@ -15,11 +15,11 @@ import pathlib
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
-from packages import install
-from run_suites import JUNIT, ROOT, environment, expand
-from suites import SUITES, Suite
+from tests.run.packages import install
+from tests.run.run_suites import JUNIT, ROOT, environment, expand
+from tests.run.suites import SUITES, Suite
 
 
 def lab_of(suite: Suite) -> str:

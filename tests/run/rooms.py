@@ -67,9 +67,10 @@ def imports_of_tests() -> dict[Path, set[str]]:
     found = {}
     for test in sorted((ROOT / UNIT).rglob("test_*.py")):
         nodes = ast.walk(ast.parse(test.read_text("utf-8")))
-        modules = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+        imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+        modules = [(node.module, node.names) for node in imports if node.module]
         found[test] = {
-            name for node in modules for name in (node.module, *(f"{node.module}.{one.name}" for one in node.names))
+            name for module, names in modules for name in (module, *(f"{module}.{one.name}" for one in names))
         }
     return found
 

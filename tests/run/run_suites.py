@@ -27,11 +27,11 @@ import threading
 import time
 from collections.abc import Mapping
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
-import junit
-from packages import install
-from suites import EITHER, FIRST, SECOND, SUITES, Suite
+from tests.run import junit
+from tests.run.packages import install
+from tests.run.suites import EITHER, FIRST, SECOND, SUITES, Suite
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOGS = ROOT / ".build" / "logs"
@@ -335,19 +335,19 @@ def summary(results: list[Result], wanted: list[Suite], seconds: float, machine:
     if failures:
         print("\nFailed:")
         for name, text in failures:
-            first, *why = text.splitlines()
+            first, *reasons = text.splitlines()
             print(f"  {name}: {first[:300]}")
-            for line in why:
+            for line in reasons:
                 print(f"      {line[:300]}")
     passed = sum(result.passed for result in results)
     if failures:
         # Where only the end of a long output is kept, it still has the names and the beginnings of the reasons.
         print("\nRun again:")
         for name, text in failures:
-            first, *why = text.splitlines()
+            first, *reasons = text.splitlines()
             print(f"  {name}: {first[:300]}")
-            if why:
-                print(f"      {why[0][:120]}")
+            if reasons:
+                print(f"      {reasons[0][:120]}")
     processor = sum(result.processor for result in results)
     print(f"\nprocessor: {processor / 60:.1f} minutes of the suites, {machine / 60:.1f} minutes of the whole machine")
     print(f"in {seconds / 60:.1f} minutes")

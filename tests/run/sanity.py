@@ -18,9 +18,9 @@ import shutil
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
-import lint
+from tests.run import lint
 
 ROOT = lint.ROOT
 BASE = ROOT / ".build" / "sanity"
@@ -88,7 +88,10 @@ def pip_version() -> str:
     """Return the version of the pip that this ansible-test would download; raise AttributeError if it names none."""
     import ansible_test._internal.python_requirements as requirements
 
-    return re.search(r"pip='([0-9.]+)'", pathlib.Path(requirements.__file__).read_text("utf-8")).group(1)
+    named = re.search(r"pip='([0-9.]+)'", pathlib.Path(requirements.__file__).read_text("utf-8"))
+    if named is None:
+        raise AttributeError(f"{requirements.__file__} names no pip='VERSION'")
+    return named[1]
 
 
 def provide_pip() -> None:

@@ -12,6 +12,7 @@ so that both lanes end at about the same time.
 from __future__ import annotations
 
 import dataclasses
+import typing as t
 
 FIRST, SECOND, EITHER = "first", "second", "either"
 
@@ -55,7 +56,7 @@ CHROMIUM = ("chromium", "fonts-dejavu-core")
 BIRD = ("bird2",)
 
 
-def molecule(scenario: str, lab: str, about: str, limit: int, **more: str) -> Suite:
+def molecule(scenario: str, lab: str, about: str, limit: int, **more: t.Any) -> Suite:
     return Suite(
         f"molecule-{scenario.replace('_', '-')}",
         about,

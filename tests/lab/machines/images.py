@@ -157,7 +157,7 @@ def _mirror() -> str:
     """
     done = run(["apt-get", "indextargets", "--format", "$(ORIGIN) $(COMPONENT) $(CODENAME) $(REPO_URI)"], check=False)
     for line in done.stdout.splitlines():
-        words = line.split()
+        words: list[str] = line.split()
         if len(words) == 4 and words[:2] == ["Debian", "main"] and words[2] in RELEASES:
             return words[3].rstrip("/")
     return "http://deb.debian.org/debian"
@@ -256,9 +256,9 @@ def mounted(lower: list[Path], upper: Path, scratch: Path) -> Iterator[Path]:
         stack = ":".join(map(str, lower))
         run(["mount", "-t", "overlay", "overlay", "-o", f"lowerdir={stack},upperdir={upper},workdir={work}", root])
         mounts.append(root)
-        for kind, where in (("proc", "proc"), ("sysfs", "sys"), ("devtmpfs", "dev")):
-            run(["mount", "-t", kind, kind, root / where])
-            mounts.append(root / where)
+        for kind, inside in (("proc", "proc"), ("sysfs", "sys"), ("devtmpfs", "dev")):
+            run(["mount", "-t", kind, kind, root / inside])
+            mounts.append(root / inside)
         yield root
     finally:
         for where in reversed(mounts):

@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from ..handle import BaseLab
 from ..shell import locked, progress, run, wait_until
@@ -168,7 +169,7 @@ def build_image() -> Path:
 class MachineLab(BaseLab):
     machine = "qemu"
     patience = 5
-    _process: subprocess.Popen | None = None  # QEMU, if this object started it
+    _process: subprocess.Popen[Any] | None = None  # QEMU, if this object started it
 
     @property
     def _here(self) -> Path:
@@ -382,7 +383,7 @@ class MachineLab(BaseLab):
         except OSError:
             return ""
 
-    def _launch(self, folder: Path, accelerator: str, more: Sequence[str] = ()) -> subprocess.Popen:
+    def _launch(self, folder: Path, accelerator: str, more: Sequence[str] = ()) -> subprocess.Popen[Any]:
         options = {
             "kvm": ["-accel", "kvm", "-cpu", "host"],
             "tcg": ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,la57=off,-avx2,-avx"],
@@ -440,7 +441,7 @@ class MachineLab(BaseLab):
         self._await_ready(self._launch(folder, "tcg"))
         return True
 
-    def _await_ready(self, process: subprocess.Popen) -> None:
+    def _await_ready(self, process: subprocess.Popen[Any]) -> None:
         end = time.monotonic() + BOOT_TIMEOUT
         shown = 0
         while True:
@@ -509,10 +510,10 @@ class MachineLab(BaseLab):
         if power.ssh_banner(self.places.netns("control"), f"{CONTROL_NET}.1", 10 * self.patience):
             return ""
         try:
-            status = self._monitor("info status").splitlines()[1]
+            answer = self._monitor("info status").splitlines()[1]
         except (OSError, LabError, IndexError) as error:
-            status = f"no answer ({error})"
-        return f"the emulated machine does not answer. QEMU's monitor says: {status}\n{console}"
+            answer = f"no answer ({error})"
+        return f"the emulated machine does not answer. QEMU's monitor says: {answer}\n{console}"
 
     def is_running(self, node: str) -> bool:
         done = self.exec("machine", f"read -r p < {INNER.state}/{node}/pid && [ -e /proc/$p ]", check=False)

@@ -185,5 +185,5 @@ def _answers(places: Places, tor: Tor) -> bool:
     """Return whether the switch's bgpd runs and has read its configuration."""
     if not (places.state / tor.name / "env").exists():
         return False
-    command = [HERE / "enter", places.state, tor.name, "vtysh", "-c", "show running-config bgpd"]
+    command = [str(HERE / "enter"), str(places.state), tor.name, "vtysh", "-c", "show running-config bgpd"]
     return f"router bgp {tor.as_number}" in run(command, check=False).stdout

@@ -54,9 +54,10 @@ def read(lab: BaseLab, namespaces: Mapping[str, Iterable[str]]) -> dict[str, int
 
 def _said(lab: BaseLab, where: str, script: str) -> str:
     try:
-        return lab.exec(where, f"{{ {script.rstrip('; ')}; }} 2>/dev/null", check=False).stdout
+        said: str = lab.exec(where, f"{{ {script.rstrip('; ')}; }} 2>/dev/null", check=False).stdout
     except LabError:
         return ""
+    return said
 
 
 def _per_cpu(text: str) -> dict[str, int]:

@@ -190,7 +190,7 @@ class _Host:
     def __init__(self, lab: BaseLab, name: str) -> None:
         self.lab, self.name = lab, name
         self.spec: dict[str, Any] = {"send": [], "receive": [], "connect": [], "listen": []}
-        self.process: subprocess.Popen | None = None
+        self.process: subprocess.Popen[Any] | None = None
         self.errors: IO[bytes] | None = None
         self.rest = b""
 
@@ -225,7 +225,7 @@ class _Host:
                 raise self._gone()
             self.rest += data
         line, _, self.rest = self.rest.partition(b"\n")
-        document = json.loads(line)
+        document: dict[str, Any] = json.loads(line)
         if "error" in document:
             raise LabError(f"{self.name}: the traffic program cannot start: {document['error']}")
         return document

@@ -16,6 +16,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -53,7 +54,7 @@ LEAST_PPS = PPS * 5 / 6
 class Run:
     """A finished run of ansible-playbook: its exit status `code`, its `output` with stderr, and its `seconds`."""
 
-    def __init__(self, command: list[str], done: subprocess.CompletedProcess, seconds: float) -> None:
+    def __init__(self, command: list[str], done: subprocess.CompletedProcess[Any], seconds: float) -> None:
         self.command, self.seconds = command, seconds
         self.code, self.output = done.returncode, done.stdout + done.stderr
 

@@ -100,7 +100,7 @@ class Node:
         if state is not None:
             self.store.save(Stored(state, complete=True))
         self.agent: Agent
-        self.tasks: list[asyncio.Future] = []
+        self.tasks: list[asyncio.Future[None]] = []
         self.threads: dict[str, t.Any] = {}  # workers by name; work for a name without a worker runs inline
         self.process = Process()  # the process of `agent`
 
@@ -193,11 +193,11 @@ class Node:
         def refuse(records: t.Sequence[t.Any]) -> None:
             raise _not_written()
 
-        journal.append = refuse
+        setattr(journal, "append", refuse)  # noqa: B010 - a method of this object alone
         try:
             yield
         finally:
-            journal.append = real
+            setattr(journal, "append", real)  # noqa: B010
 
 
 def _not_written() -> Exception:

@@ -17,7 +17,7 @@ class _Jumping(selectors.SelectSelector):
         super().__init__()
         self.now = 0.0
 
-    def select(self, timeout: float | None = None) -> list:
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if ready:
             return ready

@@ -6,14 +6,10 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 
 import pytest
 
-RUN = pathlib.Path(__file__).resolve().parents[2] / "run"
-sys.path.insert(0, str(RUN))
-
-import rooms  # noqa: E402
+from tests.run import rooms
 
 
 def test_rooms_and_their_tests_exist() -> None:

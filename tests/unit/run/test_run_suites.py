@@ -13,11 +13,8 @@ import time
 
 import pytest
 
-RUN = pathlib.Path(__file__).resolve().parents[2] / "run"
-sys.path.insert(0, str(RUN))
-
-import run_suites  # noqa: E402
-from suites import EITHER, SECOND, Suite  # noqa: E402
+from tests.run import run_suites
+from tests.run.suites import EITHER, SECOND, Suite
 
 REPORT = """\
 import pathlib, sys
