@@ -125,7 +125,7 @@ def _destroy(cache: bool) -> int:
     for name in names():
         Lab(name).down()
     if cache:
-        from .machines.images import CACHE_ROOT
+        from .topology import CACHE_ROOT
 
         subprocess.run(["rm", "-rf", "--one-file-system", str(CACHE_ROOT)], check=True)
     return 0

@@ -10,7 +10,7 @@ cache saves only the tests' time. Byte code is found by the content of its sourc
 
 from __future__ import annotations
 
-import _imp  # type: ignore[import-not-found]
+import _imp
 import marshal
 import posix
 import sys
@@ -29,7 +29,7 @@ def keep() -> None:
         try:
             with open(kept, "rb") as file:
                 code = marshal.loads(file.read())
-            _imp._fix_co_filename(code, path)  # tracebacks name the archive of this call
+            _imp._fix_co_filename(code, path)  # type: ignore[attr-defined]  # tracebacks name the archive of this call
         except (OSError, EOFError, ValueError, TypeError):
             code = compiled(path, source)
             write(kept, marshal.dumps(code))

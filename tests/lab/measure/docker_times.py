@@ -33,7 +33,7 @@ class Refused(Exception):
     """An answer of dockerd with a status of 400 or more; the text is its reason."""
 
 
-def ask(method: str, path: str, document: t.Optional[t.Dict[str, t.Any]] = None) -> t.Any:
+def ask(method: str, path: str, document: dict[str, t.Any] | None = None) -> t.Any:
     """Return what dockerd answers to one request, None for an empty answer; raise Refused."""
     connection = _Connection("docker", timeout=120)
     body = json.dumps(document) if document is not None else None
@@ -59,7 +59,7 @@ def start(driver: str, port: bool) -> None:
     name = f"times-{driver}"
     remove("containers", name)
     remove("networks", name)
-    network: t.Dict[str, t.Any] = {"Name": name, "Driver": driver}
+    network: dict[str, t.Any] = {"Name": name, "Driver": driver}
     if driver == "calico":
         network["IPAM"] = {"Driver": "calico"}
     ask("POST", "/networks/create", network)
@@ -83,14 +83,14 @@ def pair(driver: str) -> float:
     return time.perf_counter() - began
 
 
-def turns(count: int, port: bool) -> t.Dict[str, t.Any]:
+def turns(count: int, port: bool) -> dict[str, t.Any]:
     """Return {driver: seconds of each of `count` pairs}, measured in turns; {"calico": reason} if ours refuses."""
     try:
         for driver in DRIVERS:
             start(driver, port)
         for driver in DRIVERS:
             pair(driver)  # so that everything has been read from the disk once
-        times: t.Dict[str, t.List[float]] = {driver: [] for driver in DRIVERS}
+        times: dict[str, list[float]] = {driver: [] for driver in DRIVERS}
         for number in range(count):
             for driver in DRIVERS if number % 2 else DRIVERS[::-1]:
                 times[driver].append(pair(driver))

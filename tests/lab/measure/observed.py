@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from ..handle import BaseLab
 from ..topology import NODES, Node
@@ -71,7 +72,7 @@ class Pong:
 class Observed:
     """A host as observed; `raw` is the parsed output of observed_here.py."""
 
-    def __init__(self, name: str, raw: dict) -> None:
+    def __init__(self, name: str, raw: dict[str, Any]) -> None:
         self.name = name
         self.raw = raw
 
@@ -80,13 +81,14 @@ class Observed:
         return NODES[self.name]
 
     @cached_property
-    def state(self) -> dict:
+    def state(self) -> dict[str, Any]:
         """The stored NodeState as a dict; without one, this raises AssertionError."""
         assert self.raw["state"] is not None, f"{self.name} has no stored state"
-        return self.raw["state"]["state"]
+        answer: dict[str, Any] = self.raw["state"]["state"]
+        return answer
 
     @cached_property
-    def links(self) -> dict[str, dict]:
+    def links(self) -> dict[str, dict[str, Any]]:
         return {link["ifname"]: link for link in self.raw["links"]}
 
     @cached_property
@@ -97,7 +99,8 @@ class Observed:
     @property
     def routes(self) -> list[str]:
         """The IPv4 routes of the main table, as `ip route` prints them."""
-        return self.raw["routes"]
+        answer: list[str] = self.raw["routes"]
+        return answer
 
     @property
     def blocks(self) -> dict[str, str]:
@@ -109,15 +112,17 @@ class Observed:
         return {block["cidr"]: block["pool"] for block in self.state["ipam"]["spare_blocks"]}
 
     @property
-    def workloads(self) -> list[dict]:
-        return self.state["workloads"]
+    def workloads(self) -> list[dict[str, Any]]:
+        answer: list[dict[str, Any]] = self.state["workloads"]
+        return answer
 
     def sysctl(self, key: str) -> str | None:
         """Return the value of an IPv4 sysctl, None if it does not exist or SYSCTLS of observed_here.py lacks it.
 
         `key` has slashes between its parts, such as conf/eth0/rp_filter.
         """
-        return self.raw["sysctls"].get(f"net/ipv4/{key}")
+        answer: str | None = self.raw["sysctls"].get(f"net/ipv4/{key}")
+        return answer
 
     @cached_property
     def ipsets(self) -> dict[str, set[str]]:
@@ -191,7 +196,7 @@ class Observed:
                     found.setdefault(destination, set()).add(match.group(2))
         return found
 
-    def inside(self, netns: str) -> dict:
+    def inside(self, netns: str) -> dict[str, Any]:
         """Return links, IPv4 addresses and IPv4 routes of a named network namespace; raise KeyError without it.
 
         The shape is {"links": {name: link}, "addresses": {device: [address/length]}, "routes": [line of `ip route`]}.
@@ -234,7 +239,7 @@ def send(run: Runner, pings: Sequence[Ping]) -> list[Pong]:
         return [pong for pongs in pool.map(one, by_source.items()) for pong in pongs]
 
 
-def _addresses(entries: list[dict]) -> dict[str, list[str]]:
+def _addresses(entries: list[dict[str, Any]]) -> dict[str, list[str]]:
     return {
         entry["ifname"]: [f"{address['local']}/{address['prefixlen']}" for address in entry["addr_info"]]
         for entry in entries

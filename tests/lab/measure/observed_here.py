@@ -21,6 +21,7 @@ import os
 import re
 import subprocess
 import sys
+from typing import Any
 
 BIRD_SOCKET = "/run/calico/bird.ctl"
 UNITS = (
@@ -53,8 +54,9 @@ def said(*command: str) -> str:
     return done.stdout.decode(errors="replace") if done.returncode == 0 else ""
 
 
-def parsed(*command: str) -> list:
-    return json.loads(said(*command) or "[]")
+def parsed(*command: str) -> list[Any]:
+    answer: list[Any] = json.loads(said(*command) or "[]")
+    return answer
 
 
 def read(path: str) -> str:
@@ -65,7 +67,7 @@ def read(path: str) -> str:
         return ""
 
 
-def sysctls() -> dict:
+def sysctls() -> dict[str, Any]:
     return {
         path[len("/proc/sys/") :]: read(path).strip()
         for pattern in SYSCTLS
@@ -73,7 +75,7 @@ def sysctls() -> dict:
     }
 
 
-def files() -> dict:
+def files() -> dict[str, Any]:
     found = {}
     for top in FILES:
         for folder, folders, names in os.walk(top):
@@ -91,7 +93,7 @@ def files() -> dict:
     return found
 
 
-def namespace(name: str) -> dict:
+def namespace(name: str) -> dict[str, Any]:
     inside = ("ip", "-n", name)
     return {
         "links": parsed(*inside, "-j", "-d", "link"),
@@ -100,7 +102,7 @@ def namespace(name: str) -> dict:
     }
 
 
-def units() -> dict:
+def units() -> dict[str, Any]:
     found = {}
     for unit in UNITS:
         # A timer's SubState changes whenever its time has come.
@@ -110,7 +112,7 @@ def units() -> dict:
     return found
 
 
-def observe() -> dict:
+def observe() -> dict[str, Any]:
     state = read("/var/lib/calico/state.json")
     birdc = ("birdc", "-r", "-s", BIRD_SOCKET, "show")
     return {
@@ -139,7 +141,7 @@ def observe() -> dict:
     }
 
 
-def ping(wanted: dict) -> dict:
+def ping(wanted: dict[str, Any]) -> dict[str, Any]:
     # -W is the seconds to wait for the answer: an emulated machine may take one or two. Where no answer is expected,
     # ping waits for all of them, so they are fewer.
     command = ["ping", "-n", "-W", "5" if wanted.get("answer", True) else "2", "-c", "1"]
@@ -164,7 +166,7 @@ def ping(wanted: dict) -> dict:
 
 def main() -> None:
     if sys.argv[1] == "observe":
-        result = observe()
+        result: Any = observe()
     else:
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             result = list(pool.map(ping, json.loads(sys.argv[2])))

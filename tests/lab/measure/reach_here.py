@@ -21,6 +21,7 @@ The script uses nothing of the collection; standard library only, Python 3.9.
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import os
 import select
@@ -29,7 +30,10 @@ import sys
 import time
 import typing as t
 
-from lab_traffic import inside
+if t.TYPE_CHECKING:
+    from tests.lab.measure.traffic import inside
+else:
+    from lab_traffic import inside
 
 MOMENT, PATIENCE = 1.2, 15.0  # seconds
 AGAIN = 0.3  # seconds until a datagram is sent again
@@ -46,12 +50,12 @@ def _server(kind: int, port: int) -> socket.socket:
     return made
 
 
-def serve(places: t.Sequence[t.Dict[str, t.Any]]) -> None:
+def serve(places: t.Sequence[dict[str, t.Any]]) -> None:
     servers = {}
     for place in places:
         for port in place["ports"]:
             for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-                made = inside(place["netns"], lambda kind=kind, port=port: _server(kind, port))
+                made = inside(place["netns"], functools.partial(_server, kind, port))
                 servers[made.fileno()] = made
     poll = select.poll()
     for handle in (0, *servers):
@@ -80,9 +84,9 @@ class Attempt:
     `wanted` is one entry of the input of `try`. The constructor raises OSError if its namespace does not exist.
     """
 
-    def __init__(self, wanted: t.Dict[str, t.Any]) -> None:
+    def __init__(self, wanted: dict[str, t.Any]) -> None:
         self.expected: bool = wanted["expected"]
-        self.result: t.Optional[str] = None
+        self.result: str | None = None
         kind = socket.SOCK_STREAM if wanted["protocol"] == "tcp" else socket.SOCK_DGRAM
         self.socket: socket.socket = inside(wanted["netns"], lambda: socket.socket(socket.AF_INET, kind))
         self.socket.setblocking(False)
@@ -123,7 +127,7 @@ def _result(number: int) -> str:
     return {0: ANSWER, errno.ECONNREFUSED: REFUSED}.get(number, NOTHING)
 
 
-def try_all(wanted: t.Sequence[t.Dict[str, t.Any]]) -> t.List[str]:
+def try_all(wanted: t.Sequence[dict[str, t.Any]]) -> list[str]:
     attempts = [Attempt(one) for one in wanted]
     began, again = time.monotonic(), 0.0
     while True:

@@ -32,6 +32,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import functools
 import json
 import os
 import random
@@ -65,7 +66,7 @@ def _setns(handle: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def inside(netns: t.Optional[str], make: t.Callable[[], t.Any]) -> t.Any:
+def inside(netns: str | None, make: t.Callable[[], t.Any]) -> t.Any:
     """Call ``make`` inside a named network namespace, or in the present one if None, and return its result.
 
     Sockets stay in the namespace in which they were opened. Raise OSError if there is no such namespace.
@@ -88,7 +89,7 @@ def inside(netns: t.Optional[str], make: t.Callable[[], t.Any]) -> t.Any:
 
 
 class Sender:
-    def __init__(self, spec: t.Dict[str, t.Any]) -> None:
+    def __init__(self, spec: dict[str, t.Any]) -> None:
         self.id: int = spec["id"]
         self.full = spec["size"] == "full"
         self.size: int = 0 if self.full else max(int(spec["size"]), OVERHEAD + HEADER.size)
@@ -97,8 +98,8 @@ class Sender:
         self.limit = max(4, int(self.pps * spec.get("catch_up", 0.02)))
         self.target = (spec["address"], spec["port"])
         self.sent = 0
-        self.errors: t.Dict[str, int] = {}
-        self.sizes: t.Dict[int, int] = {}
+        self.errors: dict[str, int] = {}
+        self.sizes: dict[int, int] = {}
         self.began = self.ended = 0.0
         self.due = 0.0  # packets, and a fraction of one, that are due and not sent; those given up are not among them
         self.last = 0.0
@@ -163,7 +164,7 @@ class Sender:
         except OSError:
             return 1280  # no route at the moment
 
-    def report(self) -> t.Dict[str, t.Any]:
+    def report(self) -> dict[str, t.Any]:
         seconds = self.ended - self.began
         rate = round(self.sent / seconds, 1) if seconds > 0 else 0.0
         return {"id": self.id, "sent": self.sent, "errors": self.errors, "rate": rate, "sizes": self.sizes}
@@ -176,7 +177,7 @@ class Arrivals:
 
     def __init__(self) -> None:
         self.received = self.duplicated = self.reordered = self.expected = 0
-        self.missing: t.Dict[int, float] = {}
+        self.missing: dict[int, float] = {}
         self.last = self.gap = 0.0
 
     def late(self, sequence: int) -> None:
@@ -186,8 +187,8 @@ class Arrivals:
         else:
             self.reordered += 1
 
-    def report(self, stream: int) -> t.Dict[str, t.Any]:
-        ranges: t.List[t.List[float]] = []
+    def report(self, stream: int) -> dict[str, t.Any]:
+        ranges: list[list[float]] = []
         for sequence in sorted(self.missing):
             if ranges and ranges[-1][0] + ranges[-1][1] == sequence:
                 ranges[-1][1] += 1
@@ -206,10 +207,10 @@ class Arrivals:
 
 
 class Receiver:
-    def __init__(self, spec: t.Dict[str, t.Any]) -> None:
+    def __init__(self, spec: dict[str, t.Any]) -> None:
         self.netns = spec.get("netns")
         self.port: int = spec["port"]
-        self.streams: t.Dict[int, Arrivals] = {}
+        self.streams: dict[int, Arrivals] = {}
         self.strange = 0
         self.size: int = spec["buffer"]
         self.socket: socket.socket = inside(self.netns, self._open)
@@ -261,9 +262,10 @@ class Receiver:
 
     def drops(self) -> int:
         """Return the number of datagrams that the kernel dropped at this socket, above all for a full buffer."""
-        return struct.unpack("9I", self.socket.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36))[8]
+        answer: int = struct.unpack("9I", self.socket.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36))[8]
+        return answer
 
-    def report(self) -> t.Dict[str, t.Any]:
+    def report(self) -> dict[str, t.Any]:
         return {
             "netns": self.netns,
             "buffer_drops": self.drops(),
@@ -281,14 +283,14 @@ class Transfer:
     def __init__(self, sock: socket.socket, side: str, stream: int = 0, rate: int = 0) -> None:
         self.socket, self.side, self.id, self.rate = sock, side, stream, rate
         self.sent = self.received = 0
-        self.failure: t.Optional[str] = None
+        self.failure: str | None = None
         self.corrupt = 0
         self.stall = 0.0
-        self.progress: t.Optional[float] = None
-        self.began: t.Optional[float] = None
+        self.progress: float | None = None
+        self.began: float | None = None
         self.connected = side == "server"
         # The client's greeting as far as a server has read it; None when it is complete, and always at the client.
-        self.hello: t.Optional[bytes] = b"" if side == "server" else None
+        self.hello: bytes | None = b"" if side == "server" else None
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -362,11 +364,14 @@ class Transfer:
 
     def retransmits(self) -> int:
         try:
-            return struct.unpack_from("I", self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192), 100)[0]
+            answer: int = struct.unpack_from(
+                "I", self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192), 100
+            )[0]
+            return answer
         except (OSError, struct.error):
             return -1
 
-    def report(self) -> t.Dict[str, t.Any]:
+    def report(self) -> dict[str, t.Any]:
         return {
             "id": self.id,
             "side": self.side,
@@ -396,15 +401,16 @@ def _listen(port: int) -> socket.socket:
 
 
 class Traffic:
-    def __init__(self, spec: t.Dict[str, t.Any]) -> None:
+    def __init__(self, spec: dict[str, t.Any]) -> None:
         self.tick: float = spec.get("tick", 0.002)
         self.senders = [Sender(entry) for entry in spec.get("send", [])]
         self.receivers = [Receiver(entry) for entry in spec.get("receive", [])]
         self.listeners = [
-            inside(entry.get("netns"), lambda entry=entry: _listen(entry["port"])) for entry in spec.get("listen", [])
+            inside(entry.get("netns"), functools.partial(lambda entry: _listen(entry["port"]), entry))
+            for entry in spec.get("listen", [])
         ]
         self.connect = spec.get("connect", [])
-        self.transfers: t.List[Transfer] = []
+        self.transfers: list[Transfer] = []
         self.sending = self.quiet = False
         self.late = 0.0  # the longest delay of a turn, in seconds
 
@@ -437,7 +443,7 @@ class Traffic:
         for transfer in self.transfers:
             transfer.run(now, self.quiet)
 
-    def status(self) -> t.Dict[str, t.Any]:
+    def status(self) -> dict[str, t.Any]:
         arrivals = [stream for receiver in self.receivers for stream in receiver.streams.values()]
         return {
             "sent": sum(sender.sent for sender in self.senders),
@@ -447,7 +453,7 @@ class Traffic:
             "failures": sum(1 for transfer in self.transfers if transfer.failure),
         }
 
-    def report(self) -> t.Dict[str, t.Any]:
+    def report(self) -> dict[str, t.Any]:
         return {
             "send": [sender.report() for sender in self.senders],
             "receive": [receiver.report() for receiver in self.receivers],
@@ -490,7 +496,7 @@ class Traffic:
                 time.sleep(due - now)
 
 
-def answer(document: t.Dict[str, t.Any]) -> None:
+def answer(document: dict[str, t.Any]) -> None:
     sys.stdout.write(json.dumps(document) + "\n")
     sys.stdout.flush()
 

@@ -111,10 +111,10 @@ class Fleet:
         )
         return Run(command, done, time.monotonic() - began)
 
-    def site(self, *arguments: str, **more: object) -> Run:
+    def site(self, *arguments: str, **more: Any) -> Run:
         return self.play("site.yml", *arguments, **more)
 
-    def switch(self, mode: str, *arguments: str, pool: str = "default-ipv4-ippool", **more: object) -> Run:
+    def switch(self, mode: str, *arguments: str, pool: str = "default-ipv4-ippool", **more: Any) -> Run:
         return self.play(
             "switch_pool_mode.yml",
             "-e",

@@ -13,7 +13,7 @@ import itertools
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -94,7 +94,7 @@ def mesh(lab: BaseLab, boxes: Mapping[str, Container], without: str = "") -> lis
     The workload `without` gets none. Raise the errors of `workloads`.
     """
     found = {entry.node: entry for entry in workloads(lab) if entry.name != without}
-    sizes = itertools.cycle((64, "full"))
+    sizes: Iterator[int | str] = itertools.cycle((64, "full"))
     streams = [
         Stream(one.node, one.netns, other.node, other.netns, other.address, size, PPS)
         for (one, other), size in zip(itertools.permutations(boxes.values(), 2), sizes)

@@ -20,6 +20,7 @@ import ssl
 import sys
 import time
 import urllib.parse
+from typing import Any
 
 PATIENCE = 10.0
 INTERVAL = 0.05
@@ -43,19 +44,23 @@ class Member:
         if self.connection is None:
             tls = ssl.create_default_context(cafile=f"{FOLDER}/ca.pem")
             tls.load_cert_chain(f"{FOLDER}/client.pem")
-            self.connection = http.client.HTTPSConnection(self.url.hostname, self.url.port, timeout=2, context=tls)
+            self.connection = http.client.HTTPSConnection(
+                self.url.hostname or "", self.url.port, timeout=2, context=tls
+            )
             self.token = self.ask("/v3/auth/authenticate", {"name": self.user, "password": self.password})["token"]
         body = {name: base64.b64encode(text.encode()).decode() for name, text in (("key", key), ("value", value))}
         self.ask("/v3/kv/put", body)
 
-    def ask(self, path: str, body: dict[str, str]) -> dict:
+    def ask(self, path: str, body: dict[str, str]) -> dict[str, Any]:
+        assert self.connection is not None
         headers = {"Authorization": self.token} if self.token else {}
         self.connection.request("POST", path, json.dumps(body), headers)
-        answer = self.connection.getresponse()
-        data = answer.read()
-        if answer.status != 200:
-            raise Refused(f"{answer.status} {data[:200]!r}")
-        return json.loads(data)
+        response = self.connection.getresponse()
+        data = response.read()
+        if response.status != 200:
+            raise Refused(f"{response.status} {data[:200]!r}")
+        answer: dict[str, Any] = json.loads(data)
+        return answer
 
     def forget(self) -> None:
         if self.connection is not None:
@@ -66,7 +71,7 @@ class Member:
 def main() -> None:
     password = sys.stdin.readline().rstrip("\n")
     members = [Member(url, sys.argv[1], password) for url in sys.argv[2:]]
-    found = {"written": 0, "retried": 0, "failed": 0, "longest": 0.0, "reasons": []}
+    found: dict[str, Any] = {"written": 0, "retried": 0, "failed": 0, "longest": 0.0, "reasons": []}
     number = 0
     while not select.select([sys.stdin], [], [], INTERVAL)[0]:
         number += 1

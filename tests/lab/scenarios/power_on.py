@@ -197,4 +197,5 @@ def sending(lab: BaseLab, node: str, targets: Sequence[Target], counts: dict[Tar
 
 
 def received_by(lab: BaseLab, node: str) -> dict[str, int]:
-    return json.loads(lab.exec(node, ["cat", _COUNTS]).stdout)
+    answer: dict[str, int] = json.loads(lab.exec(node, ["cat", _COUNTS]).stdout)
+    return answer

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.lab.measure.observed import Observed
 
@@ -62,7 +62,8 @@ def _read(output: str) -> dict[tuple[str, str], list[Line]]:
     for line in output.splitlines():
         whole, phase = _HEAD.match(line), _PHASE.match(line)
         if whole or phase:
-            key, count = ((whole.group(1), ""), whole.group(2)) if whole else (phase.groups()[:2], phase.group(3))
+            node, name, count = (whole[1], "", whole[2]) if whole else phase.groups() if phase else ("", "", "0")
+            key = (node, name)
             found[key], counts[key] = [], int(count)
             continue
         match = _LINE.match(line)
@@ -148,12 +149,12 @@ def check(lines: Iterable[Line], before: Observed, after: Observed, files: bool 
         assert planned <= written, (name, planned - written)
 
 
-def _same(name: str, what: str, planned: set, actual: set) -> None:
+def _same(name: str, what: str, planned: set[Any], actual: set[Any]) -> None:
     missing, unsaid = sorted(planned - actual), sorted(actual - planned)
     assert planned == actual, f"{name}, {what}: planned and not done {missing}, done and not planned {unsaid}"
 
 
-def _changed(before: Mapping, after: Mapping) -> set[tuple]:
+def _changed(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> set[tuple[Any, ...]]:
     """Return {(action, key, value)} of the differences; the value is the new one, or the old one for a removed key.
 
     The action is "+", "-" or "~".
@@ -173,7 +174,7 @@ def _hashable(value: object) -> object:
     return frozenset(value) if isinstance(value, set) else tuple(value) if isinstance(value, list) else value
 
 
-def _keys(changed: set[tuple]) -> set[tuple]:
+def _keys(changed: set[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
     return {(action, key) for action, key, _ in changed}
 
 
@@ -264,7 +265,7 @@ def _links(observed: Observed) -> dict[str, str]:
     }
 
 
-def _addresses(observed: Observed, links: Mapping[str, dict]) -> dict[tuple[str, str], str]:
+def _addresses(observed: Observed, links: Mapping[str, dict[str, Any]]) -> dict[tuple[str, str], str]:
     """Return the observed addresses on tunnels and on devices in `links` as {(address, device): ""}.
 
     `links` are those of the other observation: a plan does not name the addresses of other devices that come or go.

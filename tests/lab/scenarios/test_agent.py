@@ -9,6 +9,7 @@ podman runs on four hosts. One host reboots, and agents are killed for 20 second
 from __future__ import annotations
 
 import datetime
+import functools
 import ipaddress
 import itertools
 import json
@@ -93,9 +94,10 @@ def wait(what: str, condition: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def mesh(boxes: dict[str, Container]) -> list[Stream]:
+    sizes: Iterator[int | str] = itertools.cycle((64, "full"))
     return [
         Stream(one.node, one.netns, other.node, other.netns, other.address, size, PPS)
-        for (one, other), size in zip(itertools.permutations(boxes.values(), 2), itertools.cycle((64, "full")))
+        for (one, other), size in zip(itertools.permutations(boxes.values(), 2), sizes)
     ]
 
 
@@ -156,7 +158,7 @@ def test_an_agent_that_begins_anew_loses_nothing(
                     "systemctl restart calico-agent" if way == "restart" else "systemctl kill -s KILL calico-agent",
                 )
         for node in NODES:
-            wait(f"{node} is in sync", lambda node=node: in_sync(lab, node))
+            wait(f"{node} is in sync", functools.partial(lambda node: in_sync(lab, node), node))
         report = streams.stop()
     record_property("loss", f"{way}: {report.summary()}")
     assert report.lost_by_us == 0, report.summary()
@@ -187,7 +189,10 @@ def test_bird_that_starts_before_its_tunnel_device_exists_gets_its_routes(
     )
     for block in sorted(wanted):
         has = f"birdc -s /run/calico/bird.ctl show route {block} primary"
-        wait(f"BIRD has {block}", lambda has=has, block=block: block in lab.exec(node, has, check=False).stdout)
+        wait(
+            f"BIRD has {block}",
+            functools.partial(lambda has, block: block in lab.exec(node, has, check=False).stdout, has, block),
+        )
     assert not tunnelled_routes(lab, node)
     if healer == "agent":
         lab.exec(node, "systemctl start calico-agent")
@@ -227,7 +232,10 @@ def test_a_full_block_is_followed_by_the_spare_one_and_the_next_run_grants_anoth
     assert len(late) == len(names) + 3 - 64, late
     for box in boxes.values():
         if box.node != "node4":
-            wait(f"{box.name} reaches {late[0]}", lambda box=box: containers.ping(lab, box, found[late[0]]))
+            wait(
+                f"{box.name} reaches {late[0]}",
+                functools.partial(lambda box: containers.ping(lab, box, found[late[0]]), box),
+            )
     with Streams(lab, mesh(boxes)) as streams:
         run = fleet.site().check()
         report = streams.stop()
@@ -268,7 +276,10 @@ def test_a_rebooted_node_gives_no_address_twice(lab: BaseLab, fleet: Fleet, boxe
     boxes["node3"] = after
     for box in boxes.values():
         if box is not after:
-            wait(f"{box.name} reaches {after.name}", lambda box=box: containers.ping(lab, box, after.address))
+            wait(
+                f"{box.name} reaches {after.name}",
+                functools.partial(lambda box: containers.ping(lab, box, after.address), box),
+            )
             assert containers.ping(lab, box, other.address)
     containers.remove(lab, other)
     ipam_is_clean(lab)
@@ -334,7 +345,7 @@ def test_killed_agents_lose_nothing(
         for visitor in visitors:
             visitor.stop()
         for node in NODES:
-            wait(f"{node} is in sync", lambda node=node: in_sync(lab, node))
+            wait(f"{node} is in sync", functools.partial(lambda node: in_sync(lab, node), node))
         report = streams.stop()
     rounds = {visitor.node: visitor.rounds for visitor in visitors}
     record_property("chaos", f"{kills} kills, workloads come and gone {rounds}\n{report.summary()}")
@@ -356,8 +367,12 @@ def test_containers_leave_nothing(lab: BaseLab, boxes: dict[str, Container]) -> 
     for node in NODES:
         wait(
             f"{node} has the inventory's workload alone",
-            lambda node=node: (
-                len([link for link in lab.json(node, ["ip", "-j", "link"]) if link["ifname"].startswith("cali")]) == 1
+            functools.partial(
+                lambda node: (
+                    len([link for link in lab.json(node, ["ip", "-j", "link"]) if link["ifname"].startswith("cali")])
+                    == 1
+                ),
+                node,
             ),
         )
     ipam_is_clean(lab)

@@ -10,6 +10,7 @@ host reboots and loses power. tests/integration/agent/test_docker_kills.py kills
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import ipaddress
 import itertools
 import json
@@ -17,6 +18,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -61,7 +63,8 @@ class Host:
     def run(self, command: str, check: bool = True) -> str:
         """Return what a line for sh prints, its errors included; raise CommandFailed for a failure if `check`."""
         done = self.lab.exec(self.name, f"{command} 2>&1", check=check, timeout=90)
-        return done.stdout
+        answer: str = done.stdout
+        return answer
 
     def start(self, name: str, options: str = "--network pods", what: str = SLEEP) -> str:
         """Start a container and return its first address on the driver's networks."""
@@ -84,7 +87,7 @@ class Host:
         words = f"docker exec {name} /bin/ping -c 1 -W 3 -s {size} {address}"
         return any("1 packets received" in self.run(words, check=False) for _ in range(2))
 
-    def workloads(self) -> list[dict]:
+    def workloads(self) -> list[dict[str, Any]]:
         listed = json.loads(self.run("calicoctl workload list -o json"))["workloads"]
         return [entry for entry in listed if entry["by"] == "docker"]
 
@@ -190,9 +193,8 @@ def page_commands() -> list[str]:
 
 def page_yaml(word: str) -> str:
     """Return the YAML block of docs/how-to/docker.md that has this word."""
-    return next(
-        block for block in re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if word in block
-    )
+    blocks: list[str] = re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    return next(block for block in blocks if word in block)
 
 
 def test_the_commands_of_the_page(lab: BaseLab, fleet: Fleet) -> None:
@@ -309,7 +311,7 @@ def test_two_networks_of_one_container(hosts: list[Host]) -> None:
     both = {network: found[0] for network, found in one.addresses("box").items()}
     assert len(one.workloads()) == 2 and set(both) == {"pods", "fixed"}
     for address in both.values():
-        until(lambda address=address: other.reaches("far", address), f"{address} is reached")
+        until(functools.partial(lambda address: other.reaches("far", address), address), f"{address} is reached")
     one.run("docker network disconnect pods box")
     assert other.reaches("far", both["fixed"]) and not other.reaches("far", both["pods"])
     assert one.reaches("box", other.address("far"))
@@ -317,7 +319,7 @@ def test_two_networks_of_one_container(hosts: list[Host]) -> None:
     until(lambda: other.reaches("far", one.addresses("box")["pods"][0]), "the first network is reached again")
     one.run("docker restart -t 0 box")
     for found in one.addresses("box").values():
-        until(lambda address=found[0]: other.reaches("far", address), f"{found[0]} is reached")
+        until(functools.partial(lambda address: other.reaches("far", address), found[0]), f"{found[0]} is reached")
 
 
 def test_networks_of_docker_beside_ours(hosts: list[Host]) -> None:
@@ -338,7 +340,10 @@ def test_networks_of_docker_beside_ours(hosts: list[Host]) -> None:
                 one.run(f"docker network connect {network} {name}")
             ours = {net: found for net, found in one.addresses(name).items() if net not in ("bridge", "zoo")}
             for address in (address for found in ours.values() for address in found):
-                until(lambda address=address: other.reaches("far", address), f"{name}: {address} is reached")
+                until(
+                    functools.partial(lambda address: other.reaches("far", address), address),
+                    f"{name}: {address} is reached",
+                )
             with one.lab.capturing(one.name, "udp port 4789") as seen:
                 assert one.reaches(name, four)
             source = re.findall(rf"IP (\S+) > {re.escape(four)}: ICMP echo request", seen.text())[0]
@@ -472,7 +477,10 @@ def test_a_host_comes_back(hosts: list[Host], lab: BaseLab, way: str, count: int
     )
     assert way == "power cut" or before.strip() == "0", before
     for number in range(0, count, max(1, count // 10)):
-        until(lambda n=number: other.reaches("far", host.address(f"box{n}")), f"box{number} is reached")
+        until(
+            functools.partial(lambda n: other.reaches("far", host.address(f"box{n}")), number),
+            f"box{number} is reached",
+        )
     host.run("echo '{\"live-restore\": true}' > /etc/docker/daemon.json && systemctl reload docker.service")
 
 

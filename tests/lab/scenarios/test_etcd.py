@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -66,10 +67,10 @@ def password(fleet: Fleet) -> str:
     return str(json.loads((folder(fleet) / "secrets.json").read_text())["password"])
 
 
-def ask(lab: BaseLab, fleet: Fleet, path: str, body: dict, node: str = "node1") -> dict:
+def ask(lab: BaseLab, fleet: Fleet, path: str, body: dict[str, Any], node: str = "node1") -> dict[str, Any]:
     """Return the answer of a member's gateway to root, asked from node1."""
 
-    def call(path: str, body: dict, token: str = "") -> dict:
+    def call(path: str, body: dict[str, Any], token: str = "") -> dict[str, Any]:
         script = (
             "import json, ssl, sys, urllib.request\n"
             "path, body, token = json.load(sys.stdin)\n"
@@ -80,7 +81,8 @@ def ask(lab: BaseLab, fleet: Fleet, path: str, body: dict, node: str = "node1") 
             "print(urllib.request.urlopen(request, timeout=10, context=tls).read().decode())\n"
         )
         said = lab.exec("node1", ["python3", "-c", script], input=json.dumps([path, body, token])).stdout
-        return json.loads(said)
+        answer: dict[str, Any] = json.loads(said)
+        return answer
 
     token = call("/v3/auth/authenticate", {"name": "root", "password": password(fleet)})["token"]
     return call(path, body, token)
@@ -91,12 +93,13 @@ def revision(lab: BaseLab, fleet: Fleet) -> int:
 
 
 @contextlib.contextmanager
-def writing(lab: BaseLab, fleet: Fleet) -> Iterator[dict]:
+def writing(lab: BaseLab, fleet: Fleet) -> Iterator[dict[str, Any]]:
     """Write a key every 50 ms while the block runs; the dict has the result afterwards."""
     lab.put("node1", str(ROOT / "tests/lab/scenarios/etcd_writer.py"), "/root/etcd_writer.py")
     urls = [f"https://{address}:2379" for address in MEMBERS.values()]
     process = lab.popen("node1", ["python3", "/root/etcd_writer.py", "root", *urls], text=True)
-    found: dict = {}
+    found: dict[str, Any] = {}
+    assert process.stdin is not None
     process.stdin.write(f"{password(fleet)}\n")
     process.stdin.flush()
     try:
@@ -174,9 +177,10 @@ def test_a_node_reaches_the_gate_alone(lab: BaseLab, cluster: Fleet) -> None:
         "except OSError as error: print(json.dumps([0, str(error)]))\n"
     )
 
-    def said(port: int, path: str, body: dict, token: str = "", certificate: bool = True) -> list:
+    def said(port: int, path: str, body: dict[str, Any], token: str = "", certificate: bool = True) -> list[Any]:
         asked = json.dumps([port, certificate, path, body, token])
-        return json.loads(lab.exec("node3", ["python3", "-c", script], input=asked).stdout)
+        answer: list[Any] = json.loads(lab.exec("node3", ["python3", "-c", script], input=asked).stdout)
+        return answer
 
     lab.exec("node3", f"ip address add {NODE}/32 dev lo")
     try:

@@ -112,7 +112,8 @@ def make_controller(lab: BaseLab, artifact: Path) -> str:
     lab.exec(CONTROLLER, f"{MAKE_USER} you")
     lab.put(CONTROLLER, artifact, f"/home/you/{artifact.name}")
     lab.exec(CONTROLLER, ["runuser", "-l", "you", "-c", "ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519"])
-    return lab.exec(CONTROLLER, ["cat", "/home/you/.ssh/id_ed25519.pub"]).stdout
+    answer: str = lab.exec(CONTROLLER, ["cat", "/home/you/.ssh/id_ed25519.pub"]).stdout
+    return answer
 
 
 def make_node(lab: BaseLab, node: str, release: str, key: str) -> None:

@@ -18,6 +18,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,7 +107,7 @@ def read(lab: BaseLab) -> dict[str, Observed]:
     return observe(in_lab(lab), NODES)
 
 
-def unmoved(observed: dict[str, Observed]) -> dict[str, dict]:
+def unmoved(observed: dict[str, Observed]) -> dict[str, dict[str, Any]]:
     return {
         name: {"chains": node.chains, **{key: value for key, value in node.raw.items() if key not in MOVING}}
         for name, node in observed.items()
@@ -141,7 +142,9 @@ def converge(lab: BaseLab, path: str, pools: list[Pool]) -> dict[str, Observed]:
     return after
 
 
-def check_truth(planned: dict[str, list[printed_plan.Line]], before: dict, after: dict, files: bool = True) -> None:
+def check_truth(
+    planned: dict[str, list[printed_plan.Line]], before: dict[str, Any], after: dict[str, Any], files: bool = True
+) -> None:
     assert set(planned) <= set(NODES)
     for name in NODES:
         printed_plan.check(planned.get(name, []), before[name], after[name], files)

@@ -8,12 +8,14 @@ Streams run through all of it. ansible-playbook runs in the network of the lab's
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -111,9 +113,10 @@ def attach(lab: BaseLab, node: str, name: str, app: str = "web") -> str:
     return str(json.loads(said)["addresses"][0])
 
 
-def status(lab: BaseLab, node: str) -> dict:
+def status(lab: BaseLab, node: str) -> dict[str, Any]:
     """Return the status of the node's agent, {} while none runs."""
-    return json.loads(lab.exec(node, "calicoctl status -o json", check=False).stdout or "{}")
+    answer: dict[str, Any] = json.loads(lab.exec(node, "calicoctl status -o json", check=False).stdout or "{}")
+    return answer
 
 
 def synced(lab: BaseLab, node: str) -> bool:
@@ -158,7 +161,7 @@ def test_a_policy_follows_workloads_within_moments(
     guarded = json.loads(lab.exec("node3", "calicoctl workload get guarded -o json").stdout)["addresses"][0]
     for number in range(FOLLOWED):
         address = attach(lab, "node4", f"web{number}")
-        times.append(until("the workload is in the set of node3", lambda a=address: a in webs(lab)))
+        times.append(until("the workload is in the set of node3", functools.partial(lambda a: a in webs(lab), address)))
     lab.exec("node4", ["ip", "netns", "exec", "web0", "ping", "-c3", "-W5", guarded])
     lab.exec("node4", "calicoctl workload label default/web0 app=other")
     until("the label takes it out of the set", lambda: len(webs(lab)) == FOLLOWED)
@@ -205,7 +208,7 @@ def test_everything_goes_on_without_etcd(
         members(lab, "start")
         returned = time.monotonic()
         for node in FLEET:
-            until(f"{node} follows the datastore", lambda n=node: synced(lab, n))
+            until(f"{node} follows the datastore", functools.partial(lambda n: synced(lab, n), node))
         until("what happened meanwhile is known", lambda: late in webs(lab))
         back = time.monotonic() - returned
         report = streams.stop()
@@ -219,10 +222,10 @@ def test_members_that_stop_one_after_the_other_are_not_missed(lab: BaseLab, flee
     for number, member in enumerate(MEMBERS):
         lab.exec(member, "systemctl kill -s STOP calico-etcd")
         address = attach(lab, "node4", f"through{number}")
-        until("a workload is known with two members", lambda a=address: a in webs(lab))
+        until("a workload is known with two members", functools.partial(lambda a: a in webs(lab), address))
         lab.exec(member, "systemctl kill -s CONT calico-etcd")
         lab.exec("node4", f"calicoctl workload delete through{number}")
-        until("and gone", lambda a=address: a not in webs(lab))
+        until("and gone", functools.partial(lambda a: a not in webs(lab), address))
         until("three members answer", lambda: "3 of 3 members answer" in fleet.play("etcd_status.yml").output)
     lab.exec("node5", "systemctl stop calico-etcd-gate")
     assert "! node5: its gate does not answer (Connection refused)" in fleet.play("etcd_status.yml").output
@@ -242,6 +245,6 @@ def test_a_fleet_leaves_its_datastore_and_loses_nothing(
     assert all(entry["failed"] == 0 for entry in run.recap().values())
     left = "ls /etc/calico/datastore.json /etc/calico/etcd/* /var/lib/calico/datastore.jsonl 2>/dev/null; true"
     for node in FLEET:
-        until(f"{node} has no file of it", lambda n=node: lab.exec(n, left).stdout == "")
+        until(f"{node} has no file of it", functools.partial(lambda n: lab.exec(n, left).stdout == "", node))
         assert status(lab, node)["datastore"] == {}
     assert os.path.isdir(Path(fleet.inventory) / ".calico.etcd")  # the keys stay until somebody removes them

@@ -60,19 +60,22 @@ def are_clean(lab: BaseLab, *nodes: str) -> None:
 
 
 def podman(lab: BaseLab, *words: str, node: str = NODE) -> str:
-    return lab.exec(node, ["podman", *words]).stdout.strip()
+    answer: str = lab.exec(node, ["podman", *words]).stdout.strip()
+    return answer
 
 
 def refused(lab: BaseLab, *words: str) -> str:
     """Return the last line of what podman says; AssertionError if it succeeds."""
     done = lab.exec(NODE, ["podman", *words], check=False)
     assert done.returncode != 0, done.stdout
-    return done.stderr.strip().splitlines()[-1]
+    answer: str = done.stderr.strip().splitlines()[-1]
+    return answer
 
 
 def shown(lab: BaseLab, name: str, network: str = "calico") -> Mapping[str, Any]:
     [found] = lab.json(NODE, ["podman", "inspect", name])
-    return found["NetworkSettings"]["Networks"][network]
+    answer: Mapping[str, Any] = found["NetworkSettings"]["Networks"][network]
+    return answer
 
 
 def workload(lab: BaseLab, name: str, interface: str = "eth0") -> Mapping[str, Any]:
@@ -81,7 +84,8 @@ def workload(lab: BaseLab, name: str, interface: str = "eth0") -> Mapping[str, A
     [found] = [
         entry for entry in listed if entry["name"].startswith(f"{name}.") and entry["peer_interface"] == interface
     ]
-    return found
+    answer: Mapping[str, Any] = found
+    return answer
 
 
 def wait(what: str, condition: Callable[[], bool], seconds: float = 90) -> None:

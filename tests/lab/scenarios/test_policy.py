@@ -11,12 +11,14 @@ only node that forbids them has lost its rules.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -136,10 +138,11 @@ def streams_between(found: Sequence[Member], wanted: Sequence[tuple[str, str, in
     Raise KeyError for a name that `found` does not have.
     """
     names = by_name(found)
+    sizes: Iterator[int | str] = itertools.cycle((64, "full"))
     ends = [(names[source].place, names[target].place, port) for source, target, port in wanted]
     return [
         Stream(one.where, one.netns, other.where, other.netns, other.address, size, PPS, port)
-        for (one, other, port), size in zip(ends, itertools.cycle((64, "full")))
+        for (one, other, port), size in zip(ends, sizes)
     ]
 
 
@@ -156,7 +159,7 @@ def hold(report: Report, allowed: Sequence[Stream], forbidden: Sequence[Stream])
     assert min(result.rate for result in results.values()) >= LEAST_PPS, report.summary()
 
 
-def policy_lines(run: Run) -> set[str]:
+def policy_lines(run: Run) -> set[tuple[str, str]]:
     """Return {(action, subject)} of the lines on policy in a run's printed plan, for "+", "~" and "-"."""
     return set(re.findall(r"^  ([+~-]) policy   ((?:\S+ )*\S+)(?:  |$)", run.output, re.MULTILINE))
 
@@ -210,7 +213,7 @@ FORBIDDEN = (
     *(("client-1", "app-1", 8080), ("client-1", "db-1", 5432), ("guest-1", "client-1", 80), ("guest-1", "db-2", 5432)),
     *(("web-1", "db-1", 5432), ("web-2", "web-1", 80), ("app-1", "web-2", 80), ("db-1", "web-1", 80)),
 )
-MONITORING = {
+MONITORING: dict[str, Any] = {
     "kind": "GlobalNetworkPolicy",
     "name": "monitoring",
     "order": 10,
@@ -218,7 +221,7 @@ MONITORING = {
     "types": ["Ingress"],
     "ingress": [{"action": "Allow", "protocol": "TCP", "source": {"selector": "app == 'client'"}}],
 }
-PLATFORM = [
+PLATFORM: list[dict[str, Any]] = [
     {"kind": "Tier", "name": "platform", "order": 50, "defaultAction": "Pass"},
     {
         "kind": "GlobalNetworkPolicy",
@@ -374,7 +377,7 @@ def test_agents_that_begin_anew_lose_nothing_and_let_nothing_through(
         for node in NODES:
             lab.exec(node, f"systemctl {way} calico-agent")
         for node in NODES:
-            wait(f"{node} is in sync", lambda node=node: in_sync(lab, node))
+            wait(f"{node} is in sync", functools.partial(lambda node: in_sync(lab, node), node))
         report = running.stop()
     record_property("loss", f"{way}: {report.summary()}")
     hold(report, allowed, forbidden)
@@ -532,7 +535,8 @@ def results(lab: BaseLab, node: str, units: Sequence[str]) -> list[str]:
     Raise CommandFailed if the node does not run.
     """
     done = lab.exec(node, ["systemctl", "show", "--property=Result", "--value", *units])
-    return done.stdout.split()
+    answer: list[str] = done.stdout.split()
+    return answer
 
 
 #: Exposure by `systemd-analyze security`, 0 (safest) to 10, the same on Debian 12 (systemd 252) and 13 (257).

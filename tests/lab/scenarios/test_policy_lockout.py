@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import threading
@@ -31,7 +32,7 @@ POOL = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan")
 #: off.
 CONFIRM = 20
 CUT_OFF = 60
-HOST_ENDPOINTS = [
+HOST_ENDPOINTS: list[dict[str, object]] = [
     {"kind": "HostEndpoint", "name": f"{node}-all", "node": node, "interfaceName": "*", "labels": {"role": "node"}}
     for node in NODES
 ]
@@ -199,7 +200,7 @@ def test_a_policy_that_denies_ssh_on_all_nodes(lab: BaseLab, fleet: Fleet, inven
         )
         assert went_back in words, run.output[-6000:]
         assert f"would be cut by hosts#1 (ingress, HostEndpoint {node}-all)" in words
-        assert until(lambda node=node: reachable(lab, node))
+        assert until(functools.partial(lambda node: reachable(lab, node), node))
         assert CONFIRM / 2 < seen.silent[node] <= CUT_OFF, seen.silent
         log = lab.exec(node, ["journalctl", "-t", "calico-node", "-o", "cat"]).stdout
         assert "went back by itself at " in log and "would be cut by hosts#1 (ingress, HostEndpoint" in log

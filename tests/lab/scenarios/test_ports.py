@@ -64,7 +64,8 @@ def opens(lab: BaseLab, node: str, address: str, port: int = 8080) -> bool:
         "    one.settimeout(3); print(one.recv(10).decode())\n"
         "except OSError as error: print(type(error).__name__)\n"
     )
-    return lab.exec(node, ["python3", "-c", script, address, str(port)]).stdout.strip() == "open"
+    answer: bool = lab.exec(node, ["python3", "-c", script, address, str(port)]).stdout.strip() == "open"
+    return answer
 
 
 def everybody_reaches(lab: BaseLab, node: str) -> None:
@@ -148,7 +149,8 @@ serve(socket.AF_INET, "0.0.0.0")
 
 
 def _hears(lab: BaseLab, client: str, address: str, word: str) -> bool:
-    return lab.exec(client, ["cat", f"/tmp/heard/{address}"], check=False).stdout == word
+    answer: bool = lab.exec(client, ["cat", f"/tmp/heard/{address}"], check=False).stdout == word
+    return answer
 
 
 def test_udp_clients_that_never_pause_follow_each_runtime(lab: BaseLab, fleet: Fleet, tmp_path: Path) -> None:

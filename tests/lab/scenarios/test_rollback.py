@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
 
 from tests.lab.fleet import SPARING, mesh_of_streams, no_way_around, ping, workloads
 from tests.lab.handle import BaseLab
@@ -56,7 +57,12 @@ def test_the_phases_by_hand_as_documented(lab: BaseLab, fleet: Fleet) -> None:
     fleet.site().check()
     page = (ROOT / "docs" / "how-to" / "switching-modes.md").read_text()
     commands = re.findall(r"^ansible calico_nodes .*$", page, re.MULTILINE)
-    assert [re.search(r"phase=(\w+)", line).group(1) for line in commands] == ["prepare", "links", "flip", "retire"]
+    assert [name for line in commands for name in re.findall(r"phase=(\w+)", line)] == [
+        "prepare",
+        "links",
+        "flip",
+        "retire",
+    ]
     found = workloads(lab)
     no_way_around(lab)
     with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:
@@ -80,7 +86,7 @@ def test_the_phases_by_hand_as_documented(lab: BaseLab, fleet: Fleet) -> None:
     check_routes(lab, FIRST_MODE)
 
 
-def test_a_switch_can_be_written_into_the_inventory(lab: BaseLab, fleet: Fleet, tmp_path) -> None:
+def test_a_switch_can_be_written_into_the_inventory(lab: BaseLab, fleet: Fleet, tmp_path: Path) -> None:
     """A switch can be written into an inventory whose pool has Calico's fields; with --check, it is only printed."""
     inventory = tmp_path / "inventory"
     subprocess.run(["cp", "-r", str(ROOT / "inventories" / "lab"), str(inventory)], check=True)

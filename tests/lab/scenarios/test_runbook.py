@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -76,7 +77,7 @@ class Controller:
         self.change(lambda variables: variables.pop("calico_lockfile"))
         self.change(lambda variables: variables.update(calico_policies=POLICY))
 
-    def change(self, how: Callable[[dict], object]) -> None:
+    def change(self, how: Callable[[dict[str, Any]], object]) -> None:
         """Rewrite the fleet's variables with `how`, which changes the dict that it gets."""
         path = self.folder / CALICO
         variables = yaml.safe_load(path.read_text("utf-8"))

@@ -178,7 +178,8 @@ class Machine:
 
     def run(self, command: str, check: bool = True, timeout: float = 120) -> str:
         """Return what a line for sh prints, its errors included; raise CommandFailed for a failure if `check`."""
-        return self.lab.exec(self.name, f"{{ {command}\n}} 2>&1", check=check, timeout=timeout).stdout
+        answer: str = self.lab.exec(self.name, f"{{ {command}\n}} 2>&1", check=check, timeout=timeout).stdout
+        return answer
 
     def workloads(self) -> list[tuple[str, list[str]]]:
         """Return (name, addresses) of all workloads; raise CommandFailed if no agent answers.
@@ -307,7 +308,13 @@ def boxes(hosts: list[Machine], fleet: Fleet) -> Iterator[list[Box]]:
     each(hosts, start)
     fleet.play("sync_workloads.yml").check()
     yield found
-    each(hosts, lambda host: [remove(box) for box in found if box.host is host])
+
+    def remove_all(host: Machine) -> None:
+        for box in found:
+            if box.host is host:
+                remove(box)
+
+    each(hosts, remove_all)
 
 
 def remove(box: Box) -> None:

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,7 +58,11 @@ def _clean(lab: BaseLab, fleet: Fleet) -> Iterator[None]:
         kill = "systemctl is-active -q containerd && ctr task kill -s KILL web"
         lab.exec(node, f"systemctl stop web 'calico-netns@*.service'; {kill}; true")
         assert added(lab, node) == []
-        until(lambda node=node: "found 0 problems" in lab.exec(node, "calicoctl ipam check", check=False).stdout)
+        until(
+            functools.partial(
+                lambda node: "found 0 problems" in lab.exec(node, "calicoctl ipam check", check=False).stdout, node
+            )
+        )
 
 
 def until(holds: Callable[[], bool], seconds: float = 90) -> None:
@@ -66,7 +72,7 @@ def until(holds: Callable[[], bool], seconds: float = 90) -> None:
         pause(began, least=0.2)
 
 
-def added(lab: BaseLab, node: str) -> list[dict]:
+def added(lab: BaseLab, node: str) -> list[dict[str, Any]]:
     """Return the workloads of a node that are not the inventory's."""
     listed = json.loads(lab.exec(node, "calicoctl workload list -o json").stdout)["workloads"]
     return [one for one in listed if one["by"] != "inventory"]
@@ -101,7 +107,7 @@ def test_the_commands_of_the_page(lab: BaseLab, fleet: Fleet, node: str) -> None
     lab.exec(other, "ip netns add stranger && calicoctl workload add stranger --netns stranger")
     try:
         for address in web["addresses"]:
-            until(lambda address=address: opens(lab, other, "stranger", address))
+            until(functools.partial(lambda address: opens(lab, other, "stranger", address), address))
         put(lab, node, "/etc/systemd/system/calico-netns@web.service.d/calico.conf", options)
         for command in restart:
             lab.exec(node, command)
@@ -109,7 +115,7 @@ def test_the_commands_of_the_page(lab: BaseLab, fleet: Fleet, node: str) -> None
         assert web["labels"] == {"app": "web", "tier": "front"} and web["ports"][0]["host_port"] == 8080
         fleet.play("sync_workloads.yml").check()
         for address in web["addresses"]:
-            until(lambda address=address: opens(lab, other, "client", address))
+            until(functools.partial(lambda address: opens(lab, other, "client", address), address))
             assert not opens(lab, other, "stranger", address)
     finally:
         lab.exec(other, "calicoctl workload delete client stranger; ip netns del client; ip netns del stranger")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from pathlib import Path
 
 from tests.lab.fleet import ping, workloads
 from tests.lab.handle import BaseLab
@@ -143,5 +144,5 @@ def test_one_host_down_is_named_and_the_others_converge(lab: BaseLab, fleet: Fle
     fleet.site().check()
 
 
-def lab_state(lab: BaseLab):
+def lab_state(lab: BaseLab) -> Path:
     return lab.ssh_config.parent

@@ -139,7 +139,8 @@ def sessions(lab: BaseLab, node: str) -> list[str]:
 
 
 def by_bird(lab: BaseLab, node: str) -> list[str]:
-    return lab.exec(node, ["ip", "route", "show", "proto", "bird"]).stdout.splitlines()
+    answer: list[str] = lab.exec(node, ["ip", "route", "show", "proto", "bird"]).stdout.splitlines()
+    return answer
 
 
 def by_switches(lab: BaseLab, node: Node) -> int:

@@ -16,6 +16,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,16 +44,16 @@ class Wanted:
     def __init__(self, lab: BaseLab, folder: Path) -> None:
         self.lab, self.folder, self.fleet = lab, folder, Fleet(lab)
 
-    def write(self, reflectors: tuple[str, ...] = (), **variables: object) -> str:
+    def write(self, reflectors: tuple[str, ...] = (), **variables: Any) -> str:
         entries = [inventory.workload(f"web-{name[-1]}", name) for name in FOUR]
         return inventory.write(
             self.folder, [inventory.pool(POOL)], entries, reflectors=reflectors, nodes=FOUR, **variables
         )
 
-    def site(self, *arguments: str, reflectors: tuple[str, ...] = (), **variables: object) -> Run:
+    def site(self, *arguments: str, reflectors: tuple[str, ...] = (), **variables: Any) -> Run:
         return self.fleet.site(SOAK, *arguments, inventory=self.write(reflectors, **variables))
 
-    def switch(self, topology: str, *arguments: str, reflectors: tuple[str, ...] = (), **variables: object) -> Run:
+    def switch(self, topology: str, *arguments: str, reflectors: tuple[str, ...] = (), **variables: Any) -> Run:
         path = self.write(reflectors, **variables)
         return self.fleet.play("switch_topology.yml", SOAK, "-e", f"topology={topology}", *arguments, inventory=path)
 

@@ -9,6 +9,7 @@ the earlier release. The tests build upon each other.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -88,7 +89,7 @@ def test_the_earlier_release_is_upgraded_under_traffic(
     with Streams(lab, mesh(lab, boxes, without=GUEST["name"])) as streams:
         run = present.site().check()
         for node in NODES:
-            wait(f"{node} is in sync", lambda node=node: in_sync(lab, node))
+            wait(f"{node} is in sync", functools.partial(lambda node: in_sync(lab, node), node))
         report = streams.stop()
     record_property("upgrade", f"{run.seconds:.0f} s\n{report.summary()}")
     nothing_lost(report)
@@ -125,7 +126,7 @@ def test_the_earlier_release_is_brought_back_under_traffic(
     with Streams(lab, mesh(lab, boxes, without=GUEST["name"])) as streams:
         run = earlier.site().check()
         for node in NODES:
-            wait(f"{node} is in sync", lambda node=node: in_sync(lab, node))
+            wait(f"{node} is in sync", functools.partial(lambda node: in_sync(lab, node), node))
         report = streams.stop()
     record_property("return", f"{run.seconds:.0f} s\n{report.summary()}")
     nothing_lost(report)

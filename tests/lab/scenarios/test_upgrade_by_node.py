@@ -9,6 +9,7 @@ this release looks at all of them and exchanges their workloads. The tests build
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -86,7 +87,7 @@ def one_by_one(lab: BaseLab, fleet: Fleet, nodes: Sequence[str], boxes: Mapping[
             after = engines(lab)
             assert [other for other in NODES if after[other] != before[other]] == [node], (before, after)
             for other in NODES:
-                wait(f"{other} is in sync", lambda other=other: in_sync(lab, other))
+                wait(f"{other} is in sync", functools.partial(lambda other: in_sync(lab, other), other))
             lines.append(f"{node} {run.seconds:.0f} s")
         report = streams.stop()
     nothing_lost(report)

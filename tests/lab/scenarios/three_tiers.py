@@ -34,7 +34,8 @@ Resource = dict[str, Any]
 
 
 def _shipped(name: str, variable: str) -> list[Resource]:
-    return yaml.safe_load((SHIPPED / name).read_text("utf-8"))[variable]
+    answer: list[dict[str, Any]] = yaml.safe_load((SHIPPED / name).read_text("utf-8"))[variable]
+    return answer
 
 
 def by_udp_too(rules: Sequence[Resource]) -> list[Resource]:
@@ -47,7 +48,7 @@ def by_udp_too(rules: Sequence[Resource]) -> list[Resource]:
 
 def _with_udp(resource: Resource) -> Resource:
     """Return a policy, or a workload, with a copy for UDP of each TCP rule, or of each TCP named port."""
-    more = {name: by_udp_too(resource[name]) for name in ("ingress", "egress", "ports") if name in resource}
+    more: Resource = {name: by_udp_too(resource[name]) for name in ("ingress", "egress", "ports") if name in resource}
     return {**resource, **more}
 
 
@@ -68,7 +69,7 @@ class Shop:
         self.policies = shipped_policies()
         self.workloads = shipped_workloads()
         self.labels: dict[str, dict[str, str]] = {}
-        self.variables: dict[str, object] = {}
+        self.variables: dict[str, Any] = {}
 
     def write(self) -> str:
         return inventory.write(
@@ -137,7 +138,7 @@ def attach(lab: BaseLab, node: str, name: str, tier: str) -> Member:
         node,
         f"ip netns add {name} && calicoctl workload add {name} --netns {name} --label app={tier} -o json",
     )
-    [address] = added["addresses"]  # type: ignore[call-overload]
+    [address] = added["addresses"]
     return Member(name, tier, Place(node, name, address), of_inventory=False)
 
 
