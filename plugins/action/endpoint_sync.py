@@ -7,6 +7,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import now
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import sync_lines
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import (
     LeftOut,
 )
@@ -16,7 +17,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answe
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore import access
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import sync_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import (
     own_blocks,
     run_results,

@@ -6,10 +6,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import bgp_load
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import load_lines
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import answer
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import load_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import inventory_fleet
 
 

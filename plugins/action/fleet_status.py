@@ -13,23 +13,20 @@ from ansible.errors import AnsibleError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report import status_report
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import heartbeat_lines, status_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import FleetReport, Loss
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import (
-    heartbeat_lines,
-    shown_lines,
-    status_lines,
-)
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import (
     origin,
     page,
     report_file,
-    status_report,
     switch_record,
 )
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.model import FleetReport, Loss
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.places import Places
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import (
     given_inventory,
     inventory_fleet,

@@ -9,21 +9,21 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Reader
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths.untried import Untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report import readers as report_readers
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report import run_report, switch_loss
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import report_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import Loss
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import report_lines, shown_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import (
     origin,
     page,
     report_file,
-    run_report,
-    switch_loss,
     switch_record,
 )
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import readers as report_readers
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.model import Loss
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.places import Places
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 
 Results = dict[str, t.Mapping[str, t.Any]]
@@ -59,7 +59,9 @@ class ActionModule(GuardedAction):
         reachability = self._read(task_vars, args["reachability"], report_readers.soak)
         gates = {str(phase): self._gate(str(name), task_vars, hosts) for phase, name in args["gates"].items()}
         soaks = self._read(task_vars, args["soak"], report_readers.soak) if args["soak"] else reachability
-        loss = switch_loss.measured(args["subject"], gates, soaks, args["switched"]) if gates else None
+        loss = (
+            switch_loss.measured(args["subject"], gates, soaks, args["switched"], origin.local_time) if gates else None
+        )
         try:
             if loss is not None and run.get("lockfile") and not self._task.check_mode:
                 switch_record.write(str(run["lockfile"]), loss)

@@ -10,10 +10,10 @@ import re
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report import status_report
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import FleetReport
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import page as report_page
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import status_report
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.model import FleetReport
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.places import Places
 
 from tests.browser import DESKTOP, PHONE, Browser
 from tests.unit.plugin_utils.report import hostile, simulated

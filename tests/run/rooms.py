@@ -31,6 +31,7 @@ ROOMS = {
     "policy": ("tests/unit/policy", VALUES),
     "state": ("tests/unit/state", "tests/unit/fleet/node_answers/test_node_answers.py", VALUES),
     "fleet": ("tests/unit/fleet", BAD_INVENTORIES, VALUES),
+    "report": ("tests/unit/report", "tests/unit/plugin_utils/report/test_page.py", VALUES),
     "files": ("tests/unit/files",),
     "dataplane/drivers": ("tests/unit/dataplane",),
     "node/change": ("tests/unit/node", "tests/unit/modules/node"),

@@ -14,10 +14,10 @@ import typing as t
 
 from ansible import context
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import release
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report import switch_loss
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import Origin
 
 from ..lines.shown_path import shown_path
-from . import switch_loss
-from .model import Origin
 
 #: The options of the playbooks that a command shows with their values. Others may be secrets, and are left out.
 _SHOWN = ("report", "source", "strict", "output", "pool", "mode", "topology", "approve", "write_inventory")
@@ -30,11 +30,16 @@ def origin(title: str, task_vars: t.Mapping[str, t.Any], source: str = "") -> Or
         title,
         command(task_vars, sources),
         ", ".join(sources),
-        switch_loss.moment(time.time()),
+        local_time(time.time(), switch_loss.MOMENT),
         release.VERSION,
         f"{getpass.getuser()}@{socket.gethostname()}",
         source,
     )
+
+
+def local_time(at: float, form: str) -> str:
+    """Return a time in seconds since 1970 as local time, in a form of strftime."""
+    return time.strftime(form, time.localtime(at))
 
 
 def _sources(task_vars: t.Mapping[str, t.Any]) -> list[str]:

@@ -20,10 +20,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_
     whole,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.files import bounded
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import Loss, LossyPath, SwitchPhase
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.shown_text import cut
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
-from . import markup, report_file
-from .model import Loss, LossyPath, SwitchPhase
+from . import report_file
 
 NAME = ".calico.switch.json"
 _LARGEST = 4_000_000  # bytes
@@ -62,7 +63,7 @@ def _bounded(value: t.Any) -> t.Any:
         return {key: _bounded(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [_bounded(one) for one in value]
-    return markup.cut(value) if isinstance(value, str) else value
+    return cut(value) if isinstance(value, str) else value
 
 
 def read(lockfile: str) -> t.Optional[Loss]:

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.architecture.trees import tree_of
 
 ENGINE = pathlib.Path(__file__).resolve().parents[3] / "plugins" / "module_utils"
-ROOMS = ("base", "resources", "ipam", "bgp", "policy", "state", "fleet")
+ROOMS = ("base", "resources", "ipam", "bgp", "policy", "state", "fleet", "report")
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -14,8 +14,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import bgp_load, compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import load_lines
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import load_lines
 
 from tests.unit.fleet.fleets import ADDRESSES6, LAB, build, hosts, pool
 

@@ -32,7 +32,7 @@ PRINTED = {
         ": till loses its label; out of the sets after ",
     ),
     "tests/lab/measure/streams.py": (" packets sent in ", " of them by us", " TCP transfers, "),
-    "plugins/plugin_utils/lines/phase_lines.py": (
+    "plugins/module_utils/report/lines/phase_lines.py": (
         "receive paths of both modes in place, packets held at the smaller MTU",
         "(marked probes, live traffic untouched)",
         "routes replaced",

@@ -4,7 +4,7 @@
 """`calicoctl scale`: the costs of BGP in fleets of several sizes, as a mesh and behind route reflectors.
 
 All nodes of such a fleet are alike. With -i INVENTORY it is the fleet of that inventory
-(plugin_utils/lines/load_lines.py). docs/explanation/scaling.md explains the columns.
+(report/lines/load_lines.py). docs/explanation/scaling.md explains the columns.
 """
 
 from __future__ import annotations

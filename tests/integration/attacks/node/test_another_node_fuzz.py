@@ -30,16 +30,16 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.d
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.impact import ImpactLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.plan_run import FleetRun
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import sentences
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import told_of
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import (
     phase_lines,
     report_lines,
     status_lines,
     sync_lines,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import sentences
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import told_of
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source, lockfile_store
 

@@ -13,7 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials, EtcdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import exchange
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import heartbeat_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import heartbeat_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -18,13 +18,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.alloca
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.labels import namespaced_labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import sync_lines
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
     Collected,
     RemoteEndpoints,
     told_of,
 )
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import sync_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lockfile_store
 from hypothesis import given, settings
 from hypothesis import strategies as st

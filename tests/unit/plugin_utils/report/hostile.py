@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.model import FleetReport
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import FleetReport
 
 #: Each would run `owned()` or add the element <b id="owned"> if it were not escaped.
 TEXTS = (

@@ -11,14 +11,15 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.h
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import status_lines
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report import (
     run_report,
     status_report,
     switch_loss,
 )
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.model import FleetReport, Origin
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.places import Places
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import report_lines, status_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import FleetReport, Origin
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.origin import local_time
 
 ORIGIN = Origin(
     "Status of the fleet",
@@ -216,7 +217,6 @@ def plans(made: Fleet, changing: t.Collection[str]) -> dict[str, Answer]:
 
 
 def plan_of(made: Fleet, changing: t.Collection[str], origin: Origin = ORIGIN) -> FleetReport:
-    from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import report_lines
 
     hosts, answers = list(made.nodes), plans(made, changing)
     impact = ["sessions  4 restarts: hold time · backup routes hold the traffic between nodes"]
@@ -268,7 +268,7 @@ def switch_of(
         if switched or name != "retire":
             ok = switched or name != "soak"
             gates[name] = {"line": f"{name:<9} {words}", "ok": ok, "at": 1795770000.0 + 7 * index}
-    loss = switch_loss.measured("pool default-ipv4-ippool to ipip", gates, soaked, switched)
+    loss = switch_loss.measured("pool default-ipv4-ippool to ipip", gates, soaked, switched, local_time)
     facts = run_report.RunFacts(False, made.digest)
     return run_report.report(
         origin, hosts, answers, answers, soaked, Places(made, hosts), facts,

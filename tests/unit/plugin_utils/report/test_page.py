@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import html.parser
+import pathlib
 import re
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import (
-    drawing,
-    markup,
-    page,
-    status_report,
-    switch_loss,
-)
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.markup import cut, element, join
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.model import FleetReport, ShownNode
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.places import Places
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report import drawing, status_report, switch_loss
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import FleetReport, ShownNode
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.shown_text import cut
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import page
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report.origin import local_time
 from markupsafe import Markup
 
 from tests.unit.plugin_utils.report import hostile, simulated
@@ -84,11 +81,21 @@ def reports() -> dict[str, FleetReport]:
 KINDS = ("status", "heartbeats", "plan", "switch", "no switch")
 
 
-def test_an_element_escapes_every_text() -> None:
-    made = element("td", "<b>", None, ["&", 3, [Markup("<i></i>")]], css='"x', data_l="a\"b'<", open=True, hidden=False)
-    assert made == ('<td class="&#34;x" data-l="a&#34;b&#39;&lt;" open>&lt;b&gt;&amp;3<i></i></td>')
-    assert element("rect", x=1) == '<rect x="1"/>'
-    assert join("<", Markup("<p>")) == "&lt;<p>"
+def test_a_text_of_the_page_is_escaped_for_elements_and_attributes() -> None:
+    assert page.text("<b a='1' c=\"2\">&") == "&lt;b a=&#39;1&#39; c=&#34;2&#34;&gt;&amp;"
+    assert page.text(Markup("<i></i>")) == "<i></i>"
+    assert page.text("<" * 600) == "&lt;" * 100 + "..."
+
+
+def test_templates_write_attributes_in_double_quotes_and_switch_no_escaping_off() -> None:
+    """No template marks a text as safe, and each value in a tag stands between double quotes."""
+    for path in sorted(pathlib.Path(page.__file__).with_name("templates").iterdir()):
+        source = re.sub(r"\{#.*?#\}", "", path.read_text("utf-8"), flags=re.DOTALL)
+        assert not re.search(r"\bsafe\b|autoescape|\|\s*(e|escape|forceescape)\b", source), path.name
+        written = re.sub(r"\{%.*?%\}", "", source, flags=re.DOTALL)
+        for tag in re.findall(r"<[a-z][^<>]*?\{\{[^<>]*>", written):
+            outside = re.sub(r'"[^"]*"', "", re.sub(r"\{\{.*?\}\}", "VALUE", tag))
+            assert "VALUE" not in outside and "'" not in outside, (path.name, tag)
 
 
 def test_a_text_is_one_line_without_control_characters_and_cut() -> None:
@@ -109,7 +116,7 @@ def test_a_page_is_whole_and_well_formed(reports: t.Mapping[str, FleetReport], k
     assert re.findall(r"(?:href|url)[=(]\W?([^\"')]+)", text.replace('href="#', 'href="')) and "http" not in (
         text.replace("http-equiv", "").replace("http://www.w3.org", "")
     )
-    assert f'content="{markup.text(page.POLICY)}"' in text
+    assert f'content="{page.text(page.POLICY)}"' in text
     ids = re.findall(r' id="([^"]+)"', text)
     assert len(ids) == len(set(ids))
 
@@ -176,7 +183,7 @@ def test_a_switch_that_ended_before_the_flip_lost_no_live_traffic() -> None:
         "flip": {"skipped": True, "changed": False},
     }
     proved = {"node1": {"targets": [{"address": "10.0.0.1", "sent": 3, "lost": 3}]}}
-    loss = switch_loss.measured("a pool", gates, proved, switched=False)
+    loss = switch_loss.measured("a pool", gates, proved, False, local_time)
     assert loss.proof and [(one.name, one.ok, one.seconds) for one in loss.phases] == [
         ("prepare", True, 0.0),
         ("prove", False, 2.0),
@@ -293,7 +300,7 @@ def test_names_beside_a_ring_do_not_leave_the_drawing() -> None:
     spots = [
         drawing.Spot(f"n{one}", f"n{one}", f"rack {one // 5}", "good", "circle", "") for one in range(drawing.RING)
     ]
-    at = drawing._positions(spots)
+    at = drawing.positions(spots)
     assert all(60 < x < 340 and 20 < y < 370 for x, y in at)
     apart = min(abs(a[0] - b[0]) + abs(a[1] - b[1]) for index, a in enumerate(at) for b in at[:index])
     assert apart > 20

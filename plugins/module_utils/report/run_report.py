@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths.untried import Untried
-
-from ..lines import report_lines
+from ..fleet.node_answers import outcome
+from ..fleet.paths.untried import Untried
 from . import drawing
+from .lines import report_lines
 from .model import ChangeGroup, FleetReport, Loss, Origin, ShownNode, ShownPlan, State
 from .places import Links, Places
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
+from ...fleet import endpoint_sync
+from ...fleet.node_answers import outcome
 
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
 

@@ -14,7 +14,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import heartbeat_cells
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import heartbeat_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import heartbeat_lines
 
 from tests.unit.plugin_utils import controller
 from tests.unit.plugin_utils.controller import Run

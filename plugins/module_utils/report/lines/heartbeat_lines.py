@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import heartbeat_cells, tables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
+from ...cli.render import heartbeat_cells, tables
+from ...datastore.heartbeats import Heartbeat
+from ...fleet.paths import untried
 
 Heartbeats = t.Mapping[str, Heartbeat]
 #: Nodes -> why their heartbeats cannot be read.

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fleet as a report shows it: plain values, which `page` turns into HTML.
+"""The fleet as a report shows it: plain values.
 
-Texts may come from nodes and may be hostile. Nothing here is escaped: `markup` does that for every text of a page.
+Texts may come from nodes and may be hostile. Nothing here is escaped: the page does that for every text.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import typing as t
 
 #: How well something is: as planned, worth attention, wrong, or not known.
 State = t.Literal["good", "warn", "bad", "unknown"]
+WORDS: t.Mapping[State, str] = {"good": "ok", "warn": "attention", "bad": "down", "unknown": "not known"}
 
 
 @dataclasses.dataclass(frozen=True)

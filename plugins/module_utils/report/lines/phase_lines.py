@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
+from ...fleet.node_answers import outcome
+from ...fleet.paths import untried
+from ...fleet.run.targets import Targets
+from ...state.phase import Phase
 
 
 def phase(

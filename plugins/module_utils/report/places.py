@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addresses import family_of
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
-
+from ..base.addresses import family_of
+from ..fleet.fleet import Fleet
 from .model import MapLink, RouteMode, ShownPool
 
 #: The labels that name the rack of a node; the first one that a node has counts.
@@ -92,7 +91,9 @@ class Places:
             self._pairs[key] = tuple(dict.fromkeys(self.mode(a, b, pool) for pool in self._modes))
         return self._pairs[key]
 
-    def pools(self, used: t.Mapping[str, tuple[int, int]], fullest: t.Mapping[str, str]) -> tuple[ShownPool, ...]:
+    def pools(
+        self, used: t.Mapping[str, tuple[t.Optional[int], t.Optional[int]]], fullest: t.Mapping[str, str]
+    ) -> tuple[ShownPool, ...]:
         """Return the pools. `used` has (used, size) of the addresses in blocks, and `fullest` a text, by pool."""
         if self.fleet is None:
             return tuple(
@@ -101,8 +102,8 @@ class Places:
             )
         runs = self.fleet.allocation.encapsulations
         blocks: dict[str, list[str]] = {}
-        for owner, name in self._owners.values():
-            blocks.setdefault(name, []).append(owner)
+        for owner, block_pool in self._owners.values():
+            blocks.setdefault(block_pool, []).append(owner)
         found = []
         for pool in self.fleet.pools:
             now = runs.get(pool.name, pool.encapsulation)
@@ -132,11 +133,11 @@ class Places:
             return ()
         blocks: dict[tuple[str, str], int] = {}  # by (subnet, pool): the blocks of all nodes there
         own: dict[tuple[str, str], int] = {}  # by (node, pool)
-        for node, pool in self._owners.values():
-            if node in self._subnets:
-                subnet = self._subnets[node][self._versions[pool]]
+        for owner, pool in self._owners.values():
+            if owner in self._subnets:
+                subnet = self._subnets[owner][self._versions[pool]]
                 blocks[subnet, pool] = blocks.get((subnet, pool), 0) + 1
-                own[node, pool] = own.get((node, pool), 0) + 1
+                own[owner, pool] = own.get((owner, pool), 0) + 1
         found: dict[tuple[str, str], int] = {}
         for name, host in self.fleet.nodes.items():
             if not host.workload_node:

@@ -10,7 +10,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import phase_lines, report_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import phase_lines, report_lines
 
 HOSTS = ["node1", "node2", "node3"]
 OK: dict[str, t.Any] = {"changed": True}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
+from ...fleet.node_answers import outcome
+from ...fleet.paths import untried
 
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import heartbeat_cells
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
-from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import names
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import AT_REST
-
-from ..lines import heartbeat_lines, status_lines
-from . import drawing, markup
+from ..cli.render import heartbeat_cells
+from ..datastore.heartbeats import Heartbeat
+from ..fleet.node_answers import outcome
+from ..fleet.paths import untried
+from ..ipam.errors import names
+from ..state.phase import AT_REST
+from . import drawing
+from .lines import heartbeat_lines, status_lines
 from .model import DownSession, FleetReport, Origin, ShownNode, State
 from .places import Links, Places
+from .shown_text import MOST
 
 Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Result]
@@ -53,7 +53,7 @@ def by_nodes(
                 if cause:
                     before = of_troubled.get(cause)
                     of_troubled[cause] = dataclasses.replace(one, count=1 + (before.count if before else 0))
-                elif len(down) < markup.MOST:
+                elif len(down) < MOST:
                     down.append(one)
         for words in node["routes"]["missing"]:
             owner = places.owner(words)

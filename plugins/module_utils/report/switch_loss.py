@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 import typing as t
 
 from .model import Loss, LossyPath, SwitchPhase
@@ -14,12 +13,20 @@ Results = t.Mapping[str, t.Mapping[str, t.Any]]
 #: The phases in their order, with the suffix of the variable that their gate registered.
 GATES = ("prepare", "prove", "divert", "flip", "soak", "retire")
 _PATHS = 100
+#: The form of strftime for a time in words.
+MOMENT = "%Y-%m-%d %H:%M:%S %Z"
 
 
-def measured(subject: str, gates: t.Mapping[str, t.Mapping[str, t.Any]], soaks: Results, switched: bool) -> Loss:
+def measured(
+    subject: str,
+    gates: t.Mapping[str, t.Mapping[str, t.Any]],
+    soaks: Results,
+    switched: bool,
+    local_time: t.Callable[[float, str], str],
+) -> Loss:
     """Return the loss by the gates' results, by phase, and the results of `soak` by host (readers.soak).
 
-    `switched` says whether the change was made.
+    `switched` says whether the change was made. `local_time` writes seconds since 1970 in a form of strftime.
     """
     paths = []
     by_second: dict[int, int] = {}
@@ -45,11 +52,11 @@ def measured(subject: str, gates: t.Mapping[str, t.Mapping[str, t.Any]], soaks: 
                 by_second[pair[0]] = by_second.get(pair[0], 0) + pair[1]
     paths.sort(key=lambda path: (-path.lost, -path.gap, path.path))
     longest = max(paths, key=lambda path: path.gap, default=None)
-    phases = _phases(gates)
+    phases = _phases(gates, local_time)
     times = [gate["at"] for gate in gates.values() if gate.get("at")]
     return Loss(
         subject,
-        when=moment(max(times)) if times else "",
+        when=local_time(max(times), MOMENT) if times else "",
         switched=switched,
         proof=not switched and "line" not in gates.get("flip", {}),  # a skipped gate has none
         phases=phases,
@@ -67,7 +74,9 @@ def measured(subject: str, gates: t.Mapping[str, t.Mapping[str, t.Any]], soaks: 
     )
 
 
-def _phases(gates: t.Mapping[str, t.Mapping[str, t.Any]]) -> tuple[SwitchPhase, ...]:
+def _phases(
+    gates: t.Mapping[str, t.Mapping[str, t.Any]], local_time: t.Callable[[float, str], str]
+) -> tuple[SwitchPhase, ...]:
     found = []
     first: t.Optional[float] = None
     for name in GATES:
@@ -83,13 +92,8 @@ def _phases(gates: t.Mapping[str, t.Mapping[str, t.Any]]) -> tuple[SwitchPhase, 
                 name,
                 line[len(name) :].strip() if line.startswith(name) else line,
                 bool(gate.get("ok")),
-                time.strftime("%H:%M:%S", time.localtime(at)) if at is not None else "",
+                local_time(at, "%H:%M:%S") if at is not None else "",
                 at - first if at is not None and first is not None else None,
             )
         )
     return tuple(found)
-
-
-def moment(at: float) -> str:
-    """Return a time in seconds since 1970 as local time in words."""
-    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(at))

@@ -9,12 +9,12 @@ import collections
 import re
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.base import release
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
-from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import names
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import AT_REST
+from ...base import release
+from ...cli.render import tables
+from ...fleet.node_answers import outcome
+from ...fleet.paths import untried
+from ...ipam.errors import names
+from ...state.phase import AT_REST
 
 Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Result]

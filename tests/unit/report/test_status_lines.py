@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import release
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import status_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import status_lines
 
 from tests.unit.plugin_utils import controller
 from tests.unit.plugin_utils.controller import Run
@@ -161,7 +161,7 @@ def test_a_session_with_somebody_else_has_one_end_here() -> None:
 
 def test_bad() -> None:
     assert shown(HOSTS, results_of_bad()) == BAD
-    page = pathlib.Path(__file__).resolve().parents[4] / "docs" / "reference" / "calicoctl.md"
+    page = pathlib.Path(__file__).resolve().parents[3] / "docs" / "reference" / "calicoctl.md"
     assert f"playbooks/status.yml -i inventories/prod\n{BAD}```" in page.read_text("utf-8")
 
 

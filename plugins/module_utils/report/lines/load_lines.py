@@ -8,11 +8,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import scale
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.defaults import REFLECTORS
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.bgp_load import REFLECTOR, Alike, FleetLoad
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import counted, listed
+from ...cli.commands import scale
+from ...cli.defaults import REFLECTORS
+from ...cli.render import tables
+from ...fleet.bgp_load import REFLECTOR, Alike, FleetLoad
+from ...fleet.lint.network import counted, listed
 
 HEADING = ("NODES", "ROLE", "SESSIONS", "PATHS", "ROUTES", "START", "BLOCK", "MIB", "WHICH")
 

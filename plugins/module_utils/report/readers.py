@@ -7,18 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import (
-    Reader,
-    flag,
-    items,
-    maybe,
-    number,
-    one_of,
-    open_table,
-    text,
-    whole,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results
+from ..base.typed_json import Reader, flag, items, maybe, number, one_of, open_table, text, whole
+from ..fleet.node_answers import results
 
 #: The most seconds for which a watch tells of its losses.
 SECONDS = 100_000
