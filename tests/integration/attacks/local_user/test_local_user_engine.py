@@ -40,12 +40,14 @@ def root(tmp_path: pathlib.Path) -> pathlib.Path:
 def install_both(folder: pathlib.Path) -> pathlib.Path:
     for number in (1, 2):
         source = folder / f"source{number}"
-        for room in ("", "agent", "cli", "node", "node/engine", "runtimes", "runtimes/docker"):
+        for room in ("", "agent", "cli", "node", "node/change", "node/engine", "runtimes", "runtimes/docker"):
             (source / room).mkdir(exist_ok=True)
             (source / room / "__init__.py").write_text("")
         for program in ("agent/daemon", "cli/command", "runtimes/docker/daemon"):
             (source / f"{program}.py").write_text(f"def main(arguments):\n    print('engine {number}')\n")
-        (source / "node" / "command.py").write_text(f"def main(argv):\n    print('engine {number}', *argv)\n")
+        (source / "node" / "change" / "command.py").write_text(
+            f"def main(argv):\n    print('engine {number}', *argv)\n"
+        )
         shutil.copy(SOURCE / "node" / "engine" / "engine_start.py", source / "node" / "engine")
         bundle.install(bundle.build(str(source)), bundle.bundle_digest(str(source)), str(folder / "lib"))
     return folder / "lib"
@@ -78,7 +80,7 @@ def change_source(root: pathlib.Path) -> str:
 
 
 def change_byte_code(root: pathlib.Path) -> str:
-    (path,) = (current(root) / "host_routing/node/__pycache__").glob("command.*.pyc")
+    (path,) = (current(root) / "host_routing/node/change/__pycache__").glob("command.*.pyc")
     source = current(root) / APPLY
     times = source.stat()
     hostile = root.parent / "hostile.py"
@@ -102,7 +104,7 @@ def remove_source(root: pathlib.Path) -> str:
 
 def link_elsewhere(root: pathlib.Path) -> str:
     (current(root) / APPLY).unlink()
-    (current(root) / APPLY).symlink_to(root.parent / "source1" / "node" / "command.py")
+    (current(root) / APPLY).symlink_to(root.parent / "source1" / "node" / "change" / "command.py")
     return f"{APPLY} is a symbolic link"
 
 
@@ -301,7 +303,7 @@ ATTACK = importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + bytes(8) + marshal.dumps(co
 def packed_and_digest(folder: pathlib.Path) -> tuple[PackedEngine, str]:
     """Return a packed third engine, and its digest."""
     source = folder / "source2"
-    (source / "node" / "command.py").write_text("def main(argv):\n    print('engine 3', *argv)\n")
+    (source / "node" / "change" / "command.py").write_text("def main(argv):\n    print('engine 3', *argv)\n")
     return bundle.build(str(source)), bundle.bundle_digest(str(source))
 
 
