@@ -188,11 +188,11 @@ def files_of_add() -> int:
         with tempfile.TemporaryDirectory() as folder:
             node = Node(pathlib.Path(folder))
             agent = await node.start()
-            await agent.add(node.request("first"))
+            await agent.transactions.add(node.request("first"))
             request = node.request("second")
             sys.setprofile(watch)
             try:
-                await agent.add(request)
+                await agent.transactions.add(request)
             finally:
                 sys.setprofile(None)
             await node.kill()

@@ -28,18 +28,18 @@ def watch_agent(instruments: Instruments, agent: Agent) -> None:
     `PolicyLog.counted`, so that no other reader gets them.
     """
     # Read once: it is the digest of the engine that this process runs, even if another one is installed later.
-    engine = running_engine.digest(agent.machine.engine) or ""
+    engine = running_engine.digest(agent.host.machine.engine) or ""
 
     def refresh() -> None:
-        state = agent.state
+        state = agent.persisted.state
         instruments.describe(VERSION, engine, state.node if state else "")
-        instruments.in_sync.set(value=float(agent.in_sync))
-        instruments.engine_altered.set(value=float(bool(engine_start.read_alarm(agent.machine.engine_alarm))))
+        instruments.in_sync.set(value=float(agent.status.in_sync))
+        instruments.engine_altered.set(value=float(bool(engine_start.read_alarm(agent.host.machine.engine_alarm))))
         instruments.state_complete.set(value=float(agent.persisted.complete))
         instruments.workloads.set(RUN_TIME, value=len(agent.workloads))
         instruments.workloads.set(INVENTORY, value=len(state.workloads) if state else 0)
         instruments.workloads.set(DELETING, value=len(agent.cleanup))
-        problems = agent.reconciler.problems
+        problems = agent.passes.problems
         for kind in DRIVERS:
             instruments.problems.set(kind, value=len(problems.get(kind, ())))
         log = agent.policy_log
@@ -48,7 +48,7 @@ def watch_agent(instruments: Instruments, agent: Agent) -> None:
         instruments.policy_log_lost.add(amount=log.lost - instruments.policy_log_lost.value())
         _refresh_datastore(instruments, agent)
         if "ipam" not in agent.persisted.broken:
-            instruments.use_of_addresses(agent.ipam.usage())
+            instruments.use_of_addresses(agent.persisted.ipam.usage())
 
     instruments.registry.refresh_with(refresh)
 

@@ -34,11 +34,11 @@ from ..sockets.notify import Notifier
 from ..wire import settings as settings_
 from ..wire.settings import AgentSettings, SettingsError
 from ..wire.shim_framing import CNI, NETAVARK
-from .agent import Agent, Kernels
+from .agent import Agent
 from .agent_metrics import watch_agent
 from .api.server import Server, SocketInUse
 from .concurrency.fair_share import FairShare
-from .dump import dump
+from .known.host import Host
 from .log import journal
 from .methods import Methods
 from .metrics import bgp_metrics
@@ -46,6 +46,7 @@ from .metrics.http import MetricsServer
 from .metrics.instruments import Instruments
 from .metrics.metrics import Registry
 from .metrics.process_metrics import watch_loop, watch_process
+from .node.dump import dump
 from .policy_log.log_listener import LogListener
 from .reconcile.polling import Polling
 from .watch.monitor import Monitor
@@ -112,7 +113,7 @@ def main(arguments: t.Sequence[str]) -> int:
     return 1
 
 
-def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, Kernels]:
+def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, t.Callable[[], Kernel]]:
     """Return the machine that this process runs on, and the function that makes its kernels.
 
     `paths` is the path of a JSON object with fields of Machine and keywords of LinuxKernel, or None. `mounts` is the
@@ -135,7 +136,7 @@ def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, Ker
     return Machine(kernels(), **given), kernels
 
 
-async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels: Kernels) -> int:
+async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels: t.Callable[[], Kernel]) -> int:
     """Run the agent's parts until SIGTERM or SIGINT, or the end of a part. Return the exit status.
 
     It is 0 after a signal, and 1 after the end of a part. At the end, answers under way have 5 seconds, then the parts
@@ -150,11 +151,12 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
         made.append(kernels())
         return made[-1]
 
-    agent = Agent(machine, settings, kernel, on_tick=notifier.alive, instruments=instruments)
-    deleted = DeletedWhileDown(agent, machine.cni_deleted, (CniPlugin.stored, NetavarkPlugin.stored))
+    agent = Agent(Host(machine, settings, kernel), instruments, notifier.alive)
+    workloads = agent.transactions
+    deleted = DeletedWhileDown(workloads, machine.cni_deleted, (CniPlugin.stored, NetavarkPlugin.stored))
     shims = {
-        CNI.name: CniPlugin(agent, deleted, observed=instruments.answered_cni).handle,
-        NETAVARK.name: NetavarkPlugin(agent, deleted, observed=instruments.answered_netavark).handle,
+        CNI.name: CniPlugin(workloads, deleted, observed=instruments.answered_cni).handle,
+        NETAVARK.name: NetavarkPlugin(workloads, deleted, observed=instruments.answered_netavark).handle,
     }
     # The loop calls the handlers only when it waits, and by then `start` has read the disk.
     _on_requests(agent, machine)
@@ -175,22 +177,22 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
     parts = {
         **agent.run(),
         "monitor": Monitor(
-            agent.reconciler,
+            agent.passes.stages,
             ports=lambda: [kernel.netlink_port for kernel in made],
             wanted=agent.workloads.wanted,
             on_lost=instruments.lost_events,
-            on_addresses=agent.addresses_changed,
+            on_addresses=agent.changes.interfaces.changed,
         ).run(),
-        "polling": Polling(agent.reconciler).run(),
+        "polling": Polling(agent.passes.stages).run(),
         "policy log": LogListener(
-            agent.policy_log, agent.policy_log_group, on_problem=agent.persisted.trouble_with("policy log")
+            agent.policy_log, agent.persisted.nflog_group, on_problem=agent.persisted.trouble_with("policy log")
         ).run(),
         "deleted containers": deleted.run(),
         "bgp figures": bgp_metrics.watch(
             instruments,
             machine.bird_socket,
-            lambda: agent.state is not None and agent.state.bird is not None,
-            agent.see_sessions,
+            agent.persisted.has_bird,
+            agent.datastore.see_sessions,
         ),
         "loop": watch_loop(instruments),
         "signals": stopped.wait(),
@@ -225,8 +227,8 @@ async def _metrics(
         return None
     server = MetricsServer(
         instruments.registry,
-        agent.liveness,
-        agent.readiness,
+        agent.status.liveness,
+        agent.status.readiness,
         address=settings.metrics_address,
         port=settings.metrics_port,
         share=share,
@@ -260,9 +262,10 @@ def _nothing_to_do(number: int, frame: object) -> None:
 def _on_requests(agent: Agent, machine: Machine) -> None:
     """Let SIGHUP make the agent read its files again, and SIGUSR1 make it write its dump beside its socket."""
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, agent.reload)
+    loop.add_signal_handler(signal.SIGHUP, agent.changes.reload)
     path = os.path.join(os.path.dirname(machine.agent_socket), "agent-dump.json")
-    loop.add_signal_handler(signal.SIGUSR1, lambda: dump(agent, path))
+    parts = agent.status, agent.desired_state, agent.transactions, agent.changes
+    loop.add_signal_handler(signal.SIGUSR1, dump, *parts, path)
 
 
 def _on_stop(stopped: asyncio.Event) -> None:

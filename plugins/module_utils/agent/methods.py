@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The methods of the agent's API: each checks its parameters, calls the Agent and returns plain data."""
+"""The methods of the agent's API: each checks its parameters, calls a part of the Agent and returns plain data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .known.workload_table import not_found
 from .log import journal
 from .log.transactions import transaction
 from .metrics.reports import plain
-from .reconcile.reconcile import PassOutcome
+from .reconcile.passes import PassOutcome
 from .workloads.check import parsed_selector
 
 Data = dict[str, t.Any]
@@ -39,7 +39,7 @@ class Methods:
 
     `table` is a mapping from the name of a method to the Method for the server. `settings` is the digest of the
     settings that the agent was started with. `root` is the uid whose plans may delay adds; the plans of other callers
-    wait until no workload is being added, deleted or repaired, and are refused (try_again) as `Agent.look` says.
+    wait until no workload is being added, deleted or repaired, and are refused (try_again) as `NodeChanges.look` says.
     """
 
     def __init__(self, agent: Agent, settings: str = "", root: int = 0) -> None:
@@ -47,7 +47,7 @@ class Methods:
         self._root = root
         self._version = {
             "version": release.VERSION,
-            "engine": running_engine.digest(agent.machine.engine) or "",
+            "engine": running_engine.digest(agent.host.machine.engine) or "",
             "settings": settings,
             "api": API,
         }
@@ -82,12 +82,12 @@ class Methods:
 
     async def add(self, params: Data, peer: Peer) -> Data:
         request = AddRequest.from_params(params)
-        created = self._agent.get(request.id) is None
-        return {"workload": (await self._agent.add(request)).to_dict(), "created": created}
+        created = self._agent.transactions.get(request.id) is None
+        return {"workload": (await self._agent.transactions.add(request)).to_dict(), "created": created}
 
     async def delete(self, params: Data, peer: Peer) -> Data:
         (id,) = _texts(params, "workload.delete", "id")
-        return {"deleted": await self._agent.delete(id)}
+        return {"deleted": await self._agent.transactions.delete(id)}
 
     async def label(self, params: Data, peer: Peer) -> Data:
         method = "workload.label"
@@ -96,27 +96,27 @@ class Methods:
         labels = params.get("labels")
         if not isinstance(labels, dict) or not all(text is None or isinstance(text, str) for text in labels.values()):
             raise _invalid(method, "labels", labels, "must be an object whose values are texts, or null for one to go")
-        return {"workload": (await self._agent.relabel(id, labels)).to_dict()}
+        return {"workload": (await self._agent.transactions.relabel(id, labels)).to_dict()}
 
     async def join(self, params: Data, peer: Peer) -> Data:
         id, netns = _texts(params, "workload.join", "id", "netns")
-        workload, siblings = await self._agent.join(id, netns)
+        workload, siblings = await self._agent.transactions.join(id, netns)
         return {"workload": workload.to_dict(), "siblings": siblings}
 
     async def publish(self, params: Data, peer: Peer) -> Data:
         method = "workload.publish"
         _known(params, method, {"id", "ports"})
         (id,) = _texts({name: params[name] for name in params if name == "id"}, method, "id")
-        workload = await self._agent.publish(id, published_ports(params.get("ports"), method))
+        workload = await self._agent.transactions.publish(id, published_ports(params.get("ports"), method))
         return {"workload": workload.to_dict()}
 
     async def withdraw(self, params: Data, peer: Peer) -> Data:
         (id,) = _texts(params, "workload.withdraw", "id")
-        return {"withdrawn": await self._agent.withdraw(id)}
+        return {"withdrawn": await self._agent.transactions.withdraw(id)}
 
     async def get(self, params: Data, peer: Peer) -> Data:
         (id,) = _texts(params, "workload.get", "id")
-        workload = self._agent.get(id)
+        workload = self._agent.transactions.get(id)
         if workload is None:
             raise not_found(id)
         return {"workload": workload.to_dict()}
@@ -125,7 +125,7 @@ class Methods:
         selector = _optional(params, "workload.list", "selector", str, "a text")
         selects = None if selector is None else parsed_selector(selector)
         found: t.List[Data] = []
-        for number, workload in enumerate(self._agent.list()):
+        for number, workload in enumerate(self._agent.transactions.list()):
             if selects is None or selects.matches(workload.labels):
                 found.append(workload.to_dict())
             if number % _CHUNK == _CHUNK - 1:
@@ -134,12 +134,12 @@ class Methods:
 
     async def check(self, params: Data, peer: Peer) -> Data:
         (id,) = _texts(params, "workload.check", "id")
-        return {"problems": await self._agent.check(id)}
+        return {"problems": await self._agent.transactions.check(id)}
 
     async def plan(self, params: Data, peer: Peer) -> Data:
         state = _state(params, "node.plan", {"state"})
-        plan = await (self._agent.plan(state) if peer.uid == self._root else self._agent.look())
-        return planned(plan, self._agent.in_sync)
+        plan = await (self._agent.changes.plan(state) if peer.uid == self._root else self._agent.changes.look())
+        return planned(plan, self._agent.status.in_sync)
 
     async def apply(self, params: Data, peer: Peer) -> Data:
         state = _state(params, "node.apply", {"state", "removals"})
@@ -147,23 +147,23 @@ class Methods:
         if not isinstance(removals, bool):
             raise _invalid("node.apply", "removals", removals, "must be true or false")
         async with transaction("node apply", state.plan if state is not None else "the state on the disk"):
-            return done(await self._agent.node_apply(state, removals))
+            return done(await self._agent.changes.apply(state, removals))
 
     async def resync(self, params: Data, peer: Peer) -> Data:
         _known(params, "resync", set())
-        return done(await self._agent.resync())
+        return done(await self._agent.changes.resync())
 
     async def reload_remote_endpoints(self, params: Data, peer: Peer) -> Data:
         _known(params, "remote_endpoints.reload", set())
-        return done(await self._agent.reload_remote_endpoints())
+        return done(await self._agent.changes.reload_remote_endpoints())
 
     async def save_datastore(self, params: Data, peer: Peer) -> Data:
         _known(params, "datastore.save", set())
-        return await self._agent.save_datastore()
+        return await self._agent.datastore.save()
 
     async def status(self, params: Data, peer: Peer) -> Data:
         _known(params, "status", set())
-        return {**self._version, **self._agent.status()}
+        return {**self._version, **self._agent.status.to_dict()}
 
     async def version(self, params: Data, peer: Peer) -> Data:
         _known(params, "version", set())
@@ -180,7 +180,7 @@ class Methods:
 
     async def ipam_show(self, params: Data, peer: Peer) -> Data:
         _known(params, "ipam.show", set())
-        ipam = self._agent.ipam
+        ipam = self._agent.persisted.ipam
         return {
             "usage": [usage._asdict() for usage in ipam.usage()],
             "allocations": [
@@ -190,11 +190,11 @@ class Methods:
 
     async def ipam_check(self, params: Data, peer: Peer) -> Data:
         _known(params, "ipam.check", set())
-        return self._agent.ipam_check()
+        return self._agent.addresses.check(self._agent.workloads)
 
     async def ipam_release(self, params: Data, peer: Peer) -> Data:
         (address,) = _texts(params, "ipam.release", "address")
-        await self._agent.release_address(address)
+        await self._agent.transactions.release_address(address)
         return {"released": True}
 
     async def ipam_reserve(self, params: Data, peer: Peer) -> Data:
@@ -207,15 +207,15 @@ class Methods:
             raise _invalid(method, "pools", pools, "must be a list of names or CIDRs of IP pools")
         if isinstance(family, bool) or family not in (4, 6):
             raise _invalid(method, "family", family, "must be 4 or 6")
-        return {"address": await self._agent.reserve_address(address, pools, family)}
+        return {"address": await self._agent.addresses.reserve(address, pools, family)}
 
     async def ipam_unreserve(self, params: Data, peer: Peer) -> Data:
         (address,) = _texts(params, "ipam.unreserve", "address")
-        return {"released": await self._agent.unreserve_address(address)}
+        return {"released": await self._agent.addresses.unreserve(address)}
 
     async def ipam_pools(self, params: Data, peer: Peer) -> Data:
         _known(params, "ipam.pools", set())
-        state = self._agent.state
+        state = self._agent.persisted.state
         return {
             "pools": [
                 {"name": pool.name, "cidr": pool.cidr, "disabled": pool.disabled}
@@ -225,7 +225,7 @@ class Methods:
 
     async def engine_started(self, params: Data, peer: Peer) -> Data:
         _known(params, "engine.started", set())
-        self._agent.engine_started()
+        self._agent.upkeep.unused_addresses.engine_started()
         return {}
 
     async def policy_drops(self, params: Data, peer: Peer) -> Data:
@@ -245,8 +245,8 @@ class Methods:
             "drops": [entry.to_dict() for entry in log.entries(workload, earliest, after or 0)],
             "next": log.order,
             "group": log.group,
-            "wanted_group": self._agent.policy_log_group(),
-            "policy": self._agent.state is not None and self._agent.state.policy is not None,
+            "wanted_group": self._agent.persisted.nflog_group(),
+            "policy": self._agent.persisted.state is not None and self._agent.persisted.state.policy is not None,
             "lost": log.lost,
             "unlisted": log.unlisted,
         }

@@ -12,6 +12,9 @@ import pathlib
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.known.host import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.instruments import Instruments
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.metrics import Registry
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
@@ -109,7 +112,7 @@ class Node:
 
     async def start(self) -> Agent:
         self.process = Process()
-        self.agent = Agent(
+        host = Host(
             self.machine,
             self.settings,
             lambda: self.kernel,
@@ -117,6 +120,7 @@ class Node:
             thread=lambda name: self.process.thread(self.threads.get(name, inline)),
             clock=self.seconds,
         )
+        self.agent = Agent(host, Instruments(Registry()))
         await self.agent.start()
         self.tasks = [asyncio.ensure_future(part) for part in self.agent.run().values()]
         await self.settle()
@@ -143,7 +147,7 @@ class Node:
 
     async def add(self, name: str, **more: t.Any) -> str:
         """Add a workload and return its first address. Raise AgentError if the agent refuses."""
-        workload = await self.agent.add(self.request(name, **more))
+        workload = await self.agent.transactions.add(self.request(name, **more))
         return workload.addresses[0]
 
     # ---- state of the kernel, the disk and the agent, waiting, and a full disk
@@ -176,7 +180,7 @@ class Node:
 
         Raise AssertionError if the agent has no state.
         """
-        desired = self.agent.desired()
+        desired = self.agent.desired_state.whole()
         assert desired is not None
         return [change.line() for change in plan_node(self.kernel, desired).changes]
 
@@ -187,7 +191,7 @@ class Node:
     @contextlib.contextmanager
     def read_only(self) -> t.Iterator[None]:
         """Make the present agent's appends to its allocation journal raise IpamNotWritten inside the `with`."""
-        journal = self.agent.ipam._journal
+        journal = self.agent.persisted.ipam._journal
         real = journal.append
 
         def refuse(records: t.Sequence[t.Any]) -> None:

@@ -39,17 +39,17 @@ def test_an_added_workload_is_reachable_and_on_the_disk(tmp_path):
         node = Node(tmp_path)
         agent = await node.start()
         await node.settle()
-        workload = await agent.add(node.request("web", labels={"app": "web"}))
+        workload = await agent.transactions.add(node.request("web", labels={"app": "web"}))
         assert workload.addresses == ("10.244.1.0",) and workload.pool == "default-pool" and workload.mtu == 1400
         assert workload.mac and workload.id == "default/web" and workload.interface in node.links
         assert node.routes == {BLOCK, "10.244.1.0/32"}
         assert node.on_disk() == {"default/web": "10.244.1.0"}
         assert node.records == {"default%2Fweb.json"}
         assert node.differences() == []
-        assert agent.in_sync and agent.drift.to_dict()["total"] == 0
-        assert [found.id for found in agent.list("app == 'web'")] == ["default/web"]
-        assert agent.list("app == 'db'") == []
-        assert await agent.check("default/web") == []
+        assert agent.status.in_sync and agent.drift.to_dict()["total"] == 0
+        assert [found.id for found in agent.transactions.list("app == 'web'")] == ["default/web"]
+        assert agent.transactions.list("app == 'db'") == []
+        assert await agent.transactions.check("default/web") == []
 
     run(scenario())
 
@@ -62,9 +62,9 @@ def test_workloads_are_counted_by_their_owner(tmp_path):
         node = Node(tmp_path, with_state(workloads=(db,)))
         agent = await node.start()
         await node.settle()
-        await agent.add(node.request("web"))
-        await agent.add(node.request("shop"))
-        status = agent.status()
+        await agent.transactions.add(node.request("web"))
+        await agent.transactions.add(node.request("shop"))
+        status = agent.status.to_dict()
         assert (status["workloads"], status["inventory_workloads"]) == (2, 1)
 
     run(scenario())
@@ -74,15 +74,15 @@ def test_a_drained_node_takes_no_new_workloads(tmp_path):
     async def scenario():
         node = Node(tmp_path)
         agent = await node.start()
-        first = await agent.add(node.request("web"))
+        first = await agent.transactions.add(node.request("web"))
         drain.drain(str(tmp_path / "lib"), "admin@ctl")
-        code, message = await refused(agent.add(node.request("db")))
+        code, message = await refused(agent.transactions.add(node.request("db")))
         assert code == "unavailable" and re.sub(r"at \S+Z", "at TIME", message) == (
             "no workload can be added to this node: it was drained at TIME by admin@ctl, to leave the fleet. Add it to "
             "another node; playbooks/site.yml takes this one back into service."
         )
-        assert (await agent.add(node.request("web"))).addresses == first.addresses
-        assert await agent.delete("default/web") is True
+        assert (await agent.transactions.add(node.request("web"))).addresses == first.addresses
+        assert await agent.transactions.delete("default/web") is True
         os.unlink(drain.path(str(tmp_path / "lib")))
         await node.add("db")
 
@@ -93,21 +93,21 @@ def test_the_same_again_is_answered_alike_and_another_one_is_refused(tmp_path):
     async def scenario():
         node = Node(tmp_path)
         agent = await node.start()
-        first = await agent.add(node.request("web"))
+        first = await agent.transactions.add(node.request("web"))
         node.kernel.link_delete(first.interface)
-        again = await agent.add(node.request("web"))
+        again = await agent.transactions.add(node.request("web"))
         assert again.addresses == first.addresses and node.differences() == []
-        assert await refused(agent.add(node.request("web", labels={"a": "b"}))) == (
+        assert await refused(agent.transactions.add(node.request("web", labels={"a": "b"}))) == (
             "conflict",
             "workload default/web exists already, with labels {} and not {'a': 'b'}. Delete it first, or choose another"
             " id.",
         )
-        assert await refused(agent.add(node.request("web", address="10.244.1.3"))) == (
+        assert await refused(agent.transactions.add(node.request("web", address="10.244.1.3"))) == (
             "conflict",
             "workload default/web exists already, with address 10.244.1.0 and not 10.244.1.3. Delete it first, or"
             " choose another id.",
         )
-        assert await refused(agent.add(node.request("web", id="another"))) == (
+        assert await refused(agent.transactions.add(node.request("web", id="another"))) == (
             "conflict",
             f"workload another would have the device {first.interface}, which belongs to workload default/web."
             " A node has one workload of a namespace and name: choose another name.",
@@ -121,16 +121,16 @@ def test_what_was_asked_for_is_what_it_gets(tmp_path):
     async def scenario():
         node = Node(tmp_path)
         agent = await node.start()
-        workload = await agent.add(
+        workload = await agent.transactions.add(
             node.request("db", address="10.244.1.5", mac="02:00:00:00:00:05", mtu=1300, pools=("default-pool",))
         )
         assert (workload.addresses, workload.mac, workload.mtu) == (("10.244.1.5",), "02:00:00:00:00:05", 1300)
         assert node.differences() == []
-        code, text = await refused(agent.add(node.request("other", address="10.244.1.5")))
+        code, text = await refused(agent.transactions.add(node.request("other", address="10.244.1.5")))
         assert code == "conflict" and "10.244.1.5" in text and "default/db" in text
-        code, text = await refused(agent.add(node.request("other", address="192.0.2.1")))
+        code, text = await refused(agent.transactions.add(node.request("other", address="192.0.2.1")))
         assert code == "invalid_params" and "192.0.2.1" in text
-        code, text = await refused(agent.add(node.request("other", pools=("nope",))))
+        code, text = await refused(agent.transactions.add(node.request("other", pools=("nope",))))
         assert code == "invalid_params" and "nope" in text
         assert node.links == {workload.interface} and set(node.on_disk()) == {"default/db"}
 
@@ -151,7 +151,7 @@ def test_a_spare_block_is_opened_with_its_blackhole_and_when_all_is_full_it_says
         assert node.differences() == []
         for number in range(9, 16):
             await node.add(f"w{number}")
-        code, text = await refused(agent.add(node.request("w16")))
+        code, text = await refused(agent.transactions.add(node.request("w16")))
         assert code == "no_address" and "site.yml" in text
         assert len(node.links) == 16
         agent = await node.restart()
@@ -165,13 +165,13 @@ def test_a_deleted_workload_is_unreachable_at_once_and_gone_soon(tmp_path):
         node = Node(tmp_path)
         agent = await node.start()
         await node.add("web")
-        assert await agent.delete("default/web") is True
+        assert await agent.transactions.delete("default/web") is True
         assert node.routes == {BLOCK} and node.on_disk() == {}
-        assert agent.get("default/web") is None
+        assert agent.transactions.get("default/web") is None
         await node.settle()
         assert node.links == set() and node.records == set() and node.differences() == []
         assert node.kernel.netns_list() == ["web"]  # the agent did not make this namespace
-        assert await agent.delete("default/web") is False
+        assert await agent.transactions.delete("default/web") is False
         assert agent.drift.to_dict()["total"] == 0
 
     run(scenario())
@@ -183,7 +183,7 @@ def test_a_namespace_that_was_made_for_it_goes_with_it(tmp_path):
         agent = await node.start()
         await node.add("web", netns_owned=True)
         assert node.kernel.netns_list() == ["web"]
-        await agent.delete("default/web")
+        await agent.transactions.delete("default/web")
         await node.settle()
         assert node.kernel.netns_list() == []
 
@@ -196,7 +196,7 @@ def test_deleted_and_added_again_at_once(tmp_path):
         agent = await node.start()
         for dummy in range(5):
             await node.add("web")
-            await agent.delete("default/web")
+            await agent.transactions.delete("default/web")
         address = await node.add("web")
         await node.settle()
         assert node.differences() == [] and node.on_disk() == {"default/web": address}
@@ -212,7 +212,7 @@ def test_what_the_kernel_refuses_leaves_nothing(tmp_path, operation):
         agent = await node.start()
         await node.settle()
         node.kernel.fail_next(operation, errno.ENOMEM)
-        code, text = await refused(agent.add(node.request("web")))
+        code, text = await refused(agent.transactions.add(node.request("web")))
         assert code == "kernel" and "Cannot allocate memory" in text
         await node.settle()
         assert node.links == set() and node.records == set() and node.on_disk() == {} and node.routes == {BLOCK}
@@ -227,15 +227,15 @@ def test_a_repeated_add_that_the_kernel_refuses_keeps_the_workload(tmp_path):
     async def scenario():
         node = Node(tmp_path)
         agent = await node.start()
-        first = await agent.add(node.request("web"))
+        first = await agent.transactions.add(node.request("web"))
         await node.settle()
         (route,) = (one for one in node.kernel.routes(protocol=179) if one[0] == f"{first.addresses[0]}/32")
         node.kernel.route_batch([RouteOperation("delete", *route)])
         for _attempt in range(2):
             node.kernel.fail_next("route_batch", errno.ENOMEM, route[0])
-        assert (await refused(agent.add(node.request("web"))))[0] == "kernel"
+        assert (await refused(agent.transactions.add(node.request("web"))))[0] == "kernel"
         assert node.links == {first.interface}
-        assert (await agent.add(node.request("web"))).addresses == first.addresses
+        assert (await agent.transactions.add(node.request("web"))).addresses == first.addresses
         assert node.differences() == []
 
     run(scenario())
@@ -247,16 +247,19 @@ def test_a_disk_that_refuses_leaves_nothing_of_an_add_and_completes_a_delete_lat
         agent = await node.start()
         await node.add("old")
         with node.read_only():
-            assert await refused(agent.add(node.request("new"))) == ("not_written", "the disk is full. Make room.")
+            assert await refused(agent.transactions.add(node.request("new"))) == (
+                "not_written",
+                "the disk is full. Make room.",
+            )
             assert node.routes == {BLOCK, "10.244.1.0/32"}
-            assert await agent.delete("default/old") is True
+            assert await agent.transactions.delete("default/old") is True
             assert node.routes == {BLOCK}
             await asyncio.sleep(20)
             assert node.links == set() and node.records == {"unfinished/default%2Fold.json"}
-            assert agent.status()["problems"] == ["the disk is full. Make room."]
+            assert agent.status.to_dict()["problems"] == ["the disk is full. Make room."]
         assert node.on_disk() == {"default/old": "10.244.1.0"}
         await asyncio.sleep(20)
-        assert node.on_disk() == {} and node.records == set() and agent.status()["problems"] == []
+        assert node.on_disk() == {} and node.records == set() and agent.status.to_dict()["problems"] == []
 
     run(scenario())
 
@@ -271,8 +274,8 @@ def test_the_next_to_have_an_address_inherits_no_connection(tmp_path):
         node.kernel.machine.connections = [(address, "10.244.1.7"), ("10.244.1.6", "10.244.1.7")]
         for _try in range(100):
             node.kernel.fail_next("link_delete", errno.EBUSY)
-        assert await agent.delete("default/old") is True
-        assert await refused(agent.add(node.request("new", address=address))) == (
+        assert await agent.transactions.delete("default/old") is True
+        assert await refused(agent.transactions.add(node.request("new", address=address))) == (
             "try_again",
             f"{address} was that of a workload that was deleted, which is still being removed. Try again.",
         )
@@ -297,16 +300,16 @@ def test_connections_that_the_kernel_does_not_delete_are_a_problem_and_are_tried
         node.kernel.machine.connections = [(address, "10.244.1.7")]
         for _try in range(100):
             node.kernel.fail_next("conntrack_flush", errno.ENOBUFS)
-        assert await agent.delete("default/old") is True
+        assert await agent.transactions.delete("default/old") is True
         await node.settle()
         assert node.links == set() and len(agent.cleanup) == 1
-        assert agent.status()["problems"] == [
+        assert agent.status.to_dict()["problems"] == [
             f"Connections of default/old, which was deleted, may still be tracked, because the kernel refused: delete"
             f" tracked connections of {address}: No buffer space available. The next workload with {address} would"
             f" inherit them, so none gets it until they are gone. That is tried again every 1 seconds. If it stays,"
             f" delete them (conntrack -D -s {address}; conntrack -D -d {address}) and look at dmesg."
         ]
-        assert await refused(agent.add(node.request("new", address=address))) == (
+        assert await refused(agent.transactions.add(node.request("new", address=address))) == (
             "try_again",
             f"{address} was that of a workload that was deleted, which is still being removed. Try again.",
         )
@@ -314,7 +317,7 @@ def test_connections_that_the_kernel_does_not_delete_are_a_problem_and_are_tried
         assert node.agent.cleanup.get("default/old") is not None
         node.kernel.machine.failures.clear()
         assert await node.add("new", address=address) == address
-        assert node.kernel.machine.connections == [] and node.agent.status()["problems"] == []
+        assert node.kernel.machine.connections == [] and node.agent.status.to_dict()["problems"] == []
 
     run(scenario())
 
@@ -329,19 +332,19 @@ def test_a_workload_comes_back_while_the_kernel_does_not_delete_its_connections(
         node.kernel.machine.connections = [(address, "10.244.1.7")]
         for _try in range(100):
             node.kernel.fail_next("conntrack_flush", errno.ENOBUFS)
-        assert await agent.delete("default/old") is True
+        assert await agent.transactions.delete("default/old") is True
         await node.settle()
         again = await node.add("old")
         assert again != address and node.records == {"default%2Fold.json"}
-        (problem,) = agent.status()["problems"]
+        (problem,) = agent.status.to_dict()["problems"]
         assert problem.startswith("Connections of default/old, which was deleted, may still be tracked,")
-        assert await agent.delete("default/old") is True
+        assert await agent.transactions.delete("default/old") is True
         await node.settle()
         assert len(agent.cleanup) == 2  # one for each address
         again = await node.add("old")
         node.kernel.machine.failures.clear()
         await asyncio.sleep(5)
-        assert node.kernel.machine.connections == [] and agent.status()["problems"] == []
+        assert node.kernel.machine.connections == [] and agent.status.to_dict()["problems"] == []
         assert node.records == {"default%2Fold.json"} and node.on_disk() == {"default/old": again}
         assert len(agent.cleanup) == 0 and node.differences() == []
 
@@ -361,14 +364,14 @@ def test_a_delete_that_cannot_be_committed_fails(tmp_path, monkeypatch):
 
         with monkeypatch.context() as broken:
             broken.setattr(agent.persisted.records, "leave", refuse)
-            assert await refused(agent.delete("default/w1")) == (
+            assert await refused(agent.transactions.delete("default/w1")) == (
                 "not_written",
                 f"the record cannot be written below {node.machine.workloads}: Input/output error. Nothing was changed."
                 " Make room or correct the file system, then try again.",
             )
         assert node.on_disk() == {"default/w1": address} and f"{address}/32" in node.routes
-        assert node.records == {"default%2Fw1.json"} and agent.status()["problems"] == []
-        assert await agent.delete("default/w1") is True
+        assert node.records == {"default%2Fw1.json"} and agent.status.to_dict()["problems"] == []
+        assert await agent.transactions.delete("default/w1") is True
         assert node.on_disk() == {} and node.routes == {BLOCK}
 
     run(scenario())
@@ -381,9 +384,9 @@ def test_many_at_once(tmp_path):
         added = await asyncio.gather(*(node.add(f"w{number}") for number in range(16)))
         assert len(set(added)) == 16 and node.differences() == []
         assert agent.instruments.flush_seconds.count() < 5
-        same = await asyncio.gather(*(agent.add(node.request("w3")) for dummy in range(4)))
+        same = await asyncio.gather(*(agent.transactions.add(node.request("w3")) for dummy in range(4)))
         assert {workload.addresses for workload in same} == {(added[3],)}
-        await asyncio.gather(*(agent.delete(f"default/w{number}") for number in range(16)))
+        await asyncio.gather(*(agent.transactions.delete(f"default/w{number}") for number in range(16)))
         await node.settle()
         assert node.links == set() and node.on_disk() == {} and node.differences() == []
 
@@ -400,10 +403,10 @@ def test_what_is_half_made_is_not_taken_for_a_leftover(tmp_path):
 
         node.threads["disk"] = slow
         agent = await node.start()
-        adding = asyncio.ensure_future(agent.add(node.request("web")))
+        adding = asyncio.ensure_future(agent.transactions.add(node.request("web")))
         await asyncio.sleep(0.5)
         assert len(node.links) == 1 and node.routes == {BLOCK} and node.on_disk() == {}
-        assert (await agent.resync()).changes == ()
+        assert (await agent.changes.resync()).changes == ()
         await adding
         assert node.differences() == [] and agent.drift.to_dict()["total"] == 0
 
@@ -418,7 +421,7 @@ def test_a_plan_that_waited_for_an_add_has_what_was_added(tmp_path):
         disk.shut = True
         adding = asyncio.ensure_future(node.add("web"))
         await node.settle()
-        planning = [asyncio.ensure_future(agent.plan(state)) for state in (None, STATE)]
+        planning = [asyncio.ensure_future(agent.changes.plan(state)) for state in (None, STATE)]
         await node.settle()
         assert not any(task.done() for task in planning)  # a plan must not show half an attachment
         disk.open()
@@ -433,13 +436,13 @@ def test_a_reader_who_looks_keeps_nobody_waiting(tmp_path):
         node = Node(tmp_path, cleanup_grace=0.0)
         disk = node.threads["disk"] = Gate()
         agent = await node.start()
-        assert (await agent.look()).changes == ()
+        assert (await agent.changes.look()).changes == ()
         disk.shut = True
         adding = asyncio.ensure_future(node.add("web"))
         await node.settle()
-        looking = asyncio.ensure_future(agent.look())
+        looking = asyncio.ensure_future(agent.changes.look())
         await asyncio.sleep(0.1)
-        assert agent.rwlock.quiet is None
+        assert agent.host.rwlock.quiet is None
         other = asyncio.ensure_future(node.add("other"))  # this add would have to wait if look() waited as a writer
         await asyncio.sleep(0.1)
         assert len(node.links) == 2 and not looking.done()
@@ -450,7 +453,7 @@ def test_a_reader_who_looks_keeps_nobody_waiting(tmp_path):
         third = asyncio.ensure_future(node.add("third"))
         await node.settle()
         with pytest.raises(AgentError) as refused:
-            await agent.look()
+            await agent.changes.look()
         assert (refused.value.code, refused.value.message) == (
             "try_again",
             "node.plan: workloads came or went each time that the node was looked at. Ask again, or ask as root, for"
@@ -468,10 +471,10 @@ def test_a_reader_who_looks_sees_what_is_broken(tmp_path):
         agent = await node.start()
         await node.add("web")
         await node.settle()
-        async with agent.rwlock:  # until no add, delete or repair is under way
+        async with agent.host.rwlock:  # until no add, delete or repair is under way
             pass
         node.kernel.link_delete(next(iter(node.links)))
-        looked = await agent.look()
+        looked = await agent.changes.look()
         assert {change.kind for change in looked.additions} >= {"workload"}
 
     run(scenario())
@@ -482,10 +485,10 @@ def test_a_check_that_waited_for_a_delete_finds_nothing_rather_than_half_of_it(t
         node = Node(tmp_path)
         agent = await node.start()
         await node.add("web")
-        async with agent.rwlock:  # as if the reconciler were repairing something
-            deleting = asyncio.ensure_future(agent.delete("default/web"))
+        async with agent.host.rwlock:  # as if the reconciler were repairing something
+            deleting = asyncio.ensure_future(agent.transactions.delete("default/web"))
             await node.settle()
-            checking = asyncio.ensure_future(agent.check("default/web"))
+            checking = asyncio.ensure_future(agent.transactions.check("default/web"))
             await node.settle()
         assert await deleting
         with pytest.raises(AgentError, match="there is no workload default/web on this node"):
@@ -503,7 +506,7 @@ def test_a_new_state_that_came_during_an_add_is_no_drift(tmp_path):
         adding = asyncio.ensure_future(node.add("web"))
         await node.settle()
         smaller = dataclasses.replace(STATE.pools[0], workload_mtu=1300)
-        applying = asyncio.ensure_future(agent.node_apply(with_state(pools=(smaller,)), removals=True))
+        applying = asyncio.ensure_future(agent.changes.apply(with_state(pools=(smaller,)), removals=True))
         await node.settle()
         disk.open()
         await adding
@@ -519,7 +522,7 @@ def test_a_caller_who_gives_up_leaves_nothing(tmp_path):
         node = Node(tmp_path)
         agent = await node.start()
         for steps in range(30):
-            task = asyncio.ensure_future(agent.add(node.request("web")))
+            task = asyncio.ensure_future(agent.transactions.add(node.request("web")))
             for dummy in range(steps):
                 await asyncio.sleep(0)
             done = task.done()
@@ -540,12 +543,12 @@ def test_without_a_desired_state_nothing_can_be_added(tmp_path):
     async def scenario():
         node = Node(tmp_path, state=None)
         agent = await node.start()
-        assert await refused(agent.add(node.request("web"))) == (
+        assert await refused(agent.transactions.add(node.request("web"))) == (
             "unavailable",
             f"no workload can be added to this node: this node has no desired state yet ({tmp_path}/lib/state.json)."
             " Run site.yml for it, then try again.",
         )
-        assert await agent.delete("default/web") is False
+        assert await agent.transactions.delete("default/web") is False
 
     run(scenario())
 
@@ -574,15 +577,15 @@ def test_the_wall_clock_may_jump(tmp_path, monkeypatch):
         node = Node(tmp_path, cooldown=30.0, leak_grace=900.0)
         agent = await node.start()
         first = await node.add("a")
-        await agent.delete("default/a")
+        await agent.transactions.delete("default/a")
         seen = {await node.add(f"w{number}") for number in range(15)}
         assert first not in seen and len(seen) == 15
-        code, text = await refused(agent.add(node.request("one-more")))
+        code, text = await refused(agent.transactions.add(node.request("one-more")))
         assert code == "no_address", text
         await asyncio.sleep(31)
         assert await node.add("one-more") == first
         agent = await node.restart()
-        assert {workload.since for workload in agent.list()} > {"1970-01-01T00:00:00Z"}
-        assert node.differences() == [] and agent.in_sync
+        assert {workload.since for workload in agent.transactions.list()} > {"1970-01-01T00:00:00Z"}
+        assert node.differences() == [] and agent.status.in_sync
 
     run(scenario())

@@ -26,10 +26,10 @@ def test_a_node_in_figures(tmp_path: pathlib.Path) -> None:
         watch_agent(measured, agent)
         await node.add("web")
         await node.add("gone")
-        await agent.delete("default/gone")
-        await agent.resync()
+        await agent.transactions.delete("default/gone")
+        await agent.changes.resync()
         node.kernel.sysctl_write("net/ipv4/ip_forward", "0")
-        agent.reconciler.mark()
+        agent.passes.stages.mark()
         await node.settle()
         metrics.text(measured.registry)
         assert measured.build_info.value(VERSION, "", "node1") == 1
@@ -48,7 +48,7 @@ def test_a_node_in_figures(tmp_path: pathlib.Path) -> None:
 
         node.kernel.sysctl_write("net/ipv4/ip_forward", "0")
         node.kernel.fail_next("sysctl_write", errno.EPERM)
-        agent.reconciler.mark()
+        agent.passes.stages.mark()
         await node.settle()
         assert measured.errors.value("sysctl") == 1
         assert measured.in_sync.value() == 1

@@ -44,8 +44,8 @@ def test_a_restart_changes_nothing(tmp_path):
         node.kernel.watch(written.append)
         agent = await node.restart()
         await node.settle()
-        assert agent.in_sync and written == [] and node.kernel.snapshot() == before
-        assert [workload.addresses[0] for workload in agent.list()] == addresses
+        assert agent.status.in_sync and written == [] and node.kernel.snapshot() == before
+        assert [workload.addresses[0] for workload in agent.transactions.list()] == addresses
         assert await node.add("w3") not in addresses
 
     run(scenario())
@@ -68,17 +68,17 @@ def test_killed_at_any_point(tmp_path, monkeypatch, point):
         monkeypatch.setattr(failpoints, "point", node.process.killed_at(point))
         if point in failpoints.ADD:
             with pytest.raises(Killed):
-                await agent.add(node.request("web"))
+                await agent.transactions.add(node.request("web"))
         elif point in ("delete.unlinked", "delete.forgotten"):
-            await agent.delete("default/web")
+            await agent.transactions.delete("default/web")
             await asyncio.gather(*node.tasks[1:2], return_exceptions=True)
         else:
             with pytest.raises(Killed):
-                await agent.delete("default/web")
+                await agent.transactions.delete("default/web")
         monkeypatch.undo()
         agent = await node.restart()
         stands = point == "add.committed"
-        assert node.differences() == [] and agent.in_sync
+        assert node.differences() == [] and agent.status.in_sync
         assert node.on_disk().keys() == {"default/kept", *(["default/web"] if stands else [])}
         assert len(node.links) == len(node.records) == len(node.routes) - 1 == 1 + stands
         assert await node.add("web") == "10.244.1.1" if stands else await node.add("web")
@@ -95,7 +95,7 @@ def test_leftovers_go_after_a_time_of_grace(tmp_path):
         await asyncio.sleep(50)
         assert "cali999" in node.links
         await asyncio.sleep(15)
-        assert node.links == set() and agent.in_sync
+        assert node.links == set() and agent.status.in_sync
 
     run(scenario())
 
@@ -105,9 +105,9 @@ def test_leftovers_go_at_once_when_a_run_says_that_all_is_known(tmp_path):
         node = Node(tmp_path, cleanup_grace=60.0)
         leftover(node.kernel)
         agent = await node.start()
-        assert (await agent.node_apply(None, False)).changes == ()
+        assert (await agent.changes.apply(None, False)).changes == ()
         assert "cali999" in node.links
-        changes = (await agent.node_apply(None, True)).changes
+        changes = (await agent.changes.apply(None, True)).changes
         assert [change.action for change in changes] == ["-"] and node.links == set()
 
     run(scenario())
@@ -123,7 +123,7 @@ def test_what_is_given_to_a_workload_that_did_not_survive_the_reboot_is_kept_for
         node.kernel = FakeKernel()
         underlay(node.kernel)
         agent = await node.start()
-        assert agent.list() == [] and node.routes == {BLOCK}
+        assert agent.transactions.list() == [] and node.routes == {BLOCK}
         assert await node.add("other") not in addresses.values()
         assert await node.add("back") == addresses["back"]
         await asyncio.sleep(840)
@@ -142,8 +142,8 @@ def test_a_delete_after_the_reboot_frees_the_address_at_once(tmp_path):
         await node.kill()
         shutil.rmtree(tmp_path / "run")
         agent = await node.start()
-        assert await agent.delete("default/web") is True and node.on_disk() == {}
-        assert await agent.delete("default/web") is False
+        assert await agent.transactions.delete("default/web") is True and node.on_disk() == {}
+        assert await agent.transactions.delete("default/web") is False
 
     run(scenario())
 
@@ -155,11 +155,11 @@ def test_nothing_is_removed_while_the_state_is_not_complete(tmp_path):
         agent = await node.start()
         assert "10.244.9.0/29" in node.routes
         node.store.save(Stored(STATE, complete=False))
-        agent.reload()
+        agent.changes.reload()
         await asyncio.sleep(200)
         assert "10.244.9.0/29" in node.routes
         node.store.save(Stored(STATE, complete=True))
-        agent.reload()
+        agent.changes.reload()
         await asyncio.sleep(5)
         assert "10.244.9.0/29" not in node.routes
 
@@ -176,10 +176,10 @@ def test_the_end_of_the_run_that_started_the_agent_is_read_from_the_disk(tmp_pat
         leftover(node.kernel)
         node.store.save(Stored(MORE, complete=True))
         await asyncio.sleep(60)
-        assert not agent.status()["complete"] and "cali999" in node.links
+        assert not agent.status.to_dict()["complete"] and "cali999" in node.links
         node.store.save(Stored(STATE, complete=True))
         await asyncio.sleep(60)
-        assert agent.status()["complete"] and "cali999" not in node.links
+        assert agent.status.to_dict()["complete"] and "cali999" not in node.links
 
     run(scenario())
 
@@ -191,18 +191,18 @@ def test_a_state_is_handed_over_in_two_steps(tmp_path):
         await node.add("web")
         other = with_state(routes=(Route(BLOCK, "blackhole"), Route("10.244.8.0/29", "blackhole")))
         node.store.save(Stored(MORE, complete=True))
-        await agent.node_apply(None, True)
-        assert [change.line().split()[0:3] for change in (await agent.plan(other)).changes] == [
+        await agent.changes.apply(None, True)
+        assert [change.line().split()[0:3] for change in (await agent.changes.plan(other)).changes] == [
             ["+", "route", "10.244.8.0/29"],
             ["-", "route", "10.244.9.0/29"],
         ]
-        outcome = await agent.node_apply(other, False)
+        outcome = await agent.changes.apply(other, False)
         assert [change.subject for change in outcome.changes] == ["10.244.8.0/29"] and outcome.problems == ()
         await asyncio.sleep(200)
         assert node.routes == {BLOCK, "10.244.1.0/32", "10.244.8.0/29", "10.244.9.0/29"}
-        outcome = await agent.node_apply(other, True)
+        outcome = await agent.changes.apply(other, True)
         assert [change.subject for change in outcome.changes] == ["10.244.9.0/29"] and outcome.in_sync
-        assert agent.status()["complete"] and agent.drift.to_dict()["total"] == 0
+        assert agent.status.to_dict()["complete"] and agent.drift.to_dict()["total"] == 0
 
     run(scenario())
 
@@ -229,23 +229,27 @@ def test_a_damaged_file_stops_adds_and_nothing_else(tmp_path, broken):
         agent = await node.start()
         await asyncio.sleep(200)
         assert node.kernel.snapshot() == before
-        (problem,) = agent.status()["problems"]
-        assert str(file) in problem and not agent.in_sync and agent.readiness() == f"{agent.health()[0]} {problem}"
-        words = await text_of(agent.add(node.request("new")))
+        (problem,) = agent.status.to_dict()["problems"]
+        assert (
+            str(file) in problem
+            and not agent.status.in_sync
+            and agent.status.readiness() == f"{agent.transactions.health()[0]} {problem}"
+        )
+        words = await text_of(agent.transactions.add(node.request("new")))
         assert words == f"no workload can be added to this node: {problem}"
-        assert await agent.delete("default/goes") is True
+        assert await agent.transactions.delete("default/goes") is True
         await asyncio.sleep(20)
         assert len(node.links) == 1
         file.write_bytes(content)
-        agent.reload()
+        agent.changes.reload()
         await asyncio.sleep(20)
-        assert agent.status()["problems"] == []
+        assert agent.status.to_dict()["problems"] == []
         await node.add("new")
         assert set(node.on_disk()) == {"default/kept", "default/new"} and node.records == {
             "default%2Fkept.json",
             "default%2Fnew.json",
         }
-        assert node.differences() == [] and agent.in_sync
+        assert node.differences() == [] and agent.status.in_sync
 
     run(scenario())
 
@@ -258,9 +262,9 @@ def test_workloads_keep_their_addresses_when_somebody_moves_a_damaged_journal_aw
         await node.kill()
         (tmp_path / "lib" / "ipam" / "allocations").unlink()
         agent = await node.start()
-        assert node.on_disk() == addresses and agent.status()["problems"] == []
+        assert node.on_disk() == addresses and agent.status.to_dict()["problems"] == []
         assert await node.add("new") not in addresses.values()
-        assert agent.ipam_check()["problems"] == 0
+        assert agent.addresses.check(agent.workloads)["problems"] == 0
 
     run(scenario())
 
@@ -270,12 +274,12 @@ def test_the_last_good_state_holds_while_the_new_one_is_damaged(tmp_path):
         node = Node(tmp_path)
         agent = await node.start()
         (tmp_path / "lib" / "state.json").write_text("{")
-        agent.reload()
+        agent.changes.reload()
         address = await node.add("web")
-        node.kernel.link_delete(agent.get("default/web").interface)
-        agent.reconciler.mark()
+        node.kernel.link_delete(agent.transactions.get("default/web").interface)
+        agent.passes.stages.mark()
         await asyncio.sleep(5)
-        assert f"{address}/32" in node.routes and not agent.in_sync
+        assert f"{address}/32" in node.routes and not agent.status.in_sync
 
     run(scenario())
 
@@ -290,8 +294,8 @@ def test_a_record_that_cannot_be_read_is_no_reason_to_take_its_workload_away(tmp
         agent = await node.restart()
         await asyncio.sleep(200)
         assert node.kernel.snapshot() == before and node.on_disk() == {"default/web": "10.244.1.0"}
-        assert "default%2Fweb.json" in agent.status()["problems"][0]
-        assert agent.health() == []
+        assert "default%2Fweb.json" in agent.status.to_dict()["problems"][0]
+        assert agent.transactions.health() == []
 
     run(scenario())
 
@@ -311,9 +315,9 @@ def test_watchers_are_told(tmp_path):
         address = await node.add("web")
         route = dict(node.kernel.routes(table=254))[f"{address}/32"]
         node.kernel.route_batch([RouteOperation("delete", f"{address}/32", route)])
-        agent.reconciler.mark("route")
+        agent.passes.stages.mark("route")
         await node.settle()
-        await agent.delete("default/web")
+        await agent.transactions.delete("default/web")
         await node.settle()
         task.cancel()
         assert [(event["event"], event.get("change", {}).get("subject")) for event in seen] == [

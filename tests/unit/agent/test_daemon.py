@@ -13,10 +13,10 @@ import signal
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import agent as agent_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import daemon
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.recovery import recover
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.upkeep import upkeep
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.upkeep.recovery import recover
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.sockets.notify import Notifier
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route
@@ -55,7 +55,7 @@ def served(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Callabl
             chosen = AgentSettings(**{"metrics_port": 0, **settings})
             serving = asyncio.ensure_future(daemon._serve(machine, chosen, "", lambda: node.kernel))
             try:
-                while not serving.done() and not (made and made[0].in_sync):
+                while not serving.done() and not (made and made[0].status.in_sync):
                     await asyncio.sleep(0.01)
                 if not serving.done():
                     await visit(made[0])
@@ -74,9 +74,9 @@ def test_an_address_of_metrics_that_is_no_host_name_is_a_problem_and_the_agent_r
     served: t.Callable[..., int], address: str
 ) -> None:
     async def visit(agent: Agent) -> None:
-        while not agent.problems:
+        while not agent.status.problems:
             await asyncio.sleep(0.01)
-        assert agent.problems == [
+        assert agent.status.problems == [
             f"metrics cannot be served on {address} port 9091: a label of this host name is empty, longer than 63"
             " characters or invalid. Choose another metrics_address or metrics_port in agent.json, then restart"
             " calico-agent."
@@ -128,12 +128,12 @@ def test_signals_that_come_before_the_agent_runs_do_what_they_do_later(
     async def visit(agent: Agent) -> None:
         while not dump.exists():
             await asyncio.sleep(0.01)
-        assert agent.state == changed
+        assert agent.persisted.state == changed
 
     if reported:
         monkeypatch.setattr(Notifier, "ready", ready)
     else:
-        monkeypatch.setattr(agent_, "recover", recovery)
+        monkeypatch.setattr(upkeep, "recover", recovery)
     assert served(visit) == 0
     assert unhandled == []
 

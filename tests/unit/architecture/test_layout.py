@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import ast
 import pathlib
 import typing as t
 
 import pytest
 
 from tests.unit.architecture.test_dependencies import ENGINE, ROOT, all_imports
+from tests.unit.architecture.trees import tree_of
 
 MOST_ENTRIES = 16
 FOLDERS = sorted(
@@ -152,3 +154,15 @@ def test_folders_that_are_in_order_are_not_among_the_exceptions() -> None:
 def test_a_folder_is_taken_in_at_a_glance(folder: pathlib.Path) -> None:
     entries = [path.name for path in folder.iterdir() if path.name != "__pycache__"]
     assert len(entries) <= MOST_ENTRIES, f"make a folder of {sorted(entries)}, or merge what is one thought"
+
+
+def test_the_agent_hands_out_its_parts() -> None:
+    """The agent puts finished parts together and forwards nothing: no function there refers to the agent for later."""
+    tree = tree_of(ENGINE / "agent" / "agent.py")
+    (agent,) = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    methods = {node.name: node for node in agent.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    assert {name for name in methods if not name.startswith("_")} == {"start", "run"}
+    lambdas = [node for node in ast.walk(methods["__init__"]) if isinstance(node, ast.Lambda)]
+    assert [ast.unparse(one) for one in lambdas if "self" in ast.unparse(one)] == []
+    given = [ast.unparse(one) for one in ast.walk(methods["__init__"]) if isinstance(one, ast.Attribute)]
+    assert not {f"self.{name}" for name in methods} & set(given)

@@ -96,11 +96,11 @@ def test_the_agent_repairs_it(registry):
         said = []
         node.on_change = lambda change, drift: said.append((change.line(), repair.sentence(change, drift)))
         node.kernel.link_delete("br-node1")
-        node.reconciler.mark("bridge")
+        node.stages.mark("bridge")
         await asyncio.sleep(1)
         assert said == [(LINE, "Repaired bridge br-node1: it was missing; made: up.")]
-        assert node.reconciler.in_sync
-        assert node.reconciler.changed["bridge"] == 2
+        assert node.passes.in_sync
+        assert node.stages.changed["bridge"] == 2
 
     run(scenario())
 

@@ -12,7 +12,10 @@ import threading
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Server
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.known.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.methods import Methods
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.instruments import Instruments
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.metrics import Registry
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.settings import AgentSettings
 
@@ -45,7 +48,7 @@ class AgentInProcess:
 
     @property
     def state(self):
-        return self.agent.state
+        return self.agent.persisted.state
 
     def stop(self):
         if self._loop.is_closed():
@@ -58,7 +61,9 @@ class AgentInProcess:
 
     async def _start(self):
         kernel = self.machine.kernel
-        self.agent = Agent(self.machine, AgentSettings(), lambda: kernel, thread=lambda name: inline)
+        self.agent = Agent(
+            Host(self.machine, AgentSettings(), lambda: kernel, thread=lambda name: inline), Instruments(Registry())
+        )
         methods = Methods(self.agent).table
         for name in ("node.plan", "node.apply", "resync"):
             methods[name] = methods[name]._replace(handler=self._counted(name, methods[name].handler))

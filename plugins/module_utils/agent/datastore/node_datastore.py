@@ -10,17 +10,16 @@ import os
 import time
 import typing as t
 
+from ...bird.status import Session
 from ...datastore import snapshot
 from ...datastore.gateway import Put
 from ...datastore.keys import InvalidKey, endpoint_key
 from ...datastore.remote_feed import RemoteFeed
-from ...node.machine import Machine
 from ...node.store.store import utc
 from ...policy.model import Endpoint
 from ...state.remote_endpoints import Collected, RemoteEndpoints
-from ..concurrency.driver_thread import Worker
-from ..known.desired_state import DesiredState
-from ..known.persisted_state import PersistedState
+from ..known.host import Host
+from ..known.known import Known
 from . import beat
 from .beat import Sessions
 from .heartbeats import Heartbeats
@@ -32,25 +31,15 @@ from .publisher import Publisher
 class NodeDatastore:
     """The datastore of a node, `live`, and what connects it with the node's files and its policy.
 
-    `feed` takes the workloads of other nodes to policy. `status` returns the result of the API method `status`, and
-    `sessions` the numbers of BGP sessions, for heartbeats. `thread` writes the copy of the datastore on the disk.
+    `feed` takes the workloads of other nodes to policy.
     """
 
-    def __init__(
-        self,
-        machine: Machine,
-        persisted: PersistedState,
-        desired: DesiredState,
-        thread: Worker,
-        *,
-        feed: RemoteFeed,
-        status: t.Callable[[], t.Mapping[str, t.Any]],
-        sessions: t.Callable[[], Sessions],
-    ) -> None:
+    def __init__(self, host: Host, known: Known, feed: RemoteFeed) -> None:
+        machine, persisted = host.machine, known.persisted
         self._persisted = persisted
-        self._desired = desired
-        self._status = status
-        self._sessions = sessions
+        self._desired = known.desired
+        self._status: t.Callable[[], t.Mapping[str, t.Any]] = dict
+        self._sessions = Sessions(0, 0)
         self._documents = OwnDocuments()
         self._feed = feed
         self._publisher = Publisher(self._content)
@@ -60,7 +49,7 @@ class NodeDatastore:
             feed.mirror,
             self._publisher,
             Heartbeats(self._beat),
-            thread,
+            host.thread("copy"),
             on_synced=feed.synced,
             on_leave=self._keep_as_reports,
             basis=lambda: feed.basis,
@@ -72,6 +61,30 @@ class NodeDatastore:
         await self.live.start()
         if self.live.copied is not None:
             self._feed.restored(self.live.copied.plan)
+
+    async def run(self, status: t.Callable[[], t.Mapping[str, t.Any]]) -> None:
+        """Follow the datastore and publish what this node has, until cancelled.
+
+        `status` returns the result of the API method `status`, for heartbeats.
+        """
+        self._status = status
+        await self.live.run()
+
+    async def save(self) -> dict[str, t.Any]:
+        """Write what is known of the datastore to the disk now, and return how fresh it is.
+
+        The result has `synced`, and `known_until` (UTC, "" for never); it is {} in a fleet without a datastore. A
+        failure becomes one of the node's problems.
+        """
+        await self.live.copy()
+        return {name: value for name, value in self.live.to_dict().items() if name in ("synced", "known_until")}
+
+    def see_sessions(self, sessions: t.Sequence[Session], unknown: str) -> None:
+        """Keep what the next heartbeat says of BIRD's sessions.
+
+        `unknown` is the reason why their state cannot be read, or "" if it was read.
+        """
+        self._sessions = Sessions.of(sessions, unknown)
 
     def workloads_changed(self) -> None:
         """Publish soon what this node has; do not wait."""
@@ -104,10 +117,10 @@ class NodeDatastore:
 
     def _beat(self) -> t.Optional[Put]:
         status = self._status()
-        if not status["node"]:
+        if not status.get("node"):
             return None
         try:
-            return beat.of(status, self._sessions(), self.live.feed_status, self.live.mirror.position, time.time())
+            return beat.of(status, self._sessions, self.live.feed_status, self.live.mirror.position, time.time())
         except InvalidKey:
             return None  # The publisher names the problem.
 

@@ -27,23 +27,22 @@ from .workload_table import WorkloadTable
 class DesiredState:
     """The desired state of the node at this moment. It belongs to the event loop.
 
-    `interfaces` are the host's, as far as policy depends on them. `on_change` is called by `changed`.
+    `interfaces` are the host's, as far as policy depends on them. `changed` calls the functions in `on_change`.
     """
 
-    def __init__(
-        self, persisted: PersistedState, table: WorkloadTable, on_change: t.Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, persisted: PersistedState, table: WorkloadTable) -> None:
         self.interfaces: Interfaces = NO_INTERFACES
         self._persisted = persisted
         self._table = table
-        self._on_change = on_change
+        self.on_change: list[t.Callable[[], None]] = []
         self._compilers = PolicyCompilers()
         self._cached: t.Optional[NodeState] = None  # the desired state without policy; None: derive it again
 
     def changed(self) -> None:
-        """Forget the state that `without_policy` derived from former inputs, and call `on_change`."""
+        """Forget the state that `without_policy` derived from former inputs, and call the functions in `on_change`."""
         self._cached = None
-        self._on_change()
+        for call in self.on_change:
+            call()
 
     @property
     def has_policy(self) -> bool:

@@ -235,6 +235,14 @@ class PersistedState:
 
         return told
 
+    def has_bird(self) -> bool:
+        """Return whether the node runs BIRD; False without a state."""
+        return self.state is not None and self.state.bird is not None
+
+    def nflog_group(self) -> int:
+        """Return the NFLOG group that the rules of the present policy log to, or 0 if there is none."""
+        return self.state.policy.settings.nflog_group if self.state and self.state.policy else 0
+
     def no_state(self) -> AgentError:
         """Return the AgentError, code `unavailable`, that says why there is no desired state."""
         words = self.broken.get("state") or (

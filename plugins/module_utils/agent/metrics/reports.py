@@ -14,6 +14,7 @@ from ..known.events import Events
 from ..known.workload_table import WorkloadTable
 from ..reconcile import repair
 from ..reconcile.drift import Drift
+from ..reconcile.stages import Listener
 from .instruments import Instruments
 
 _log = logging.getLogger("calico.agent")
@@ -22,11 +23,21 @@ _log = logging.getLogger("calico.agent")
 class Reports:
     """The receiver of reports about the agent's work, most of them the reconciler's."""
 
-    def __init__(self, instruments: Instruments, drift: Drift, events: Events, table: WorkloadTable) -> None:
+    def __init__(self, instruments: Instruments, events: Events, table: WorkloadTable, drift: Drift) -> None:
+        self.drift = drift
         self._instruments = instruments
-        self._drift = drift
         self._events = events
         self._table = table
+
+    def listener(self) -> Listener:
+        """Return the functions that the reconciler calls."""
+        return Listener(
+            on_change=self.made,
+            on_step=self.stepped,
+            on_failure=self._instruments.errors.add,
+            on_ended=self.ended,
+            on_resync=self._instruments.resyncs.add,
+        )
 
     def made(self, change: Change, drift: bool) -> None:
         """Log and count a change that was made; if it is drift, also publish an event `drift`.
@@ -38,7 +49,7 @@ class Reports:
         _log.log(logging.WARNING if drift else logging.INFO, "%s", repair.sentence(change, drift))
         self._instruments.changes.add(change.kind)
         if drift:
-            self._drift.count(change.kind)
+            self.drift.count(change.kind)
             self._instruments.drift.add(change.kind)
             self._events.tell("drift", change=plain(change))
 

@@ -13,37 +13,28 @@ import typing as t
 from ...dataplane.planning.registry import REGISTRY
 from ...state.node_state import NodeState
 from ...state.remote_endpoints import RemoteEndpoints
-from ..known.desired_state import DesiredState
-from ..known.persisted_state import PersistedState
-from ..known.workload_table import WorkloadTable
-from ..reconcile.reconcile import Reconciler
+from ..known.host import Host
+from ..known.known import Known
+from ..reconcile.passes import Passes
 from .flow_cutter import FlowCutter
 
 _PAUSE = 10.0  # seconds between two cuts because of other nodes' workloads; many of these may come and go
 
 
 class FlowCuts:
-    """The decision when `cutter` cuts connections that the policy in force denies. It belongs to the event loop.
+    """The decision when connections that the policy in force denies are cut. It belongs to the event loop.
 
-    `clock` returns seconds and never goes back.
+    `on_cut` is called with the number of connections that were cut, if there were any.
     """
 
-    def __init__(
-        self,
-        cutter: FlowCutter,
-        persisted: PersistedState,
-        table: WorkloadTable,
-        desired: DesiredState,
-        reconciler: Reconciler,
-        clock: t.Callable[[], float],
-    ) -> None:
-        self._cutter = cutter
-        self._persisted = persisted
-        self._table = table
-        self._desired = desired
-        self._reconciler = reconciler
-        self._clock = clock
-        self._cut_at = clock() - _PAUSE
+    def __init__(self, host: Host, known: Known, passes: Passes, on_cut: t.Callable[[int], None]) -> None:
+        self._cutter = FlowCutter(host.kernels(), host.thread("flows"), on_cut)
+        self._persisted = known.persisted
+        self._table = known.table
+        self._desired = known.desired
+        self._passes = passes
+        self._clock = host.clock
+        self._cut_at = host.clock() - _PAUSE
         self._task: t.Optional[asyncio.Future[None]] = None
 
     async def cut(self) -> None:
@@ -95,7 +86,7 @@ class FlowCuts:
         if desired is None:
             return None
         labels = {one.interface: one.labels for one in desired.workloads}
-        for state in (self._reconciler.brought_to(kind) for kind in REGISTRY.guards):
+        for state in (self._passes.brought_to(kind) for kind in REGISTRY.guards):
             if state is None or state.policy is not desired.policy or self._desired.is_outdated(state):
                 return None
             if any(labels.get(one.interface, one.labels) != one.labels for one in state.workloads):

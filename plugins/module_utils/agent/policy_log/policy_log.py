@@ -21,6 +21,7 @@ from ...dataplane.kernel import packet_headers
 from ...dataplane.kernel.nflog import Record
 from ...policy.chains.rules import log_prefix
 from ...policy.model import PROTOCOL_NAMES, Flow
+from ..known.known import Known
 from .policy_names import Decider, PolicyNames
 
 #: The most entries that are kept. An entry is about one flow that one rule decided.
@@ -124,6 +125,12 @@ class PolicyLog:
         self._order = 0
         self._due: collections.Counter[bytes] = collections.Counter()  # packets by prefix since the last `counted`
         self._next: t.Optional[int] = None  # the expected number of the next record; None: any
+
+    @classmethod
+    def from_known(cls, known: Known) -> PolicyLog:
+        """Return the log of the policy of the state that is known."""
+        persisted = known.persisted
+        return cls(PolicyNames(lambda: persisted.state, lambda: known.table, persisted.others))
 
     # --- records from the kernel
 

@@ -32,6 +32,7 @@ from ...dataplane.planning.registry import REGISTRY
 from ...state.node_state import ROUTE_PROTOCOL, UNDERLAY, NodeState, Sysctl, VethEndpoint
 from ..concurrency import timer_alignment
 from ..known.policy_compilers import PolicyNotCompiled
+from .stages import Wanted
 
 INTERIORS = 25  # the most network namespaces of workloads that are looked into per period
 
@@ -46,20 +47,16 @@ _T = t.TypeVar("_T")
 _What = t.TypeVar("_What")
 
 
-class PolledReconciler(t.Protocol):
-    """The part of the reconciler that polling uses."""
+class PolledStages(t.Protocol):
+    """The part of the stages that polling uses."""
 
     @property
     def changed(self) -> t.Mapping[str, int]:
         """A mapping from kind to the number of changes made; 0 for a kind that is not in it."""
 
-    def desired(self) -> t.Optional[NodeState]: ...
-
-    def whole(self, state: NodeState) -> t.Callable[[], NodeState]:
-        """Return a function that blocks, up to seconds, and returns `state` with compiled policy.
-
-        Call that function in the drivers' thread. It raises PolicyNotCompiled if the policy cannot be compiled.
-        """
+    @property
+    def wanted(self) -> Wanted:
+        """What the node must have."""
 
     def rules_mark(self, kernel: Kernel) -> t.Hashable:
         """Return a token that changes when rules of iptables may have changed.
@@ -80,9 +77,9 @@ class Polling:
     """
 
     def __init__(
-        self, reconciler: PolledReconciler, *, period: float = timer_alignment.PERIOD, interiors: int = INTERIORS
+        self, stages: PolledStages, *, period: float = timer_alignment.PERIOD, interiors: int = INTERIORS
     ) -> None:
-        self._reconciler = reconciler
+        self._stages = stages
         self._period = period
         self._interiors = interiors
         self._next = ""  # host end after which, in alphabetical order, the next poll of namespaces begins
@@ -110,7 +107,7 @@ class Polling:
         """
         loop = asyncio.get_running_loop()
         while True:
-            state = self._reconciler.desired()
+            state = self._stages.wanted.state()
             if state is not None:
                 await self.poll(state)
             now = loop.time()
@@ -126,10 +123,8 @@ class Polling:
         of compiling are not raised. With more than 200 sysctls, it pauses for up to half a period in all.
         """
         self._take(state)
-        make, sysctls, turn = self._reconciler.whole(state), self._sysctls, self._turn()
-        first = await self._reconciler.ask(
-            lambda kernel: self._look(kernel, state, make, sysctls[:_SLICE], turn[:_VISITS])
-        )
+        make, sysctls, turn = self._stages.wanted.whole(state), self._sysctls, self._turn()
+        first = await self._stages.ask(lambda kernel: self._look(kernel, state, make, sysctls[:_SLICE], turn[:_VISITS]))
         for kind, mark in first.marks.items():
             self._compare(kind, mark)
         self._judge_interiors(turn[:_VISITS], first.troubled)
@@ -181,20 +176,20 @@ class Polling:
         for start in range(0, len(sysctls), _SLICE):
             await asyncio.sleep(pause)
             part = sysctls[start : start + _SLICE]
-            more = await self._reconciler.ask(lambda kernel: _readable(_wrong, kernel, part))  # noqa: B023 awaited
+            more = await self._stages.ask(lambda kernel: _readable(_wrong, kernel, part))  # noqa: B023 awaited
             wrong = None if wrong is None or more is None else {**wrong, **more}
         if wrong is None:
             return
-        found = wrong, self._reconciler.changed["sysctl"]
+        found = wrong, self._stages.changed["sysctl"]
         if wrong and found != self._wrong:
-            self._reconciler.mark("sysctl")
+            self._stages.mark("sysctl")
         self._wrong = found
 
     async def _poll_interiors(self, endpoints: t.Sequence[VethEndpoint]) -> None:
         """Look into the namespaces of these workloads, five per call, and mark as `_judge_interiors` does."""
         for start in range(0, len(endpoints), _VISITS):
             part = endpoints[start : start + _VISITS]
-            self._judge_interiors(part, await self._reconciler.ask(lambda kernel: _troubled(kernel, part)))  # noqa: B023 awaited
+            self._judge_interiors(part, await self._stages.ask(lambda kernel: _troubled(kernel, part)))  # noqa: B023 awaited
 
     def _judge_interiors(self, endpoints: t.Sequence[VethEndpoint], troubled: t.Sequence[str]) -> None:
         """Mark the workloads of `troubled` (host ends), except those that were wrong when they were last looked into.
@@ -202,13 +197,13 @@ class Polling:
         Those that were wrong then are marked too if the reconciler has changed any workload since. `endpoints` are all
         workloads that were looked into.
         """
-        changed = self._reconciler.changed["workload"]
+        changed = self._stages.changed["workload"]
         news = [interface for interface in troubled if self._troubled.get(interface) != changed]
         for endpoint in endpoints:
             self._troubled.pop(endpoint.interface, None)
         self._troubled.update(dict.fromkeys(troubled, changed))
         if news:
-            self._reconciler.mark("workload", news)
+            self._stages.mark("workload", news)
 
     def _compare(self, kind: str, mark: t.Any) -> None:
         """Mark a kind if its token, or the reconciler's count of changes to it, differs from that at the last read.
@@ -217,13 +212,13 @@ class Polling:
         """
         if mark is None:  # No tables are desired, or none were read yet, or the objects cannot be read now.
             return
-        found = mark, self._reconciler.changed[kind]
+        found = mark, self._stages.changed[kind]
         if kind in self._marks and self._marks[kind] != found:
-            self._reconciler.mark(kind)
+            self._stages.mark(kind)
         self._marks[kind] = found
 
     def _read_rules(self, kernel: Kernel, state: NodeState) -> t.Any:
-        return self._reconciler.rules_mark(kernel) if state.iptables else None
+        return self._stages.rules_mark(kernel) if state.iptables else None
 
     def _turn(self) -> list[VethEndpoint]:
         """Return the next workloads whose namespaces are looked into, `interiors` at most, in a round over all."""

@@ -23,7 +23,7 @@ from ...dataplane.kernel.port import Kernel
 from ...dataplane.planning.cached_drivers import CachedDrivers
 from ...dataplane.planning.plan import NodePlan
 from ...state.node_state import NodeState
-from ..concurrency.driver_thread import Worker
+from ..concurrency.driver_thread import DriverThread, Worker
 from ..known.policy_compilers import Make
 from . import repair
 from .kind_state import KindStates
@@ -61,16 +61,14 @@ class Listener:
     the name of a driver, once for each attempt of a pass that failed for it, however many objects. `on_ended(change)`
     is called when a look finds a workload, or a reason, that the one before did not find: it is not repaired because
     its network namespace is gone, or because its name or path leads to another one. The change's note has the reason.
-    `on_tick` is called after each pass of `Reconciler.run`, and at least every ten seconds while there is none, but not
-    after those of `Reconciler.resync`. `on_resync(reason)` is called when `Reconciler.run` starts (start), each time
-    that it marks all kinds because the interval is over (timer), and by `Reconciler.resync` for all kinds (request).
+    `on_resync(reason)` is called when `Loop.run` starts (start), each time that it marks all kinds because the interval
+    is over (timer), and by `Passes.resync` for all kinds (request).
     """
 
     on_change: t.Callable[[Change, bool], None]
     on_step: t.Callable[[tuple[str, ...], float], None] = lambda kinds, seconds: None
     on_failure: t.Callable[[str], None] = lambda kind: None
     on_ended: t.Callable[[Change], None] = lambda change: None
-    on_tick: t.Callable[[], None] = lambda: None
     on_resync: t.Callable[[str], None] = lambda reason: None
 
 
@@ -99,9 +97,14 @@ class Found(t.NamedTuple):
 class Stages:
     """The reader and writer of the kernel through the drivers, in the Worker `run`. It keeps `kinds` up to date.
 
-    It belongs to the event loop. `state` is the desired state at the last look, None before it. `changed` maps a kind,
-    the name of a driver, to the number of changes made to its objects. `turn` is the exclusive lock of all writers of
-    the kernel.
+    It belongs to the running event loop. `wanted` says what the node must have; `listener` is called with what is done.
+    `turn` is the exclusive lock of all writers of the kernel. The desired state is read before a look, and again under
+    `turn`. A caller that changes the desired state and the kernel holds or shares `turn` over both changes.
+
+    `state` is the desired state, without compiled policy, at the last look of a pass, None before the first one.
+    `devices` are the names of the devices that the desired routes lead through, as of the last look at routes; it is
+    empty before. `changed` maps a kind, the name of a driver, to the number of changes made to its objects. `wake` is
+    set when there may be a look to do.
     """
 
     def __init__(
@@ -110,19 +113,20 @@ class Stages:
         wanted: Wanted,
         turn: t.AsyncContextManager[t.Any],
         listener: Listener,
-        kinds: KindStates,
-        drivers: CachedDrivers,
-        run: Worker,
-        pace: Pace,
+        *,
+        drivers: t.Optional[CachedDrivers] = None,
+        run: t.Optional[Worker] = None,
+        pace: t.Optional[Pace] = None,
     ) -> None:
+        self.wanted = wanted
+        self.turn = turn
+        self.listener = listener
+        self.drivers = CachedDrivers() if drivers is None else drivers
+        self.pace = Pace() if pace is None else pace
+        self.kinds = KindStates(self.drivers.registry.names)
+        self.wake = asyncio.Event()
         self._kernel = kernel
-        self._wanted = wanted
-        self._turn = turn
-        self._listener = listener
-        self._kinds = kinds
-        self._drivers = drivers
-        self._run = run
-        self._pace = pace
+        self._run = DriverThread() if run is None else run
         self._refresh = Refresh.NONE
         self._interiors: set[str] = set()  # host ends of workloads whose namespaces are read next
         self._ended: set[tuple[str, str]] = set()  # (subject, reason) of workloads that ended
@@ -133,7 +137,32 @@ class Stages:
     @property
     def registry(self) -> DriverRegistry:
         """The registry of the drivers that write."""
-        return self._drivers.registry
+        return self.drivers.registry
+
+    def mark(self, kind: t.Optional[str] = None, interiors: t.Collection[str] = ()) -> None:
+        """Schedule a look at a kind (None: every kind), because its objects may have changed in the kernel.
+
+        Do not wait.
+
+        `interiors` are host ends of workloads whose namespaces the next look at workloads reads as well. Raise KeyError
+        for an unknown kind.
+        """
+        kinds = self.kinds.names if kind is None else (kind,)
+        self.kinds.doubt(kinds)
+        self.look_inside(interiors)
+        self.expect(kinds)
+
+    def expect(self, kinds: t.Iterable[str]) -> None:
+        """Schedule a look at these kinds, because other objects of them may be desired than before. Do not wait.
+
+        Raise KeyError for an unknown kind.
+        """
+        self.kinds.mark(kinds)
+        self.wake.set()
+
+    def policy_changed(self) -> None:
+        """Schedule a look at policy's kinds, because other sets or rules may be desired than before. Do not wait."""
+        self.expect(self.registry.guards)
 
     def look_inside(self, interiors: t.Iterable[str]) -> None:
         """Schedule a read of the namespaces of the workloads with these host ends, for the next look at workloads."""
@@ -147,6 +176,14 @@ class Stages:
         """Call `question` with the kernel in the drivers' thread, and return its result or raise its error."""
         return await self._run(lambda: question(self._kernel))
 
+    def rules_mark(self, kernel: Kernel) -> t.Hashable:
+        """Return a token that changes when this or another program may have written rules.
+
+        It is None until rules were read, and without iptables. Call it in the drivers' thread; see CachedTables.mark.
+        Raise KernelError if the kernel cannot be read.
+        """
+        return self.drivers.tables.mark(kernel)
+
     async def admit(self, state: NodeState, stands: t.Callable[[], None]) -> repair.Applied:
         """Add and correct the sets and rules that `state` and the workloads being added need; superfluous ones stay.
 
@@ -155,8 +192,8 @@ class Stages:
         `failed` is empty. Raise PolicyNotCompiled if policy cannot be compiled, and ObserveError or KernelError if the
         kernel cannot be read or written at all.
         """
-        make, guards = self._wanted.whole(state), self.registry.guards
-        before = {kind: self._kinds[kind].complete for kind in guards}
+        make, guards = self.wanted.whole(state), self.registry.guards
+        before = {kind: self.kinds[kind].complete for kind in guards}
 
         def work() -> tuple[NodeState, repair.Applied, set[repair.Same]]:
             whole = make()
@@ -170,7 +207,7 @@ class Stages:
         whole, applied, drift = await self._run(work)
         if not applied.failed:
             for kind in guards:
-                self._kinds[kind].complete = whole
+                self.kinds[kind].complete = whole
         self._tell(applied.done, drift)
         return applied
 
@@ -181,22 +218,22 @@ class Stages:
         compiled, is noted as a problem, retried later, and not in the result. Return None if that is so for all of
         them. Return None too if the desired state is not known; the kinds are dirty again then.
         """
-        state = self._wanted.state()
+        state = self.wanted.state()
         if state is None:
-            self._kinds.mark(kinds)
+            self.kinds.mark(kinds)
             return None
         self.state = state
         make, interiors = self._make(state, kinds), self._take_interiors(state, kinds)
-        doubted, refresh = self._kinds.take_doubted(kinds), Refresh.NONE
+        doubted, refresh = self.kinds.take_doubted(kinds), Refresh.NONE
         if iptables.STEP.name in kinds:
             refresh, self._refresh = self._refresh, Refresh.NONE
 
         def work() -> tuple[NodeState, NodePlan]:
             if refresh == Refresh.ALL:
-                self._drivers.forget()
+                self.drivers.forget()
             if refresh != Refresh.NONE:
-                self._drivers.tables.retry()
-            self._drivers.doubt(doubted)
+                self.drivers.tables.retry()
+            self.drivers.doubt(doubted)
             whole = make()
             return whole, repair.plan(self._kernel, whole, kinds, self.registry, interiors)
 
@@ -224,22 +261,22 @@ class Stages:
         """
         for change in over:
             if (change.subject, change.note) not in self._ended:
-                self._listener.on_ended(change)
+                self.listener.on_ended(change)
         self._ended = {(change.subject, change.note) for change in over}
 
     def _note_look(self, planned: NodePlan, whole: NodeState, kinds: t.Iterable[str]) -> Found:
         """Note for each kind whether objects are missing or superfluous; return the findings."""
         name_of = self.registry.name_of
         added = {name_of(change) for change in planned.additions}
-        removed = {name_of(change) for change in _left(planned.removals, self._wanted.excluded())}
+        removed = {name_of(change) for change in _left(planned.removals, self.wanted.excluded())}
         for kind in kinds:
-            state = self._kinds[kind]
+            state = self.kinds[kind]
             going = _subjects(planned.removals, kind, self.registry)
             state.kept = _subjects(planned.kept, kind, self.registry) | (state.kept & going)
             if kind not in removed:
-                self._kinds.note_lean(kind, whole)
+                self.kinds.note_lean(kind, whole)
             if kind not in added:
-                self._kinds.note_complete(kind, whole)
+                self.kinds.note_complete(kind, whole)
         return Found(added, removed, planned.additions)
 
     async def add(self, stage: t.Sequence[str], found: Found) -> list[Change]:
@@ -255,18 +292,18 @@ class Stages:
         followers = self.registry.followers(found.added)
         kinds = [kind for kind in stage if kind in found.added or kind in followers]
         for kind in kinds:
-            blocking = [other for other in self.registry.step(kind).guarded_by if self._kinds[other].additions_failed]
+            blocking = [other for other in self.registry.step(kind).guarded_by if self.kinds[other].additions_failed]
             if blocking:
                 self._not_added([kind], [f"{kind}: not before {' and '.join(blocking)} stand, which guard it."])
                 return []
         loop = asyncio.get_running_loop()
-        async with self._turn:
+        async with self.turn:
             began = loop.time()
-            state = self._wanted.state()
+            state = self.wanted.state()
             if state is None:
-                self._kinds.mark(kinds)
+                self.kinds.mark(kinds)
                 return []
-            make, before = self._make(state, kinds), {kind: self._kinds[kind].complete for kind in kinds}
+            make, before = self._make(state, kinds), {kind: self.kinds[kind].complete for kind in kinds}
             interiors = self._take_interiors(state, kinds)
 
             def work() -> tuple[NodeState, repair.Applied, set[repair.Same]]:
@@ -283,7 +320,7 @@ class Stages:
                 self._not_added(kinds, [str(error)])
                 return []
             finally:
-                self._listener.on_step(tuple(kinds), loop.time() - began)
+                self.listener.on_step(tuple(kinds), loop.time() - began)
         # A fault inside a network namespace is not visible from outside it. So the retry has to look into it again.
         self._interiors.update(_interfaces([change for change, _reason in applied.failed]))
         self._note_repair(kinds, found.added, applied, whole)
@@ -298,15 +335,15 @@ class Stages:
         """
         failed = _by_kind(applied.failed, self.registry)
         for kind in _by_kind(applied.aside, self.registry):
-            self._listener.on_failure(kind)
+            self.listener.on_failure(kind)
         for kind in kinds:
             changes = [change for change in applied.waiting if self.registry.name_of(change) == kind]
             waiting = tuple(f"{change.kind} {change.subject} waits for its device." for change in changes)
             if kind in failed:
                 self._not_added([kind], failed[kind])
-                self._kinds[kind].waiting = waiting
+                self.kinds[kind].waiting = waiting
             elif kind in looked_at:
-                self._kinds.note_complete(kind, whole, waiting)
+                self.kinds.note_complete(kind, whole, waiting)
 
     async def remove(self, kinds: t.Collection[str]) -> list[Change]:
         """Remove superfluous objects of these kinds after planning again under `turn`. Return the changes made.
@@ -318,16 +355,16 @@ class Stages:
         if not ready:
             return []
         loop = asyncio.get_running_loop()
-        async with self._turn:
+        async with self.turn:
             began = loop.time()
-            state = self._wanted.state()
-            if state is None or not self._wanted.may_remove():
+            state = self.wanted.state()
+            if state is None or not self.wanted.may_remove():
                 for kind in ready:
-                    self._kinds[kind].withheld = True
+                    self.kinds[kind].withheld = True
                 return []
-            make, before = self._make(state, ready), {kind: self._kinds[kind].lean for kind in ready}
-            excluded = frozenset(self._wanted.excluded())
-            kept = frozenset[tuple[str, str]]().union(*(self._kinds[kind].kept for kind in ready))
+            make, before = self._make(state, ready), {kind: self.kinds[kind].lean for kind in ready}
+            excluded = frozenset(self.wanted.excluded())
+            kept = frozenset[tuple[str, str]]().union(*(self.kinds[kind].kept for kind in ready))
 
             def work() -> tuple[NodeState, repair.Applied, set[repair.Same]]:
                 whole = make()
@@ -343,23 +380,23 @@ class Stages:
                 self._not_removed(ready, [str(error)])
                 return []
             finally:
-                self._listener.on_step(tuple(ready), loop.time() - began)
+                self.listener.on_step(tuple(ready), loop.time() - began)
         failed = _by_kind(applied.failed, self.registry)
         for kind in ready:
-            self._kinds[kind].withheld = False
+            self.kinds[kind].withheld = False
             if kind in failed:
                 self._not_removed([kind], failed[kind])
             else:
-                self._kinds.note_lean(kind, whole)
+                self.kinds.note_lean(kind, whole)
         return self._tell(applied.done, drift)
 
     def _removable(self, kind: str) -> bool:
         """Return whether superfluous objects of a kind may be removed now, and note the reason if not."""
-        needed = [other for other in self.registry.step(kind).needs if self._kinds[other].hinders_removals]
-        if not self._wanted.may_remove():
-            self._kinds[kind].withheld = True
+        needed = [other for other in self.registry.step(kind).needs if self.kinds[other].hinders_removals]
+        if not self.wanted.may_remove():
+            self.kinds[kind].withheld = True
         elif needed:
-            self._kinds[kind].blocked = True
+            self.kinds[kind].blocked = True
         else:
             return True
         return False
@@ -369,7 +406,7 @@ class Stages:
 
         Call that function in the drivers' thread. It raises PolicyNotCompiled if the policy cannot be compiled.
         """
-        return (lambda: state) if set(kinds).isdisjoint(self.registry.guards) else self._wanted.whole(state)
+        return (lambda: state) if set(kinds).isdisjoint(self.registry.guards) else self.wanted.whole(state)
 
     def _take_interiors(self, state: NodeState, kinds: t.Collection[str]) -> set[str]:
         """Return the host ends whose namespaces to look into, and clear the list of requested ones.
@@ -381,7 +418,7 @@ class Stages:
         if workload.STEP.name not in kinds:
             return set()
         interiors, self._interiors = self._interiors, set()
-        earlier = self._kinds[workload.STEP.name].complete
+        earlier = self.kinds[workload.STEP.name].complete
         if earlier is not None and earlier.workloads is not state.workloads:
             known = {endpoint.interface: endpoint for endpoint in earlier.workloads}
             for endpoint in state.workloads:
@@ -392,30 +429,30 @@ class Stages:
     def _drift(
         self, changes: t.Sequence[Change], state: NodeState, before: t.Mapping[str, t.Optional[NodeState]]
     ) -> set[repair.Same]:
-        return repair.drift(self._kernel, changes, state, before, self._drivers.others, _interfaces(changes))
+        return repair.drift(self._kernel, changes, state, before, self.drivers.others, _interfaces(changes))
 
     def _tell(self, done: t.Sequence[Change], drift: set[repair.Same]) -> list[Change]:
         """Count and report the changes that were made; return them as a list."""
         for change in done:
             self.changed[self.registry.name_of(change)] += 1
-            self._listener.on_change(change, repair.same(change) in drift)
+            self.listener.on_change(change, repair.same(change) in drift)
         return list(done)
 
     def _not_added(self, kinds: t.Iterable[str], texts: t.Sequence[str]) -> None:
         """Note that these kinds could not be read or added, and when to retry; report each kind."""
         for kind in kinds:
-            self._kinds.note_not_added(kind, texts, self._retry_at(kind))
-            self._listener.on_failure(kind)
+            self.kinds.note_not_added(kind, texts, self._retry_at(kind))
+            self.listener.on_failure(kind)
 
     def _not_removed(self, kinds: t.Iterable[str], texts: t.Sequence[str]) -> None:
         """Note that superfluous objects of these kinds could not be removed, and when to retry; report each kind."""
         for kind in kinds:
-            self._kinds.note_not_removed(kind, texts, self._retry_at(kind))
-            self._listener.on_failure(kind)
+            self.kinds.note_not_removed(kind, texts, self._retry_at(kind))
+            self.listener.on_failure(kind)
 
     def _retry_at(self, kind: str) -> float:
         """Return when to retry a kind that fails now, in seconds of the loop's clock."""
-        return asyncio.get_running_loop().time() + self._pace.retry(self._kinds[kind].attempts)
+        return asyncio.get_running_loop().time() + self.pace.retry(self.kinds[kind].attempts)
 
 
 def _together(parts: t.Sequence[Found]) -> t.Optional[Found]:

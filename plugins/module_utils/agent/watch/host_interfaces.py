@@ -15,9 +15,8 @@ from ...dataplane.kernel.port import KernelError
 from ...node import desired
 from ...state.node_policy_tables import needs_interfaces
 from ...state.node_state import NodeState
-from ..known.desired_state import DesiredState
-from ..known.persisted_state import PersistedState
-from ..reconcile.reconcile import Reconciler
+from ..known.known import Known
+from ..reconcile.stages import Stages
 from ..workloads.admission import PolicyUpdates
 
 _log = logging.getLogger("calico.agent")
@@ -26,18 +25,11 @@ _log = logging.getLogger("calico.agent")
 class HostInterfaces:
     """The updater of DesiredState.interfaces. It reads them at least every `interval` seconds if policy needs them."""
 
-    def __init__(
-        self,
-        persisted: PersistedState,
-        desired_state: DesiredState,
-        policy: PolicyUpdates,
-        reconciler: Reconciler,
-        interval: float,
-    ) -> None:
-        self._persisted = persisted
-        self._desired = desired_state
+    def __init__(self, known: Known, policy: PolicyUpdates, stages: Stages, interval: float) -> None:
+        self._persisted = known.persisted
+        self._desired = known.desired
         self._policy = policy
-        self._reconciler = reconciler
+        self._stages = stages
         self._interval = interval
         self._changed = asyncio.Event()
 
@@ -54,7 +46,7 @@ class HostInterfaces:
         if state is None or not needs_interfaces(state):
             return
         try:
-            seen = await self._reconciler.ask(lambda kernel: desired.interfaces_of(kernel, state))
+            seen = await self._stages.ask(lambda kernel: desired.interfaces_of(kernel, state))
         except (ObserveError, KernelError) as error:
             _log.warning("The host's interfaces cannot be read: %s", error)
             return

@@ -37,7 +37,7 @@ _REOPEN = 1.0  # seconds until a lost socket is opened again
 
 
 class Marked(t.Protocol):
-    """The part of the reconciler that the monitor uses."""
+    """The part of the stages that the monitor uses."""
 
     @property
     def state(self) -> t.Optional[NodeState]:
@@ -85,7 +85,7 @@ class Monitor:
 
     def __init__(
         self,
-        reconciler: Marked,
+        stages: Marked,
         *,
         ports: t.Callable[[], t.Iterable[int]] = tuple,
         wanted: t.Callable[[str], bool] = lambda interface: True,
@@ -95,7 +95,7 @@ class Monitor:
         on_addresses: t.Callable[[], None] = lambda: None,
         reopen: float = _REOPEN,
     ) -> None:
-        self._reconciler = reconciler
+        self._stages = stages
         self._reopen = reopen
         self._ports = ports
         self._opener = opener
@@ -103,7 +103,7 @@ class Monitor:
         self._on_addresses = on_addresses
         self._asker = asker
         self._channel = rt.Channel(asker)
-        self._event_filter = EventFilter(lambda: reconciler.state, lambda: reconciler.devices, wanted)
+        self._event_filter = EventFilter(lambda: stages.state, lambda: stages.devices, wanted)
         self._filtered: t.Optional[tuple[frozenset[int], frozenset[int]]] = None
         self._tunnels: t.Optional[frozenset[int]] = None  # indexes of the tunnel devices; None: to be read
         self._alarm: t.Optional[asyncio.TimerHandle] = None
@@ -154,7 +154,7 @@ class Monitor:
             netlink.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, group)
         loop.add_reader(netlink, self._read, loop, netlink)
         # All kinds are marked, because changes before the socket joined its groups were not announced.
-        self._reconciler.mark()
+        self._stages.mark()
         self._tunnels = None
         await self._learn()
         while self._broken is None:
@@ -194,7 +194,7 @@ class Monitor:
             self._alarm = None
         kinds, again = self._event_filter.due(loop.time())
         for kind in kinds:
-            self._reconciler.mark(kind)
+            self._stages.mark(kind)
         if "tunnel" in kinds:
             self._tunnels = None
         if self._event_filter.addresses_changed:
@@ -209,7 +209,7 @@ class Monitor:
         self._event_filter.forget()
         self._on_lost()
         self._on_addresses()
-        self._reconciler.mark()
+        self._stages.mark()
 
     async def _learn(self) -> None:
         """Read how all devices are now, in another thread, and give that to the event filter.

@@ -21,10 +21,10 @@ The path of a CNI ADD, each stop below the one before:
      3  api/calls.py           Calls.call_shim: the deadline, and messages for failures
      4  runtimes/cni/dispatch.py  CniPlugin: environment and configuration to a command, errors to the specification's
      5  runtimes/cni/add.py    add: an AddRequest of both; runtimes/attachment.py deletes its predecessor
-     6  agent.py               Agent.add: counts refusals for lack of an address
+     6  workloads/transactions.py  Transactions.add: ports, labels in force, counts refusals for lack of an address
      7  workloads/add.py       add, _attach: this file, the transaction
      8  workloads/admission.py PolicyUpdates: one write of sets and chains for all waiting adds, beside stop 10
-     9  reconcile/reconcile.py Reconciler.admit: that write, in the drivers' thread
+     9  reconcile/stages.py    Stages.admit: that write, in the drivers' thread
     10  workloads/wiring.py    WorkloadWiring: link and route in one hop to the workloads' thread
     11  dataplane/planning/attach.py    attach_link, attach_route: system calls, the host's route last
 """

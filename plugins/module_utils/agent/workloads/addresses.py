@@ -13,9 +13,10 @@ from ...node.ipam.local_ipam import IpamNotWritten, LocalIpam
 from ...state.attachment import AttachedWorkload
 from ...wire.protocol import AgentError
 from ...wire.request import AddRequest
+from ..known.host import Host
 from ..known.persisted_state import PersistedState
 from ..log.transactions import transaction
-from .commit import GroupCommit, Write
+from .commit import GroupCommit, Write, flushing
 
 _log = logging.getLogger("calico.workloads")
 
@@ -26,6 +27,11 @@ class WorkloadAddresses:
     def __init__(self, persisted: PersistedState, commit: GroupCommit) -> None:
         self._persisted = persisted
         self._commit = commit
+
+    @classmethod
+    def from_host(cls, host: Host, persisted: PersistedState, flushed: t.Callable[[float], None]) -> WorkloadAddresses:
+        """Return the addresses on a host; `flushed` is called with the seconds that each write to the disk took."""
+        return cls(persisted, GroupCommit(flushing(persisted.ipam.prepare, host.thread("disk"), flushed)))
 
     def assign(self, request: AddRequest) -> tuple[tuple[str, ...], str]:
         """Assign addresses to a workload, in memory only, and return (addresses, name of the first address's pool).
@@ -53,31 +59,49 @@ class WorkloadAddresses:
         return tuple(one.address for one in held), held[0].pool
 
     async def reserve(self, address: t.Optional[str], pools: t.Sequence[str], family: int) -> str:
-        """Reserve an address for a workload that comes later, in memory and on the disk, and return it.
+        """Reserve an address for a workload that comes later, on the disk too, and return it.
 
         It is `address`, or without one an address of IP version `family` of the `pools` (names or CIDRs), () for any
-        that assigns automatically. Raise AgentError if it or a pool cannot be used, if none is free, or if the journal
-        cannot be read, and IpamNotWritten if the disk refuses.
+        that assigns automatically. One that is reserved already stays so. Raise AgentError with the code of the
+        refusal, `unavailable` if no workload can be added, or `not_written` if the disk refuses.
         """
-        try:
-            held = self._persisted.ipam.reserve(address=address, pools=pools, version=family)
-        except AllocationError as error:
-            raise AgentError(error.code, str(error)) from error
-        async with transaction("reserve", held.address):
-            await self._commit.written()
+        self._persisted.need_for_add()
+        ipam = self._persisted.ipam
+        held = ipam.reserved(address) if address is not None else None
+        if held is None:
+            try:
+                held = ipam.reserve(address=address, pools=pools, version=family)
+            except AllocationError as error:
+                raise AgentError(error.code, str(error)) from error
+            with self._persisted.writing("reservation"):
+                async with transaction("reserve", held.address):
+                    await self._commit.written()
         return held.address
 
     async def unreserve(self, address: str) -> bool:
-        """Free a reserved address, in memory and on the disk; return whether it was reserved.
+        """Free a reserved address, on the disk too; return whether it was reserved. A workload keeps its address.
 
-        An address that a workload has is not. Raise AgentError if the journal cannot be read, and IpamNotWritten if the
-        disk refuses.
+        Raise AgentError with code `unavailable` if the allocations cannot be read, or `not_written` if the disk
+        refuses.
         """
         held = self._persisted.ipam.reserved(address)
         if held is not None:
-            async with transaction("release", held.handle, address):
-                await self.release(held.handle)
+            with self._persisted.writing("release"):
+                async with transaction("release", held.handle, address):
+                    await self.release(held.handle)
         return held is not None
+
+    def check(self, workloads: t.Collection[AttachedWorkload]) -> dict[str, t.Any]:
+        """Return a comparison of the allocations with the plan and `workloads`, as the API method `ipam.check`.
+
+        It is JSON-ready: `lines` are the texts to print, `problems` is the number of problems, and `leaked`, `unused`,
+        `missing`, `outside`, `mismatched`, `duplicate` and `invalid` list them. Raise AgentError with code
+        `unavailable` if the node has no state, or if the allocations cannot be read.
+        """
+        state = self._persisted.state
+        if state is None:
+            raise self._persisted.no_state()
+        return self._persisted.ipam.check(state, workloads).to_dict()
 
     def write(self) -> Write:
         """Request a write of everything assigned or released so far, and return it.

@@ -12,14 +12,13 @@ from __future__ import annotations
 import typing as t
 
 from ...dataplane.change import Change
-from ...dataplane.planning.registry import REGISTRY
 from ...state.node_state import VethEndpoint
 from ...wire import protocol
 from ...wire.protocol import AgentError
 from ..known.desired_state import DesiredState
 from ..log.transactions import transaction
 from ..reconcile import repair
-from ..reconcile.reconcile import Reconciler
+from ..reconcile.stages import Stages
 from .commit import GroupCommit, Write
 
 
@@ -39,9 +38,9 @@ class _NotAllWritten(Exception):
 class PolicyUpdates:
     """The updates of policy that adds and deletes request. It belongs to the event loop."""
 
-    def __init__(self, desired: DesiredState, reconciler: Reconciler) -> None:
+    def __init__(self, desired: DesiredState, stages: Stages) -> None:
         self._desired = desired
-        self._reconciler = reconciler
+        self._stages = stages
         self._admissions = GroupCommit(self._write)
         self._waiting: list[str] = []  # ids of the workloads that the next write is for
 
@@ -52,7 +51,7 @@ class PolicyUpdates:
         """
         self._desired.changed()
         if self._desired.has_policy:
-            self._reconciler.expect(REGISTRY.guards)
+            self._stages.policy_changed()
 
     def ports_changed(self, id: str) -> Write:
         """Request a write of the rules for published ports, after those of the workload `id` changed; return it.
@@ -65,7 +64,7 @@ class PolicyUpdates:
 
     def retry(self) -> None:
         """Let the reconciler look at sets and rules again, after a write that failed; do not wait for it."""
-        self._reconciler.expect(REGISTRY.guards)
+        self._stages.policy_changed()
 
     async def in_force(self, write: Write, what: str, endpoint: t.Optional[VethEndpoint] = None) -> None:
         """Wait until `write` has put all rules in force, or those that concern the workload `endpoint`.
@@ -117,7 +116,7 @@ class PolicyUpdates:
         state = self._desired.for_policy()
         if state is not None:
             async with transaction("policy apply", more=ids) as lines:
-                applied = await self._reconciler.admit(state, stands)
+                applied = await self._stages.admit(state, stands)
                 lines.ends("%d changes, %d refused", len(applied.done), len(applied.failed) + len(applied.aside))
             if applied.failed:
                 raise _NotAllWritten(applied.failed, applied.unmade)

@@ -22,34 +22,17 @@ from ...base import published_port
 from ...base.addresses import family_of
 from ...base.published_port import InvalidPort, PublishedPort, is_any
 from ...policy.chains.settings import FAILSAFE_INBOUND
-from ...sockets.port_claims import PortClaims, PortNotClaimed, WantedPort
-from ...sockets.port_owner import PortOwner
+from ...sockets.port_claims import PortNotClaimed, WantedPort
 from ...state.attachment import AttachedWorkload
 from ...wire import protocol
 from ...wire.protocol import AgentError
 from ..log.transactions import transaction
-from .context import WorkloadContext
+from .context import PODMAN, WorkloadContext
 
 _log = logging.getLogger("calico.workloads")
 
-#: podman binds the ports of a container for IPv4 itself before it calls netavark, and leaves the sockets to conmon. It
-#: fails for a port that another container has. It is the name of the runtime and of its process.
-_PODMAN, _CONMON = "podman", "conmon"
 #: Errors of bind(2) that are the fault of the request, and what to do.
 _NO_SUCH_ADDRESS = "is no address of this host. Give one that `ip address` shows, or none."
-
-
-def claims(on: t.Callable[[], WorkloadContext]) -> PortClaims:
-    """Return the claims of an agent. podman may have the ports of a container, and conmon those of its own one."""
-
-    def is_own(id: str, owner: PortOwner) -> bool:
-        workload = on().table.get(id)
-        if workload is None or workload.runtime != _PODMAN:
-            return False
-        own = any(workload.container in word for word in owner.command)
-        return owner.name == _PODMAN or (owner.name == _CONMON and own)
-
-    return PortClaims(is_own)
 
 
 async def publish(on: WorkloadContext, id: str, ports: t.Sequence[PublishedPort]) -> AttachedWorkload:
@@ -187,7 +170,7 @@ def _wanted(workload: AttachedWorkload, port: PublishedPort) -> WantedPort:
     targets = {family_of(address): address for address in reversed(workload.addresses)}
     families = port.families(workload.addresses)
     held: tuple[int, ...] = ()
-    if workload.runtime == _PODMAN:
+    if workload.runtime == PODMAN:
         held = families if port.host_address else (4,)
     return WantedPort(
         port.protocol,

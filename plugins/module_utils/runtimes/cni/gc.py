@@ -25,7 +25,7 @@ async def collect(agent: CniBackend, configuration: Configuration) -> list[str]:
     # Only the addresses are left of workloads that did not come back after a reboot.
     stale |= {
         allocation.handle
-        for allocation in agent.ipam.allocations()
+        for allocation in agent.node.ipam.allocations()
         if allocation.attributes.get("network") == network
         and (allocation.attributes.get("container"), allocation.attributes.get("interface")) not in valid
     }

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of the agent that the CNI plugin needs. `agent.agent.Agent` has them; tests use an agent in memory."""
+"""The parts of the agent that the CNI plugin needs: its `Transactions`. Tests use an agent in memory."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class CniMachine(t.Protocol):
     def bird_socket(self) -> str: ...
 
 
-class CniBackend(AttachmentBackend, t.Protocol):
-    """An agent, as the CNI plugin uses it. All members may raise AgentError."""
+class CniNode(t.Protocol):
+    """The node of an agent. `ipam` may raise AgentError."""
 
     @property
     def machine(self) -> CniMachine: ...
@@ -34,6 +34,13 @@ class CniBackend(AttachmentBackend, t.Protocol):
 
     @property
     def ipam(self) -> CniIpam: ...
+
+
+class CniBackend(AttachmentBackend, t.Protocol):
+    """An agent, as the CNI plugin uses it. All methods may raise AgentError."""
+
+    @property
+    def node(self) -> CniNode: ...
 
     async def check(self, id: str) -> t.Sequence[str]:
         """Return in words what is wrong or missing of a workload in the kernel and in IPAM; empty if nothing is.

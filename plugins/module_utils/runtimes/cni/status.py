@@ -36,7 +36,7 @@ async def status(agent: CniBackend) -> None:
 
 
 def _without_addresses(agent: CniBackend) -> list[str]:
-    usage = agent.ipam.usage()
+    usage = agent.node.ipam.usage()
     if not usage:
         return ["this node has no block of addresses. Run site.yml, which grants one"]
     full = []
@@ -54,9 +54,9 @@ async def _without_routes(agent: CniBackend) -> list[str]:
     BIRD has 2 seconds to accept the connection, and 2 for its greeting. It is not asked if the node has no state, or
     the fleet no BGP: the result is [] then.
     """
-    if agent.state is None or agent.state.bird is None:
+    if agent.node.state is None or agent.node.state.bird is None:
         return []
-    path = agent.machine.bird_socket
+    path = agent.node.machine.bird_socket
     try:
         await asyncio.to_thread(_ask_bird, path)
     except BirdError:

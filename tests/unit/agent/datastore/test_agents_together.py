@@ -114,13 +114,13 @@ def test_a_policy_follows_a_workload_that_comes_and_goes_on_another_node(
             while web_set(two) != {address}:
                 await asyncio.sleep(0.005)
                 assert asyncio.get_running_loop().time() < answered + 0.5
-            await one.agent.relabel("default/web", {"app": "other"})
+            await one.agent.transactions.relabel("default/web", {"app": "other"})
             await asyncio.sleep(0.5)
             assert web_set(two) == set()
-            await one.agent.relabel("default/web", {"app": "web"})
+            await one.agent.transactions.relabel("default/web", {"app": "web"})
             await asyncio.sleep(0.5)
             assert web_set(two) == {address}
-            await one.agent.delete("default/web")
+            await one.agent.transactions.delete("default/web")
             await asyncio.sleep(0.5)
             assert web_set(two) == set() and two.differences() == []
 
@@ -145,15 +145,15 @@ def test_the_same_policy_is_in_force_while_etcd_is_away_and_agents_restart(
             assert web_set(two) == {address} and two.differences() == []
             # The boot unit and a module without an agent know the same.
             stored = two.store.load()
-            assert stored is not None and of_machine(two.machine, stored.state) == two.agent.desired()
+            assert stored is not None and of_machine(two.machine, stored.state) == two.agent.desired_state.whole()
             late = await one.add("late", labels={"app": "web"})
             await two.add("more", labels={"app": "db"})  # adds go on
             assert web_set(two) == {address}
-            assert any(text.startswith("The datastore is not followed: ") for text in two.agent.problems)
+            assert any(text.startswith("The datastore is not followed: ") for text in two.agent.status.problems)
             for member in etcd.members.values():
                 member.up = True
             await asyncio.sleep(10)
-            assert web_set(two) == {address, late} and two.agent.problems == []
+            assert web_set(two) == {address, late} and two.agent.status.problems == []
 
     run(scenario())
 
@@ -188,7 +188,7 @@ def test_what_a_node_publishes_wins_over_what_the_reader_was_told_of_it(tmp_path
             await asyncio.sleep(60)
             assert web_set(two) == set()  # still the newest that is known
             newer = state(2, inventory_endpoint("planned", "10.244.1.6"), plan="second")
-            await two.agent.node_apply(newer, removals=True)
+            await two.agent.changes.apply(newer, removals=True)
             assert web_set(two) == {"10.244.1.6"}  # a run has said more since then
             for member in etcd.members.values():
                 member.up = True
@@ -214,7 +214,7 @@ def test_a_node_that_claims_addresses_of_others_is_not_believed(tmp_path: pathli
                 etcd.put(keys.endpoint_key("node3", f"cali{number}"), document)
             await asyncio.sleep(1)
             assert web_set(two) == {"10.244.9.9"}
-            refused = {one["key"]: one["reason"] for one in two.agent.status()["datastore"]["refused"]}
+            refused = {one["key"]: one["reason"] for one in two.agent.status.to_dict()["datastore"]["refused"]}
             assert refused == {
                 keys.endpoint_key("node3", "cali0"): f"its address {address} lies in a block of node2.",
                 keys.endpoint_key("node3", "cali1"): "its address 10.10.1.11 is that of a node.",
@@ -305,7 +305,7 @@ def test_thousands_of_changes_at_once_come_to_policy_in_portions(
             await two.add("meanwhile")
             assert len(web_set(two)) < 2500
             await asyncio.sleep(2)
-            assert len(web_set(two)) == 2500 and two.agent.in_sync
+            assert len(web_set(two)) == 2500 and two.agent.status.in_sync
             assert max(applied) <= 500 and sum(applied) == 2500
 
     run(scenario())
@@ -414,15 +414,15 @@ def test_a_fleet_that_leaves_its_datastore_goes_on_with_what_it_knows(
             if while_down:
                 await two.start()
             await asyncio.sleep(20)
-            assert web_set(two) == {address} and two.agent.status()["datastore"] == {}
-            assert two.agent.problems == [] and list(two.agent.persisted.remote.nodes) == ["node1"]
+            assert web_set(two) == {address} and two.agent.status.to_dict()["datastore"] == {}
+            assert two.agent.status.problems == [] and list(two.agent.persisted.remote.nodes) == ["node1"]
             await two.restart()
             assert web_set(two) == {address} and two.differences() == []
             assert two.agent.persisted.remote.nodes["node1"].blocks == ("10.244.1.0/29",)
             two.machine.datastore = one.machine.datastore
             await two.restart()
             await asyncio.sleep(6)
-            await one.agent.delete("default/web")
+            await one.agent.transactions.delete("default/web")
             await asyncio.sleep(1)
             assert web_set(two) == set()  # the datastore counts again, and not what was told before
 

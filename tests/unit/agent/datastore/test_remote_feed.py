@@ -235,7 +235,7 @@ def test_a_workload_elsewhere_comes_and_goes_in_the_kernel(tmp_path: pathlib.Pat
         publish(mirror, {("node2", "cali0"): None})
         await asyncio.sleep(0.05)
         assert clients(node) == {address_of(1)}
-        assert agent.in_sync and node.differences() == []
+        assert agent.status.in_sync and node.differences() == []
 
     run(scenario())
 
@@ -247,7 +247,7 @@ def test_the_datastore_comes_before_reports_and_the_inventory_of_a_live_node(tmp
         agent = await node.start()
         await node.add("web")
         agent.persisted.remote = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (reported,))})
-        await agent.resync()
+        await agent.changes.resync()
         assert clients(node) == {address_of(0), address_of(1)}
         mirror = agent.remote_feed.mirror
         publish(mirror, workloads(1, 7), "node2")
@@ -267,12 +267,12 @@ def test_without_a_policy_or_a_state_changes_are_kept_until_there_is_one(tmp_pat
         agent = await node.start()
         publish(agent.remote_feed.mirror, workloads(1))
         await node.settle()
-        await agent.node_apply(with_state(), True)
+        await agent.changes.apply(with_state(), True)
         await node.add("web")
         publish(agent.remote_feed.mirror, workloads(1, 1))
         await node.settle()
         assert not [name for name in node.kernel.netfilter.sets if name.startswith("cali40s:")]
-        await agent.node_apply(for_clients(), True)
+        await agent.changes.apply(for_clients(), True)
         assert clients(node) == {address_of(0), address_of(1)}
 
     run(scenario())

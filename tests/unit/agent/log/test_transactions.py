@@ -63,20 +63,20 @@ def test_each_transaction_has_lines_with_the_workloads_name_while_debug_is_on(
         node = Node(tmp_path, with_state(policy=POLICY), cleanup_grace=0.0)
         agent = await node.start()
         methods = Methods(agent)
-        await agent.add(node.request("before"))
+        await agent.transactions.add(node.request("before"))
         await node.settle()
         assert debug_lines(log) == []
 
         assert await methods.log_level({"level": "debug"}, ROOT) == {"level": "debug", "before": "info"}
-        workload = await agent.add(node.request("web", labels={"token": "s3cret"}))
-        await agent.relabel("default/web", {"app": "web"})
-        await agent.publish("default/web", [PublishedPort("tcp", 0, 80)])
-        await agent.withdraw("default/web")
-        await agent.delete("default/web")
-        held = await agent.reserve_address(None, (), 4)
-        await agent.unreserve_address(held)
+        workload = await agent.transactions.add(node.request("web", labels={"token": "s3cret"}))
+        await agent.transactions.relabel("default/web", {"app": "web"})
+        await agent.transactions.publish("default/web", [PublishedPort("tcp", 0, 80)])
+        await agent.transactions.withdraw("default/web")
+        await agent.transactions.delete("default/web")
+        held = await agent.addresses.reserve(None, (), 4)
+        await agent.addresses.unreserve(held)
         with pytest.raises(AgentError):
-            await agent.add(node.request("before", address="10.244.1.200"))
+            await agent.transactions.add(node.request("before", address="10.244.1.200"))
         await methods.apply({"removals": True}, ROOT)
         await node.settle()
         lines = debug_lines(log)
@@ -104,8 +104,8 @@ def test_each_transaction_has_lines_with_the_workloads_name_while_debug_is_on(
         assert sorted(begun) == sorted(ended)
 
         assert await methods.log_level({"level": "info"}, ROOT) == {"level": "info", "before": "debug"}
-        await agent.add(node.request("after"))
-        await agent.delete("default/after")
+        await agent.transactions.add(node.request("after"))
+        await agent.transactions.delete("default/after")
         await node.settle()
         assert debug_lines(log) == []
         await node.kill()
@@ -117,13 +117,13 @@ def test_what_a_repair_changed_is_named(tmp_path: pathlib.Path, log: io.StringIO
     async def scenario() -> None:
         node = Node(tmp_path)
         agent = await node.start()
-        await agent.add(node.request("web"))
+        await agent.transactions.add(node.request("web"))
         await node.settle()
         await Methods(agent).log_level({"level": "debug"}, ROOT)
-        workload = agent.get("default/web")
+        workload = agent.transactions.get("default/web")
         assert workload is not None
         node.kernel.link_delete(workload.interface)
-        await agent.resync()
+        await agent.changes.resync()
         lines = debug_lines(log)
         assert any(line.startswith("repair pass ") and '"workload default/web"' in line for line in lines), lines
         await node.kill()

@@ -80,18 +80,18 @@ def test_a_new_policy_ends_what_it_denies_and_nothing_else(tmp_path: pathlib.Pat
         node = await settled(tmp_path)
         agent = node.agent
         watch_agent(agent.instruments, agent)
-        await agent.node_apply(with_policy(), removals=False)
+        await agent.changes.apply(with_policy(), removals=False)
         assert cut(node) == [DENIED]
         assert agent.instruments.flows_cut.value() == 1
         # No connection is cut when the same policy is applied again, or when a workload is added.
         node.kernel.machine.tracked = [ALLOWED, DENIED]
-        await agent.node_apply(with_policy(), removals=True)
+        await agent.changes.apply(with_policy(), removals=True)
         await node.add("db")
         await node.settle()
         assert cut(node) == []
-        await agent.node_apply(with_policy(port=23), removals=True)
+        await agent.changes.apply(with_policy(port=23), removals=True)
         assert cut(node) == [ALLOWED]
-        await agent.node_apply(with_policy(), removals=True)
+        await agent.changes.apply(with_policy(), removals=True)
         assert cut(node) == [DENIED]
 
     run(scenario())
@@ -116,7 +116,7 @@ def test_other_labels_end_what_they_deny_before_the_answer(tmp_path: pathlib.Pat
         node.kernel.address_add(InterfaceAddress("eth0", "fd00:10:10::11", 64))
         agent = await node.start()
         request = node.request("web", id="pods.c.eth0", network="pods", container="c", labels={"app": "web"})
-        held = (await agent.add(request)).addresses
+        held = (await agent.transactions.add(request)).addresses
         node.kernel.machine.tracked = connections = [
             one._replace(sent=flow, flow=flow)
             for one, address in zip((ALLOWED, to6), held)
@@ -124,12 +124,14 @@ def test_other_labels_end_what_they_deny_before_the_answer(tmp_path: pathlib.Pat
         ]
         await node.settle()
         assert cut(node) == []
-        await agent.relabel("pods.c.eth0", {"app": "db"})
+        await agent.transactions.relabel("pods.c.eth0", {"app": "db"})
         assert cut(node) == (connections if cutting else [])
-        await agent.relabel("pods.c.eth0", {"app": "web"})
+        await agent.transactions.relabel("pods.c.eth0", {"app": "web"})
         assert cut(node) == []
-        await agent.relabel("pods.c.eth0", {"tier": "front"})
-        again = await agent.add(dataclasses.replace(request, labels={"app": "other", "tier": "back", "new": "1"}))
+        await agent.transactions.relabel("pods.c.eth0", {"tier": "front"})
+        again = await agent.transactions.add(
+            dataclasses.replace(request, labels={"app": "other", "tier": "back", "new": "1"})
+        )
         assert again.labels == {"app": "web", "tier": "front", "new": "1"}
         assert cut(node) == []
 
@@ -146,18 +148,18 @@ def test_a_container_that_is_added_again_brings_its_labels(tmp_path: pathlib.Pat
         node = Node(tmp_path)
         agent = await node.start()
         request = node.request("web", id="pods.c.eth0", network="pods", container="c", labels={"app": "web", "a": "1"})
-        first = await agent.add(request)
-        await agent.relabel("pods.c.eth0", {"app": "db", "a": None})
+        first = await agent.transactions.add(request)
+        await agent.transactions.relabel("pods.c.eth0", {"app": "db", "a": None})
         agent = await node.restart()
         later = dataclasses.replace(request, labels={"app": "web", "a": "2", "b": "3"})
-        again = await agent.add(later)
+        again = await agent.transactions.add(later)
         assert (again.labels, again.addresses) == ({"app": "db", "b": "3"}, first.addresses)
-        assert (await agent.add(later)).labels == again.labels
+        assert (await agent.transactions.add(later)).labels == again.labels
         agent = await node.restart()
-        assert agent.get("pods.c.eth0").labels == again.labels
-        assert (await agent.add(dataclasses.replace(request, labels={}))).labels == {"app": "db"}
-        await agent.delete("pods.c.eth0")
-        assert (await agent.add(request)).labels == {"app": "web", "a": "1"}
+        assert agent.transactions.get("pods.c.eth0").labels == again.labels
+        assert (await agent.transactions.add(dataclasses.replace(request, labels={}))).labels == {"app": "db"}
+        await agent.transactions.delete("pods.c.eth0")
+        assert (await agent.transactions.add(request)).labels == {"app": "web", "a": "1"}
 
     run(scenario())
 
@@ -165,9 +167,9 @@ def test_a_container_that_is_added_again_brings_its_labels(tmp_path: pathlib.Pat
 def test_what_is_not_wanted_is_not_done(tmp_path: pathlib.Path) -> None:
     async def scenario() -> None:
         node = await settled(tmp_path)
-        await node.agent.node_apply(with_policy(cut=False), removals=True)
+        await node.agent.changes.apply(with_policy(cut=False), removals=True)
         assert cut(node) == []
-        await node.agent.node_apply(with_policy(cut=True), removals=True)
+        await node.agent.changes.apply(with_policy(cut=True), removals=True)
         assert cut(node) == [DENIED]
 
     run(scenario())
@@ -176,7 +178,7 @@ def test_what_is_not_wanted_is_not_done(tmp_path: pathlib.Path) -> None:
 def test_planning_ends_nothing(tmp_path: pathlib.Path) -> None:
     async def scenario() -> None:
         node = await settled(tmp_path)
-        await node.agent.plan(with_policy())
+        await node.agent.changes.plan(with_policy())
         await node.settle()
         assert cut(node) == []
 
@@ -197,12 +199,12 @@ def test_not_before_policy_is_in_force_and_then_without_being_asked(tmp_path: pa
             return Completed(1, "", "refused") if argv[0].endswith("-restore") else real(argv, **more)
 
         node.kernel.run = refusing  # type: ignore[method-assign]
-        outcome = await node.agent.node_apply(with_policy(), removals=False)
+        outcome = await node.agent.changes.apply(with_policy(), removals=False)
         assert not outcome.in_sync and cut(node) == []
         node.kernel.run = real  # type: ignore[method-assign]
         await node.settle()
         await node.settle()
-        assert node.agent.in_sync and cut(node) == [DENIED]
+        assert node.agent.status.in_sync and cut(node) == [DENIED]
 
     run(scenario())
 
@@ -210,7 +212,7 @@ def test_not_before_policy_is_in_force_and_then_without_being_asked(tmp_path: pa
 def test_an_agent_that_starts_does_what_the_last_one_may_not_have_done(tmp_path: pathlib.Path) -> None:
     async def scenario() -> None:
         node = await settled(tmp_path)
-        await node.agent.node_apply(with_policy(), removals=True)
+        await node.agent.changes.apply(with_policy(), removals=True)
         node.store.save(dataclasses.replace(t.cast("t.Any", node.store.load()), state=with_policy()))
         node.kernel.machine.tracked = [ALLOWED, DENIED]
         await node.restart()
@@ -249,7 +251,7 @@ def test_what_is_known_of_other_nodes_counts(tmp_path: pathlib.Path) -> None:
         remote = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (CLIENT,))})
         for known, ended in ((remote, []), (remote, []), (RemoteEndpoints(), [connection]), (remote, [])):
             node.agent.persisted.remote = known
-            await node.agent.resync()
+            await node.agent.changes.resync()
             assert cut(node) == ended
 
     run(scenario())
@@ -265,11 +267,11 @@ def test_not_before_sets_have_what_is_known_of_other_nodes(tmp_path: pathlib.Pat
         await node.add("web", address="10.244.1.2")
         told = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (CLIENT,))})
         remote_endpoints.save(node.machine.store, Known(told))
-        await agent.reload_remote_endpoints()
+        await agent.changes.reload_remote_endpoints()
         node.kernel.machine.tracked = [connection]
         drivers.shut = True
         remote_endpoints.save(node.machine.store, Known(RemoteEndpoints()))
-        reloading = asyncio.ensure_future(agent.reload_remote_endpoints())
+        reloading = asyncio.ensure_future(agent.changes.reload_remote_endpoints())
         await asyncio.sleep(15)
         assert cut(node) == []
         drivers.open()
@@ -300,9 +302,9 @@ def test_what_the_datastore_says_counts_at_most_every_ten_seconds(tmp_path: path
         publish(mirror, {place: None})
         await node.settle()
         assert cut(node) == []
-        await agent.resync()
+        await agent.changes.resync()
         assert cut(node) == [connection]
-        assert not agent._flow_cuts.problem
+        assert not agent.cuts.problem
 
     run(scenario())
 
@@ -318,7 +320,7 @@ def test_the_inventory_does_not_count_for_a_node_that_the_datastore_knows(tmp_pa
             dataclasses.replace(state, plan="first", policy=dataclasses.replace(state.policy, endpoints=(CLIENT,))),
         )
         node.kernel.machine.tracked = [connection]
-        await node.agent.resync()
+        await node.agent.changes.resync()
         assert cut(node) == []
         publish(node.agent.remote_feed.mirror, {}, "node2")
         node.agent.remote_feed.synced(True)
@@ -339,9 +341,9 @@ def test_nothing_is_cut_while_sets_have_former_workloads_of_other_nodes(tmp_path
         await asyncio.sleep(15)
         node.kernel.machine.tracked = [connection]
         agent.persisted.others.apply({("node2", "cali1"): None})
-        await agent._flow_cuts.cut()
+        await agent.cuts.cut()
         assert cut(node) == []
-        await agent.resync()
+        await agent.changes.resync()
         assert cut(node) == [connection]
 
     run(scenario())
@@ -369,7 +371,7 @@ def test_who_came_while_connections_were_looked_through_keeps_them(tmp_path: pat
         node.threads["plumbing"] = late
         await node.restart()
         flows.shut = True
-        applying = asyncio.ensure_future(node.agent.node_apply(for_clients(), removals=True))
+        applying = asyncio.ensure_future(node.agent.changes.apply(for_clients(), removals=True))
         await node.settle()
         assert len(flows) == 1
         adding = asyncio.ensure_future(node.add("c", address="10.244.1.3", labels={"app": "client"}))
@@ -393,7 +395,7 @@ def test_what_a_cut_connection_brought_about_is_cut_while_workloads_come(tmp_pat
         flows = node.threads["flows"] = Gate()
         await node.restart()
         flows.shut = True
-        applying = asyncio.ensure_future(node.agent.node_apply(for_clients(), removals=True))
+        applying = asyncio.ensure_future(node.agent.changes.apply(for_clients(), removals=True))
         await node.settle()
         assert len(flows) == 1
         await node.add("c", address="10.244.1.3", labels={"app": "client"})
@@ -413,12 +415,12 @@ def test_what_newer_knowledge_of_other_nodes_allows_goes_on(tmp_path: pathlib.Pa
         await node.add("web", address="10.244.1.2")
         node.kernel.machine.tracked = [of_client("10.244.2.9")]
         flows.shut = True
-        applying = asyncio.ensure_future(agent.node_apply(for_clients(), removals=True))
+        applying = asyncio.ensure_future(agent.changes.apply(for_clients(), removals=True))
         await node.settle()
         agent.persisted.remote = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (CLIENT,))})
         flows.open()
         await applying
-        await agent.resync()
+        await agent.changes.resync()
         assert agent.instruments.flows_cut.value() == 0
 
     run(scenario())
@@ -434,10 +436,10 @@ def test_what_a_newer_policy_allows_goes_on(tmp_path: pathlib.Path) -> None:
         await node.add("web", address="10.244.1.2")
         node.kernel.machine.tracked = [ALLOWED, DENIED]
         flows.shut = True
-        first = asyncio.ensure_future(node.agent.node_apply(with_policy(), removals=True))
+        first = asyncio.ensure_future(node.agent.changes.apply(with_policy(), removals=True))
         await node.settle()
         node.store.save(dataclasses.replace(t.cast("t.Any", node.store.load()), state=with_policy(port=23)))
-        node.agent.reload()
+        node.agent.changes.reload()
         flows.open()
         await first
         await node.settle()
@@ -462,7 +464,7 @@ def test_what_fails_is_a_problem_and_is_tried_again(tmp_path: pathlib.Path, oper
             raise KernelError(errno.ENOBUFS, said)
 
         setattr(node.kernel, operation, failing)
-        outcome = await agent.node_apply(with_policy(), removals=True)
+        outcome = await agent.changes.apply(with_policy(), removals=True)
         problem = (
             f"Connections that policy denies go on, because the kernel refused to cut them: {said}: No buffer space"
             " available. calico_policy_cut_denied_flows wants them cut. The agent tries again every ten seconds at"
@@ -470,12 +472,12 @@ def test_what_fails_is_a_problem_and_is_tried_again(tmp_path: pathlib.Path, oper
             " them."
         )
         assert outcome.problems == (problem,) and not outcome.in_sync
-        assert agent.problems == [problem] and not agent.in_sync
+        assert agent.status.problems == [problem] and not agent.status.in_sync
         assert agent.instruments.flows_cut.value() == 0 and cut(node) == []
         setattr(node.kernel, operation, real)
-        await agent.resync()
+        await agent.changes.resync()
         assert cut(node) == [DENIED] and agent.instruments.flows_cut.value() == 1
-        assert agent.problems == [] and agent.in_sync
+        assert agent.status.problems == [] and agent.status.in_sync
 
     run(scenario())
 
@@ -484,8 +486,8 @@ def test_a_cut_that_failed_is_no_problem_once_it_is_not_wanted(tmp_path: pathlib
     async def scenario() -> None:
         node = await settled(tmp_path)
         node.kernel.fail_next("connections_mark", errno.ENOBUFS)
-        assert (await node.agent.node_apply(with_policy(), removals=True)).problems
-        outcome = await node.agent.node_apply(with_policy(cut=False), removals=True)
-        assert outcome.problems == () and node.agent.problems == [] and cut(node) == []
+        assert (await node.agent.changes.apply(with_policy(), removals=True)).problems
+        outcome = await node.agent.changes.apply(with_policy(cut=False), removals=True)
+        assert outcome.problems == () and node.agent.status.problems == [] and cut(node) == []
 
     run(scenario())

@@ -314,7 +314,7 @@ def test_the_method_and_the_figures(tmp_path: pathlib.Path) -> None:
     async def scenario() -> None:
         node = Node(tmp_path, STATE)
         agent = await node.start()
-        workload = await agent.add(node.request("web"))
+        workload = await agent.transactions.add(node.request("web"))
         watch_agent(agent.instruments, agent)
         methods = Methods(agent)
         records = Given()

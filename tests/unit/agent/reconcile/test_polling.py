@@ -27,30 +27,27 @@ from tests.unit.dataplane.suites.suite_node import STATE
 
 
 class Marked:
-    """A proxy of a reconciler that counts calls of `ask` in `asked`, and keeps the marks in `marks`.
+    """A proxy of stages that counts calls of `ask` in `asked`, and keeps the marks in `marks`.
 
     A mark is a kind, None for all kinds, or (kind, interiors) if there are interiors.
     """
 
-    def __init__(self, reconciler):
-        self.reconciler = reconciler
-        self.whole = reconciler.whole
+    def __init__(self, stages):
+        self.stages = stages
+        self.wanted = stages.wanted
         self.marks = []
         self.asked = 0
 
-    changed = property(lambda self: self.reconciler.changed)
-    rules_mark = property(lambda self: self.reconciler.rules_mark)
-
-    def desired(self):
-        return self.reconciler.desired()
+    changed = property(lambda self: self.stages.changed)
+    rules_mark = property(lambda self: self.stages.rules_mark)
 
     async def ask(self, question):
         self.asked += 1
-        return await self.reconciler.ask(question)
+        return await self.stages.ask(question)
 
     def mark(self, kind=None, interiors=()):
         self.marks.append((kind, tuple(interiors)) if interiors else kind)
-        self.reconciler.mark(kind, interiors)
+        self.stages.mark(kind, interiors)
 
 
 async def polled(node, **options):
@@ -61,7 +58,7 @@ async def polled(node, **options):
     """
     await node.start()
     await asyncio.sleep(1 - asyncio.get_running_loop().time() % 1)
-    marked = Marked(node.reconciler)
+    marked = Marked(node.stages)
     task = asyncio.ensure_future(Polling(marked, **options).run())
     await asyncio.sleep(0.9)
     marked.marks.clear()
@@ -117,7 +114,7 @@ def test_what_nobody_tells_of_is_repaired_within_two_seconds(act, kind, told):
         await asyncio.sleep(2)
         assert kind in marked.marks
         assert node.told == [told]
-        assert node.reconciler.in_sync
+        assert node.passes.in_sync
         # Break the kernel again as soon as it is repaired, so that a poll reads the same as the poll before.
         for count in range(2, 6):
             act(node.kernel)
@@ -176,7 +173,7 @@ def test_what_stays_wrong_is_not_marked_over_and_over():
         assert 8 <= refused <= 13
         node.kernel.sysctl_write = write
         await asyncio.sleep(11)
-        assert node.reconciler.in_sync
+        assert node.passes.in_sync
 
     run(scenario())
 
@@ -311,16 +308,17 @@ def test_what_needs_no_policy_is_polled_while_policy_cannot_be_compiled():
         def fail():
             raise PolicyNotCompiled(ValueError("no."))
 
-        whole, marked.whole = marked.whole, lambda state: fail
+        wanted = marked.wanted
+        marked.wanted = dataclasses.replace(wanted, whole=lambda state: fail)
         node.kernel.sysctl_write("net/ipv4/neigh/cali111/proxy_delay", "80")
         replace_by_bird(node.kernel)
         node.kernel.run(["ipset", "del", "cali40all-hosts-net", "10.10.1.12"])
         await asyncio.sleep(3)
         assert set(marked.marks) == {"route", "sysctl"}
-        marked.whole = whole
+        marked.wanted = wanted
         await asyncio.sleep(2)
         assert marked.marks[-1] == "ipset"
-        assert node.reconciler.in_sync
+        assert node.passes.in_sync
 
     run(scenario())
 
@@ -336,10 +334,10 @@ def test_an_inside_that_cannot_be_mended_is_not_marked_over_and_over():
         assert inner.route_batch([RouteOperation("add", "0.0.0.0/0", lo)]) == []
         await asyncio.sleep(60)
         assert marked.marks == [("workload", ("cali111",))]
-        assert list(node.reconciler.problems) == ["workload"]
+        assert list(node.passes.problems) == ["workload"]
         assert inner.route_batch([RouteOperation("delete", "0.0.0.0/0", lo)]) == []
         await asyncio.sleep(12)
-        assert node.reconciler.in_sync
+        assert node.passes.in_sync
         assert dict(inner.routes())["0.0.0.0/0"] == found
 
     run(scenario())
@@ -349,7 +347,7 @@ def test_what_was_wrong_with_a_workload_is_forgotten_with_it():
     """A fault of a workload that was removed is forgotten: the same fault of a later workload is marked again."""
 
     async def scenario():
-        marked = Marked(Node().reconciler)  # this reconciler does not run, so the workload stays missing
+        marked = Marked(Node().stages)  # no loop runs, so the workload stays missing
         polling = Polling(marked)
         await polling.poll(STATE)
         await polling.poll(STATE)

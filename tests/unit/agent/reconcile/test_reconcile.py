@@ -12,9 +12,14 @@ import errno
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import repair
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.loop import Loop
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.pace import Pace
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.reconcile import Reconciler
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.stages import Listener, Wanted
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.passes import Passes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.stages import (
+    Listener,
+    Stages,
+    Wanted,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     ForwardingEntry,
     InterfaceAddress,
@@ -45,13 +50,15 @@ from tests.unit.dataplane.suites.suite_node import STATE, foreign, state_of
 
 
 class Node:
-    """A reconciler with its kernel. `told` has the lines of the changes that it reported, with "drift " before drift.
+    """A loop with its passes and their kernel. `told` has the reported changes as lines, with "drift " before drift.
 
     `start` empties it. `heard` are further callbacks of Listener. `excluded`, `chance` and `registry` are arguments of
-    Wanted, Pace and CachedDrivers.
+    Wanted, Pace and CachedDrivers, `on_tick` is that of Loop.run.
     """
 
-    def __init__(self, state=STATE, excluded=tuple, chance=lambda: 0.5, registry=REGISTRY, **heard):
+    def __init__(
+        self, state=STATE, excluded=tuple, chance=lambda: 0.5, registry=REGISTRY, on_tick=lambda: None, **heard
+    ):
         self.kernel = FakeKernel()
         underlay(self.kernel)
         self.state = state
@@ -60,7 +67,8 @@ class Node:
         self.turn = asyncio.Lock()
         self.worker = inline
         self.on_change = lambda change, drift: self.told.append(("drift " if drift else "") + change.line())
-        self.reconciler = Reconciler(
+        self.on_tick = on_tick
+        self.stages = Stages(
             self.kernel,
             Wanted(lambda: self.state, lambda: self.removals, excluded),
             self.turn,
@@ -69,6 +77,8 @@ class Node:
             run=self._run,
             pace=Pace(chance=chance),
         )
+        self.passes = Passes(self.stages)
+        self.loop = Loop(self.passes)
 
     def _changed(self, change, drift):
         self.on_change(change, drift)
@@ -77,9 +87,9 @@ class Node:
         return await self.worker(work)
 
     async def start(self):
-        self.task = asyncio.ensure_future(self.reconciler.run())
+        self.task = asyncio.ensure_future(self.loop.run(self.on_tick))
         await asyncio.sleep(0.5)
-        assert self.reconciler.in_sync, self.reconciler.problems
+        assert self.passes.in_sync, self.passes.problems
         self.told.clear()
 
     def delete_route(self, destination):
@@ -98,14 +108,14 @@ def test_a_fresh_node_is_built_and_none_of_it_is_drift():
     async def scenario():
         node = Node()
         foreign(node.kernel)
-        outcome = await node.reconciler.resync()
+        outcome = await node.passes.resync()
         assert outcome.problems == () and outcome.in_sync
         assert len(outcome.changes) == len(node.told) == 17
         assert not any(line.startswith("drift") for line in node.told)
         before = state_of(node.kernel)
-        assert (await node.reconciler.resync()).changes == ()
+        assert (await node.passes.resync()).changes == ()
         assert state_of(node.kernel) == before
-        assert node.reconciler.in_sync
+        assert node.passes.in_sync
 
     run(scenario())
 
@@ -227,11 +237,11 @@ def test_what_somebody_breaks_is_back_as_soon_as_its_kind_is_marked(name):
         before = everything(node.kernel)
         act(node.kernel)
         broken = everything(node.kernel)
-        node.reconciler.mark(kind)
-        assert not node.reconciler.in_sync
+        node.stages.mark(kind)
+        assert not node.passes.in_sync
         await asyncio.sleep(0.05)
         assert node.told == told
-        assert node.reconciler.in_sync
+        assert node.passes.in_sync
         assert everything(node.kernel) == before
         assert broken != before
 
@@ -244,10 +254,10 @@ def test_an_inside_is_mended_when_it_is_looked_into():
         await node.start()
         inner = node.kernel.inside("web-1")
         inner.address_delete(InterfaceAddress("eth0", "10.244.1.5", 32))
-        node.reconciler.mark("workload")
+        node.stages.mark("workload")
         await asyncio.sleep(0.05)
         assert node.told == []
-        node.reconciler.mark("workload", ["cali111"])
+        node.stages.mark("workload", ["cali111"])
         await asyncio.sleep(0.05)
         assert node.told == ["drift ~ workload default/web-1  address none  ->  address 10.244.1.5"]
         assert inner.addresses("eth0")
@@ -264,7 +274,7 @@ def test_what_follows_from_a_new_desired_state_is_no_drift():
             routes=tuple(r for r in STATE.routes if r.type != "blackhole") + (Route("10.244.9.0/26", "blackhole"),),
         )
         node.delete_route("10.244.1.5/32")
-        node.reconciler.mark("route")
+        node.stages.mark("route")
         await asyncio.sleep(0.05)
         assert node.told == [
             "drift + route    10.244.1.5/32  dev cali111",
@@ -286,13 +296,13 @@ def test_what_stayed_for_a_socket_goes_with_it_and_is_no_drift():
         await node.start()
         node.kernel.sockets["10.244.1.1"] = 1
         node.state = dataclasses.replace(STATE, devices=(), neighbors=(), fdb=())
-        await node.reconciler.resync()
+        await node.passes.resync()
         assert node.told == [
             "- neighbor 10.10.1.12  lladdr 66:00:00:00:00:02 dev vxlan.calico",
             "- fdb      66:00:00:00:00:02  dst 10.10.1.12 dev vxlan.calico",
         ]
         del node.told[:], node.kernel.sockets["10.244.1.1"]
-        await node.reconciler.resync()
+        await node.passes.resync()
         gone = [
             "- address  10.244.1.1/32  dev vxlan.calico",
             "- device   vxlan.calico  vni 4096 port 4789 local 10.10.1.11  mtu 1450  up",
@@ -300,14 +310,14 @@ def test_what_stayed_for_a_socket_goes_with_it_and_is_no_drift():
         assert node.told == gone
         # If another program adds the device again, its removal is drift.
         node.state = STATE
-        await node.reconciler.resync()
+        await node.passes.resync()
         snapshot = node.kernel.link("vxlan.calico")
         node.state = dataclasses.replace(STATE, devices=(), neighbors=(), fdb=())
-        await node.reconciler.resync()
+        await node.passes.resync()
         node.told.clear()
         node.kernel.link_add(snapshot)
         node.kernel.link_set("vxlan.calico", alias="calico: tunnel")
-        await node.reconciler.resync()
+        await node.passes.resync()
         assert [line.split()[:4] for line in node.told] == [["drift", "-", "device", "vxlan.calico"]]
 
     run(scenario())
@@ -319,7 +329,7 @@ def test_a_change_inside_that_is_desired_anew_is_made_without_being_asked_to_loo
         await node.start()
         endpoint = dataclasses.replace(STATE.workloads[0], route_mtu=1400)
         node.state = dataclasses.replace(STATE, workloads=(endpoint,))
-        node.reconciler.mark("workload")
+        node.stages.mark("workload")
         await asyncio.sleep(0.05)
         assert [line[:2] for line in node.told] == ["~ "]
         assert dict(node.kernel.inside("web-1").routes())["0.0.0.0/0"].mtu == 1400
@@ -332,15 +342,15 @@ def test_nothing_is_removed_before_that_is_allowed():
         node = Node()
         node.removals = False
         foreign(node.kernel)
-        await node.reconciler.resync()
+        await node.passes.resync()
         write_route(node.kernel, "10.244.1.9/32", RouteAttributes(device="cali111", protocol=179, scope=253))
         await node.start()
         node.delete_route("10.244.1.0/26")
-        node.reconciler.mark("route")
+        node.stages.mark("route")
         await asyncio.sleep(1.5)
         assert node.told == ["drift + route    10.244.1.0/26  blackhole"]
         assert route_to(node.kernel, "10.244.1.9/32")
-        assert node.reconciler.in_sync
+        assert node.passes.in_sync
         node.removals = True
         await asyncio.sleep(1.5)
         assert node.told[1:] == ["drift - route    10.244.1.9/32  dev cali111"]
@@ -361,12 +371,12 @@ def test_a_new_state_is_handed_over_in_two_halves_and_none_of_it_is_drift():
             rules=(),
         )
         node.removals = False
-        first = await node.reconciler.resync()
+        first = await node.passes.resync()
         assert [change.line()[:15] for change in first.changes] == ["+ workload defa", "+ route    10.2"]
         assert first.in_sync
         assert node.kernel.link(old.interface)
         node.removals = True
-        second = await node.reconciler.resync()
+        second = await node.passes.resync()
         assert [change.line() for change in second.changes] == [
             "- route    10.244.2.0/26  via 10.10.1.12 dev eth0 table 179",
             "- route    10.244.1.5/32  dev cali111",
@@ -387,23 +397,23 @@ def test_one_bad_object_does_not_keep_others_from_being_repaired():
         node.delete_route("10.244.1.0/26")
         write_route(node.kernel, "10.244.1.5/32", RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=4))
         node.kernel.neighbor_delete(NeighborEntry("vxlan.calico", "10.10.1.12", "66:00:00:00:00:02"))
-        node.reconciler.mark()
+        node.stages.mark()
         await asyncio.sleep(0.05)
         assert node.told == [
             "drift + neighbor 10.10.1.12  lladdr 66:00:00:00:00:02 dev vxlan.calico",
             "drift + route    10.244.1.0/26  blackhole",
         ]
-        assert list(node.reconciler.problems) == ["route"]
-        assert node.reconciler.problems["route"] == (
+        assert list(node.passes.problems) == ["route"]
+        assert node.passes.problems["route"] == (
             "route 10.244.1.5/32: A route that is not ours has this destination already: 10.244.1.5/32 via 10.10.1.9"
             " dev eth0 proto static. It was not touched. Delete it (ip route del 10.244.1.5/32 proto 4) or stop what"
             " writes it, then run again.",
         )
-        assert not node.reconciler.in_sync
+        assert not node.passes.in_sync
         node.kernel.route_batch([RouteOperation("delete", "10.244.1.5/32", route_to(node.kernel, "10.244.1.5/32"))])
         await asyncio.sleep(11)
         assert route_to(node.kernel, "10.244.1.5/32") == found
-        assert node.reconciler.in_sync and node.reconciler.problems == {}
+        assert node.passes.in_sync and node.passes.problems == {}
 
     run(scenario())
 
@@ -424,17 +434,17 @@ def test_a_kind_that_fails_is_tried_again_more_and_more_seldom():
         plan, repair.plan = repair.plan, refuse
         try:
             began = loop.time()
-            node.reconciler.mark("neighbor")
+            node.stages.mark("neighbor")
             await asyncio.sleep(45)
         finally:
             repair.plan = plan
         gaps = [round(later - earlier, 1) for earlier, later in zip(tried, tried[1:])]
         assert gaps == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0, 10.0]
-        assert node.reconciler.problems == {
+        assert node.passes.problems == {
             "neighbor": ("list neighbours: Interrupted system call (the tables changed during each of 10 dumps)",)
         }
         await asyncio.sleep(10)
-        assert node.reconciler.in_sync
+        assert node.passes.in_sync
 
     run(scenario())
 
@@ -447,12 +457,12 @@ def test_kinds_that_can_be_read_are_repaired_beside_one_that_cannot():
         node.kernel.run(["iptables-restore"], stdin="*filter\n-F INPUT\nCOMMIT\n")
         node.delete_route("10.244.1.5/32")
         node.kernel.fail_next("run", errno.EIO, "iptables-save")
-        node.reconciler.mark()
+        node.stages.mark()
         await asyncio.sleep(0.02)
         assert "drift + route    10.244.1.5/32  dev cali111" in node.told
         node.kernel.programs.add("ipset")
         await asyncio.sleep(2)
-        assert node.reconciler.in_sync
+        assert node.passes.in_sync
         assert "drift + iptables filter INPUT  -j cali-INPUT    first in the chain" in node.told
 
     run(scenario())
@@ -462,12 +472,12 @@ def test_a_tunnel_is_not_made_while_its_guard_does_not_stand():
     async def scenario():
         node = Node()
         node.kernel.programs.discard("iptables-restore")
-        outcome = await node.reconciler.resync()
+        outcome = await node.passes.resync()
         assert node.kernel.link("vxlan.calico") is None
         assert node.kernel.link("cali111").up
         assert "tunnel: not before iptables stand, which guard it." in outcome.problems
         node.kernel.programs.add("iptables-restore")
-        assert (await node.reconciler.resync()).problems == ()
+        assert (await node.passes.resync()).problems == ()
         assert node.kernel.link("vxlan.calico").up
 
     run(scenario())
@@ -487,12 +497,12 @@ def test_a_chain_that_is_refused_holds_nothing_up_and_is_not_tried_again_before_
     async def scenario():
         failures = []
         node = Node(refused_chain(STATE), on_failure=failures.append)
-        outcome = await node.reconciler.resync()
+        outcome = await node.passes.resync()
         assert not outcome.in_sync
         (problem,) = outcome.problems
         assert problem.startswith("iptables filter cali-pi-bad: iptables-restore refused chain cali-pi-bad of table")
         assert node.kernel.link("vxlan.calico") is not None
-        task = asyncio.ensure_future(node.reconciler.run())
+        task = asyncio.ensure_future(node.loop.run(node.on_tick))
         await asyncio.sleep(1)
         ran, tried = node.kernel.run, []
 
@@ -504,16 +514,16 @@ def test_a_chain_that_is_refused_holds_nothing_up_and_is_not_tried_again_before_
         node.kernel.run = watch
         failures.clear()
         await asyncio.sleep(60)
-        node.reconciler.mark("iptables")
+        node.stages.mark("iptables")
         await asyncio.sleep(1)
         assert tried == [] and failures == []
-        assert node.reconciler.problems == {"iptables": (problem,)} and not node.reconciler.in_sync
+        assert node.passes.problems == {"iptables": (problem,)} and not node.passes.in_sync
         await asyncio.sleep(90)  # longer than until the next periodic resync, which retries everything
         assert len(tried) == len(failures) == 1
         node.state = refused_chain(STATE, "-j ACCEPT")
-        node.reconciler.expect(["iptables"])
+        node.stages.expect(["iptables"])
         await asyncio.sleep(1)
-        assert node.reconciler.in_sync and node.reconciler.problems == {}
+        assert node.passes.in_sync and node.passes.problems == {}
         task.cancel()
 
     run(scenario())
@@ -532,20 +542,20 @@ def test_a_pass_that_changes_nothing_writes_nothing_and_reads_no_rule():
         node.kernel.run = watch
         node.kernel.watch(lambda dummy: programs.append("written"))
         for _time in range(5):
-            node.reconciler.expect(["ipset", "iptables"])
+            node.stages.expect(["ipset", "iptables"])
             await asyncio.sleep(1)
         assert programs == []
-        node.reconciler.mark("iptables")
+        node.stages.mark("iptables")
         await asyncio.sleep(1)
         assert programs == []
-        node.reconciler.mark("ipset")  # sets are read at each mark: the kernel does not say which program wrote a set
+        node.stages.mark("ipset")  # sets are read at each mark: the kernel does not say which program wrote a set
         await asyncio.sleep(1)
         assert programs == ["ipset"]
         more = dataclasses.replace(STATE.ipsets[0], members=(*STATE.ipsets[0].members, "10.10.1.13"))
         node.state = dataclasses.replace(STATE, ipsets=(more,))
         node.kernel.watch(None)
         programs.clear()
-        node.reconciler.expect(["ipset", "iptables"])
+        node.stages.expect(["ipset", "iptables"])
         await asyncio.sleep(1)
         assert programs == [] and node.told == [
             "~ ipset    cali40all-hosts-net  hash:net  2 members  ->  hash:net  3 members    1 in, 0 out"
@@ -559,13 +569,13 @@ def test_a_device_that_is_missing_or_down_is_waited_for():
         routes = (*STATE.routes, Route("10.244.8.0/26", device="bond0", gateway="10.10.1.12"))
         node = Node(dataclasses.replace(STATE, routes=routes))
         await node.start()
-        assert node.reconciler.waiting == {"route": ("route 10.244.8.0/26 waits for its device.",)}
-        assert node.reconciler.problems == {}
+        assert node.stages.kinds.waiting == {"route": ("route 10.244.8.0/26 waits for its device.",)}
+        assert node.passes.problems == {}
         node.kernel.link_set("eth0", up=False)
-        node.reconciler.mark()
+        node.stages.mark()
         await asyncio.sleep(0.05)
-        assert node.reconciler.problems == {}
-        assert len(node.reconciler.waiting["route"]) == 2
+        assert node.passes.problems == {}
+        assert len(node.stages.kinds.waiting["route"]) == 2
 
     run(scenario())
 
@@ -575,16 +585,16 @@ def test_the_address_of_the_node_may_be_away_for_a_while():
         node = Node()
         await node.start()
         node.kernel.address_delete(InterfaceAddress("eth0", "10.10.1.11", 24))
-        node.reconciler.mark()
+        node.stages.mark()
         await asyncio.sleep(0.05)
-        outcome = await node.reconciler.resync()
+        outcome = await node.passes.resync()
         assert outcome.problems == (
             "No network interface of node1 has its address 10.10.1.11. It is taken from calico_node_address"
             " (10.10.1.11/24). Correct that variable, or give the host this address (ip address), then run again.",
         )
         node.kernel.address_add(InterfaceAddress("eth0", "10.10.1.11", 24))
         await asyncio.sleep(11)
-        assert node.reconciler.in_sync
+        assert node.passes.in_sync
 
     run(scenario())
 
@@ -602,11 +612,11 @@ def test_a_storm_of_events_is_answered_ten_times_a_second():
         node.worker = counting
         await asyncio.sleep(5)
         began = asyncio.get_running_loop().time()
-        node.reconciler.mark("route")
+        node.stages.mark("route")
         await asyncio.sleep(0.001)
         assert looks == [pytest.approx(began, abs=0.001)]  # the reconciler looks at once, because it was idle before
         for dummy in range(10_000):
-            node.reconciler.mark("route")
+            node.stages.mark("route")
             await asyncio.sleep(0.001)
         assert 100 <= len(looks) <= 130
 
@@ -635,7 +645,7 @@ def test_a_repair_waits_for_the_turn_and_reads_what_is_desired_then():
         await node.start()
         async with node.turn:
             write_route(node.kernel, "10.244.1.6/32", RouteAttributes(device="cali111", protocol=179, scope=253))
-            node.reconciler.mark()
+            node.stages.mark()
             await asyncio.sleep(1)
             assert node.told == []
             node.state = dataclasses.replace(STATE, routes=(*STATE.routes, Route("10.244.1.6/32", device="cali111")))
@@ -652,7 +662,7 @@ def test_a_workload_that_is_half_attached_is_left_to_who_attaches_it():
         await node.start()
         async with node.turn:
             node.delete_route("10.244.1.5/32")  # as in an add: the workload is desired, its route not written
-            node.reconciler.mark()
+            node.stages.mark()
             await asyncio.sleep(1)
             assert node.told == [] and route_to(node.kernel, "10.244.1.5/32") is None
             write_route(node.kernel, "10.244.1.5/32", RouteAttributes(device="cali111", protocol=179, scope=253))
@@ -673,10 +683,10 @@ def test_of_rules_that_were_refused_none_is_told():
         await node.start()
         node.kernel.run(["iptables-restore", "--noflush"], stdin="*filter\n-F INPUT\n-F cali-INPUT\nCOMMIT\n")
         node.kernel.fail_next("run", errno.EPERM, "iptables-restore")
-        outcome = await node.reconciler.resync()
+        outcome = await node.passes.resync()
         assert len(outcome.problems) == 1 and outcome.changes == ()
         await asyncio.sleep(0.5)
-        assert len(node.told) == 2 and node.reconciler.in_sync
+        assert len(node.told) == 2 and node.passes.in_sync
 
     run(scenario())
 
@@ -701,18 +711,18 @@ def test_sets_and_tables_that_are_written_beside_refused_ones_are_told():
             ipsets=(*STATE.ipsets, dataclasses.replace(gone, members=()), good, bad),
             iptables=(*STATE.iptables, raw, nat),
         )
-        outcome = await node.reconciler.resync()
+        outcome = await node.passes.resync()
         assert len(outcome.problems) == 2
         assert node.told == ["+ ipset    cali40s:good  hash:net  1 member", "+ iptables raw cali-new  1 rule"]
-        await node.reconciler.resync()
+        await node.passes.resync()
         assert len(node.told) == 2
         node.state = dataclasses.replace(
             node.state,
             ipsets=node.state.ipsets[:-1],
             iptables=(*STATE.iptables, raw, dataclasses.replace(nat, hooks=())),
         )
-        await node.reconciler.resync()
-        assert node.reconciler.in_sync
+        await node.passes.resync()
+        assert node.passes.in_sync
         assert [line.split()[2] for line in node.told[2:]] == ["cali40w:x", "nat"]
 
     run(scenario())
@@ -724,10 +734,10 @@ def test_what_another_kind_had_to_wait_for_lets_it_go_at_once():
         await node.start()
         node.state = dataclasses.replace(STATE, rules=(), routes=(*STATE.routes, Route("10.244.9.0/26", "blackhole")))
         write_route(node.kernel, "10.244.9.0/26", RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=4))
-        await node.reconciler.resync()
+        await node.passes.resync()
         assert len(node.kernel.rules()) == 4
         node.kernel.route_batch([RouteOperation("delete", "10.244.9.0/26", route_to(node.kernel, "10.244.9.0/26"))])
-        node.reconciler.mark("route")
+        node.stages.mark("route")
         await asyncio.sleep(0.05)
         assert len(node.kernel.rules()) == 3
 
@@ -739,7 +749,7 @@ def test_the_turn_is_not_taken_where_nothing_differs():
         node = Node()
         await node.start()
         async with node.turn:
-            outcome = await asyncio.wait_for(node.reconciler.resync(), 1)
+            outcome = await asyncio.wait_for(node.passes.resync(), 1)
         assert outcome.in_sync and outcome.changes == ()
 
     run(scenario())
@@ -751,10 +761,10 @@ def test_host_ends_that_somebody_else_deletes_are_left_to_him():
         node = Node(excluded=lambda: gone)
         await node.start()
         node.state = dataclasses.replace(STATE, workloads=(), routes=STATE.routes[:1], sysctls=STATE.sysctls[:2])
-        await node.reconciler.resync()
+        await node.passes.resync()
         assert node.kernel.link("cali111")
         gone.clear()
-        await node.reconciler.resync()
+        await node.passes.resync()
         assert node.kernel.link("cali111") is None
 
     run(scenario())
@@ -766,14 +776,14 @@ def test_a_removal_that_fails_is_told_and_tried_again():
         await node.start()
         node.state = dataclasses.replace(STATE, rules=())
         node.kernel.fail_next("rule_delete", errno.EBUSY)
-        outcome = await node.reconciler.resync()
+        outcome = await node.passes.resync()
         assert outcome.problems == (
             "rule 179: The kernel refused to delete rule 179 (mark 0xca11). It said: Device or resource busy.",
         )
         assert not outcome.in_sync
         await asyncio.sleep(0.2)
         assert node.told == ["- rule     179  fwmark 0xca11 lookup 179"]
-        assert node.reconciler.in_sync
+        assert node.passes.in_sync
 
     run(scenario())
 
@@ -784,7 +794,7 @@ def test_what_failed_additions_may_still_need_is_not_removed():
         await node.start()
         node.state = dataclasses.replace(STATE, routes=(*STATE.routes[1:], Route("10.244.9.0/26", "blackhole")))
         write_route(node.kernel, "10.244.9.0/26", RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=4))
-        await node.reconciler.resync()
+        await node.passes.resync()
         assert route_to(node.kernel, "10.244.1.0/26")
         node.kernel.route_batch([RouteOperation("delete", "10.244.9.0/26", route_to(node.kernel, "10.244.9.0/26"))])
         await asyncio.sleep(11)
@@ -798,15 +808,15 @@ def test_nothing_is_done_before_it_is_known_what_the_node_shall_have():
     async def scenario():
         node = Node(None)
         before = state_of(node.kernel)
-        task = asyncio.ensure_future(node.reconciler.run())
+        task = asyncio.ensure_future(node.loop.run(node.on_tick))
         await asyncio.sleep(5)
-        outcome = await node.reconciler.resync()
+        outcome = await node.passes.resync()
         assert outcome.problems == ("What this node shall have is not known yet.",)
         assert state_of(node.kernel) == before
-        assert not node.reconciler.in_sync
+        assert not node.passes.in_sync
         node.state = STATE
         await asyncio.sleep(2)
-        assert node.reconciler.in_sync
+        assert node.passes.in_sync
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
@@ -833,11 +843,11 @@ def test_there_is_one_also_where_the_work_never_ends():
         await node.start()
 
         async def endless(work):
-            node.reconciler.mark("route")
+            node.stages.mark("route")
             return await inline(work)
 
         node.worker = endless
-        node.reconciler.mark("route")
+        node.stages.mark("route")
         times.clear()
         await asyncio.sleep(20)
         assert len(times) >= 150
@@ -850,7 +860,7 @@ def test_a_plan_of_another_state_changes_nothing():
         node = Node()
         await node.start()
         before = state_of(node.kernel)
-        plan = await node.reconciler.plan(lambda: dataclasses.replace(STATE, rules=()))
+        plan = await node.passes.plan(lambda: dataclasses.replace(STATE, rules=()))
         assert plan.lines()[0] == "- rule     179            fwmark 0xca11 lookup 179"
         assert state_of(node.kernel) == before
 
@@ -866,9 +876,9 @@ def test_a_sentence_says_what_was_found_and_what_was_done():
         node.kernel.sysctl_write("net/ipv4/conf/cali111/proxy_arp", "0")
         node.delete_route("10.244.1.0/26")
         write_route(node.kernel, "10.244.1.9/32", RouteAttributes(device="cali111", protocol=179, scope=253))
-        await node.reconciler.resync()
+        await node.passes.resync()
         node.state = dataclasses.replace(STATE, rules=())
-        await node.reconciler.resync()
+        await node.passes.resync()
         assert said == [
             "Repaired sysctl net.ipv4.conf.cali111.proxy_arp: it was 0; made right: 1.",
             "Repaired route 10.244.1.0/26: it was missing; made: blackhole.",
@@ -903,10 +913,10 @@ def test_what_is_broken_while_all_namespaces_are_looked_into_does_not_wait_for_t
         node.kernel.look_inside = slow
         node.worker = worker
         node.on_change = lambda *dummy: seen.append(len(visited))
-        resync = asyncio.ensure_future(node.reconciler.resync())
+        resync = asyncio.ensure_future(node.passes.resync())
         await asyncio.sleep(0.1)
         node.delete_route("10.244.1.0/26")
-        node.reconciler.mark("route")
+        node.stages.mark("route")
         outcome = await resync
         assert len(visited) == 200
         assert seen == [100] or seen == [50]
@@ -927,12 +937,12 @@ def test_a_repair_reads_no_more_sysctls_than_were_found_wrong():
         read, keys = node.kernel.sysctl_read, []
         node.kernel.sysctl_read = lambda key: (keys.append(key) if node.turn.locked() else None, read(key))[1]
         node.kernel.sysctl_write("net/ipv4/conf/cali111/proxy_arp", "0")
-        await node.reconciler.resync()
+        await node.passes.resync()
         assert sorted(keys) == ["net/ipv4/conf/cali111/proxy_arp", "net/ipv4/conf/eth0/rp_filter"]
         keys.clear()
         node.kernel.sysctl_write("net/ipv4/ip_forward", "0")
         node.told.clear()
-        await node.reconciler.resync()
+        await node.passes.resync()
         assert len(set(keys)) == 5  # a write of ip_forward resets other sysctls, which are repaired after it
         assert node.told[0] == "drift ~ sysctl   net.ipv4.ip_forward  0  ->  1"
         assert node.kernel.sysctl_read("net/ipv4/conf/cali111/forwarding") == "1"
@@ -953,13 +963,13 @@ def test_a_sysctl_that_cannot_be_written_is_not_forgotten_over_the_repair_of_oth
 
         node.kernel.sysctl_write = refuse
         write("net/ipv4/ip_forward", "0")
-        await node.reconciler.resync()
-        assert list(node.reconciler.problems) == ["sysctl"]
+        await node.passes.resync()
+        assert list(node.passes.problems) == ["sysctl"]
         node.kernel.link_delete("cali111")
-        node.reconciler.mark("workload")
+        node.stages.mark("workload")
         await asyncio.sleep(0.02)
         assert node.kernel.sysctl_read("net/ipv4/conf/cali111/proxy_arp") == "1"
-        assert list(node.reconciler.problems) == ["sysctl"]
+        assert list(node.passes.problems) == ["sysctl"]
 
     run(scenario())
 
@@ -974,10 +984,10 @@ def test_a_source_check_that_is_overruled_stays_a_problem_until_it_is_right():
         node = Node(dataclasses.replace(STATE, sysctls=(*STATE.sysctls, *source_checks(cali111="1"))))
         await node.start()
         node.kernel.sysctl_write("net/ipv4/conf/all/rp_filter", "2")
-        node.reconciler.mark("sysctl")
+        node.stages.mark("sysctl")
         await asyncio.sleep(30)
-        assert not node.reconciler.in_sync
-        assert node.reconciler.problems == {
+        assert not node.passes.in_sync
+        assert node.passes.problems == {
             "sysctl": (
                 "sysctl net.ipv4.conf.all.rp_filter: net.ipv4.conf.all.rp_filter is 2, and the kernel takes the greater"
                 " value of that and an interface's own: the sources of workloads' packets would be checked loosely, not"
@@ -987,9 +997,9 @@ def test_a_source_check_that_is_overruled_stays_a_problem_until_it_is_right():
             )
         }
         node.kernel.sysctl_write("net/ipv4/conf/all/rp_filter", "1")
-        node.reconciler.mark("sysctl")
+        node.stages.mark("sysctl")
         await asyncio.sleep(0.2)
-        assert node.reconciler.in_sync and node.reconciler.problems == {}
+        assert node.passes.in_sync and node.passes.problems == {}
 
     run(scenario())
 
@@ -1004,7 +1014,7 @@ def test_a_workload_whose_source_is_not_checked_is_repaired_beside_others_withou
         node.kernel.sysctl_write("net/ipv4/conf/all/rp_filter", "1")
         await node.start()
         node.kernel.link_set(free.interface, up=False)
-        outcome = await node.reconciler.resync(["workload"])
+        outcome = await node.passes.resync(["workload"])
         assert outcome.problems == () and outcome.in_sync
         assert node.told == ["drift ~ workload default/web-1  host end down  ->  host end up"]
 
@@ -1023,7 +1033,7 @@ def test_of_many_workloads_the_one_that_is_broken_is_read_again():
         look, visited = node.kernel.look_inside, []
         node.kernel.look_inside = lambda netns, *what, **more: (visited.append(netns), look(netns, *what, **more))[1]
         node.kernel.link_delete("cali007")
-        node.reconciler.mark("workload")
+        node.stages.mark("workload")
         await asyncio.sleep(0.05)
         assert node.told == ["drift + workload default/w7  eth0 10.244.2.9  host end cali007  mtu 1450"]
         assert set(visited) == {"w7"}
@@ -1046,16 +1056,16 @@ def test_an_addition_that_failed_stays_a_problem_when_another_object_of_its_kind
         await node.start()
         node.kernel.link_add(NewLink("cali333", "bridge"))  # another program's device with the name of the host end
         node.state = MOVED
-        node.reconciler.mark()
+        node.stages.mark()
         await asyncio.sleep(0.05)
         assert node.kernel.link("cali111") is None
-        (problem,) = node.reconciler.problems["workload"]
+        (problem,) = node.passes.problems["workload"]
         assert "workload default/web-3" in problem and "cali333" in problem
-        assert not node.reconciler.in_sync
+        assert not node.passes.in_sync
         node.kernel.link_delete("cali333")
         await asyncio.sleep(11)  # the failed addition is retried within this time
         assert node.kernel.link("cali333").up
-        assert node.reconciler.in_sync
+        assert node.passes.in_sync
 
     run(scenario())
 
@@ -1067,9 +1077,9 @@ def test_a_removal_that_fails_does_not_hide_an_addition_that_failed():
         node.kernel.link_add(NewLink("cali333", "bridge"))
         node.state = MOVED
         node.kernel.fail_next("link_delete", errno.EBUSY, "cali111")
-        node.reconciler.mark("workload")
+        node.stages.mark("workload")
         await asyncio.sleep(0.05)
-        failed = [text.split(":")[0] for text in node.reconciler.problems["workload"]]
+        failed = [text.split(":")[0] for text in node.passes.problems["workload"]]
         assert failed == ["workload default/web-3", "workload default/web-1"]
 
     run(scenario())
@@ -1080,7 +1090,7 @@ def test_an_object_stays_waiting_when_another_of_its_kind_is_removed():
         node = Node()
         await node.start()
         node.state = dataclasses.replace(STATE, routes=(*STATE.routes[1:], Route("10.244.9.1/32", device="dummy9")))
-        outcome = await node.reconciler.resync()
+        outcome = await node.passes.resync()
         assert [change.line() for change in outcome.changes] == ["- route    10.244.1.0/26  blackhole"]
         assert outcome.waiting == ("route 10.244.9.1/32 waits for its device.",)
 
@@ -1093,12 +1103,12 @@ def test_a_failed_removal_does_not_let_later_failed_additions_lose_what_they_may
         await node.start()
         node.state = dataclasses.replace(STATE, routes=STATE.routes[1:])
         node.kernel.fail_next("route_batch", errno.EBUSY, "10.244.1.0/26")
-        await node.reconciler.resync()
+        await node.passes.resync()
         node.state = dataclasses.replace(STATE, routes=(*STATE.routes[1:], Route("10.244.9.0/26", "blackhole")))
         write_route(node.kernel, "10.244.9.0/26", RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=4))
-        await node.reconciler.resync()
+        await node.passes.resync()
         assert route_to(node.kernel, "10.244.1.0/26")
-        assert [text.split(":")[0] for text in node.reconciler.problems["route"]][:1] == ["route 10.244.9.0/26"]
+        assert [text.split(":")[0] for text in node.passes.problems["route"]][:1] == ["route 10.244.9.0/26"]
 
     run(scenario())
 
@@ -1110,8 +1120,8 @@ def test_what_failed_and_stands_meanwhile_is_no_problem_although_removals_are_no
         node.removals = False
         node.state = dataclasses.replace(STATE, routes=(*STATE.routes[1:], Route("10.244.9.0/26", "blackhole")))
         node.kernel.fail_next("route_batch", errno.EBUSY, "10.244.9.0/26")
-        await node.reconciler.resync()
-        assert node.reconciler.problems
+        await node.passes.resync()
+        assert node.passes.problems
         write_route(node.kernel, "10.244.9.0/26", route_to(node.kernel, "10.244.1.0/26"))  # by another program
         looks = []
         plan = repair.plan
@@ -1120,7 +1130,7 @@ def test_what_failed_and_stands_meanwhile_is_no_problem_although_removals_are_no
             await asyncio.sleep(8)
         finally:
             repair.plan = plan
-        assert node.reconciler.problems == {} and node.reconciler.in_sync
+        assert node.passes.problems == {} and node.passes.in_sync
         assert len(looks) < 5, "a retry that is over is made again and again"
 
     run(scenario())
@@ -1133,12 +1143,12 @@ def test_a_set_that_cannot_be_removed_does_not_keep_tunnels_from_being_made():
         node.kernel.run(["iptables-restore", "--noflush"], stdin=USES_THE_OLD_SET)
         node.kernel.link_delete("vxlan.calico")
         node.state = STATE
-        node.reconciler.mark()
+        node.stages.mark()
         await asyncio.sleep(1)
-        assert list(node.reconciler.problems) == ["ipset"]
+        assert list(node.passes.problems) == ["ipset"]
         assert node.kernel.link("vxlan.calico").up
         node.kernel.link_delete("vxlan.calico")
-        node.reconciler.mark("tunnel")
+        node.stages.mark("tunnel")
         await asyncio.sleep(1)
         assert node.kernel.link("vxlan.calico").up
 

@@ -86,7 +86,7 @@ def test_nobody_reaches_a_workload_that_policy_does_not_know(tmp_path):
             assert [line for line in node.differences() if line.split()[1] in ("ipset", "iptables")] == []
         await node.settle()
         assert seen == set()
-        assert node.agent.in_sync and node.agent.drift.to_dict()["total"] == 0
+        assert node.agent.status.in_sync and node.agent.drift.to_dict()["total"] == 0
 
     run(scenario())
 
@@ -104,7 +104,7 @@ def test_only_the_sets_are_written_for_a_workload_of_a_known_group(tmp_path):
 
         node.kernel.run = watch
         before = members(node, "")
-        workload = await node.agent.add(node.request("second", labels={"app": "db"}))
+        workload = await node.agent.transactions.add(node.request("second", labels={"app": "db"}))
         await node.settle()
         assert programs == []  # a member is added by a netlink message
         after = members(node, "")
@@ -159,7 +159,7 @@ def test_who_is_answered_while_sets_are_about_to_be_written_stays_in_them(tmp_pa
         await second
         await node.settle()
         assert seen == set()
-        assert node.agent.in_sync and node.agent.drift.to_dict()["total"] == 0
+        assert node.agent.status.in_sync and node.agent.drift.to_dict()["total"] == 0
 
     run(scenario())
 
@@ -171,7 +171,7 @@ def test_an_address_is_in_no_set_of_its_former_owner_when_it_has_the_next(tmp_pa
         address = await node.add("app", labels={"app": "app"})
         (name,) = members(node, "s:")
         assert members(node, "s:") == {name: {address}}
-        await node.agent.delete("default/app")
+        await node.agent.transactions.delete("default/app")
         assert await node.add("other", labels={"app": "other"}, address=address) == address
         assert members(node, "s:") == {name: set()}
         pairs = [pair for found in members(node, "w:").values() for pair in found if pair.startswith(f"{address},")]
@@ -224,9 +224,9 @@ def test_a_workload_that_policy_cannot_know_is_not_added(tmp_path):
         web = await node.add("web", labels={"app": "web"})
         assert web in known(node)
         node.kernel.run = ran
-        await node.agent.delete("default/web")
+        await node.agent.transactions.delete("default/web")
         await node.settle()
-        assert node.agent.in_sync
+        assert node.agent.status.in_sync
         assert (node.kernel.netfilter.snapshot(), node.on_disk(), node.records) == before
         assert await node.add("app", labels={"app": "app"}) in known(node)
 
@@ -256,7 +256,7 @@ def test_where_no_set_can_be_written_nothing_is_added(tmp_path):
         assert node.on_disk() == {} and node.records == set() and node.links == links
         node.kernel.run, node.kernel.ipset_member = ran, member
         await asyncio.sleep(15)
-        assert node.agent.in_sync
+        assert node.agent.status.in_sync
         assert await node.add("db", labels={"app": "db"}) in known(node)
 
     run(scenario())
@@ -281,7 +281,7 @@ def test_where_the_table_cannot_be_written_nothing_is_added(tmp_path):
         assert node.on_disk() == {} and node.records == set() and node.links == links
         node.kernel.run = ran
         await asyncio.sleep(15)
-        assert node.agent.in_sync
+        assert node.agent.status.in_sync
         assert await node.add("db", labels={"app": "db"}) in known(node)
 
     run(scenario())
@@ -314,7 +314,7 @@ def test_rules_that_cannot_be_read_are_no_reason_to_let_anybody_in(tmp_path):
         assert set(node.on_disk()) == {"default/app"}
         failures[0] = 0
         await asyncio.sleep(15)
-        assert node.agent.in_sync
+        assert node.agent.status.in_sync
 
     run(scenario())
 
@@ -326,9 +326,9 @@ def test_a_policy_that_is_set_aside_keeps_nobody_from_being_added(tmp_path):
         address = await node.add("db", labels={"app": "db"})
         assert address in known(node)
         await node.settle()
-        (problem,) = node.agent.problems
+        (problem,) = node.agent.status.problems
         assert "db, ingress (chain cali-pi-" in problem and "what they leave it drops" in problem
-        assert not node.agent.in_sync
+        assert not node.agent.status.in_sync
 
     run(scenario())
 
@@ -343,9 +343,9 @@ def test_what_sets_are_without_is_a_problem_and_stops_nothing(tmp_path):
         address = await node.add("db", labels={"app": "db"})
         await node.settle()
         assert address in known(node)
-        (problem,) = node.agent.problems
+        (problem,) = node.agent.status.problems
         assert "1 member left out: '10.9.9.9\\nquit' cannot be a member of a hash:net for ipset restore" in problem
-        assert node.agent.in_sync
+        assert node.agent.status.in_sync
 
     run(scenario())
 
@@ -365,7 +365,7 @@ def test_of_an_add_whose_agent_was_killed_policy_knows_nothing(tmp_path, monkeyp
         if point == "add.guarded":
             assert members(node, "") != before and unguarded(node) == set()
         await node.restart()
-        assert members(node, "") == before and node.agent.in_sync
+        assert members(node, "") == before and node.agent.status.in_sync
         assert await node.add("app", labels={"app": "app"}) in known(node)
 
     run(scenario())
@@ -384,8 +384,8 @@ def test_an_add_that_was_given_up_leaves_nothing_in_the_sets(tmp_path):
             adding.cancel()
             await asyncio.gather(adding, return_exceptions=True)
             if not adding.cancelled():
-                await node.agent.delete("default/app")
+                await node.agent.transactions.delete("default/app")
             await node.settle()
-            assert members(node, "") == before and node.agent.in_sync, moment
+            assert members(node, "") == before and node.agent.status.in_sync, moment
 
     run(scenario())

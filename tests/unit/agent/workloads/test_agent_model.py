@@ -81,7 +81,7 @@ class World(Node):
     async def call(self, call: Call):
         try:
             if isinstance(call, Delete):
-                return await self.agent.delete(f"default/{call.name}")
+                return await self.agent.transactions.delete(f"default/{call.name}")
             return await self.add(call.name, netns_owned=True, address=call.address)
         except AgentError as error:
             assert error.code == "conflict", error
@@ -101,7 +101,7 @@ class World(Node):
         elif isinstance(step, Restart):
             await self.restart()
         elif isinstance(step, Resync):
-            await self.agent.resync()
+            await self.agent.changes.resync()
         else:
             sabotage(self.kernel, step, self.links, self.routes)
 
@@ -109,15 +109,15 @@ class World(Node):
 
     async def converges(self, model: Model) -> None:
         await asyncio.sleep(5)
-        await self.agent.resync()
-        assert self.differences() == [] and self.agent.in_sync and self.agent.problems == []
+        await self.agent.changes.resync()
+        assert self.differences() == [] and self.agent.status.in_sync and self.agent.status.problems == []
         expected = {f"default/{name}": address for name, address in model.standing.items()}
-        assert {workload.id: workload.addresses[0] for workload in self.agent.list()} == expected
+        assert {workload.id: workload.addresses[0] for workload in self.agent.transactions.list()} == expected
         assert self.on_disk() == expected
         assert len(self.links) == len(self.records) == len(expected)
         assert self.routes - {BLOCK, SPARE} == {f"{address}/32" for address in expected.values()}
         assert set(self.kernel.netns_list()) == set(model.standing)
-        assert self.agent.ipam_check()["problems"] == 0
+        assert self.agent.addresses.check(self.agent.workloads)["problems"] == 0
         assert self.kernel.violations == []
 
 

@@ -62,17 +62,17 @@ def test_a_workload_gets_an_address_of_each_version_and_gives_both_back(tmp_path
     async def scenario():
         node = DualNode(tmp_path)
         agent = await node.start()
-        workload = await agent.add(node.request("web"))
+        workload = await agent.transactions.add(node.request("web"))
         assert (workload.addresses, workload.pool, workload.mtu) == ((FIRST, FIRST6), "default-pool", 1330)
         assert f"{FIRST}/32" in node.routes
         assert node.routes6 == {BLOCK6, f"{FIRST6}/128"}
         assert node.given() == {("default/web", FIRST), ("default/web", FIRST6)}
-        assert (node.differences(), await agent.check("default/web")) == ([], [])
-        assert agent.ipam_check()["problems"] == 1  # the state DUAL lacks the tunnel's device
+        assert (node.differences(), await agent.transactions.check("default/web")) == ([], [])
+        assert agent.addresses.check(agent.workloads)["problems"] == 1  # the state DUAL lacks the tunnel's device
         await node.restart()
-        assert node.agent.get("default/web").addresses == workload.addresses
+        assert node.agent.transactions.get("default/web").addresses == workload.addresses
         assert node.differences() == []
-        await node.agent.delete("default/web")
+        await node.agent.transactions.delete("default/web")
         await node.settle()
         assert (node.given(), node.routes6, node.links) == (set(), {BLOCK6}, set())
 
@@ -90,19 +90,19 @@ def test_the_versions_are_those_that_are_asked_for(tmp_path):
             ({"pools": ("fd00:10:244::/64",), "families": (4, 6)}, ("10.244.1.1", "fd00:10:244::43"), "default-pool"),
         ]
         for number, (wishes, addresses, pool) in enumerate(asked):
-            workload = await agent.add(node.request(f"w{number}", **wishes))
+            workload = await agent.transactions.add(node.request(f"w{number}", **wishes))
             assert (workload.addresses, workload.pool) == (addresses, pool)
         assert node.differences() == []
         for pools in (("six",), ("fd00:10:244::/64",), ("FD00:10:244::7/64",)):
-            assert (await agent.add(node.request("w2", pools=pools))).addresses == ("fd00:10:244::42",)
-        code, words = await refused(agent.add(node.request("w2", pools=("10.244.0.0/16",))))
+            assert (await agent.transactions.add(node.request("w2", pools=pools))).addresses == ("fd00:10:244::42",)
+        code, words = await refused(agent.transactions.add(node.request("w2", pools=("10.244.0.0/16",))))
         assert (code, words.partition(", with ")[2]) == (
             "conflict",
             "an address of pool six and not of 10.244.0.0/16. Delete it first, or choose another id.",
         )
         inner = node.kernel.inside("w0")
         assert (inner.addresses("eth0"), [to for to, _rest in inner.routes(table=254)]) == ([], [])
-        code, words = await refused(agent.add(node.request("w0", families=(4, 6))))
+        code, words = await refused(agent.transactions.add(node.request("w0", families=(4, 6))))
         assert (code, words.partition(", with ")[2]) == (
             "conflict",
             "IPv6 and not IPv4 and IPv6. Delete it first, or choose another id.",
@@ -115,11 +115,11 @@ def test_addresses_that_are_asked_for_in_any_spelling(tmp_path):
     async def scenario():
         node = DualNode(tmp_path)
         agent = await node.start()
-        workload = await agent.add(node.request("web", address6="FD00:10:244:0::43", address="10.244.1.5"))
+        workload = await agent.transactions.add(node.request("web", address6="FD00:10:244:0::43", address="10.244.1.5"))
         assert workload.addresses == ("10.244.1.5", "fd00:10:244::43")
         again = node.request("web", address6="fd00:10:244::0:43")
-        assert (await agent.add(again)).addresses == workload.addresses
-        code, words = await refused(agent.add(node.request("db", address6="fd00:10:244::40")))
+        assert (await agent.transactions.add(again)).addresses == workload.addresses
+        code, words = await refused(agent.transactions.add(node.request("db", address6="fd00:10:244::40")))
         assert (code, words) == (
             "conflict",
             "fd00:10:244::40 belongs to this node's vxlan6 tunnel. Ask for another address, or for none to get a free"
@@ -135,14 +135,14 @@ def test_nothing_of_it_is_left_where_one_version_has_no_address(tmp_path):
         node = DualNode(tmp_path, dataclasses.replace(DUAL, ipam=dataclasses.replace(DUAL.ipam, spare_blocks=())))
         agent = await node.start()
         for number in range(3):
-            await agent.add(node.request(f"w{number}"))
-        code, words = await refused(agent.add(node.request("web")))
+            await agent.transactions.add(node.request(f"w{number}"))
+        code, words = await refused(agent.transactions.add(node.request("web")))
         assert (code, words.partition("(")[0]) == ("no_address", "the only block of pool six on this node is full ")
         await node.settle()
         assert len(node.given()) == 6
-        assert (await agent.add(node.request("web", families=(4,)))).addresses == ("10.244.1.4",)
-        await agent.delete("default/w1")
-        assert (await agent.add(node.request("late"))).addresses[1] == "fd00:10:244::42"
+        assert (await agent.transactions.add(node.request("web", families=(4,)))).addresses == ("10.244.1.4",)
+        await agent.transactions.delete("default/w1")
+        assert (await agent.transactions.add(node.request("late"))).addresses[1] == "fd00:10:244::42"
 
     run(scenario())
 
@@ -152,8 +152,8 @@ def test_the_next_block_of_each_version_is_opened_when_one_is_full(tmp_path):
         node = DualNode(tmp_path)
         agent = await node.start()
         for number in range(4):
-            await agent.add(node.request(f"w{number}"))
-        assert node.agent.get("default/w3").addresses == ("10.244.1.3", "fd00:10:244::80")
+            await agent.transactions.add(node.request(f"w{number}"))
+        assert node.agent.transactions.get("default/w3").addresses == ("10.244.1.3", "fd00:10:244::80")
         assert node.routes6 >= {BLOCK6, SPARE6}
         assert node.differences() == []
 
@@ -168,7 +168,7 @@ def test_nothing_is_left_where_one_version_cannot_be_attached(tmp_path):
         request = node.request("web")
         for _attempt in range(2):  # refused twice: when the add writes the route, and when the drivers retry
             node.kernel.fail_next("route_batch", errno.EACCES, f"{FIRST6}/128")
-        assert (await refused(agent.add(request)))[0] == "kernel"
+        assert (await refused(agent.transactions.add(request)))[0] == "kernel"
         await node.settle()
         assert (node.given(), node.links, node.kernel.snapshot()["routes"]) == (set(), set(), before)
 
@@ -179,10 +179,10 @@ def test_a_node_that_loses_ipv6_keeps_what_its_workloads_have(tmp_path):
     async def scenario():
         node = DualNode(tmp_path)
         agent = await node.start()
-        await agent.add(node.request("web"))
-        node.kernel.sysctl_write(f"net/ipv6/conf/{agent.get('default/web').interface}/disable_ipv6", "1")
+        await agent.transactions.add(node.request("web"))
+        node.kernel.sysctl_write(f"net/ipv6/conf/{agent.transactions.get('default/web').interface}/disable_ipv6", "1")
         assert f"{FIRST6}/128" not in node.routes6
-        agent.reconciler.mark()
+        agent.passes.stages.mark()
         await node.settle()
         assert f"{FIRST6}/128" in node.routes6
         assert node.differences() == []
@@ -194,13 +194,13 @@ def test_on_a_node_without_ipv6_a_workload_has_none(tmp_path):
     async def scenario():
         node = Node(tmp_path)
         agent = await node.start()
-        assert (await agent.add(node.request("web"))).addresses == (FIRST,)
-        assert await refused(agent.add(node.request("db", families=(4, 6)))) == (
+        assert (await agent.transactions.add(node.request("web"))).addresses == (FIRST,)
+        assert await refused(agent.transactions.add(node.request("db", families=(4, 6)))) == (
             "no_address",
             "this node has no IPv6 block from which addresses are chosen. Run site.yml, which grants it spare blocks of"
             " the pools that select it (calico_ip_pools, calico_spare_blocks).",
         )
-        assert (await refused(agent.add(node.request("db", address6="fd00::7"))))[0] == "invalid_params"
+        assert (await refused(agent.transactions.add(node.request("db", address6="fd00::7"))))[0] == "invalid_params"
         assert node.on_disk() == {"default/web": FIRST}
 
     run(scenario())
@@ -221,7 +221,8 @@ async def executed(node, command, version="1.1.0", args="", **fields):
     if not node.kernel.netns_exists("/run/netns/c1"):
         node.kernel.netns_add("/run/netns/c1", "")
     configuration = {"cniVersion": version, "name": "pods", "type": "calico", **fields}
-    status, output = await CniPlugin(node.agent, deleted=None).handle(variables, json.dumps(configuration).encode())
+    plugin = CniPlugin(node.agent.transactions, deleted=None)
+    status, output = await plugin.handle(variables, json.dumps(configuration).encode())
     return status, json.loads(output) if output else None
 
 
@@ -262,7 +263,7 @@ def test_a_container_of_podman_gets_both_that_it_asks_for(tmp_path):
             "network_options": {"interface_name": "eth0", "static_ips": ["10.244.1.6", "fd00:10:244::43"]},
         }
         variables = {"NETAVARK_COMMAND": "setup", "NETAVARK_NETNS": "/run/netns/c1"}
-        status, output = await NetavarkPlugin(node.agent).handle(variables, json.dumps(sent).encode())
+        status, output = await NetavarkPlugin(node.agent.transactions).handle(variables, json.dumps(sent).encode())
         assert (status, json.loads(output)["interfaces"]["eth0"]["subnets"]) == (
             0,
             [
@@ -342,7 +343,7 @@ def test_status_tells_of_each_version(tmp_path):
         agent = await node.start()
         assert await executed(node, "STATUS") == (0, None)
         for number in range(7):
-            await agent.add(node.request(f"w{number}", families=(6,)))
+            await agent.transactions.add(node.request(f"w{number}", families=(6,)))
         status, answer = await executed(node, "STATUS")
         assert (status, answer["details"]) == (
             1,

@@ -22,11 +22,11 @@ def test_the_workload_of_a_container_that_ended_is_deleted_after_the_time_of_gra
         gone, kept = await node.add("gone", **CONTAINER), await node.add("kept", **CONTAINER)
         node.kernel.netns_delete("gone")
         await asyncio.sleep(90)
-        assert agent.get("default/gone").addresses == (gone,)
+        assert agent.transactions.get("default/gone").addresses == (gone,)
         await asyncio.sleep(200)
-        assert [workload.id for workload in agent.list()] == ["default/kept"]
+        assert [workload.id for workload in agent.transactions.list()] == ["default/kept"]
         assert node.on_disk() == {"default/kept": kept} and node.records == {"default%2Fkept.json"}
-        assert node.routes == {BLOCK, f"{kept}/32"} and agent.ipam_check()["problems"] == 0
+        assert node.routes == {BLOCK, f"{kept}/32"} and agent.addresses.check(agent.workloads)["problems"] == 0
         assert caplog.messages[-1] == "Workload default/gone is deleted: its namespace has been gone for 120 s."
         await node.kill()
 
@@ -42,9 +42,9 @@ def test_the_time_of_grace_begins_again_with_an_agent(tmp_path):
         await asyncio.sleep(90)
         agent = await node.restart()
         await asyncio.sleep(90)
-        assert [workload.id for workload in agent.list()] == ["default/gone"]
+        assert [workload.id for workload in agent.transactions.list()] == ["default/gone"]
         await asyncio.sleep(100)
-        assert agent.list() == [] and node.on_disk() == {}
+        assert agent.transactions.list() == [] and node.on_disk() == {}
         await node.kill()
 
     run(scenario())
@@ -62,10 +62,10 @@ def test_a_workload_that_may_be_in_use_stays(tmp_path, returns):
         node.kernel.netns_delete("box")
         await asyncio.sleep(90)
         if returns:
-            await agent.delete("default/box")
+            await agent.transactions.delete("default/box")
             await node.add("box", **more)
         await asyncio.sleep(300)
-        assert [workload.id for workload in agent.list()] == ["default/box"]
+        assert [workload.id for workload in agent.transactions.list()] == ["default/box"]
         await node.kill()
 
     run(scenario())
@@ -80,10 +80,10 @@ def test_a_disk_that_refuses_is_tried_again(tmp_path, caplog):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(node.agent.persisted.records, "leave", _full)
             await asyncio.sleep(300)
-            assert [workload.id for workload in agent.list()] == ["default/gone"]
+            assert [workload.id for workload in agent.transactions.list()] == ["default/gone"]
             assert caplog.messages[-1].startswith("Workloads that ended cannot be looked after: ")
         await asyncio.sleep(61)
-        assert agent.list() == []
+        assert agent.transactions.list() == []
         await node.kill()
 
     run(scenario())

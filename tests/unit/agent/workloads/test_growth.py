@@ -31,8 +31,8 @@ def test_workloads_that_came_and_went_leave_no_object_behind(tmp_path: pathlib.P
             """Add and delete PAIRS workloads, named from `first` on; return the number of objects that `gc` tracks."""
             for number in range(first, first + PAIRS):
                 name = f"w{number}"
-                await node.agent.add(node.request(name, netns=f"n{number % NAMES}", netns_owned=True))
-                await node.agent.delete(f"default/{name}")
+                await node.agent.transactions.add(node.request(name, netns=f"n{number % NAMES}", netns_owned=True))
+                await node.agent.transactions.delete(f"default/{name}")
                 await node.settle()
             gc.collect()
             return len(gc.get_objects())

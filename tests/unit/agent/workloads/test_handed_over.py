@@ -34,7 +34,7 @@ def request(name="box", **more):
 
 
 async def reserved(node, **more):
-    return await node.agent.reserve_address(more.pop("address", None), more.pop("pools", ()), 4)
+    return await node.agent.addresses.reserve(more.pop("address", None), more.pop("pools", ()), 4)
 
 
 def move(node, workload, name="eth0", path=PATH):
@@ -56,29 +56,31 @@ def test_from_the_reservation_to_the_release(tmp_path):
         agent = await node.start()
         address = await reserved(node)
         assert node.on_disk() == {f"reserved:{address}": address}
-        workload = await agent.add(request(address=address, labels={"app": "web"}, mac="02:42:00:00:00:05"))
+        workload = await agent.transactions.add(
+            request(address=address, labels={"app": "web"}, mac="02:42:00:00:00:05")
+        )
         assert workload.addresses == (address,) and workload.mac == "02:42:00:00:00:05" and workload.mtu == 1400
         assert node.on_disk() == {"docker.box": address}
         assert node.routes == {BLOCK, f"{address}/32"}
         assert node.links == {workload.interface, workload.peer_interface}
-        assert node.differences() == [] and await agent.check("docker.box") == []
-        assert agent.ipam_check()["problems"] == 0
+        assert node.differences() == [] and await agent.transactions.check("docker.box") == []
+        assert agent.addresses.check(agent.workloads)["problems"] == 0
         # The same again is the same.
         again = request(address=address, labels={"app": "web"}, mac="02:42:00:00:00:05")
-        assert await agent.add(again) == workload
+        assert await agent.transactions.add(again) == workload
 
-        joined, siblings = await agent.join("docker.box", PATH)
+        joined, siblings = await agent.transactions.join("docker.box", PATH)
         assert (joined.netns, siblings) == (PATH, [])
         move(node, workload)
         await node.settle()
-        assert node.differences() == [] and await agent.check("docker.box") == []
-        assert await agent.add(again) == dataclasses.replace(workload, netns=PATH)
+        assert node.differences() == [] and await agent.transactions.check("docker.box") == []
+        assert await agent.transactions.add(again) == dataclasses.replace(workload, netns=PATH)
 
-        assert await agent.delete("docker.box")
+        assert await agent.transactions.delete("docker.box")
         assert node.on_disk() == {f"reserved:{address}": address}
-        assert await agent.unreserve_address(address) and node.on_disk() == {}
-        assert not await agent.unreserve_address(address)
-        assert not await agent.delete("docker.box")
+        assert await agent.addresses.unreserve(address) and node.on_disk() == {}
+        assert not await agent.addresses.unreserve(address)
+        assert not await agent.transactions.delete("docker.box")
         await node.settle()
         assert (node.links, node.routes, node.records) == (set(), {BLOCK}, set())
 
@@ -90,12 +92,12 @@ def test_an_agent_that_starts_again_knows_it(tmp_path):
         node = Node(tmp_path)
         agent = await node.start()
         address = await reserved(node)
-        workload = await agent.add(request(address=address))
-        await agent.join("docker.box", PATH)
+        workload = await agent.transactions.add(request(address=address))
+        await agent.transactions.join("docker.box", PATH)
         move(node, workload, "eth1")
         agent = await node.restart()
         await node.settle()
-        known = agent.get("docker.box")
+        known = agent.transactions.get("docker.box")
         assert (known.handed_over, known.netns, known.addresses) == (True, PATH, (address,))
         assert node.differences() == [] and agent.drift.to_dict()["total"] == 0
         # The rule for a second interface was not written before, because the agent was stopped.
@@ -109,10 +111,10 @@ def test_a_second_network_of_a_container(tmp_path):
     async def scenario():
         node = Node(tmp_path)
         agent = await node.start()
-        first = await agent.add(request("one"))
-        second = await agent.add(request("two"))
-        assert (await agent.join("docker.one", PATH))[1] == []
-        assert (await agent.join("docker.two", PATH))[1] == ["docker.one"]
+        first = await agent.transactions.add(request("one"))
+        second = await agent.transactions.add(request("two"))
+        assert (await agent.transactions.join("docker.one", PATH))[1] == []
+        assert (await agent.transactions.join("docker.two", PATH))[1] == ["docker.one"]
         move(node, first)
         move(node, second, "eth1")
         await node.settle()
@@ -132,15 +134,15 @@ def test_the_other_network_of_a_container_is_completed_again(tmp_path):
     async def scenario():
         node = Node(tmp_path)
         agent = await node.start()
-        first, second = await agent.add(request("one")), await agent.add(request("two"))
+        first, second = await agent.transactions.add(request("one")), await agent.transactions.add(request("two"))
         for id, workload, name in (("docker.one", first, "eth0"), ("docker.two", second, "eth1")):
-            await agent.join(id, PATH)
+            await agent.transactions.join(id, PATH)
             move(node, workload, name)
         await node.settle()
         inner = node.kernel.inside(PATH)
         (lost,) = [route for route in inner.routes(table=254) if route[0] == "0.0.0.0/0" and route[1].metric == 101]
         inner.write([RouteOperation("delete", *lost)])
-        await agent.delete("docker.one")
+        await agent.transactions.delete("docker.one")
         await node.settle()
         assert lost in inner.routes(table=254)
 
@@ -151,14 +153,14 @@ def test_the_host_end_is_repaired_and_counts_as_drift(tmp_path):
     async def scenario():
         node = Node(tmp_path)
         agent = await node.start()
-        workload = await agent.add(request())
-        await agent.join("docker.box", PATH)
+        workload = await agent.transactions.add(request())
+        await agent.transactions.join("docker.box", PATH)
         move(node, workload)
         node.kernel.link_set(workload.interface, up=False)
-        assert [text.split("host end")[0] for text in await agent.check("docker.box")] != []
-        agent.reconciler.mark()
+        assert [text.split("host end")[0] for text in await agent.transactions.check("docker.box")] != []
+        agent.passes.stages.mark()
         await node.settle()
-        assert node.kernel.link(workload.interface).up and await agent.check("docker.box") == []
+        assert node.kernel.link(workload.interface).up and await agent.transactions.check("docker.box") == []
 
     run(scenario())
 
@@ -170,15 +172,17 @@ def test_a_container_that_is_gone(tmp_path):
         node = Node(tmp_path)
         agent = await node.start()
         address = await reserved(node)
-        workload = await agent.add(request(address=address))
-        await agent.join("docker.box", PATH)
+        workload = await agent.transactions.add(request(address=address))
+        await agent.transactions.join("docker.box", PATH)
         move(node, workload)
         node.kernel.inside(PATH).link_delete("eth0")
-        agent.reconciler.mark()
+        agent.passes.stages.mark()
         await node.settle()
         assert node.links == set()
-        assert "its pair is gone, and only its container engine can make another one" in await agent.check("docker.box")
-        assert await agent.delete("docker.box") and await agent.unreserve_address(address)
+        assert "its pair is gone, and only its container engine can make another one" in await agent.transactions.check(
+            "docker.box"
+        )
+        assert await agent.transactions.delete("docker.box") and await agent.addresses.unreserve(address)
         assert node.on_disk() == {}
 
     run(scenario())
@@ -190,16 +194,16 @@ def test_what_no_container_has_is_deleted_after_the_time_of_grace(tmp_path, gone
         node = Node(tmp_path, leak_grace=100.0)
         agent = await node.start()
         address = await reserved(node)
-        workload = await agent.add(request(address=address))
-        stays = await agent.add(request("stays"))
+        workload = await agent.transactions.add(request(address=address))
+        stays = await agent.transactions.add(request("stays"))
         move(node, stays, path="/var/run/docker/netns/b")
         if gone:
             move(node, workload)
             node.kernel.inside(PATH).link_delete("eth0")
         await asyncio.sleep(50)
-        assert agent.get("docker.box") is not None
+        assert agent.transactions.get("docker.box") is not None
         await asyncio.sleep(300)
-        assert agent.get("docker.box") is None
+        assert agent.transactions.get("docker.box") is None
         assert set(node.on_disk()) == {"docker.stays"} and node.links == {stays.interface}
 
     run(scenario())
@@ -225,11 +229,11 @@ def test_an_engine_has_time_between_its_calls(tmp_path):
         node = Node(tmp_path, leak_grace=0.0)
         agent = await node.start()
         address = await reserved(node)
-        await agent.add(request())
+        await agent.transactions.add(request())
         await asyncio.sleep(8)
-        assert address in node.on_disk().values() and agent.get("docker.box") is not None
+        assert address in node.on_disk().values() and agent.transactions.get("docker.box") is not None
         await asyncio.sleep(8)
-        assert node.on_disk() == {} and agent.get("docker.box") is None
+        assert node.on_disk() == {} and agent.transactions.get("docker.box") is None
 
     run(scenario())
 
@@ -241,15 +245,15 @@ def test_an_engine_that_starts_has_forgotten_what_no_container_has(tmp_path):
         node = Node(tmp_path, leak_grace=900.0)
         agent = await node.start()
         await reserved(node)
-        await agent.add(request("left"))
-        alive = await agent.add(request("alive"))
-        await agent.join("docker.alive", PATH)
+        await agent.transactions.add(request("left"))
+        alive = await agent.transactions.add(request("alive"))
+        await agent.transactions.join("docker.alive", PATH)
         move(node, alive)
         await asyncio.sleep(1)
         assert await Methods(agent).engine_started({}, ROOT) == {}
         await asyncio.sleep(5)
         assert len(node.on_disk()) == 3
-        later = await agent.add(request("later"))
+        later = await agent.transactions.add(request("later"))
         other = await reserved(node)
         await asyncio.sleep(30)
         assert node.on_disk() == {
@@ -258,7 +262,7 @@ def test_an_engine_that_starts_has_forgotten_what_no_container_has(tmp_path):
             f"reserved:{other}": other,
         }
         await asyncio.sleep(1000)
-        assert set(node.on_disk()) == {"docker.alive"} and agent.get("docker.alive") is not None
+        assert set(node.on_disk()) == {"docker.alive"} and agent.transactions.get("docker.alive") is not None
 
     run(scenario())
 
@@ -270,14 +274,14 @@ def test_after_a_reboot_the_address_waits_for_its_engine(tmp_path):
         node = Node(tmp_path)
         agent = await node.start()
         address = await reserved(node)
-        await agent.add(request(address=address))
+        await agent.transactions.add(request(address=address))
         await node.kill()
         (tmp_path / "run" / "workloads" / "docker.box.json").unlink()
         agent = await node.start()
         assert node.on_disk() == {"docker.box": address}
-        assert await agent.delete("docker.box")
+        assert await agent.transactions.delete("docker.box")
         assert node.on_disk() == {f"reserved:{address}": address}
-        assert await agent.unreserve_address(address) and node.on_disk() == {}
+        assert await agent.addresses.unreserve(address) and node.on_disk() == {}
 
     run(scenario())
 
@@ -288,7 +292,7 @@ def test_a_failed_add_leaves_the_reservation(tmp_path):
         agent = await node.start()
         address = await reserved(node)
         node.kernel.fail_next("link_add", errno.EPERM)
-        assert (await refused(agent.add(request(address=address))))[0] == "kernel"
+        assert (await refused(agent.transactions.add(request(address=address))))[0] == "kernel"
         await node.settle()
         assert node.on_disk() == {f"reserved:{address}": address}
         assert node.links == set() and node.records == set()
@@ -301,21 +305,21 @@ def test_refusals(tmp_path):
         node = Node(tmp_path)
         agent = await node.start()
         await node.add("web")
-        assert await refused(agent.join("default/web", PATH)) == (
+        assert await refused(agent.transactions.join("default/web", PATH)) == (
             "conflict",
             "workload default/web was not handed over: its end is where it was attached. Delete it, then add it anew.",
         )
-        assert await refused(agent.join("docker.none", PATH)) == (
+        assert await refused(agent.transactions.join("docker.none", PATH)) == (
             "not_found",
             "there is no workload docker.none on this node. See `calicoctl workload list`.",
         )
         for netns in ("box", "/", "/run/a b", "/run/a\nb", "/" + "a" * 300, "/run//a"):
-            code, message = await refused(agent.join("default/web", netns))
+            code, message = await refused(agent.transactions.join("default/web", netns))
             assert code == "invalid_params" and message.startswith("workload.join: netns "), netns
             assert message.endswith(" must be the absolute path of a network namespace.")
         # Another's address stays another's.
-        assert not await agent.unreserve_address(agent.get("default/web").addresses[0])
-        code, message = await refused(agent.reserve_address("10.9.9.9", (), 4))
+        assert not await agent.addresses.unreserve(agent.transactions.get("default/web").addresses[0])
+        code, message = await refused(agent.addresses.reserve("10.9.9.9", (), 4))
         assert code == "invalid_params" and message.startswith("10.9.9.9 lies in none of this node's blocks")
 
     run(scenario())
@@ -381,8 +385,8 @@ def test_the_boot_units_plan_leaves_it_alone(tmp_path):
     async def scenario():
         node = Node(tmp_path)
         agent = await node.start()
-        await agent.add(request())
-        desired = agent.desired()
+        await agent.transactions.add(request())
+        desired = agent.desired_state.whole()
         await node.kill()
         assert plan_node(node.kernel, desired).changes == ()
 

@@ -9,7 +9,7 @@ import asyncio
 import json
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.dump import dump
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.node.dump import dump
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     InterfaceAddress,
     NewLink,
@@ -46,15 +46,15 @@ def test_a_workload_is_known_to_policy_as_soon_as_it_comes(tmp_path):
         agent = await node.start()
         await node.settle()
         assert members(node, "w:") == set()
-        db = await agent.add(node.request("db", labels={"app": "db"}))
-        app = await agent.add(node.request("app", labels={"app": "app"}))
+        db = await agent.transactions.add(node.request("db", labels={"app": "db"}))
+        app = await agent.transactions.add(node.request("app", labels={"app": "app"}))
         await node.settle()
         pairs = {f"{one.addresses[0]},{one.interface}" for one in (db, app)}
         assert members(node, "w:") == pairs
         assert members(node, "s:") == {app.addresses[0]}
-        assert agent.in_sync and node.differences() == [] and agent.drift.to_dict()["total"] == 0
-        assert agent.desired() == of_machine(node.machine, node.store.load().state)
-        await agent.delete("default/app")
+        assert agent.status.in_sync and node.differences() == [] and agent.drift.to_dict()["total"] == 0
+        assert agent.desired_state.whole() == of_machine(node.machine, node.store.load().state)
+        await agent.transactions.delete("default/app")
         await node.settle()
         assert members(node, "w:") == pairs - {f"{app.addresses[0]},{app.interface}"}
         assert members(node, "s:") == set()
@@ -69,24 +69,24 @@ def test_another_label_and_policy_follows_before_the_answer(tmp_path):
     async def scenario():
         node = Node(tmp_path, with_state(policy=POLICY), cleanup_grace=0.0)
         agent = await node.start()
-        await agent.add(node.request("db", labels={"app": "db"}))
-        one = await agent.add(node.request("one", labels={"app": "web", "tier": "front"}))
+        await agent.transactions.add(node.request("db", labels={"app": "db"}))
+        one = await agent.transactions.add(node.request("one", labels={"app": "web", "tier": "front"}))
         await node.settle()
         assert members(node, "s:") == set()
         index = node.kernel.link(one.interface).index
-        found = await agent.relabel("default/one", {"app": "app", "tier": None, "new": "yes"})
+        found = await agent.transactions.relabel("default/one", {"app": "app", "tier": None, "new": "yes"})
         assert (found.labels, found.addresses) == ({"app": "app", "new": "yes"}, one.addresses)
         assert members(node, "s:") == set(one.addresses)
         assert f"{one.addresses[0]},{one.interface}" in members(node, "w:")
         assert node.kernel.link(one.interface).index == index
         await node.settle()
-        assert agent.in_sync and node.differences() == [] and agent.drift.to_dict()["total"] == 0
-        assert (await node.restart()).get("default/one").labels == found.labels
+        assert agent.status.in_sync and node.differences() == [] and agent.drift.to_dict()["total"] == 0
+        assert (await node.restart()).transactions.get("default/one").labels == found.labels
         assert members(node, "s:") == set(one.addresses)
-        await node.agent.relabel("default/one", {"app": "web"})
+        await node.agent.transactions.relabel("default/one", {"app": "web"})
         assert members(node, "s:") == set()
         with pytest.raises(AgentError, match="there is no workload default/none on this node"):
-            await node.agent.relabel("default/none", {"app": "web"})
+            await node.agent.transactions.relabel("default/none", {"app": "web"})
 
     run(scenario())
 
@@ -103,22 +103,22 @@ def test_a_stored_policy_that_cannot_be_compiled_does_not_end_the_agent(tmp_path
             " quotes, found the end of the text. Another release may have stored it. Sets and rules stay as they are."
             " Run playbooks/site.yml, which writes the policy anew."
         )
-        assert set(agent.reconciler.problems["iptables"]) == {reason} and node.routes == {BLOCK}
+        assert set(agent.passes.problems["iptables"]) == {reason} and node.routes == {BLOCK}
         assert not any(task.done() for task in node.tasks)
-        assert await refused(agent.add(node.request("web"))) == (
+        assert await refused(agent.transactions.add(node.request("web"))) == (
             "kernel",
             f"policy for workload default/web cannot be put in force: {reason}",
         )
-        assert await refused(agent.plan()) == ("kernel", reason)
-        assert reason in (await agent.resync()).problems
-        dump(agent, str(tmp_path / "dump.json"))
+        assert await refused(agent.changes.plan()) == ("kernel", reason)
+        assert reason in (await agent.changes.resync()).problems
+        dump(agent.status, agent.desired_state, agent.transactions, agent.changes, str(tmp_path / "dump.json"))
         await node.settle()
         known = json.loads((tmp_path / "dump.json").read_text())
         assert (known["desired"], known["plan"]) == (reason, reason)
-        await agent.node_apply(with_state(policy=POLICY), removals=True)
+        await agent.changes.apply(with_state(policy=POLICY), removals=True)
         await node.add("web")
         await node.settle()
-        assert agent.in_sync and agent.problems == []
+        assert agent.status.in_sync and agent.status.problems == []
 
     run(scenario())
 
@@ -127,12 +127,12 @@ def test_policy_that_ansible_brings_and_takes_away(tmp_path):
     async def scenario():
         node = Node(tmp_path)
         agent = await node.start()
-        await agent.add(node.request("db", labels={"app": "db"}))
-        planned = await agent.plan(with_state(policy=POLICY))
+        await agent.transactions.add(node.request("db", labels={"app": "db"}))
+        planned = await agent.changes.plan(with_state(policy=POLICY))
         assert {change.kind for change in planned.additions} == {"ipset", "iptables"}
-        outcome = await agent.node_apply(with_state(policy=POLICY), removals=True)
+        outcome = await agent.changes.apply(with_state(policy=POLICY), removals=True)
         assert outcome.in_sync and len(members(node, "w:")) == 1
-        outcome = await agent.node_apply(with_state(), removals=True)
+        outcome = await agent.changes.apply(with_state(), removals=True)
         assert outcome.in_sync and members(node, "") == set()
         assert node.differences() == []
 
@@ -144,16 +144,16 @@ def test_a_host_endpoint_by_address_is_on_the_interface_that_has_it(tmp_path):
         state = with_state(policy=PolicyState(POLICY.policy_set, (HOST,)))
         node = Node(tmp_path, state)
         agent = await node.start()
-        tables = {(table.family, table.name): table for table in agent.desired().iptables}
+        tables = {(table.family, table.name): table for table in agent.desired_state.whole().iptables}
         assert "cali-fh-eth0" in tables[4, "filter"].chains
-        assert agent.desired() == of_machine(node.machine, state)
+        assert agent.desired_state.whole() == of_machine(node.machine, state)
 
     run(scenario())
 
 
 def chains_of(node, family=4):
     return {
-        chain for table in node.agent.desired().iptables if (table.family, table.name) == (family, "filter")
+        chain for table in node.agent.desired_state.whole().iptables if (table.family, table.name) == (family, "filter")
         for chain in table.chains
     }  # fmt: skip
 
@@ -166,11 +166,11 @@ def test_a_host_endpoint_by_address_goes_where_its_address_goes(tmp_path):
         assert "cali-fh-eth0" in chains_of(node) and "cali-fh-eth1" not in chains_of(node)
         node.kernel.link_add(NewLink("eth1", "bridge", 1500))
         node.kernel.address_add(InterfaceAddress("eth1", "10.10.1.11", 24))
-        agent.addresses_changed()
+        agent.changes.interfaces.changed()
         await node.settle()
         assert {"cali-fh-eth0", "cali-fh-eth1"} <= chains_of(node)
-        assert agent.in_sync and node.differences() == [] and agent.drift.to_dict()["total"] == 0
-        assert agent.desired() == of_machine(node.machine, node.store.load().state)
+        assert agent.status.in_sync and node.differences() == [] and agent.drift.to_dict()["total"] == 0
+        assert agent.desired_state.whole() == of_machine(node.machine, node.store.load().state)
 
     run(scenario())
 
@@ -182,10 +182,10 @@ def test_a_host_endpoint_goes_where_its_address_goes_although_a_plan_saw_that_fi
         await node.settle()
         node.kernel.link_add(NewLink("eth1", "bridge", 1500))
         node.kernel.address_add(InterfaceAddress("eth1", "10.10.1.11", 24))
-        assert "cali-fh-eth1" in {change.subject.split()[-1] for change in (await agent.plan()).additions}
-        agent.addresses_changed()
+        assert "cali-fh-eth1" in {change.subject.split()[-1] for change in (await agent.changes.plan()).additions}
+        agent.changes.interfaces.changed()
         await node.settle()
-        assert agent.in_sync and node.differences() == [] and agent.drift.to_dict()["total"] == 0
+        assert agent.status.in_sync and node.differences() == [] and agent.drift.to_dict()["total"] == 0
         assert "cali-fh-eth1" in chains_of(node)
 
     run(scenario())

@@ -46,7 +46,7 @@ class FakeAgent:
     def __init__(self, bird_socket: str = "/nowhere/bird.ctl") -> None:
         self.machine = types.SimpleNamespace(bird_socket=bird_socket)
         self.state: NodeState | None = NodeState("node1", "10.10.1.11/24")
-        self.ipam = self
+        self.ipam = self.node = self
         self.namespaces: dict[str, dict[str, Interface]] = {}
         self.host_routes: set[str] = set()
         self.given: dict[str, Allocation] = {}  # {address: its allocation}

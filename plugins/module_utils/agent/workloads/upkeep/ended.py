@@ -13,9 +13,9 @@ import asyncio
 import logging
 import typing as t
 
-from ...wire.protocol import AgentError
-from .context import WorkloadContext
-from .delete import delete
+from ....wire.protocol import AgentError
+from ..context import WorkloadContext
+from ..delete import delete
 
 _log = logging.getLogger("calico.ended")
 

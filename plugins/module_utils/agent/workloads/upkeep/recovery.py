@@ -10,10 +10,10 @@ import dataclasses
 import logging
 import typing as t
 
-from ...state.attachment import AttachedWorkload
-from ...wire.protocol import AgentError
-from . import publish
-from .context import WorkloadContext
+from ....state.attachment import AttachedWorkload
+from ....wire.protocol import AgentError
+from .. import publish
+from ..context import WorkloadContext
 
 _log = logging.getLogger("calico.workloads")
 

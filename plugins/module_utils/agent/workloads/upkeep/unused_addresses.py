@@ -16,10 +16,10 @@ import contextlib
 import logging
 import typing as t
 
-from ...ipam.allocations import RESERVED
-from ...wire.protocol import AgentError
-from .context import WorkloadContext
-from .delete import delete, release_unused, uses
+from ....ipam.allocations import RESERVED
+from ....wire.protocol import AgentError
+from ..context import WorkloadContext
+from ..delete import delete, release_unused, uses
 
 _log = logging.getLogger("calico.unused_addresses")
 
@@ -46,8 +46,10 @@ class UnusedAddresses:
         """Shorten the grace period to 10 seconds for what a container engine asked for until now, and look at once.
 
         An engine that has just started knows neither the addresses that are reserved nor the workloads that are in no
-        container: it deletes what it knows of by itself.
+        container: it deletes what it knows of by itself. Do nothing if the allocations could not be read.
         """
+        if "ipam" in self._on.persisted.broken:
+            return
         handles = [allocation.handle for allocation in self._on.persisted.ipam.allocations()]
         self._forgotten = frozenset(
             [handle for handle in handles if handle.startswith(RESERVED)]
@@ -109,9 +111,8 @@ class UnusedAddresses:
                 if now - noticed >= self._grace_of(id):
                     addresses = table.need(id).addresses
                     await delete(self._on, id)
-                    with self._on.persisted.writing("release"):
-                        for address in addresses:
-                            await self._on.addresses.unreserve(address)
+                    for address in addresses:
+                        await self._on.addresses.unreserve(address)
                     _log.warning("Workload %s is deleted: it was in no container for %g s.", id, now - noticed)
         except AgentError as error:
             _log.warning("Workloads that were handed over cannot be looked after: %s", error)

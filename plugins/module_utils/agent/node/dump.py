@@ -10,42 +10,49 @@ import json
 import logging
 import typing as t
 
-from ..node.store import atomic_file
-from ..wire.protocol import AgentError
-from .agent import Agent
-from .known.policy_compilers import PolicyNotCompiled
-from .metrics.reports import plain
+from ...node.store import atomic_file
+from ...wire.protocol import AgentError
+from ..known.desired_state import DesiredState
+from ..known.policy_compilers import PolicyNotCompiled
+from ..metrics.reports import plain
+from ..workloads.transactions import Transactions
+from .changes import NodeChanges
+from .status import NodeStatus
 
 _log = logging.getLogger("calico.dump")
 _running: set[asyncio.Future[None]] = set()
 
 
-def dump(agent: Agent, path: str) -> None:
+def dump(
+    status: NodeStatus, desired: DesiredState, transactions: Transactions, changes: NodeChanges, path: str
+) -> None:
     """Start writing the dump to `path`, readable by root only, and return at once.
 
     It replaces a former dump when the plan in it is made or has failed. A file that cannot be written is logged.
     """
-    task = asyncio.ensure_future(_dump(agent, path))
+    task = asyncio.ensure_future(_dump(status, desired, transactions, changes, path))
     _running.add(task)
     task.add_done_callback(_running.discard)
 
 
-async def _dump(agent: Agent, path: str) -> None:
+async def _dump(
+    status: NodeStatus, desired: DesiredState, transactions: Transactions, changes: NodeChanges, path: str
+) -> None:
     """Write an object of `status`, `desired`, `workloads` and `plan` as JSON to `path`, with mode 0600.
 
     Compiling policy may block the event loop for seconds. `desired` is null without a state, and the reason as text if
     policy cannot be compiled. `plan` is a list of changes, or the reason as text if it cannot be made. A file that
     cannot be written is logged, not raised.
     """
-    known: dict[str, t.Any] = {"status": agent.status()}
+    known: dict[str, t.Any] = {"status": status.to_dict()}
     try:
-        desired = agent.desired()
-        known["desired"] = desired.to_dict() if desired else None
+        whole = desired.whole()
+        known["desired"] = whole.to_dict() if whole else None
     except PolicyNotCompiled as error:
         known["desired"] = str(error)
-    known["workloads"] = [workload.to_dict() for workload in agent.list()]
+    known["workloads"] = [workload.to_dict() for workload in transactions.list()]
     try:
-        planned = await agent.plan()
+        planned = await changes.plan()
         known["plan"] = [plain(change) for change in planned.shown()]
     except AgentError as error:
         known["plan"] = str(error)

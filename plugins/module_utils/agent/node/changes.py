@@ -1,0 +1,180 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Changes of the node as a whole: the desired state that Ansible gives, plans for it, and passes over all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import typing as t
+
+from ...dataplane.change import ObserveError
+from ...dataplane.kernel.port import KernelError
+from ...dataplane.planning.plan import NodePlan
+from ...state.node_state import NodeState
+from ...wire import protocol
+from ...wire.protocol import AgentError
+from ..datastore.node_datastore import NodeDatastore
+from ..known.host import Host
+from ..known.known import Known
+from ..known.policy_compilers import PolicyNotCompiled
+from ..policy_log.flow_cuts import FlowCuts
+from ..reconcile.passes import Passes, PassOutcome
+from ..watch.host_interfaces import HostInterfaces
+from ..workloads.context import WorkloadContext
+
+_UNFINISHED = 30.0  # seconds between two looks at the disk for the end of a run that has begun to change the node
+_LOOKS = 5  # the most looks that one call of `look` begins
+_LOOKING = 10.0  # seconds within which `look` begins up to _LOOKS looks
+_BETWEEN_LOOKS = 0.1  # seconds that `look` waits between two attempts
+
+
+class NodeChanges:
+    """The changes of a node as a whole, on the event loop. `interfaces` are the host's, which policy may depend on."""
+
+    def __init__(
+        self,
+        host: Host,
+        known: Known,
+        passes: Passes,
+        on: WorkloadContext,
+        cuts: FlowCuts,
+        datastore: NodeDatastore,
+    ) -> None:
+        self._known = known
+        self._persisted = known.persisted
+        self._desired = known.desired
+        self._passes = passes
+        self._on = on
+        self._rwlock = host.rwlock
+        self.interfaces = HostInterfaces(known, on.policy, passes.stages, host.settings.resync_interval)
+        self._cuts = cuts
+        self._datastore = datastore
+        self._clock = host.clock
+        self._applying = asyncio.Lock()
+
+    @property
+    def applying(self) -> bool:
+        """Whether a change is under way, while sets may lack other nodes' workloads. It cuts connections at its end."""
+        return self._applying.locked()
+
+    async def plan(self, state: t.Optional[NodeState] = None) -> NodePlan:
+        """Return what would change in the kernel if `state` (None: the present one) were desired, workloads included.
+
+        Change nothing. Raise AgentError with code `unavailable` if `state` is None and no present one is known, or
+        `kernel` if the kernel cannot be read, an address of the node is on no interface, or policy cannot be compiled.
+        """
+        await self.interfaces.look(state or self._persisted.state)
+        wanted = self._desired.need if state is None else functools.partial(self._desired.of, state)
+        try:
+            return await self._passes.plan(wanted)
+        except (ObserveError, KernelError, PolicyNotCompiled) as error:
+            raise AgentError(protocol.KERNEL, str(error)) from error
+
+    async def look(self) -> NodePlan:
+        """Return the plan for the present state, without keeping others from attaching workloads meanwhile.
+
+        It looks at moments when nothing is being attached, deleted or repaired. A look that finds changes is repeated
+        if one of these began meanwhile: up to 5 looks begin within 10 seconds. Raise AgentError with code `try_again`
+        if all were disturbed or no such moment came, `unavailable` if there is no state at such a moment, or `kernel`
+        if the kernel cannot be read, an address of the node is on no interface, or policy cannot be compiled.
+        """
+        try:
+            looks, until = 0, self._clock() + _LOOKING
+            while looks < _LOOKS and self._clock() < until:
+                before = self._rwlock.quiet
+                if before is not None:
+                    looks += 1
+                    found = await self._passes.look(self._desired.need)
+                    if not found.changed or self._rwlock.quiet == before:
+                        return found
+                await asyncio.sleep(_BETWEEN_LOOKS)
+        except (ObserveError, KernelError, PolicyNotCompiled) as error:
+            raise AgentError(protocol.KERNEL, str(error)) from error
+        raise AgentError(
+            protocol.TRY_AGAIN,
+            "node.plan: workloads came or went each time that the node was looked at. Ask again, or ask as root, for"
+            " whom they wait.",
+        )
+
+    async def apply(self, state: t.Optional[NodeState], removals: bool) -> PassOutcome:
+        """Make `state` (None: the one on the disk) the desired state, bring the node to it, and return the outcome.
+
+        With `removals`, superfluous objects may be removed at once, but only if allocations and records could be read.
+        Without them, objects are only added or changed for a `state` that is given, and nothing is removed until a call
+        with `removals`, or until a complete state is read from the disk. Such a one permits removals after the grace
+        period. What fails is in the outcome. Raise AgentError with code `unavailable` if `state` is None and the state
+        on the disk cannot be read, or is missing and no earlier one is known.
+        """
+        async with self._applying:
+            await self.interfaces.look(state)
+            if state is not None:
+                self._persisted.broken.pop("state", None)
+                self._persisted.take(state, removals)
+            else:
+                self._persisted.load_state()
+                if "state" in self._persisted.broken:
+                    raise self._persisted.no_state()
+                self._persisted.complete = self._persisted.complete or removals
+            self._datastore.state_changed()
+            self._known.table.expect_changes()
+            self._desired.changed()
+            self._known.may_remove.given = removals
+            try:
+                return await self.resync()
+            finally:
+                self._known.may_remove.given = False
+
+    async def reload_remote_endpoints(self) -> PassOutcome:
+        """Read from the disk again what is known of other nodes' workloads, update policy, and return the outcome.
+
+        The outcome is that of `resync`. A file that cannot be read is noted in the problems, not in the outcome, and
+        what was known before stays. Without a file nothing is known. Raise AgentError with code `unavailable` if the
+        node has no state yet.
+        """
+        async with self._applying:
+            remote = self._persisted.read_remote()
+            if remote is not self._persisted.remote:
+                self._persisted.remote = remote
+                self._on.policy.workloads_changed()
+            return await self.resync()
+
+    async def resync(self) -> PassOutcome:
+        """Compare the whole node with its desired state, repair it, and return the outcome, which has what failed.
+
+        Superfluous objects stay while removals are not allowed. Connections that policy denies are cut last, if the
+        settings want that. Raise AgentError with code `unavailable` if the desired state is not known.
+        """
+        await self.interfaces.look(self._persisted.state)
+        self._desired.need()
+        outcome = await self._passes.resync()
+        await self._cuts.cut()
+        problem = self._cuts.problem
+        return outcome._replace(problems=(*outcome.problems, problem), in_sync=False) if problem else outcome
+
+    def reload(self) -> None:
+        """Read the desired state and the other nodes' workloads from the disk again.
+
+        The allocations are read again if they could not be read before; the records of workloads are not. Addresses of
+        attached workloads that are not allocated are allocated if possible. Files that cannot be read are noted in the
+        problems; no error is raised. Without a readable state file the last state stays. The loop brings the node to
+        the new state later; this does not wait.
+        """
+        self._persisted.reload()
+        self._datastore.state_changed()
+        self._on.addresses.adopt(self._known.table)
+        self._known.table.expect_changes()
+        self._desired.changed()
+        self._passes.stages.mark()
+        self.interfaces.changed()
+
+    async def run(self) -> None:
+        """Reload a state that is not complete, as soon as the one on the disk is. Never return.
+
+        The first run on a host starts the agent before it ends, and does not tell it of its end.
+        """
+        while True:
+            await asyncio.sleep(_UNFINISHED)
+            if not self._persisted.complete and not self.applying and self._persisted.completed_on_disk():
+                self.reload()

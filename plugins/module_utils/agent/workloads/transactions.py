@@ -1,0 +1,169 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The transactions on workloads, as the API and container runtimes call them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import typing as t
+
+from ...base.published_port import PublishedPort
+from ...dataplane.planning.registry import REGISTRY
+from ...state.attachment import AttachedWorkload
+from ...wire import protocol
+from ...wire.protocol import AgentError
+from ...wire.request import AddRequest
+from ..known.desired_state import DesiredState
+from ..known.persisted_state import PersistedState
+from ..policy_log.flow_cuts import FlowCuts
+from ..reconcile.passes import Passes
+from . import check, delete, publish, updates
+from .add import add
+from .context import WorkloadContext
+from .updates import JoinedEnds
+
+
+class Transactions:
+    """The transactions on workloads, and what each has to have done before its answer.
+
+    `on_full` is called for each add that finds no free address.
+    """
+
+    def __init__(
+        self,
+        on: WorkloadContext,
+        joined: JoinedEnds,
+        desired: DesiredState,
+        passes: Passes,
+        cuts: FlowCuts,
+        on_full: t.Callable[[], None],
+    ) -> None:
+        self._on = on
+        self._joined = joined
+        self._desired = desired
+        self._passes = passes
+        self._cuts = cuts
+        self._on_full = on_full
+
+    @property
+    def node(self) -> PersistedState:
+        """What the agent has read from the disk: the node's state, its machine and its allocations."""
+        return self._on.persisted
+
+    async def add(self, request: AddRequest) -> AttachedWorkload:
+        """Attach a workload and return it with the MAC address of its link, and the link's MTU in bytes.
+
+        If a workload of the same id is attached already and meets the request, repair it and return it; a request of
+        CNI also updates its labels, except those that `relabel` changed, and policy with them, as `relabel` does. Raise
+        AgentError if the request is invalid or conflicts, if no address is free, if the node, the kernel or the disk
+        refuses, or if a deleted workload with the same device or address is not removed within 10 seconds.
+        """
+        relabellings = self._on.table.relabellings
+        try:
+            workload = await self._add(request)
+        except AgentError as error:
+            if error.code == protocol.NO_ADDRESS:
+                self._on_full()
+            raise
+        if self._on.table.relabellings != relabellings:
+            await self._labels_in_force()
+        return workload
+
+    async def _add(self, request: AddRequest) -> AttachedWorkload:
+        """Attach a workload, and publish its ports if the request has any; if that fails, a new one is deleted."""
+        new = request.id not in self._on.table
+        workload = await add(self._on, request)
+        if request.ports is None:
+            return workload
+        try:
+            shown = await publish.publish(self._on, workload.id, request.ports)
+        except BaseException:
+            if new:
+                await asyncio.shield(asyncio.ensure_future(delete.delete(self._on, workload.id)))
+            raise
+        return dataclasses.replace(workload, ports=shown.ports)
+
+    async def publish(self, id: str, ports: t.Sequence[PublishedPort]) -> AttachedWorkload:
+        """Publish exactly these ports of the host for a workload, and return it, as `publish.publish` does."""
+        return await publish.publish(self._on, id, ports)
+
+    async def withdraw(self, id: str) -> bool:
+        """Withdraw all published ports of a workload, as `publish.withdraw` does."""
+        return await publish.withdraw(self._on, id)
+
+    async def delete(self, id: str) -> bool:
+        """Delete a workload; return True, or False if the node has neither a workload nor a known address for this id.
+
+        Afterwards it is unreachable and its address is free, or that is retried; its link is removed soon after. If the
+        kernel does not remove its route, this waits up to 10 seconds for the link's removal. Raise AgentError with code
+        `not_written` if the disk refuses to record the delete, and nothing is changed then; or if only an address is
+        left for the id and the disk refuses to release it.
+        """
+        workload = self._on.table.get(id)
+        deleted = await delete.delete(self._on, id)
+        if workload is not None:
+            # With its interface, a container engine may have removed the default route of another one.
+            self._joined.expect(updates.siblings(self._on, workload))
+        return deleted
+
+    async def relabel(self, id: str, labels: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
+        """Set these labels on a workload beside its own, None removing one; return it.
+
+        Keys and values are not checked. Link and address stay as they are. Afterwards this node's policy follows the
+        new labels, unless the node's problems say otherwise, and connections that it denies are cut if the settings
+        want that. Raise AgentError with code `not_found` if no such workload is attached, or `not_written` if the disk
+        refuses.
+        """
+        workload = await updates.relabel(self._on, id, labels)
+        await self._labels_in_force()
+        return workload
+
+    async def join(self, id: str, netns: str) -> tuple[AttachedWorkload, t.List[str]]:
+        """Record where a container engine moves the inner end of a workload; return the workload and its siblings.
+
+        See `updates.join`. Once the engine is done there, routes and rules of a second interface are added.
+        """
+        found = await updates.join(self._on, id, netns)
+        self._joined.expect([id])
+        return found
+
+    async def _labels_in_force(self) -> None:
+        """Bring policy to the present labels, and cut connections that it now denies if the settings want that.
+
+        Errors of the kernel and of compiling policy become problems. Do nothing on a node without policy.
+        """
+        if self._desired.has_policy:
+            await self._passes.resync(REGISTRY.guards)
+            await self._cuts.cut()
+
+    def get(self, id: str) -> t.Optional[AttachedWorkload]:
+        """Return the attached workload of this id, or None."""
+        return self._on.table.get(id)
+
+    def list(self, selector: t.Optional[str] = None) -> t.List[AttachedWorkload]:
+        """Return the attached workloads, sorted by id; with `selector`, those whose labels it selects.
+
+        Raise AgentError with code `invalid_params` if the selector has more than 4096 characters or cannot be parsed.
+        """
+        return check.select(self._on.table, selector)
+
+    async def check(self, id: str) -> t.List[str]:
+        """Return texts that say how a workload differs from its desired state, as `check.check` does."""
+        return await check.check(self._on, id, self._desired.need)
+
+    def health(self) -> t.List[str]:
+        """Return why the node accepts no new workload, a list of one text; [] if it does.
+
+        Free addresses are not looked for: without any, adds fail although this is [].
+        """
+        try:
+            self._on.persisted.need_for_add()
+        except AgentError as error:
+            return [error.message]
+        return []
+
+    async def release_address(self, address: str) -> None:
+        """Free an address that no workload uses, as `delete.release_address` does."""
+        await delete.release_address(self._on, address)
