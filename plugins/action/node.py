@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import getpass
 import os
 import socket
@@ -14,9 +15,9 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
-from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_encodable import NotEncodable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import probing, untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes.node_request import NodeRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write import datastore_files
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
@@ -56,6 +57,7 @@ class ActionModule(StateAction):
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
         gaps: list[untried.Untried] = []
+        request = NodeRequest(change=uuid.uuid4().hex)
         if "state" not in args:
             own = {name: args.pop(name, None) for name in ("fleet", "observed", "pool", "mode")}
             phase = self.phase_of(args)
@@ -72,36 +74,37 @@ class ActionModule(StateAction):
             except FleetError as error:
                 result.update(failed=True, msg=str(error))
                 return result
-            if boolean(args.get("settle", False)) and not self._task.check_mode:
+            settle = boolean(args.get("settle", False)) and not self._task.check_mode
+            if settle:
                 paths, gaps = probing.plan(
                     state, self.targets.ipams() if self.targets else {}, int(args.get("sample") or 0)
                 )
-                args.update(self._to_settle(state, paths, task_vars))
-            if boolean(args.get("look", False)):
-                args["absent_nodes"] = convergence.absent(state, task_vars.get("ansible_play_hosts", ()))
+                to_probe = [(path.address, path.size, path.node) for path in paths]
+                request = dataclasses.replace(request, targets=to_probe)
+            if settle or boolean(args.get("look", False)):
+                absent = convergence.absent(state, task_vars.get("ansible_play_hosts", ()))
+                request = dataclasses.replace(request, absent_nodes=absent)
             policy = targets.load_policy(own["fleet"], task_vars["inventory_hostname"]) if own["fleet"] else None
             args["state"] = self._content(state, policy)
             try:
                 if state.bird is not None:
                     args["bird_config"] = bird_config.render(args["state"]["bird"])
                 if by_phase:
-                    args["phases"] = [self._step(name, step, policy) for name, step in steps]
+                    phases = [self._step(name, step, policy) for name, step in steps]
+                    request = dataclasses.replace(request, phases=phases)
             except NotEncodable as error:
                 msg = f"{error} Correct it in the inventory, then run again. Nothing was changed on this host."
                 result.update(failed=True, msg=msg)
                 return result
-        held = [args["state"], *(step["state"] for step in args.get("phases") or ())]
+        held = [args["state"], *(step["state"] for step in request.phases)]
         try:
-            args["bgp_passwords"] = bgp_secrets.packed(task_vars, bgp_secrets.named(held))
+            request = dataclasses.replace(request, bgp_passwords=bgp_secrets.packed(task_vars, bgp_secrets.named(held)))
+            if args.get("files") and self._task.args.get("fleet"):
+                datastore = self._datastore(str(self._task.args["fleet"]), task_vars)
+                request = dataclasses.replace(request, datastore=datastore)
         except FleetError as error:
             result.update(failed=True, msg=str(error))
             return result
-        if args.get("files") and self._task.args.get("fleet"):
-            try:
-                args["datastore"] = self._datastore(str(self._task.args["fleet"]), task_vars)
-            except FleetError as error:
-                result.update(failed=True, msg=str(error))
-                return result
         if args.get("units"):
             args["units"] = [self._unit(entry, args["state"]) for entry in args["units"]]
         if args.get("files"):
@@ -110,11 +113,11 @@ class ActionModule(StateAction):
         if args.get("files") or self._task.args.get("observed") or seconds:
             # The role's calls have one of these and bring the engine along, also in the phases of a change: an agent of
             # an older release cannot read the states of phases.
-            args["engine_digest"] = engine_call.engine_digest()
+            request = dataclasses.replace(request, engine_digest=engine_call.engine_digest())
             observed = task_vars.get(self._task.args.get("observed") or "") or self.answered
             self._installed = observed.get("engine_digest")
         args.setdefault("who", f"{getpass.getuser()}@{socket.gethostname()}")
-        args["change"] = uuid.uuid4().hex
+        args["request"] = request.pack()
         result.update(
             self._execute_module(module_name="baremetal.host_routing.node", module_args=args, task_vars=task_vars)
         )
@@ -146,20 +149,6 @@ class ActionModule(StateAction):
         if found is None or host not in task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()):
             return datastore_files.pack({})
         return datastore_files.pack(access.node_files(found, access.node_secret(task_vars), str(host)))
-
-    @staticmethod
-    def _to_settle(
-        state: NodeState, paths: t.Iterable[probing.ProbePath], task_vars: dict[str, t.Any]
-    ) -> dict[str, t.Any]:
-        """Return the arguments by which the module node finds out whether the fleet is as it shall be.
-
-        They are `absent_nodes`, the names of the state's other nodes that are not in the play or failed in it, and
-        `targets`, the packed list of (address, size in bytes, node name) of the paths to probe.
-        """
-        return {
-            "absent_nodes": convergence.absent(state, task_vars.get("ansible_play_hosts", ())),
-            "targets": packed_json.pack([(path.address, path.size, path.node) for path in paths]),
-        }
 
     def _confirm(
         self,
@@ -247,19 +236,20 @@ class ActionModule(StateAction):
         return entry
 
     def archive_options(self, options: dict[str, t.Any]) -> dict[str, t.Any]:
-        """Copy this controller's engine to a file on the node, and return the call's options with its path and sha256.
+        """Copy this controller's engine to a file on the node, and return the call's options, whose request names it.
 
-        They are `engine` and `engine_sha256` in `module_args`. Nothing is copied or added if the call installs no
-        engine: without `engine_digest`, in check mode, or if the node has it already. Raise AnsibleError if the file
-        cannot be copied, OSError if the engine cannot be packed.
+        Nothing is copied or added if the call installs no engine: without `engine_digest` in its request, in check
+        mode, or if the node has it already. Raise AnsibleError if the file cannot be copied, OSError if the engine
+        cannot be packed.
         """
         args = options.get("module_args") or {}
-        digest = args.get("engine_digest")
-        if digest is None or digest == self._installed or self._task.check_mode:
+        request = NodeRequest.unpack(args.get("request"))
+        if request.engine_digest in ("", self._installed) or self._task.check_mode:
             return options
         packed = engine_call.packed_engine()
         if not self._connection._shell.tmpdir:  # most calls transfer no file, and need no folder
             self._make_tmp_path()
         remote = self._connection._shell.join_path(self._connection._shell.tmpdir, "engine")
-        engine = {"engine": self._transfer_file(engine_call.packed_path(), remote), "engine_sha256": packed.sha256}
-        return {**options, "module_args": {**args, **engine}}
+        path = self._transfer_file(engine_call.packed_path(), remote)
+        request = dataclasses.replace(request, engine=path, engine_sha256=packed.sha256)
+        return {**options, "module_args": {**args, "request": request.pack()}}

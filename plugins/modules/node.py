@@ -42,39 +42,19 @@ options:
       - In check mode, plan each phase of the change that leads to the state as well. Used by the action.
     type: bool
     default: false
-  phases:
-    description:
-      - The phases that lead to the state, for their plans in check mode. Filled in by the action.
-    type: list
-    elements: dict
-    suboptions:
-      phase:
-        description: Name of the phase.
-        type: str
-        required: true
-      state:
-        description: The NodeState of the phase.
-        type: dict
-        required: true
-      bird_config:
-        description: Content of bird.cfg in the phase.
-        type: str
   bird_config:
     description:
       - Content of bird.cfg. BIRD checks it before anything is changed. Without it BIRD is not touched.
     type: str
-  bgp_passwords:
+  request:
     description:
-      - Passwords of the BGP sessions in O(state), packed. Filled in by the action from C(calico_bgp_secrets).
-      - They are written only to a separate file beside bird.cfg, which only root and the group of BIRD can read.
+      - What the action adds to the task, packed; nobody else fills it in. It has the phases for their plans in check
+        mode, the passwords of the BGP sessions, the files by which the node reaches the datastore, the name of the
+        change, the nodes that do not take part in the run, the paths to probe, and the engine.
+      - Passwords are written only to a separate file beside bird.cfg, which only root and the group of BIRD can read.
         Passwords that the node already has can be left out.
-    type: str
-  datastore:
-    description:
-      - Files by which the node reaches the datastore, packed; V(none) removes them. Filled in by the action where
-        O(files) is set.
-      - They are written with mode 0600 to /etc/calico/etcd/ and /etc/calico/datastore.json. No state or generation
-        holds them.
+      - Files of the datastore are written with mode 0600 to /etc/calico/etcd/ and /etc/calico/datastore.json, where
+        O(files) is set. No state or generation holds them.
     type: str
   files:
     description:
@@ -126,19 +106,6 @@ options:
         description:
           - Enable and start the unit if the state has BGP, disable and stop it otherwise. Used by the action.
         type: bool
-  engine:
-    description:
-      - Path on the node of the packed engine that the boot unit runs. The action sends it if the node has another one
-        and no engine comes with the call.
-    type: path
-  engine_digest:
-    description:
-      - Digest of the engine that the node shall have.
-    type: str
-  engine_sha256:
-    description:
-      - SHA-256 of the file O(engine), in hexadecimal digits. Another file is refused.
-    type: str
   who:
     description:
       - Name of the person or tool that applies this state, for the list of generations.
@@ -153,10 +120,6 @@ options:
       - If a run fails for another reason and the node can be reached, the node stays as the failure left it.
     type: int
     default: 0
-  change:
-    description:
-      - Name of this change, with which it is confirmed. Filled in by the action.
-    type: str
   settle:
     description:
       - Look for RV(settled) on a host that needed no change, outside of check mode.
@@ -172,17 +135,6 @@ options:
       - For O(settle), the largest number of paths to probe; V(0) probes all.
     type: int
     default: 0
-  absent_nodes:
-    description:
-      - For O(settle) and O(look), nodes that do not take part in the run. Sessions with them and their routes may be
-        missing. Filled in by the action.
-    type: list
-    elements: str
-    default: []
-  targets:
-    description:
-      - For O(settle), what to probe, packed. Filled in by the action.
-    type: str
 seealso:
   - module: baremetal.host_routing.node_confirm
   - module: baremetal.host_routing.node_info

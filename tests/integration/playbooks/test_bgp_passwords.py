@@ -202,7 +202,7 @@ def test_nobody_sees_a_password(tmp_path: pathlib.Path) -> None:
         processes.join()
     logged = b"\n".join(node.syslog.lines)
     assert logged.count(b"Invoked with") >= 8
-    assert b"bgp_passwords=NOT_LOGGING_PARAMETER" in logged
+    assert b"request=NOT_LOGGING_PARAMETER" in logged
     for password in (PASSWORD, OTHER):
         for form in forms(password):
             assert form.decode() not in "\n".join(said)

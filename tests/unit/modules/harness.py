@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -20,6 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning import attach
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import engine_module, registry
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes.node_request import NodeRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
@@ -120,9 +122,14 @@ class Host:
         """Run the imported `module` and return its JSON answer without `invocation`, also if it failed.
 
         `check` and `diff` are Ansible's modes, and `params` the module's parameters. Raise AssertionError if the answer
-        has a key that is neither Ansible's own nor in RETURN.
+        has a key that is neither Ansible's own nor in RETURN. Parameters that are fields of a NodeRequest are packed
+        into the `request` of the module node, as its action does.
         """
         name = module.__name__.rpartition(".")[2]
+        if name == "node":
+            fields = {field.name for field in dataclasses.fields(NodeRequest)} & params.keys()
+            asked = NodeRequest(**{field: params.pop(field) for field in fields})
+            params.setdefault("request", asked.pack())
         ran = self._by_engine(name, check, diff, params) if self.start == "engine" else None
         answer = self._by_archive(module, check, diff, params) if ran is None else ran
         answer.pop("invocation", None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...base import packed_json, terminal_text
+from ...base import terminal_text
 from ...bgp import passwords
 from ...bird.errors import BirdError
 from ...dataplane.change import Change, ObserveError, change_lines
@@ -29,6 +29,7 @@ from ...wire import running_agent
 from ..module_call import ModuleCall
 from ..specs.nodes import ONE_ROUND
 from . import convergence_info, probe
+from .node_request import NodeRequest
 
 
 def target_of(params: t.Mapping[str, t.Any]) -> Stored:
@@ -57,26 +58,28 @@ def units_of(params: t.Mapping[str, t.Any]) -> tuple[units.WantedUnit, ...]:
     return tuple(unit for unit in wanted if unit != units.WantedUnit(unit.name))
 
 
-def engine_of(params: t.Mapping[str, t.Any]) -> t.Optional[Engine]:
+def engine_of(request: NodeRequest) -> t.Optional[Engine]:
     """Return the engine that the node must have, None to keep its own.
 
     Its `packed` is what came with the call, else the content of the file `engine`, else None. Raise OSError if that
     file is needed and cannot be read.
     """
-    if params["engine_digest"] is None:
+    if not request.engine_digest:
         return None
     packed = carried_start.arrived
-    if packed is None and params["engine"] is not None:
-        with open(params["engine"], "rb") as stream:
-            packed = carried_start.PackedEngine(stream.read(), params["engine_sha256"])
-    return Engine(params["engine_digest"], packed)
+    if packed is None and request.engine:
+        with open(request.engine, "rb") as stream:
+            packed = carried_start.PackedEngine(stream.read(), request.engine_sha256)
+    return Engine(request.engine_digest, packed)
 
 
-def confirm_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> t.Optional[unconfirmed.Confirm]:
+def confirm_of(
+    here: machine.Machine, params: t.Mapping[str, t.Any], request: NodeRequest
+) -> t.Optional[unconfirmed.Confirm]:
     if params["confirm_timeout"] <= 0:
         return None
     own = next(iter(here.sessions()), None)
-    return unconfirmed.Confirm(params["change"] or params["who"], params["confirm_timeout"], own.text if own else "")
+    return unconfirmed.Confirm(request.change or params["who"], params["confirm_timeout"], own.text if own else "")
 
 
 def waiting_change(here: machine.Machine) -> str:
@@ -91,7 +94,7 @@ def waiting_change(here: machine.Machine) -> str:
     return pending.change if pending else ""
 
 
-def phases_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+def phases_of(here: machine.Machine, request: NodeRequest) -> list[dict[str, t.Any]]:
     """Return what each phase will change once the one before it is done.
 
     Each is a dict with its name as `phase`, the lines as `plan` and the data as `changes`, as `changes_of` returns it.
@@ -99,17 +102,17 @@ def phases_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> list[dict
     cannot read or for invalid passwords, or what plan_change raises.
     """
     plans = []
-    for entry in params["phases"] or ():
+    for entry in request.phases:
         state = NodeState.from_dict(entry["state"])
-        stored = Stored(state, entry["bird_config"] if state.bird else None)
-        plans.append(plan_change(here, stored, passwords=passwords.unpack(params["bgp_passwords"])))
+        stored = Stored(state, entry.get("bird_config") if state.bird else None)
+        plans.append(plan_change(here, stored, passwords=passwords.unpack(request.bgp_passwords)))
     return [
         {
             "phase": entry["phase"],
             "plan": change_lines(step),
             "changes": changes_of(step),
         }
-        for entry, step in zip(params["phases"] or (), phases.steps(plans))
+        for entry, step in zip(request.phases, phases.steps(plans))
     ]
 
 
@@ -155,20 +158,19 @@ def changes_of(changes: t.Iterable[Change]) -> list[dict[str, t.Any]]:
     ]
 
 
-def settled(here: machine.Machine, state: NodeState, params: t.Mapping[str, t.Any]) -> t.Optional[dict[str, t.Any]]:
+def settled(here: machine.Machine, state: NodeState, request: NodeRequest) -> t.Optional[dict[str, t.Any]]:
     """Return whether the node has all sessions and routes of `state`, and the counts of sessions, paths and probes.
 
     The keys are `converged`, `sessions` (see `sessions_of`), `paths`, and `sent` and `lost` of probes. Sessions with
-    `absent_nodes` of `params`, and their routes, are not expected. Probes are sent only if nothing is missing. Else,
+    `absent_nodes` of the request, and their routes, are not expected. Probes are sent only if nothing is missing. Else,
     and without `targets`, the counts of paths and probes are 0. The node is looked at once: what is missing may need a
     change of another host, which is not waited for here. A BIRD that cannot be asked counts as not converged. Return
-    None if the kernel cannot be asked or no probe can be sent, and raise ValueError if `targets` is to be used and is
-    not packed data.
+    None if the kernel cannot be asked or no probe can be sent.
     """
     try:
-        seen = convergence.wait(here, convergence.without(state, params["absent_nodes"]), 0)
-        packed = packed_json.unpack(params["targets"]) if seen.converged and params["targets"] else []
-        targets = [probing.Target(address, size, name) for address, size, name in packed]
+        seen = convergence.wait(here, convergence.without(state, request.absent_nodes), 0)
+        asked = request.targets if seen.converged else ()
+        targets = [probing.Target(address, size, name) for address, size, name in asked]
         answers = probe.send(ONE_ROUND, targets, 1) if targets else []
         return {
             "converged": seen.converged,
@@ -192,23 +194,24 @@ def run(module: ModuleCall) -> t.NoReturn:
     steps: list[dict[str, t.Any]] = []
     found: t.Optional[dict[str, t.Any]] = None
     try:
+        request = NodeRequest.unpack(module.params["request"])
         if module.check_mode:
-            steps = phases_of(here, module.params)
+            steps = phases_of(here, request)
         result = apply.bring_to(
             here,
             target_of(module.params),
-            engine=engine_of(module.params),
+            engine=engine_of(request),
             wanted_units=units_of(module.params),
             check=module.check_mode,
             keep=module.params["generations_kept"],
             lock_timeout=module.params["lock_timeout"],
-            confirm=confirm_of(here, module.params),
-            passwords=passwords.unpack(module.params["bgp_passwords"]),
-            datastore=datastore_files.unpack(module.params["datastore"]),
+            confirm=confirm_of(here, module.params, request),
+            passwords=passwords.unpack(request.bgp_passwords),
+            datastore=datastore_files.unpack(request.datastore),
         )
         quiet = not (result.plan.changed or result.unconfirmed)
         if not module.check_mode and (module.params["look"] or (module.params["settle"] and quiet)):
-            found = settled(here, result.plan.target.state, module.params)
+            found = settled(here, result.plan.target.state, request)
         unwatched = "" if module.check_mode else missing_files.unwatched(here, result.plan.target)
     except (*ERRORS, InTheWay, bundle.BundleError, ValueError) as error:
         module.fail_json(msg=str(error), unconfirmed=waiting_change(here))

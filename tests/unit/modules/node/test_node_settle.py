@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence, probing
@@ -15,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.modules import node
 
 from tests.unit.modules.node.test_node import PARAMS
 
-ASKED = {**PARAMS, "settle": True, "targets": packed_json.pack([("10.244.7.1", 1450, "node2")])}
+ASKED = {**PARAMS, "settle": True, "targets": [("10.244.7.1", 1450, "node2")]}
 CONVERGED = convergence.Convergence(2, 2, 3, 3, ())
 NONE_SENT = {"paths": 0, "sent": 0, "lost": 0}
 FOUND = {"converged": True, "sessions": {"expected": 2, "established": 2, "external_established": 0}}

@@ -19,6 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.action import node as no
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import engine_module, registry
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.module_call import ModuleSpec
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes.node_request import NodeRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import engine_start
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import engine_call
 
@@ -223,10 +224,11 @@ class Archive(node_action.ActionModule):  # type: ignore[misc]
 def test_an_archive_gets_the_engine_as_a_file() -> None:
     asked = Archive(False, "0123456789abcdef")
     digest = engine_call.engine_digest()
-    given = {"module_name": "x", "module_args": {"engine_digest": digest, "who": "me"}}
+    given = {"module_name": "x", "module_args": {"request": NodeRequest(engine_digest=digest).pack(), "who": "me"}}
     args = asked.archive_options(given)["module_args"]
     sha256 = engine_call.packed_engine().sha256
-    assert args == {"engine_digest": digest, "who": "me", "engine": "/tmp/x/engine", "engine_sha256": sha256}
+    request = NodeRequest(engine_digest=digest, engine="/tmp/x/engine", engine_sha256=sha256)
+    assert (args["who"], NodeRequest.unpack(args["request"])) == ("me", request)
     assert asked.copied == [(engine_call.packed_path(), "/tmp/x/engine")]
 
 
@@ -240,7 +242,7 @@ def test_an_archive_that_installs_no_engine_gets_none(
     """No file is copied in check mode, to a node that has this engine, and for a call that wants none."""
     own = {"own": engine_call.engine_digest(), None: None}
     asked = Archive(check, own[installed])
-    given = {"module_args": {"engine_digest": own[wanted]} if wanted else {"change": "x"}}
+    given = {"module_args": {"request": NodeRequest(change="x", engine_digest=own[wanted] or "").pack()}}
     assert asked.archive_options(given) == given and asked.copied == []
 
 
