@@ -98,7 +98,9 @@ class ActionModule(StateAction):
                 return result
         held = [args["state"], *(step["state"] for step in request.phases)]
         try:
-            request = dataclasses.replace(request, bgp_passwords=bgp_secrets.packed(task_vars, bgp_secrets.named(held)))
+            request = dataclasses.replace(
+                request, bgp_passwords=bgp_secrets.packed(task_vars, bgp_secrets.named(held)) or ""
+            )
             if args.get("files") and self._task.args.get("fleet"):
                 datastore = self._datastore(str(self._task.args["fleet"]), task_vars)
                 request = dataclasses.replace(request, datastore=datastore)
