@@ -19,12 +19,12 @@ import typing as t
 
 from ..datastore.remote_feed import RemoteFeed
 from .datastore.node_datastore import NodeDatastore
-from .known.host import Host
+from .known.host import AgentHost
 from .known.known import Known
 from .metrics.instruments import Instruments
 from .metrics.reports import Reports
 from .node.changes import NodeChanges
-from .node.status import NodeStatus
+from .node.status import AgentStatus
 from .policy_log.flow_cuts import FlowCuts
 from .policy_log.policy_log import PolicyLog
 from .reconcile.drift import Drift
@@ -52,7 +52,7 @@ class Agent:
     Each part is made of finished parts. What a part needs of later ones, it is given by `run`.
     """
 
-    def __init__(self, host: Host, instruments: Instruments, on_tick: t.Callable[[], None] = lambda: None) -> None:
+    def __init__(self, host: AgentHost, instruments: Instruments, on_tick: t.Callable[[], None] = lambda: None) -> None:
         """Put the parts together.
 
         `on_tick` is called whenever the loop has finished a pass of its own, not one on request, and at least every ten
@@ -90,7 +90,7 @@ class Agent:
             context, self.upkeep.joined, self.desired_state, self.passes, self.cuts, instruments.refused.add
         )
         self.changes = NodeChanges(host, known, self.passes, context, self.cuts, self.datastore)
-        self.status = NodeStatus(
+        self.status = AgentStatus(
             host, known, self.passes, self.cuts, self.cleanup, self.drift, self.datastore, self.transactions
         )
         self._unwritten_routes = UnwrittenRoutes(

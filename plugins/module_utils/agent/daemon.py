@@ -38,7 +38,7 @@ from .agent import Agent
 from .agent_metrics import watch_agent
 from .api.server import Server, SocketInUse
 from .concurrency.fair_share import FairShare
-from .known.host import Host
+from .known.host import AgentHost
 from .log import journal
 from .methods import Methods
 from .metrics import bgp_metrics
@@ -151,7 +151,7 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
         made.append(kernels())
         return made[-1]
 
-    agent = Agent(Host(machine, settings, kernel), instruments, notifier.alive)
+    agent = Agent(AgentHost(machine, settings, kernel), instruments, notifier.alive)
     workloads = agent.transactions
     deleted = DeletedWhileDown(workloads, machine.cni_deleted, (CniPlugin.stored, NetavarkPlugin.stored))
     shims = {

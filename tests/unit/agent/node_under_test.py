@@ -12,7 +12,7 @@ import pathlib
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.known.host import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.known.host import AgentHost
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.instruments import Instruments
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.metrics import Registry
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
@@ -112,7 +112,7 @@ class Node:
 
     async def start(self) -> Agent:
         self.process = Process()
-        host = Host(
+        host = AgentHost(
             self.machine,
             self.settings,
             lambda: self.kernel,

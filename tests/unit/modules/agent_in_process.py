@@ -12,7 +12,7 @@ import threading
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Server
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.known.host import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.known.host import AgentHost
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.methods import Methods
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.instruments import Instruments
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics.metrics import Registry
@@ -62,7 +62,8 @@ class AgentInProcess:
     async def _start(self):
         kernel = self.machine.kernel
         self.agent = Agent(
-            Host(self.machine, AgentSettings(), lambda: kernel, thread=lambda name: inline), Instruments(Registry())
+            AgentHost(self.machine, AgentSettings(), lambda: kernel, thread=lambda name: inline),
+            Instruments(Registry()),
         )
         methods = Methods(self.agent).table
         for name in ("node.plan", "node.apply", "resync"):

@@ -201,5 +201,7 @@ def test_the_agent_is_told_at_once_and_after_its_restart_it_knows(node):
                 answer = node.run(remote_endpoints, told=app, nodes=NODES)
                 assert answer["changed"] is True, answer
             assert sources(node) == {"10.244.2.2"}
-            assert running.agent.desired() == of_machine(node.machine, Store(node.machine.store).load().state)
+            assert running.agent.desired_state.whole() == of_machine(
+                node.machine, Store(node.machine.store).load().state
+            )
             assert running.agent.drift.to_dict()["total"] == 0

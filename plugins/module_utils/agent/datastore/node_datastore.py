@@ -18,7 +18,7 @@ from ...datastore.remote_feed import RemoteFeed
 from ...node.store.store import utc
 from ...policy.model import Endpoint
 from ...state.remote_endpoints import Collected, RemoteEndpoints
-from ..known.host import Host
+from ..known.host import AgentHost
 from ..known.known import Known
 from . import beat
 from .beat import Sessions
@@ -34,7 +34,7 @@ class NodeDatastore:
     `feed` takes the workloads of other nodes to policy.
     """
 
-    def __init__(self, host: Host, known: Known, feed: RemoteFeed) -> None:
+    def __init__(self, host: AgentHost, known: Known, feed: RemoteFeed) -> None:
         machine, persisted = host.machine, known.persisted
         self._persisted = persisted
         self._desired = known.desired

@@ -18,7 +18,7 @@ from ..concurrency.locks import RWLock
 
 
 @dataclasses.dataclass(frozen=True)
-class Host:
+class AgentHost:
     """The host that an agent runs on, and the settings for it. It is made on the running event loop.
 
     `kernels` returns a new kernel for one thread, and `thread` a worker by its name. `ipam` are the allocations, None

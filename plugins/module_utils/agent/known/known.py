@@ -10,7 +10,7 @@ import dataclasses
 from ...node.ipam.local_ipam import LocalIpam
 from .desired_state import DesiredState, RemovalPermission
 from .events import Events
-from .host import Host
+from .host import AgentHost
 from .persisted_state import PersistedState
 from .workload_table import WorkloadTable
 
@@ -26,7 +26,7 @@ class Known:
     events: Events
 
     @classmethod
-    def from_host(cls, host: Host) -> Known:
+    def from_host(cls, host: AgentHost) -> Known:
         """Return the parts for a host; nothing is read yet."""
         machine, settings = host.machine, host.settings
         persisted = PersistedState(machine, host.ipam or LocalIpam(machine.ipam, cooldown=settings.cooldown))

@@ -46,7 +46,7 @@ class PersistedState:
         #: The workloads of other nodes beside those of the state: those in `remote`, and those that the datastore has.
         self.others = OtherEndpoints(lock=threading.Lock())
         self._accepted = RemoteEndpoints()
-        self._remote = remote_endpoints.Known()  # other nodes' workloads as on the disk, accepted or not
+        self._remote = remote_endpoints.KnownEndpoints()  # other nodes' workloads as on the disk, accepted or not
         self._remote_unreadable = ""
         #: {part: what is wrong with it at the moment}. Parts are files (state, ipam, records...) and other sources of
         #: problems, such as the policy log.
@@ -143,7 +143,7 @@ class PersistedState:
 
         A failure of the disk becomes a problem, until the file is read again.
         """
-        self._remote, self._remote_unreadable = remote_endpoints.Known(remote), ""
+        self._remote, self._remote_unreadable = remote_endpoints.KnownEndpoints(remote), ""
         try:
             remote_endpoints.save(self.machine.store, self._remote)
         except FileError as error:

@@ -16,7 +16,7 @@ from ...state.node_state import NodeState
 from ...wire import protocol
 from ...wire.protocol import AgentError
 from ..datastore.node_datastore import NodeDatastore
-from ..known.host import Host
+from ..known.host import AgentHost
 from ..known.known import Known
 from ..known.policy_compilers import PolicyNotCompiled
 from ..policy_log.flow_cuts import FlowCuts
@@ -35,7 +35,7 @@ class NodeChanges:
 
     def __init__(
         self,
-        host: Host,
+        host: AgentHost,
         known: Known,
         passes: Passes,
         on: WorkloadContext,

@@ -17,14 +17,14 @@ from ..known.policy_compilers import PolicyNotCompiled
 from ..metrics.reports import plain
 from ..workloads.transactions import Transactions
 from .changes import NodeChanges
-from .status import NodeStatus
+from .status import AgentStatus
 
 _log = logging.getLogger("calico.dump")
 _running: set[asyncio.Future[None]] = set()
 
 
 def dump(
-    status: NodeStatus, desired: DesiredState, transactions: Transactions, changes: NodeChanges, path: str
+    status: AgentStatus, desired: DesiredState, transactions: Transactions, changes: NodeChanges, path: str
 ) -> None:
     """Start writing the dump to `path`, readable by root only, and return at once.
 
@@ -36,7 +36,7 @@ def dump(
 
 
 async def _dump(
-    status: NodeStatus, desired: DesiredState, transactions: Transactions, changes: NodeChanges, path: str
+    status: AgentStatus, desired: DesiredState, transactions: Transactions, changes: NodeChanges, path: str
 ) -> None:
     """Write an object of `status`, `desired`, `workloads` and `plan` as JSON to `path`, with mode 0600.
 

@@ -10,7 +10,7 @@ import typing as t
 
 from ...node.store.store import now
 from ..datastore.node_datastore import NodeDatastore
-from ..known.host import Host
+from ..known.host import AgentHost
 from ..known.known import Known
 from ..policy_log.flow_cuts import FlowCuts
 from ..reconcile.drift import Drift
@@ -22,7 +22,7 @@ from ..workloads.transactions import Transactions
 _ALIVE = 60.0
 
 
-class NodeStatus:
+class AgentStatus:
     """The status of a node, read from the parts of its agent.
 
     `ticked` is the reconciler's last sign of life, or the agent's making, in seconds of the
@@ -31,7 +31,7 @@ class NodeStatus:
 
     def __init__(
         self,
-        host: Host,
+        host: AgentHost,
         known: Known,
         passes: Passes,
         cuts: FlowCuts,

@@ -13,7 +13,7 @@ import typing as t
 from ...dataplane.planning.registry import REGISTRY
 from ...state.node_state import NodeState
 from ...state.remote_endpoints import RemoteEndpoints
-from ..known.host import Host
+from ..known.host import AgentHost
 from ..known.known import Known
 from ..reconcile.passes import Passes
 from .flow_cutter import FlowCutter
@@ -27,7 +27,7 @@ class FlowCuts:
     `on_cut` is called with the number of connections that were cut, if there were any.
     """
 
-    def __init__(self, host: Host, known: Known, passes: Passes, on_cut: t.Callable[[int], None]) -> None:
+    def __init__(self, host: AgentHost, known: Known, passes: Passes, on_cut: t.Callable[[int], None]) -> None:
         self._cutter = FlowCutter(host.kernels(), host.thread("flows"), on_cut)
         self._persisted = known.persisted
         self._table = known.table

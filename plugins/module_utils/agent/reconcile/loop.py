@@ -27,7 +27,7 @@ import typing as t
 from ...dataplane.drivers import iptables
 from ...dataplane.kernel.port import KernelError
 from ...dataplane.planning.cached_drivers import CachedDrivers
-from ..known.host import Host
+from ..known.host import AgentHost
 from ..known.known import Known
 from .pace import Pace
 from .passes import Passes
@@ -52,7 +52,7 @@ class Loop:
 
     @classmethod
     def from_host(
-        cls, host: Host, known: Known, excluded: t.Callable[[], t.Collection[str]], listener: Listener
+        cls, host: AgentHost, known: Known, excluded: t.Callable[[], t.Collection[str]], listener: Listener
     ) -> Loop:
         """Return the loop for what is `known` of a host; see Wanted for `excluded`."""
         stages = Stages(

@@ -13,7 +13,7 @@ from ...node.ipam.local_ipam import IpamNotWritten, LocalIpam
 from ...state.attachment import AttachedWorkload
 from ...wire.protocol import AgentError
 from ...wire.request import AddRequest
-from ..known.host import Host
+from ..known.host import AgentHost
 from ..known.persisted_state import PersistedState
 from ..log.transactions import transaction
 from .commit import GroupCommit, Write, flushing
@@ -29,7 +29,9 @@ class WorkloadAddresses:
         self._commit = commit
 
     @classmethod
-    def from_host(cls, host: Host, persisted: PersistedState, flushed: t.Callable[[float], None]) -> WorkloadAddresses:
+    def from_host(
+        cls, host: AgentHost, persisted: PersistedState, flushed: t.Callable[[float], None]
+    ) -> WorkloadAddresses:
         """Return the addresses on a host; `flushed` is called with the seconds that each write to the disk took."""
         return cls(persisted, GroupCommit(flushing(persisted.ipam.prepare, host.thread("disk"), flushed)))
 

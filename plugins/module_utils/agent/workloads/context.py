@@ -11,7 +11,7 @@ from ...sockets.port_claims import PortClaims
 from ...sockets.port_owner import PortOwner
 from ..concurrency.locks import KeyedLock, RWLock
 from ..known.events import Events
-from ..known.host import Host
+from ..known.host import AgentHost
 from ..known.known import Known
 from ..known.persisted_state import PersistedState
 from ..known.workload_table import WorkloadTable
@@ -51,7 +51,7 @@ class WorkloadContext:
 
     @classmethod
     def from_host(
-        cls, host: Host, known: Known, addresses: WorkloadAddresses, cleanup: Cleanup, stages: Stages
+        cls, host: AgentHost, known: Known, addresses: WorkloadAddresses, cleanup: Cleanup, stages: Stages
     ) -> WorkloadContext:
         """Return the parts for what is `known` of a host."""
         return cls(

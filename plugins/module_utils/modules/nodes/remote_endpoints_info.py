@@ -9,7 +9,7 @@ import typing as t
 
 from ...node import machine
 from ...node.store.remote_endpoints import (
-    Known,
+    KnownEndpoints,
     RemoteUnreadable,
 )
 from ...node.store.remote_endpoints import known as on_disk
@@ -36,7 +36,7 @@ def run(module: ModuleCall) -> t.NoReturn:
     End in `exit_json`, or in `fail_json` if the stored state cannot be read. What else cannot be read is a warning.
     """
     here = machine.here()
-    kept = Known()
+    kept = KnownEndpoints()
     try:
         node, endpoints, problems = endpoint_sync.own(here)
     except StoreError as error:

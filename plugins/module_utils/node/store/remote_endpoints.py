@@ -35,7 +35,7 @@ class RemoteUnreadable(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Known:
+class KnownEndpoints:
     """The content of the file of other nodes' workloads.
 
     `remote` are the valid endpoints in it. `complete` is False while this node's policy has not been applied with them.
@@ -47,7 +47,7 @@ class Known:
     complete: bool = True
     left_out: tuple[LeftOut, ...] = ()
 
-    def believed_by(self, state: t.Optional[NodeState]) -> Known:
+    def believed_by(self, state: t.Optional[NodeState]) -> KnownEndpoints:
         """Return the part that the node with this state accepts, with what it rejects added to `left_out`.
 
         `state` is None for a node without a stored state, which accepts all of a report with blocks, unchecked, and
@@ -79,19 +79,19 @@ def load(folder: str, state: t.Optional[NodeState]) -> RemoteEndpoints:
     return known(folder).believed_by(state).remote
 
 
-def known(folder: str) -> Known:
+def known(folder: str) -> KnownEndpoints:
     """Return the stored endpoints of other nodes, without those that are not valid.
 
     If there is no file, the result is empty and complete. Whether the node accepts an endpoint is not checked:
-    `Known.believed_by` does. Raise RemoteUnreadable if the file cannot be read.
+    `KnownEndpoints.believed_by` does. Raise RemoteUnreadable if the file cannot be read.
     """
     name = path(folder)
     try:
         found = _KNOWN(bounded.read_json(name, LIMIT))
         remote, left_out = RemoteEndpoints.from_dict(found["nodes"])
-        return Known(remote, found["complete"], left_out)
+        return KnownEndpoints(remote, found["complete"], left_out)
     except FileNotFoundError:
-        return Known()
+        return KnownEndpoints()
     except (OSError, ValueError) as error:
         raise RemoteUnreadable(
             f"{name} cannot be read: {error}. Rules do not find the workloads of other nodes that are in it. Run "
@@ -99,7 +99,7 @@ def known(folder: str) -> Known:
         ) from error
 
 
-def save(folder: str, known: Known) -> None:
+def save(folder: str, known: KnownEndpoints) -> None:
     """Replace the file of other nodes' workloads in `folder` by one with `known`.
 
     Raise FileError on failure; its text says whether the old file is still there.

@@ -19,7 +19,7 @@ from .. import desired
 from ..machine import Machine
 from ..store import lock
 from ..store.endpoints import Endpoints
-from ..store.remote_endpoints import Known, RemoteUnreadable, known, save
+from ..store.remote_endpoints import KnownEndpoints, RemoteUnreadable, known, save
 from ..store.store import Store
 from . import writer
 
@@ -83,16 +83,16 @@ def take(
     with lock.held(who, lock_timeout, machine.lock):
         taken, before, after = _difference(machine, told, nodes)
         if before is None or before.left_out or after != before.remote:
-            save(machine.store, Known(after, complete=not taken.changed))
+            save(machine.store, KnownEndpoints(after, complete=not taken.changed))
         if taken.changed:
             _enforce(machine, who)
-            save(machine.store, Known(after))
+            save(machine.store, KnownEndpoints(after))
     return taken
 
 
 def _difference(
     machine: Machine, told: t.Mapping[str, t.Any], nodes: t.Collection[str]
-) -> tuple[Taken, t.Optional[Known], RemoteEndpoints]:
+) -> tuple[Taken, t.Optional[KnownEndpoints], RemoteEndpoints]:
     """Return the result of taking `told`, what is stored before (None if the file is unreadable), and what to store.
 
     Raise StoreError, or ToldUnreadable if `told_of` refuses `told`.
@@ -100,10 +100,10 @@ def _difference(
     stored = Store(machine.store).load()
     here = stored.state.node if stored else ""
     try:
-        before: t.Optional[Known] = known(machine.store)
+        before: t.Optional[KnownEndpoints] = known(machine.store)
     except RemoteUnreadable:
         before = None
-    present = before or Known(complete=False)
+    present = before or KnownEndpoints(complete=False)
     try:
         news, odd = told_of(told)
     except ValueError as error:

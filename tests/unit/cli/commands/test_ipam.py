@@ -154,8 +154,8 @@ def test_configuration_has_the_cooldown_of_the_agents_settings(node: Node) -> No
     assert node.run("ipam", "show", "--show-configuration") == (
         1,
         "",
-        "calicoctl: NODE/root/etc/calico/agent.json: cooldown -1 must be a finite number that is not negative, such as "
-        "30.0. Correct it, then start the agent again.\n",
+        "calicoctl: NODE/root/etc/calico/agent.json: cooldown is -1, not a number from 0 to 1e+12. "
+        "Correct it, then start the agent again.\n",
     )
 
 

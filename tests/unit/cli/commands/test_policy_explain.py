@@ -483,7 +483,7 @@ def test_the_age_of_what_was_collected(node: Node) -> None:
         DB_2, name="default/jobs", interface="calijobs", addresses=("10.244.70.66",), labels=(("tier", "back"),)
     )
     told = RemoteEndpoints({"node3": Collected("2026-11-22T05:30:00Z", (jobs,))})
-    remote_endpoints.save(node.machine.store, remote_endpoints.Known(told))
+    remote_endpoints.save(node.machine.store, remote_endpoints.KnownEndpoints(told))
     status, out, dummy = explain(node, "jobs default/db 5432/tcp")
     assert (status, out.splitlines()[-1]) == (
         0,

@@ -42,7 +42,7 @@ import sys
 sys.path.insert(0, {root!r})
 import importlib
 linux = importlib.import_module({package!r} + ".kernel.linux")
-for name in ("plan", "drivers.file"):
+for name in ("planning.plan", "drivers.file"):
     importlib.import_module({package!r} + "." + name)
 kernel = linux.LinuxKernel()
 assert kernel.link("lo") in kernel.links()

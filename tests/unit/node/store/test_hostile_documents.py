@@ -248,7 +248,7 @@ LOADERS = {
         {"complete": True, "nodes": golden("remote_endpoints.json")},
         lambda folder: remote_endpoints.known(str(folder)),
         (RemoteUnreadable,),
-        remote_endpoints.Known,
+        remote_endpoints.KnownEndpoints,
     ),
     "record": Loader(
         file_name(golden("workload.json")["id"]),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...known.host import Host
+from ...known.host import AgentHost
 from ..context import WorkloadContext
 from ..updates import JoinedEnds
 from .ended import EndedWorkloads
@@ -18,7 +18,7 @@ from .unused_addresses import UnusedAddresses
 class Upkeep:
     """The upkeep of the workloads of a node; `joined` are the inner ends that container engines are moving."""
 
-    def __init__(self, on: WorkloadContext, host: Host) -> None:
+    def __init__(self, on: WorkloadContext, host: AgentHost) -> None:
         self._on = on
         grace = host.settings.leak_grace
         self.unused_addresses = UnusedAddresses(on, grace, host.clock)
