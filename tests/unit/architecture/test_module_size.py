@@ -46,5 +46,5 @@ def test_what_is_packed_is_found() -> None:
 @pytest.mark.parametrize("module", ["convergence_info", "node_info", "probe", "soak"])
 def test_what_asks_a_node_does_not_carry_what_changes_it(module: str) -> None:
     assert ENGINE / "node" / "change" / "apply.py" not in packed(module)
-    assert ENGINE / "dataplane" / "registry.py" not in packed(module)
+    assert ENGINE / "dataplane" / "planning" / "registry.py" not in packed(module)
     assert len(packed(module)) < 0.7 * len(packed("node"))
