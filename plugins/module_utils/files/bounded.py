@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files that are read as a whole, up to a limit: nothing that grew in the place of a file fills the memory.
-
-A pipe or a device in the place of a file is refused, because a read of it may never end.
-"""
+"""Reads of whole regular files up to a limit. A pipe or a device is refused, because a read of it may never end."""
 
 from __future__ import annotations
 
@@ -41,10 +38,7 @@ def read(path: str, limit: int) -> bytes:
 
 
 def read_json(path: str, limit: int = OWN_LIMIT) -> t.Any:
-    """Return the JSON value in the file at `path`.
-
-    Raise what `read` raises, and typed_json.NotJson, a ValueError, for what typed_json.parse refuses.
-    """
+    """Return the JSON value in the file at `path`. Raise what `read` raises, and typed_json.NotJson, a ValueError."""
     return typed_json.parse(read(path, limit))
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Folders with the mode that they must have, whatever the umask of the process is.
+"""Folders with the mode that they must have, whatever the umask of the process is. `make` and `sync` raise OSError.
 
 Hardened hosts give root the umask 027 or 077. `os.makedirs` obeys it, so no other module of plugins/ makes folders
 (tests/unit/architecture/test_folders.py).
@@ -20,7 +20,6 @@ def make(path: str, mode: int = PUBLIC, above: int = PUBLIC) -> list[str]:
     """Make the folder `path` with `mode`, and missing ones above it with the mode `above`; return those made.
 
     The outermost one is the first in the list, which is empty if the folder exists. An existing folder keeps its mode.
-    Raise OSError if a folder cannot be made, such as FileExistsError if `path` is something else.
     """
     made = []
     for folder in (*missing(os.path.dirname(path)), path):
@@ -41,7 +40,7 @@ def missing(path: str) -> list[str]:
 def sync(path: str) -> None:
     """Write the entries of the folder `path` to the disk, so that a renaming in it survives a power failure.
 
-    An empty path is the working directory. Raise OSError on failure.
+    An empty path is the working directory.
     """
     handle = os.open(path or os.curdir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Locks of files between processes. The kernel releases a lock when the process that holds it ends, however it ends.
 
-Nothing else in plugins/ locks files (tests/unit/architecture/test_file_access.py).
+Nothing else in plugins/ locks files (tests/unit/architecture/test_file_access.py). A function that gets a path raises
+OSError if it cannot open the file.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from . import folders
 def opened(path: str) -> int:
     """Return a descriptor of the lock file `path`, which is made for its owner alone if it is missing.
 
-    Missing folders are made with mode 0755. The file must never be replaced: two processes would lock two files of one
-    name. Raise OSError on failure.
+    Missing folders get the mode 0755. Never replace the file: two processes would lock two files of one name.
     """
     folders.make(os.path.dirname(path))
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -32,10 +32,7 @@ def take(handle: int) -> bool:
 
 
 def is_taken(path: str) -> bool:
-    """Return whether a process holds the lock file `path`; False if there is no such file. Never make it.
-
-    Raise OSError if the file cannot be opened.
-    """
+    """Return whether a process holds the lock file `path`; False if there is no such file, which is not made."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -34,13 +34,13 @@ class NotSynced(OSError):
 
 
 class NewFile:
-    """A new file at `path`, open as `handle`, which `put` gives the name `target`."""
+    """A new file at `path`, open as `handle`, which `put` gives the name `target`. Its methods raise OSError."""
 
     def __init__(self, target: str, handle: int, path: str) -> None:
         self.target, self.handle, self.path = target, handle, path
 
     def write(self, data: bytes) -> None:
-        """Append `data`. Raise OSError if the file system refuses."""
+        """Append `data`."""
         view = memoryview(data)
         while view:
             view = view[os.write(self.handle, view) :]
@@ -49,8 +49,8 @@ class NewFile:
         """Close the file, and replace the one at `target` by it.
 
         With `sync`, the content is on the disk before the name leads to it, and the name is on the disk afterwards.
-        Raise NotSynced if only the last step failed: the new content is in place. Raise another OSError if the file was
-        not replaced.
+        Raise NotSynced if only the last step failed: the new content is in place then. Any other OSError leaves the old
+        file.
         """
         if sync:
             os.fsync(self.handle)
@@ -64,7 +64,7 @@ class NewFile:
                 raise NotSynced(error.errno, error.strerror) from error
 
     def close(self) -> None:
-        """Close the file, if it is open. Raise OSError if the file system refuses its content."""
+        """Close the file, if it is open; the file system may refuse its content only here."""
         handle, self.handle = self.handle, -1
         if handle >= 0:
             os.close(handle)
@@ -83,8 +83,7 @@ def beside(path: str, mode: int, owner: t.Optional[Owner] = None) -> t.Iterator[
     """Yield a new, empty file in the folder of `path`; remove it at the end of the block unless it was put in place.
 
     It has `mode`, whatever the umask is, and `owner`, else the process's. Its name is a dot, the name of `path` (60
-    characters at most), a dot and eight random characters. Raise OSError if the folder is missing or refuses, or if 100
-    such names are all taken.
+    characters at most), a dot and eight random characters. Raise OSError if the folder is missing or refuses.
     """
     new = NewFile(path, *_made(path))
     try:
@@ -97,11 +96,9 @@ def beside(path: str, mode: int, owner: t.Optional[Owner] = None) -> t.Iterator[
 
 
 def replace(path: str, data: bytes, mode: int, owner: t.Optional[Owner] = None, sync: bool = True) -> None:
-    """Replace the file at `path` by one with the content `data`, as `beside` and `NewFile.put` say.
+    """Replace the file or symbolic link at `path` by a file with the content `data`. Raise what `NewFile.put` raises.
 
-    A symbolic link at `path` is replaced, too. `sync` is False for a file that ends with the boot or the run, or that
-    can be made anew. Raise NotSynced if the new content is in place, but the folder could not be synced. Raise another
-    OSError if the file could not be written; the old one stays then.
+    `sync` is False for a file that ends with the boot or the run, or that can be made anew.
     """
     with beside(path, mode, owner) as new:
         new.write(data)
@@ -109,10 +106,9 @@ def replace(path: str, data: bytes, mode: int, owner: t.Optional[Owner] = None, 
 
 
 def store(path: str, text: str, mode: int) -> None:
-    """Replace the file at `path` by one with `text`, on the disk.
+    """Replace the file at `path`, or the one that a symbolic link there leads to, by one with `text`, on the disk.
 
-    Surrogates in it become the bytes that they stand for. Missing folders are made with mode 0755. A symbolic link is
-    followed. Raise what `replace` raises.
+    Surrogates become the bytes that they stand for. Missing folders get the mode 0755. Raise what `replace` raises.
     """
     path = os.path.realpath(path)
     folders.make(os.path.dirname(path))
@@ -133,7 +129,7 @@ def sweep(path: str) -> None:
 
 
 def _made(path: str) -> tuple[int, str]:
-    """Make a file with mode 0600 beside `path`, and return (its file descriptor, its path). Raise OSError."""
+    """Make a file with mode 0600 beside `path`, and return (its file descriptor, its path)."""
     folder, name = os.path.split(path)
     name = name[:_NAME_KEPT]
     for dummy in range(_ATTEMPTS - 1):
