@@ -1,10 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A client's end of a Unix stream socket that carries lines. The clients of the agent and of BIRD share it.
+"""A client's end of a Unix stream socket that carries lines, for the clients of the agent and of BIRD.
 
-It blocks, needs the standard library alone and is cheap to import. The two clients know what the lines mean, and word
-the errors for people.
+It blocks, and is cheap to import. The two clients know what the lines mean, and word the errors for people.
 """
 
 from __future__ import annotations
@@ -25,10 +24,9 @@ class Hangup(Exception):
 class LineSocket:
     """One connection to the socket at a path; `connect` makes it.
 
-    `limit` is the most bytes that a line may have, its newline not counted. Points in time (`end`) are of
-    time.monotonic(), in seconds. `connect`, `send` and `line` raise OSError as the kernel does, and socket.timeout,
-    which is an OSError, when the time is over. `closed_by_peer`, `send` and `line` raise AssertionError without a
-    connection.
+    `limit` is the most bytes of a line, without its newline. Points in time (`end`) are seconds of time.monotonic(). A
+    method that gets one raises socket.timeout after it, and another OSError as the kernel does. Methods that need a
+    connection raise AssertionError without one.
     """
 
     def __init__(self, limit: int) -> None:
@@ -42,10 +40,7 @@ class LineSocket:
         return self._socket is not None
 
     def connect(self, path: str, end: float) -> None:
-        """Connect to the socket at `path` before `end`, a time of time.monotonic(), in place of the present connection.
-
-        Raise OSError, or socket.timeout, which is one, if that fails: there is no connection then.
-        """
+        """Connect to the socket at `path`, in place of the present connection. If that fails, there is none."""
         self.close()
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(_left(end))
@@ -64,10 +59,7 @@ class LineSocket:
         self._buffer.clear()
 
     def closed_by_peer(self) -> bool:
-        """Return whether the other side has closed the connection and nothing is left to read from the kernel.
-
-        An error of the connection counts as closed. It does not wait. Raise AssertionError without a connection.
-        """
+        """Return whether the connection has ended or failed with nothing left to read from the kernel. Do not wait."""
         connection = self._open()
         connection.setblocking(False)
         try:
@@ -78,11 +70,7 @@ class LineSocket:
             return True
 
     def send(self, data: bytes, end: float) -> None:
-        """Send all of `data`.
-
-        Raise socket.timeout if that takes until `end`, a time of time.monotonic(), another OSError if it fails: a part
-        may be sent then. Raise AssertionError without a connection.
-        """
+        """Send all of `data`. If that fails, a part may be sent."""
         connection = self._open()
         connection.settimeout(_left(end))
         connection.sendall(data)
@@ -90,10 +78,7 @@ class LineSocket:
     def line(self, end: t.Optional[float]) -> bytes:
         """Return the next line without its newline, waiting until `end`, or without limit if `end` is None.
 
-        The beginning of a line that is not complete at `end` stays for the next call. `end` is a time of
-        time.monotonic(). Raise Hangup if the other side closes the connection before the end of the line, LineTooLong
-        if the line has more than `limit` bytes, socket.timeout after `end`, another OSError if the connection fails,
-        and AssertionError without a connection.
+        The beginning of a line that is not complete at `end` stays for the next call. Raise Hangup or LineTooLong, too.
         """
         connection = self._open()
         seen = 0

@@ -73,10 +73,7 @@ class LoopbackProxy:
                 task.cancel()
 
     def _has_room_for(self, user: t.Optional[int]) -> bool:
-        """Return whether the user may have one more connection, after ending another user's if need be.
-
-        That is the longest unused connection of the user who has the most, if these are more than this user's.
-        """
+        """Return whether `user` may connect; if need be, end the longest unused connection of a user with more."""
         if len(self._tasks) < self._connections:
             return True
         counts = collections.Counter(connection.user for connection in self._tasks.values())

@@ -29,10 +29,7 @@ _ANY = {4: "0.0.0.0", 6: "::"}
 
 
 class PortNotClaimed(Exception):
-    """A port that cannot be claimed. `owner` is the process that has it, None if there is none or it is not known.
-
-    `number` is the error of the kernel, as in the module errno.
-    """
+    """A port that cannot be claimed. `number` is the errno, `owner` the process that has the port, None if unknown."""
 
     def __init__(self, wanted: WantedPort, number: int, owner: t.Optional[PortOwner]) -> None:
         super().__init__(wanted, number, owner)
@@ -65,8 +62,7 @@ class _Claim:
 class PortClaims:
     """All claims, by the id of the workload that they are for. It belongs to the event loop.
 
-    `is_own(id, owner)` returns whether a process that has a port may have it for the workload `id`, as a container
-    engine may.
+    `is_own(id, owner)` returns whether a process may have a port for the workload `id`, as a container engine may.
     """
 
     def __init__(self, is_own: t.Callable[[str, PortOwner], bool] = lambda id, owner: False) -> None:
@@ -80,7 +76,7 @@ class PortClaims:
     def claim(self, id: str, wanted: t.Sequence[WantedPort]) -> list[int]:
         """Claim all ports for the workload `id`, and return their numbers on the host, in the order of `wanted`.
 
-        Claims that it has are released first. Raise PortNotClaimed for the first that cannot be claimed; none is then.
+        Its older claims are released first. Raise PortNotClaimed for the first port that fails; no claim is left then.
         """
         self.release(id)
         claim = self._claims[id] = _Claim([])

@@ -30,10 +30,9 @@ class PortOwner(t.NamedTuple):
 
 
 def find(protocol: str, port: int, family: int, proc: str = "/proc") -> t.Optional[PortOwner]:
-    """Return a process that has a port of this network namespace, None if none is found.
+    """Return a process that has a port of this network namespace, at whatever address; None if none is found.
 
-    `protocol` is tcp or udp, `family` the IP version. A process may have it for another address than the one that is
-    wanted.
+    `protocol` is tcp or udp, `family` the IP version.
     """
     inodes = {
         inode for name in _FILES.get((protocol, family), ()) for inode in _inodes(f"{proc}/net/{name}", protocol, port)

@@ -22,10 +22,7 @@ _MAPPED = "::ffff:"
 
 
 def of_peer(connection: socket.socket) -> t.Optional[int]:
-    """Return the user id of the process at the other end of a TCP connection inside this network namespace.
-
-    It is None if the kernel does not know that socket, for example because it is closed already.
-    """
+    """Return the user id at the other end of a TCP connection inside this network namespace; None if it is unknown."""
     try:
         peer, own = connection.getpeername(), connection.getsockname()
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as kernel:
