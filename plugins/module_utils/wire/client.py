@@ -79,10 +79,10 @@ class AgentClient:
     def call(self, method: str, /, **params: t.Any) -> dict[str, t.Any]:
         """Call a method with `params`, block until its answer is complete, and return its result, a JSON object.
 
-        Raise AgentError if the agent refuses (with the agent's code), accepts no connection now or has not answered
-        after `timeout` seconds (both timeout), or its socket may not be opened (forbidden). Raise NotRunning, which is
-        an AgentError as well, if no agent answers or its answer is not the protocol's. Raise TypeError, ValueError or
-        RecursionError if JSON cannot express `params`.
+        Raise AgentError if the agent refuses (with its code), accepts no connection or does not answer in time
+        (timeout), or its socket may not be opened (forbidden). Raise NotRunning, an AgentError too, if no agent answers
+        or its answer is not the protocol's. Raise TypeError, ValueError or RecursionError if JSON cannot express
+        `params`.
         """
         end = time.monotonic() + self.timeout
         self._send(method, params, end)
@@ -94,8 +94,8 @@ class AgentClient:
     def stream(self, method: str, /, **params: t.Any) -> t.Iterator[dict[str, t.Any]]:
         """Call a streaming method and yield its events, each a JSON object, until the agent ends the stream.
 
-        The first iteration closes an older connection of this client, and sends the request on a new one, which is
-        closed at the end or with the iterator. The wait for an event has no time limit. Raise what `call` raises.
+        It has a new connection, from the first iteration to the end of the iterator; an older one is closed. The wait
+        for an event has no time limit. Raise what `call` raises.
         """
         self.close()
         self._send(method, params, time.monotonic() + self.timeout)
@@ -150,11 +150,7 @@ class AgentClient:
             raise NotRunning(self.path, reason) from error
 
     def _answer(self, end: t.Optional[float]) -> tuple[str, dict[str, t.Any]]:
-        """Read the next answer and return (kind, value): "result" or "event", and the JSON object that it carries.
-
-        `end` is a time of time.monotonic() in seconds, None for no limit. Raise AgentError with the error that the
-        agent answered or with timeout after `end`, and NotRunning if there is no answer of the protocol.
-        """
+        """Return ("result" or "event", its JSON object) of the next answer. Wait until `end`, None for no limit."""
         line = self._line(end)
         try:
             answer = _ANSWER(typed_json.parse(line, once=False))

@@ -30,10 +30,7 @@ class Peer(t.NamedTuple):
 
     @classmethod
     def from_socket(cls, connection: socket.socket) -> Peer:
-        """Return the peer of a connected Unix socket. Raise OSError if the kernel does not report it.
-
-        If the kernel cannot report supplementary groups (before Linux 4.13), `groups` has the main gid only.
-        """
+        """Return the peer of a connected Unix socket; before Linux 4.13, with its main gid alone. Raise OSError."""
         pid, uid, gid = _CREDENTIALS.unpack(
             connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         )
@@ -41,10 +38,7 @@ class Peer(t.NamedTuple):
 
 
 def _groups(connection: socket.socket) -> t.Sequence[int]:
-    """Return the supplementary gids of the peer, or () if the kernel cannot report them.
-
-    Raise OSError if the peer has more than 256 groups and they cannot be read.
-    """
+    """Return the supplementary gids of the peer, or () if the kernel cannot report them."""
     try:
         packed = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _SHORT)
     except OSError as error:
@@ -57,8 +51,7 @@ def _groups(connection: socket.socket) -> t.Sequence[int]:
 def _long_list(connection: socket.socket) -> bytes:
     """Return the supplementary gids of the peer as packed 32-bit numbers, read by libc: Python's buffer is too short.
 
-    /proc/PID/status is not read, because the process may have ended and another one have its number. Raise OSError if
-    the kernel refuses.
+    /proc/PID/status is not read, because the process may have ended and another one have its number.
     """
     size = ctypes.c_uint32(0)
     _getsockopt(connection, None, size)

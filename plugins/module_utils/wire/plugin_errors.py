@@ -55,20 +55,14 @@ class PluginError(Exception):
 
 
 class CniError(PluginError):
-    """An error with `code`, one of the CNI specification, or from 100 one of the plugin's own.
-
-    Runtimes that do not speak CNI get its texts alone.
-    """
+    """An error with a `code` of CNI or, from 100, of the plugin. Runtimes without CNI get its texts alone."""
 
     def __init__(self, code: int, what: str, remedy: str = "") -> None:
         super().__init__(what, remedy)
         self.code = code
 
     def to_dict(self, version: str) -> dict[str, t.Any]:
-        """Return the error object of the CNI specification: `cniVersion` is `version`.
-
-        `msg` is what is wrong, and `details` the remedy.
-        """
+        """Return the error object of the CNI specification: `msg` is what is wrong, and `details` the remedy."""
         return {"cniVersion": version, "code": self.code, "msg": self.what, "details": self.remedy}
 
 
@@ -76,7 +70,7 @@ def from_error(error: t.Union[PluginError, AgentError]) -> CniError:
     """Return the CniError for an error; its code is INTERNAL if it has no counterpart.
 
     An error of the agent keeps its message. Invalid parameters are an error of the configuration, but an invalid
-    `netns` is one of the environment: then the error names CNI_NETNS, and the agent's message is the remedy.
+    `netns` is one of the environment, about CNI_NETNS.
     """
     if isinstance(error, PluginError):
         return error if isinstance(error, CniError) else CniError(INTERNAL, error.what, error.remedy)

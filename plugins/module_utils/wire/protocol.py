@@ -57,10 +57,7 @@ Id = t.Union[int, str, None]
 
 
 def root_socket(path: str) -> str:
-    """Return the path of root's own socket beside the one at `path`: /run/calico/agent-root.sock for agent.sock.
-
-    Without a suffix in the file's name, "-root" is its end.
-    """
+    """Return the path of root's own socket beside the one at `path`: /run/calico/agent-root.sock for agent.sock."""
     stem, dot, suffix = path.rpartition(".")
     return f"{stem}{ROOT_SUFFIX}.{suffix}" if dot and "/" not in suffix else f"{path}{ROOT_SUFFIX}"
 

@@ -35,9 +35,9 @@ class AddRequest:
     it, `netns` has no default. `pools` are names or CIDRs of IP pools of both IP versions. `mtu` is in bytes.
     `families` are the IP versions, 4 and 6, of the addresses; () means those of the pools, or else of the node's
     blocks, and those of `address` and `address6`. With `handed_over` a container engine moves the inner end into its
-    container: there is no `netns` then, and `peer_interface` is chosen here. `network` and `container` are a runtime's
-    name of the network and id of the container, "" without a runtime; `runtime` is its name, if that is known. `ports`
-    are the ports of the host to publish, None to leave them as they are.
+    container: there is no `netns` then, and `peer_interface` is chosen here. `network`, `container` and `runtime` are a
+    runtime's names of the network, the container and itself, "" without one. `ports` are the ports of the host to
+    publish, None to leave them.
     """
 
     name: str
@@ -61,10 +61,9 @@ class AddRequest:
 
     @classmethod
     def from_params(cls, params: t.Mapping[str, t.Any]) -> AddRequest:
-        """Return the checked request for parameters of `workload.add`.
+        """Return the checked request for parameters of `workload.add`. Raise what `checked` raises.
 
-        null counts as left out, except for `name`, `netns_owned` and `handed_over`. Raise AgentError (invalid_params)
-        for the first parameter that is unknown, missing or wrong.
+        null counts as left out, except for `name`, `netns_owned` and `handed_over`.
         """
         known = {field.name for field in dataclasses.fields(cls)} - {"network", "container", "runtime"}
         unknown = sorted(set(params) - known)
@@ -156,11 +155,7 @@ class AddRequest:
 
     @property
     def addresses(self) -> dict[int, str]:
-        """The requested addresses: a mapping from IP version, 4 or 6, to the address in its canonical form.
-
-        A version without a requested address is left out. Raise ValueError for a text that is no address, which
-        `checked` refuses.
-        """
+        """The requested addresses in their canonical form, by IP version, 4 or 6, once `checked` has accepted them."""
         asked = {4: self.address, 6: self.address6}
         return {version: str(ipaddress.ip_address(text)) for version, text in asked.items() if text is not None}
 
@@ -213,9 +208,8 @@ class AddRequest:
     def differs_from(self, workload: AttachedWorkload) -> str:
         """Return in words how this request differs from `workload`, which has the same id: the first difference, or "".
 
-        Addresses, families and pools that are not requested are not compared, but a MAC or MTU that is not requested
-        differs from one that was. Labels in a request of a runtime (with `container`) are not compared: it may add its
-        container again with other labels.
+        Addresses, families and pools that are not requested are not compared; a MAC or MTU that is not requested
+        differs from one that was. A runtime (`container`) may add its container again with other labels.
         """
         for field in (
             "name",

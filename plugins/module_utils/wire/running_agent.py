@@ -35,8 +35,8 @@ class RunningAgent:
     def call(self, method: str, /, **params: t.Any) -> dict[str, t.Any]:
         """Call a method of the API other than `version` and return its result; it blocks up to 35 seconds.
 
-        Raise TimeoutError if the agent does not answer in time, accepts no connection or gives up at its own deadline,
-        or AgentRefused if it refuses, has ended meanwhile, or its socket may not be opened.
+        Raise TimeoutError if the agent does not answer in time or accepts no connection, or AgentRefused if it refuses,
+        has ended meanwhile, or its socket may not be opened.
         """
         return _called(self._client, method, params)
 
@@ -46,11 +46,10 @@ class RunningAgent:
 
 
 def connect(path: str = protocol.SOCKET, greeting: float = GREETING) -> t.Optional[RunningAgent]:
-    """Return a connection to the agent whose socket is `path`, or None if no agent answers there.
+    """Return a connection to the agent whose socket is `path`, or None if no agent answers there with the protocol.
 
-    An answer that is not the protocol's counts as none. `greeting` is the time for the first answer in seconds. Raise
-    TimeoutError if that does not come in time or the agent accepts no connection, or AgentRefused if the agent refuses
-    or the socket may not be opened.
+    `greeting` is the time for the first answer in seconds. Raise TimeoutError or AgentRefused as `RunningAgent.call`
+    does.
     """
     client = AgentClient(path, greeting)
     try:
@@ -62,12 +61,7 @@ def connect(path: str = protocol.SOCKET, greeting: float = GREETING) -> t.Option
 
 
 def _called(client: AgentClient, method: str, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Call a method and return its result.
-
-    Raise TimeoutError if the answer does not come in time, the agent's own deadline passes or the agent accepts no
-    connection, NotRunning if no agent answers the method `version`, or AgentRefused if it refuses, no agent answers
-    another method or the socket may not be opened.
-    """
+    """Call a method and return its result. Only the method `version` raises NotRunning."""
     try:
         return client.call(method, **params)
     except NotRunning:

@@ -40,8 +40,7 @@ class AgentSettings:
     def from_dict(cls, data: t.Any, path: str = PATH) -> AgentSettings:
         """Return the settings in `data`, the parsed content of the file `path`; those that are not in it are defaults.
 
-        Raise SettingsError if `data` is not a dict, or has an unknown name, null, a value of another type (a time may
-        be an integer), a negative or infinite number, NaN, an unknown log level or a port above 65535.
+        Raise SettingsError if `data` is not a dict, or has an unknown name or a value of another type or range.
         """
         try:
             return cls(**_SETTINGS(data))
@@ -67,10 +66,9 @@ class Loaded(t.NamedTuple):
 
 
 def load(path: str = PATH) -> Loaded:
-    """Read the settings from the file `path`; return them with the first 16 hex digits of the file's SHA-256.
+    """Read the settings from the file `path`; return the defaults and "" if there is no such file.
 
-    Return the defaults and "" if there is no such file. Raise SettingsError if it cannot be read, is not JSON, or has
-    settings that `AgentSettings.from_dict` refuses.
+    Raise SettingsError if it cannot be read, is not JSON, or has settings that `AgentSettings.from_dict` refuses.
     """
     try:
         content = bounded.read(path, _SIZE_LIMIT)

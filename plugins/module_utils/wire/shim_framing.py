@@ -79,9 +79,8 @@ def may_become(begin: bytes) -> t.Optional[Framing]:
 def parse(data: bytes) -> tuple[dict[str, str], bytes]:
     """Return (environment, stdin) of a request without its greeting: a mapping from variable to value, and bytes.
 
-    Raise CniError if the environment does not end in an empty line, or has a line that is not NAME=value in UTF-8
-    without NUL, with NAME of capital letters, digits and "_" that begins with a letter. The last one of several lines
-    with the same NAME counts.
+    The last line with a NAME counts. Raise CniError if the environment does not end in an empty line, or has a line
+    that is not NAME=value in UTF-8 without NUL, with NAME of capital letters, digits and "_".
     """
     end = 0 if data.startswith(b"\n") else data.find(b"\n\n") + 1
     if end == 0 and not data.startswith(b"\n"):
@@ -123,15 +122,12 @@ def netavark_error(text: str) -> bytes:
 
 
 def _netavark_refusal(refused: CniError, stdin: bytes) -> bytes:
-    """Return a refusal as one text of sentences."""
+    """Return a refusal as one text."""
     return netavark_error(str(refused))
 
 
 def _cni_refusal(refused: CniError, stdin: bytes) -> bytes:
-    """Return a refusal as in the CNI specification (1.1.0, section "Error").
-
-    It has the `cniVersion` of the network configuration in `stdin` if that is three numbers with dots, or else 1.1.0.
-    """
+    """Return a refusal as CNI 1.1.0, section "Error", has it, with the `cniVersion` of `stdin`, by default 1.1.0."""
     return json.dumps(refused.to_dict(_version(stdin))).encode()
 
 
