@@ -53,11 +53,7 @@ class Agent:
     """
 
     def __init__(self, host: AgentHost, instruments: Instruments, on_tick: t.Callable[[], None] = lambda: None) -> None:
-        """Put the parts together.
-
-        `on_tick` is called whenever the loop has finished a pass of its own, not one on request, and at least every ten
-        seconds while it has nothing to do.
-        """
+        """Put the parts together. `run` calls `on_tick` after each pass of its own, at least every ten seconds."""
         self.host = host
         self.instruments = instruments
         self._on_tick = on_tick
@@ -101,9 +97,8 @@ class Agent:
     async def start(self) -> None:
         """Read the disk, and remove workloads whose add or delete was under way when the last agent ended.
 
-        One attempt at each removal is awaited; `run` retries those that failed. Addresses of attached workloads that
-        are not allocated are allocated if possible. No error of the disk or the kernel is raised: files that cannot be
-        read are among the problems of `status`.
+        One attempt at each removal is awaited; `run` retries. Attached workloads get their addresses allocated if
+        possible. Nothing is raised: files that cannot be read are among the problems of `status`.
         """
         await self.upkeep.recover()
         await self.datastore.start()
@@ -112,11 +107,7 @@ class Agent:
         self.passes.stages.mark()
 
     def run(self) -> dict[str, t.Coroutine[t.Any, t.Any, None]]:
-        """Return the coroutines that have to run for as long as the agent lives, by names for messages.
-
-        Cancelling them takes nothing down: the data plane stays as it is once the work that a thread has begun is
-        finished.
-        """
+        """Return the coroutines to run as long as the agent lives, by name. Cancelling them takes nothing down."""
         return {
             "reconciler": self.loop.run(self._ticked),
             **self.upkeep.run(),

@@ -75,12 +75,11 @@ _PATHS = typed_json.table(
 
 
 def main(arguments: t.Sequence[str]) -> int:
-    """Run the agent until it is stopped, and return the exit status: 0 if it was stopped, or 1.
+    """Run the agent until it is stopped, and return the exit status: 0 if it was stopped, or 1 after a failure.
 
-    It is 1 if the settings or paths cannot be read, or a setting is wrong, which is written to stderr. It is also 1 if
-    writer.lock cannot be had within `lock_timeout` seconds of the machine, a socket cannot be made, or a part of the
-    agent ends, which is logged. The lock is held until the end. Exit with status 2 if the arguments are wrong, or the
-    file of --paths has another content than that of _PATHS.
+    Unusable settings and paths are written to stderr, other failures are logged. writer.lock, for which it waits
+    `lock_timeout` seconds of the machine, is held until the end. Exit with status 2 if the arguments or the file of
+    --paths are wrong.
     """
     parser = argparse.ArgumentParser(prog="calico-agent", description="The daemon of one node; see calicoctl(8).")
     parser.add_argument("--settings", default=settings_.PATH, metavar="FILE", help="default: %(default)s")
@@ -114,12 +113,7 @@ def main(arguments: t.Sequence[str]) -> int:
 
 
 def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, t.Callable[[], Kernel]]:
-    """Return the machine that this process runs on, and the function that makes its kernels.
-
-    `paths` is the path of a JSON object with fields of Machine and keywords of LinuxKernel, or None. `mounts` is the
-    path of the host's mount namespace, or None. Raise ValueError if the file `paths` cannot be read or is not JSON, or
-    typed_json.Unreadable, which is one, if it has another content than that of _PATHS.
-    """
+    """Return this machine and the function that makes its kernels, by the options --paths and --mounts, or None."""
     given: dict[str, t.Any] = {}
     if paths is not None:
         try:
@@ -137,12 +131,7 @@ def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, t.C
 
 
 async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels: t.Callable[[], Kernel]) -> int:
-    """Run the agent's parts until SIGTERM or SIGINT, or the end of a part. Return the exit status.
-
-    It is 0 after a signal, and 1 after the end of a part. At the end, answers under way have 5 seconds, then the parts
-    5 more. Raise SocketInUse if another agent answers at the agent's socket, or a socket cannot be made there, and
-    OSError if /proc cannot be read.
-    """
+    """Run the agent's parts until SIGTERM or SIGINT, and return 0, or until one of them ends, and return 1."""
     notifier = Notifier()
     instruments = Instruments(Registry())
     made: list[Kernel] = []
@@ -216,11 +205,7 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
 async def _metrics(
     agent: Agent, settings: AgentSettings, instruments: Instruments, share: FairShare
 ) -> t.Optional[MetricsServer]:
-    """Start the HTTP server for metrics and return it; None if the settings want none or it cannot listen.
-
-    The metrics of the process and the agent are registered in any case; OSError comes out if /proc cannot be read. An
-    address or port that cannot be used raises nothing: it is logged and becomes a problem in `agent.persisted.broken`.
-    """
+    """Start the HTTP server for metrics and return it; None if none is wanted or, a problem, it cannot listen."""
     watch_process(instruments)
     watch_agent(instruments, agent)
     if not settings.metrics_port:

@@ -260,10 +260,9 @@ class Methods:
 def planned(plan: NodePlan, in_sync: bool) -> Data:
     """Return a plan in JSON-ready form: `changes`, `expected`, `kept`, `problems`, `underlay` and `in_sync`.
 
-    The first three are lists of objects with kind, action, subject, before, after, note and detail of each change. The
-    conflicts are among `changes`, and `problems` is the list of their notes. `underlay` is the device of the node's
-    address, "" if no driver needed it. `in_sync` is True if the parameter `in_sync`, the agent's view, is True and the
-    plan has no `changes`.
+    The first three are lists of changes as `plain` returns them. The conflicts are among `changes`, and `problems`
+    lists their notes. `underlay` is the device of the node's address, "" if no driver needed it. `in_sync` is True if
+    the parameter, the agent's view, is True and the plan has no `changes`.
     """
     return {
         "changes": [plain(change) for change in plan.changes],
@@ -276,11 +275,7 @@ def planned(plan: NodePlan, in_sync: bool) -> Data:
 
 
 def done(outcome: PassOutcome) -> Data:
-    """Return the outcome of a pass of the reconciler in JSON-ready form.
-
-    It has `changes`, a list of objects with kind, action, subject, before, after, note and detail of each change, the
-    lists of texts `problems` and `waiting`, and the boolean `in_sync`.
-    """
+    """Return the outcome of a pass in JSON-ready form, with changes as `plain` returns them."""
     return {
         "changes": [plain(change) for change in outcome.changes],
         "problems": list(outcome.problems),

@@ -52,7 +52,7 @@ _C = t.TypeVar("_C", bound=BoundedConnection)
 
 
 class Bounds(t.Generic[_C]):
-    """The connections of one server, held to `limits`.
+    """The connections of one server, held to `limits`. Checks of answers and streams never refuse root.
 
     `root` is the uid that counts as root. `path` is the path of the server's socket, for messages. `waiting` is a
     mapping from whether requests are root's (True or False) to the number of bytes read of those that have not begun.
@@ -76,10 +76,9 @@ class Bounds(t.Generic[_C]):
         return self.limits.line if self.is_root(peer) else self.limits.line_others
 
     def admit(self, connection: _C) -> t.Optional[AgentError]:
-        """Register a connection. Return None, or the refusal of its requests if there are too many connections.
+        """Register a connection. Return None, or the refusal (AgentError) if there are too many connections.
 
-        The refusal is an AgentError (try_again), which is returned and not raised. The connection is aborted as well if
-        more than `limits.refused` connections are refused at the moment.
+        The connection is aborted as well if more than `limits.refused` connections are refused at the moment.
         """
         refusal = self.too_many(connection.peer)
         if refusal is None:
@@ -115,10 +114,7 @@ class Bounds(t.Generic[_C]):
         self.refused.discard(connection)
 
     def admit_bytes(self, peer: Peer, count: int) -> bool:
-        """Count `count` bytes read of `peer`'s requests and return True; count none and return False without room.
-
-        Root has one limit for all its connections; all other callers share another one.
-        """
+        """Count `count` bytes read of `peer`'s requests and return True; count none and return False without room."""
         root = self.is_root(peer)
         if self.waiting[root] + count > (self.limits.waiting if root else self.limits.waiting_others):
             return False
@@ -130,10 +126,7 @@ class Bounds(t.Generic[_C]):
         self.waiting[self.is_root(peer)] -= count
 
     def check_unread(self, peer: Peer) -> None:
-        """Raise AgentError (try_again) if `peer`'s uid, or all uids but root, leave too many bytes of answers unread.
-
-        Root is never refused.
-        """
+        """Raise AgentError (try_again) if `peer`'s uid, or all uids but root, leave too many bytes unread."""
         if self.is_root(peer):
             return
         own = others = 0
@@ -150,10 +143,7 @@ class Bounds(t.Generic[_C]):
             )
 
     def check_streams(self, peer: Peer) -> None:
-        """Raise AgentError (try_again) if `peer`'s uid, or all uids but root, watch as many streams as they may.
-
-        Root is never refused.
-        """
+        """Raise AgentError (try_again) if `peer`'s uid, or all uids but root, watch as many streams as they may."""
         if self.is_root(peer):
             return
         watching = [other.peer.uid for other in self.connections if other.streaming and other.peer.uid != self.root]

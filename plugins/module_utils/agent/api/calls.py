@@ -76,8 +76,8 @@ class Calls:
     def method(self, name: str, peer: Peer, params: t.Container[str] = ()) -> Method:
         """Return the method `name`, which `peer` wants to call with the parameters named in `params`.
 
-        Raise AgentError: forbidden if `peer` may not use the agent at all, unknown_method if there is no such method,
-        forbidden if `peer` may not call it or not give one of the parameters.
+        Raise AgentError: unknown_method, or forbidden if `peer` may not use the agent at all, not call the method, or
+        not give one of the parameters.
         """
         method = self._methods.get(name)
         if peer.uid != self.root and self.readers not in peer.groups:
@@ -106,8 +106,8 @@ class Calls:
         """Call the method of `request`, which `method` has checked for `peer`, and return its result, a JSON object.
 
         Raise AgentError, and nothing else: the handler's own refusal, timeout at the deadline, unavailable if the task
-        is cancelled otherwise, or internal for any other error, which is logged. The result of a slow method may be an
-        object that other callers get too.
+        is cancelled otherwise, or internal for any other error, which is logged. Others may get the result of a slow
+        method too.
         """
         deadline = _Deadline(self._deadline)
         method = self._methods[request.method]
@@ -136,8 +136,7 @@ class Calls:
     async def call_shim(self, framing: Framing, environment: dict[str, str], stdin: bytes) -> tuple[int, bytes]:
         """Run one command of a runtime's plugin and return (exit status, output): 0 or 1, and the runtime's bytes.
 
-        Raise CniError, and nothing else, if the plugin has no handler, the handler refuses, the deadline passes, the
-        task is cancelled, or the handler fails unexpectedly, which is logged.
+        Raise CniError, and nothing else, as `call` raises AgentError.
         """
         handler = self._shims.get(framing.name)
         if handler is None:
@@ -161,10 +160,7 @@ class Calls:
             raise CniError(plugin_errors.INTERNAL, internal(framing.name).message) from None
 
     def begin_urgent(self) -> None:
-        """Delay slow methods of callers other than root until `end_urgent`: at most one begins in a second.
-
-        Calls are counted: each needs an `end_urgent` of its own.
-        """
+        """Let at most one slow method of callers but root begin in a second, until `end_urgent`. Calls are counted."""
         self._threads.begin_urgent()
 
     def end_urgent(self) -> None:
@@ -192,10 +188,7 @@ def internal(name: str) -> AgentError:
 
 
 class _Deadline:
-    """A context manager that cancels the current task after `seconds`, unless it is left before.
-
-    `passed` is True once it has cancelled the task, which notices that at its next await.
-    """
+    """A context manager that cancels the current task after `seconds`, and sets `passed` then."""
 
     def __init__(self, seconds: float) -> None:
         self.passed = False

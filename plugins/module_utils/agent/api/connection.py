@@ -147,11 +147,10 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def stop(self) -> None:
-        """Discard the requests received that have not begun; close the connection once the answer under way is sent.
+        """Discard the requests that have not begun; close the connection once the answer under way is sent.
 
-        A stream is cancelled. Requests that are read during that answer are refused as `unavailable`. From a caller
-        other than root, at most one more piece is read; what it sends after that gets no answer. A connection that is
-        being turned away ends as it would without this. Do not wait.
+        It does not wait. A stream is cancelled. Requests that are read during that answer are refused as `unavailable`.
+        From a caller other than root, at most one more piece is read; what it sends after that gets no answer.
         """
         self._ended = self._stopped = True
         if self.streaming and self.task is not None:
@@ -169,9 +168,8 @@ class ApiConnection(asyncio.BufferedProtocol):
     def _serve(self) -> None:
         """Begin to answer the next complete request, unless one is being answered or too much of answers is unread.
 
-        After a request that is refused at once, go on with the next one. If nothing is left to answer, and the client
-        sends no more or the agent stops, close the connection. While a request is answered, stop reading if more bytes
-        wait than a request may have.
+        If nothing is left to answer, and the client sends no more or the agent stops, close the connection. While a
+        request is answered, stop reading if more bytes wait than a request may have.
         """
         if not self._root:
             self._serve_in_turn()
@@ -198,10 +196,7 @@ class ApiConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _serve_in_turn(self) -> None:
-        """Do for a client other than root what `_serve` does; reading on and answering wait for turns.
-
-        Abort the connection if more bytes than a request may have wait during a stream.
-        """
+        """Do for a client other than root what `_serve` does; reading on and answering wait for turns."""
         if self.busy and not self._ended:
             # More is read while a request is answered, because that shows when the client disconnects. These bytes
             # belong to later requests. Beyond `_limit` bytes, reading stops until the answer is given; a stream has no
@@ -223,10 +218,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._await_more()
 
     def _await_more(self) -> None:
-        """Read on; if the client sends no more or the agent stops, close the connection unless bytes are left.
-
-        Do nothing on a connection that is being turned away.
-        """
+        """Read on, or close the connection if the client sends no more or the agent stops and no bytes are left."""
         if self._deaf:
             return
         if not self._ended:
@@ -297,8 +289,7 @@ class ApiConnection(asyncio.BufferedProtocol):
     def _understood(self, line: bytes) -> t.Optional[tuple[protocol.Request, Method]]:
         """Parse a request and check its caller: return (request, method), or None after writing the refusal.
 
-        Refuse it too if the agent stops, or if the caller leaves too many answers unread or, for a stream, watches too
-        many. If this connection was one too many when it was made, the refusal is its last answer.
+        If this connection was one too many when it was made, the refusal is its last answer.
         """
         id: protocol.Id = None
         try:
@@ -372,9 +363,8 @@ class ApiConnection(asyncio.BufferedProtocol):
     async def _answer(self, request: protocol.Request, in_turn: bool = False) -> None:
         """Call the method of a request, report the outcome to `Calls.observe`, and write the result or the error.
 
-        `in_turn` makes the encoding of the result wait for a turn; it becomes the error `try_again` if the caller has
-        too many answers unread by then. A result that is not JSON is logged and becomes the error `internal`. If the
-        task is cancelled while it waits for that turn, raise CancelledError; nothing is reported or written here.
+        `in_turn` makes the encoding of the result wait for a turn, and refuses it if too many answers are unread by
+        then.
         """
         began = time.perf_counter()
         outcome = "ok"
@@ -479,10 +469,9 @@ class ApiConnection(asyncio.BufferedProtocol):
     # --- refusals, bytes and time
 
     def _refuse(self, error: AgentError, beyond: bytes = b"") -> None:
-        """Send a refusal after the answer under way, and take no more requests.
+        """Send a refusal after the answer under way, in the framing of the request, and take no more requests.
 
-        The first bytes of the request show its framing, which the refusal has too. `beyond` are bytes that were read
-        and are not in the buffer.
+        `beyond` are bytes that were read and are not in the buffer.
         """
         framing = self._framing
         if framing is False:

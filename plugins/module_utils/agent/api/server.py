@@ -79,11 +79,10 @@ class Server:
         self._inodes: dict[str, int] = {}
 
     async def start(self) -> None:
-        """Make both sockets and begin to accept connections.
+        """Make both sockets and begin to accept connections. Without the group, only root may call methods.
 
-        If the group does not exist, only root may call methods. Raise SocketInUse if another agent answers there, the
-        path is too long, something else than a socket is there, or a socket cannot be made, for instance in a folder
-        that cannot be written; no socket that this has made is left at the two paths then.
+        Raise SocketInUse, and leave no socket, if another agent answers there, the path is too long, something else
+        than a socket is there, or a socket cannot be made.
         """
         with contextlib.suppress(KeyError):
             self.calls.readers = grp.getgrnam(self._group).gr_gid
@@ -104,10 +103,7 @@ class Server:
         return ApiConnection(self.calls, self.bounds, self.share)
 
     async def _accept(self, listener: socket.socket) -> None:
-        """Accept connections to the common socket until cancelled, a few in each turn, and close the socket at the end.
-
-        Connections that come faster wait in the kernel.
-        """
+        """Accept connections to the common socket until cancelled, a few in each turn; then close the socket."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -132,10 +128,7 @@ class Server:
             listener.close()
 
     async def _welcome(self, connection: socket.socket) -> None:
-        """Serve a connection, or send the reason and close it if there are too many; close it if the client has left.
-
-        Connections of root are never too many here: Bounds.admit limits them.
-        """
+        """Serve a connection, or send the reason and close it if there are too many; Bounds.admit limits root's."""
         connection.setblocking(False)
         try:
             peer = Peer.from_socket(connection)
@@ -154,8 +147,8 @@ class Server:
     async def stop(self, grace: float = 5.0) -> None:
         """Stop listening, remove the sockets, and end the connections after the answers under way.
 
-        Streams are cancelled at once, other answers that are not finished after `grace` seconds; wait until those that
-        were under way have ended. A socket file that another process has put in its place since is not removed.
+        Streams are cancelled at once, other answers after `grace` seconds; wait for their ends. A socket file that
+        another process has put in place since is not removed.
         """
         if self._listening is not None:
             for path, inode in self._inodes.items():
@@ -238,10 +231,7 @@ def _not_made(path: str, error: OSError) -> SocketInUse:
 
 
 def _gone(connection: socket.socket) -> bool:
-    """Return whether the client has ended the connection without sending anything. Raise OSError if it was reset.
-
-    The connection is non-blocking, so this does not wait.
-    """
+    """Return whether the client has ended a non-blocking connection without sending. Raise OSError if it was reset."""
     try:
         return not connection.recv(1, socket.MSG_PEEK)
     except BlockingIOError:

@@ -39,10 +39,8 @@ class DriverThread:
 
     Cancelling a task that awaits a piece of work takes effect when that piece is done. So no thread writes the kernel
     while nothing waits for it, and a lock held meanwhile is not released too early. At its end, the process waits for
-    all submitted work.
-
-    Each add passes here several times. A concurrent.futures executor, whose futures are chained to the loop's, would
-    cost 0.1 ms each time.
+    all submitted work. A concurrent.futures executor, with futures chained to the loop's, would cost each add 0.1 ms a
+    call.
     """
 
     def __init__(self, name: str = "drivers") -> None:
@@ -64,10 +62,7 @@ class DriverThread:
         return t.cast(_T, await piece)
 
     def close(self) -> None:
-        """Run all work submitted so far, then end the thread. It blocks until that is done.
-
-        Work submitted later is never run: awaiting it raises RuntimeError.
-        """
+        """Run all work submitted so far, then end the thread; block until then. Later work raises RuntimeError."""
         self._closed = True
         if self._end is not None:
             self._end()

@@ -80,10 +80,7 @@ class FairShare:
         return Turn(self, key)
 
     def soon(self, key: Key, step: t.Callable[[], None]) -> None:
-        """Schedule a call of `step` in a turn of the caller `key`, and return at once.
-
-        An error of `step` goes to the event loop's exception handler.
-        """
+        """Call `step` soon, in a turn of the caller `key`. Its errors go to the loop's exception handler."""
 
         def begin() -> bool:
             step()
@@ -130,11 +127,7 @@ class FairShare:
         self._plan()
 
     async def rest(self) -> None:
-        """Pause until the next turn may begin, and keep the turn meanwhile.
-
-        Another caller cannot have the turn, because two half-finished requests would then hold their resources at the
-        same time.
-        """
+        """Pause until the next turn may begin. Keep the turn, so that only one unfinished request holds resources."""
         self._charge()
         while True:
             delay = self._due() - self._clock()
@@ -235,10 +228,7 @@ class Turn:
             self._share.release()
 
     async def give_way(self) -> None:
-        """Pause and keep the turn, if the running task holds it and it has used 2 milliseconds or more.
-
-        These count since the turn began or last paused.
-        """
+        """Pause and keep the turn, if the running task holds it and used 2 ms or more since it began or paused."""
         if self._holds and self._task is asyncio.current_task() and self._share.used >= _LONG:
             await self._share.rest()
 
@@ -246,9 +236,9 @@ class Turn:
 async def give_way() -> None:
     """Let root's requests and the agent's other work run; for long loops in a handler.
 
-    It pauses only if this task holds a turn, and the turn has used 2 milliseconds of processor time or more since it
-    began or last paused. The pause ends when turns are within their share again, by default after 5 seconds at most;
-    the turn is kept. A request of root holds no turn and never pauses.
+    It pauses, by default for 5 seconds at most, only if this task holds a turn that has used 2 milliseconds of
+    processor time or more since it began or last paused. The turn is kept. A request of root holds no turn and never
+    pauses.
     """
     turn = _current.get()
     if turn is not None:
@@ -276,8 +266,7 @@ class Coalesced:
         """Return the result of `work`, or of equal work that was asked for before and has not begun.
 
         Work is equal if `method` and `params`, which has to be JSON, are equal. It runs in a turn of the caller `key`
-        that asked first; all get the same object or error. Raise what the work raises, or TypeError, ValueError or
-        RecursionError if JSON cannot express `params`.
+        that asked first; all get the same object or error.
         """
         asked = f"{method} {json.dumps(params, sort_keys=True)}"
         piece = self._waiting.get(asked)

@@ -53,10 +53,7 @@ class RWLock:
         await self._wake()
 
     def shared(self) -> t.AsyncContextManager[None]:
-        """Return an async context manager that holds the lock shared.
-
-        It waits while the lock is held or wanted exclusively.
-        """
+        """Return an async context manager that holds the lock shared. It waits while a writer has or wants it."""
         return _Shared(self)
 
     async def _share(self) -> None:
@@ -95,8 +92,7 @@ class _Shared(t.AsyncContextManager[None]):
 class KeyedLock:
     """A lock for each of many names: `async with locks("name"):` excludes others with this name, in order of arrival.
 
-    A name uses no memory while its lock is neither held nor waited for. `name in locks` says whether it is
-    either.
+    A name uses no memory while its lock is neither held nor waited for. `name in locks` says whether it is either.
     """
 
     def __init__(self) -> None:

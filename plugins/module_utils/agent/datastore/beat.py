@@ -19,8 +19,7 @@ from ...datastore.mirror import Position
 class Sessions(t.NamedTuple):
     """The numbers of BGP sessions that are Established, and of all.
 
-    `down` names the nodes at the other ends of those that are not Established. `unknown` says why nothing is known of
-    any session, "" if something is.
+    `down` names the nodes at the other ends of the rest. `unknown` says why nothing is known of any session, or is "".
     """
 
     established: int
@@ -42,11 +41,10 @@ def of(
     position: t.Optional[Position],
     now: float,
 ) -> Put:
-    """Return the key and the document of a heartbeat.
+    """Return the key and the document of a heartbeat that is written at `now`, a time.time().
 
     `status` is the result of the API method `status`, `position` how far the datastore was read, None for nothing.
-    `now` is a time.time(). That nothing is known of sessions counts as a problem. Raise InvalidKey if the name of
-    the node cannot be a part of a key.
+    Unknown sessions count as a problem. Raise InvalidKey if the name of the node cannot be a part of a key.
     """
     problems = [*status["problems"], *([sessions.unknown] if sessions.unknown else [])]
     heartbeat = Heartbeat(

@@ -51,11 +51,11 @@ NAMED = 16
 class LiveDatastore:
     """The datastore of one agent. It belongs to the event loop.
 
-    `path` is the file of settings, `copy` the path of the copy of `mirror` on the disk, for which `basis` returns the
-    plan, and `thread` writes it. `on_synced` is called with whether the feed is in sync, after that has changed, and
-    `on_leave` before what was read is dropped, because the fleet has left the datastore. `trouble` gets a problem in
-    words, or None. `connect` makes a client, and raises DatastoreSettingsError. `listings` and `resumptions` count how
-    often the datastore was followed anew.
+    `path` is the file of settings, `copy` that of the copy of `mirror`, for which `basis` returns the plan, and
+    `thread` writes it. `on_synced` is called with whether the feed is in sync when that changes, `on_leave` before what
+    was read is dropped, because the fleet has left the datastore. `trouble` gets a problem in words, or None. `connect`
+    makes a client, and raises DatastoreSettingsError. `listings` and `resumptions` count how often the datastore was
+    followed anew.
     """
 
     def __init__(
@@ -284,8 +284,8 @@ class LiveDatastore:
     def to_dict(self) -> dict[str, t.Any]:
         """Return the state of the datastore for the API method `status`, JSON-ready; {} in a fleet without one.
 
-        `synced_since` and `known_until` are UTC times as text, "" for never. `waiting` is the number of keys that are
-        still to be published, null if that is not known. `refused` lists at most 16 keys, each with the reason.
+        Times are UTC as text, "" for never. `waiting` counts the keys still to be published, null if unknown. `refused`
+        lists at most 16 keys, each with the reason.
         """
         if not self.is_used:
             return {}

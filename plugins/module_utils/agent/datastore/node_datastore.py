@@ -29,10 +29,7 @@ from .publisher import Publisher
 
 
 class NodeDatastore:
-    """The datastore of a node, `live`, and what connects it with the node's files and its policy.
-
-    `feed` takes the workloads of other nodes to policy.
-    """
+    """The datastore of a node, `live`, connected with the node's files and, by `feed`, with its policy."""
 
     def __init__(self, host: AgentHost, known: Known, feed: RemoteFeed) -> None:
         machine, persisted = host.machine, known.persisted
@@ -63,27 +60,17 @@ class NodeDatastore:
             self._feed.restored(self.live.copied.plan)
 
     async def run(self, status: t.Callable[[], t.Mapping[str, t.Any]]) -> None:
-        """Follow the datastore and publish what this node has, until cancelled.
-
-        `status` returns the result of the API method `status`, for heartbeats.
-        """
+        """Follow the datastore and publish until cancelled. `status` returns that of the API, for heartbeats."""
         self._status = status
         await self.live.run()
 
     async def save(self) -> dict[str, t.Any]:
-        """Write what is known of the datastore to the disk now, and return how fresh it is.
-
-        The result has `synced`, and `known_until` (UTC, "" for never); it is {} in a fleet without a datastore. A
-        failure becomes one of the node's problems.
-        """
+        """Write what is known of the datastore to the disk now; return `synced` and `known_until` of `to_dict`."""
         await self.live.copy()
         return {name: value for name, value in self.live.to_dict().items() if name in ("synced", "known_until")}
 
     def see_sessions(self, sessions: t.Sequence[Session], unknown: str) -> None:
-        """Keep what the next heartbeat says of BIRD's sessions.
-
-        `unknown` is the reason why their state cannot be read, or "" if it was read.
-        """
+        """Keep BIRD's sessions for the next heartbeat; `unknown` is why they cannot be read, "" if they were."""
         self._sessions = Sessions.of(sessions, unknown)
 
     def workloads_changed(self) -> None:

@@ -18,10 +18,7 @@ _NO_POLICY = PolicyState()
 
 
 class OwnContent(t.NamedTuple):
-    """All keys that must stand below a node's prefix of workloads, with their documents.
-
-    `workloads` are those that the documents are about.
-    """
+    """All keys that must stand below a node's prefix of workloads, with the documents about `workloads`."""
 
     node: str
     documents: t.Mapping[str, bytes]
@@ -48,10 +45,7 @@ class OwnDocuments:
         self._node = ""
 
     def content(self, state: NodeState, inventory: t.Iterable[VethEndpoint]) -> OwnContent:
-        """Return what a node with this state publishes. `state` has all of its workloads, `inventory` the planned ones.
-
-        Raise InvalidKey for a name of the node or of an interface that cannot be a part of a key.
-        """
+        """Return what a node publishes: `state` has all workloads, `inventory` the planned ones. Raise InvalidKey."""
         policy = state.policy or _NO_POLICY
         if policy is not self._policy or state.node != self._node:
             self._policy, self._node = policy, state.node

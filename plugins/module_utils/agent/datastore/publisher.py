@@ -138,7 +138,7 @@ class Publisher:
 
 
 async def _stored(client: EtcdClient, node: str) -> dict[str, int]:
-    """Return the keys below the node's prefix, with the CRC-32 of their values. Raise EtcdError or Unreachable."""
+    """Return the keys below the node's prefix, with the CRC-32 of their values."""
     found: dict[str, int] = {}
     async for page in client.pages(keys.under(keys.endpoints_of(node))):
         found.update((entry.key, zlib.crc32(entry.value)) for entry in page.entries)
@@ -165,7 +165,7 @@ def _names(operations: t.Sequence[Operation], last: t.Optional[OwnContent], cont
 
 
 def _parts(operations: t.Sequence[Operation], apart: bool) -> t.Iterator[list[Operation]]:
-    """Yield the operations in parts that one transaction can have. `apart`: none removes and writes.
+    """Yield the operations in parts for one transaction each. `apart`: none removes and writes.
 
     What is removed makes room, and is refused together with what needs room.
     """

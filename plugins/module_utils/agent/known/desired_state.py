@@ -55,10 +55,7 @@ class DesiredState:
         return self._cached
 
     def without_policy(self) -> t.Optional[NodeState]:
-        """Return all that the node must have except policy's rules and sets; None while that is not known.
-
-        It is the same object until `changed` is called.
-        """
+        """Return all that the node must have but policy's rules and sets, or None; the same object until `changed`."""
         if self._cached is None and self._persisted.state is not None:
             self._cached = self._table.added_to(self._persisted.state)
         return self._cached
@@ -71,20 +68,17 @@ class DesiredState:
         return desired
 
     def whole(self) -> t.Optional[NodeState]:
-        """Return all that the node must have, or None while that is not known.
-
-        Compiling policy can block for seconds. Raise PolicyNotCompiled if policy cannot be compiled.
-        """
+        """Return all that the node must have, None while that is not known. See `with_policy` for time and errors."""
         desired = self.without_policy()
         return self.with_policy(desired)() if desired is not None else None
 
     def with_policy(self, state: NodeState) -> Make:
         """Return a function, for any thread, that compiles policy and returns `state` with its rules and sets.
 
-        The function may block for seconds, and raises PolicyNotCompiled if policy cannot be compiled. The workloads
-        being added are read here and not in that thread, because one that is attached meanwhile would be neither in
-        `state` nor among them, and would be missing from the sets. Endpoints of other nodes are taken in that
-        thread, as they are then: a change that came since this call need not be compiled once more.
+        The function may block for seconds, and raises PolicyNotCompiled. The workloads being added are read here and
+        not in that thread: one that is attached meanwhile would be neither in `state` nor among them, and would be
+        missing from the sets. Endpoints of other nodes are taken in that thread, so a change since this call need not
+        be compiled once more.
         """
         coming = self._table.coming()
         return functools.partial(self._compilers.whole, state, coming, self.interfaces, self._persisted.others)
@@ -125,8 +119,5 @@ class RemovalPermission:
         self._clock = clock
 
     def __call__(self) -> bool:
-        """Return whether objects that are not desired may be removed now.
-
-        They may if `PersistedState.whole` is True, and `given` is True or the grace period is over.
-        """
+        """Return whether objects that are not desired may be removed now."""
         return self._persisted.whole and (self.given or self._clock() >= self._ends)

@@ -43,10 +43,7 @@ class Events:
             self._watchers.discard(queue)
 
     def tell(self, event: str, **more: t.Any) -> None:
-        """Queue an event with the name `event` and the keys `more` for all watchers. Return at once.
-
-        A watcher that has 1000 events queued gets `overflow` in its place, and no further events.
-        """
+        """Queue an event with the name `event` and the keys `more` for all watchers. Return at once."""
         for queue in list(self._watchers):
             if queue.qsize() >= BACKLOG:
                 self._watchers.discard(queue)

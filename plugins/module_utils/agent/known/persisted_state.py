@@ -68,12 +68,9 @@ class PersistedState:
         self.others.replace_reports(remote.nodes)
 
     def load(self) -> tuple[list[AttachedWorkload], list[AttachedWorkload]]:
-        """Read the state, the allocations, the other nodes' workloads and the records of workloads.
+        """Read all files; return (attached workloads, workloads whose add or delete is unfinished).
 
-        Return (attached workloads, workloads whose add or delete is unfinished).
-
-        Files that cannot be read are noted in `broken` and not raised. Missing files are no problem. A record that
-        cannot be read is left out of both lists. The records become readable by root only.
+        A record that cannot be read is left out of both lists. The records become readable by root only.
         """
         self.load_state()
         self._load_ipam()
@@ -86,10 +83,7 @@ class PersistedState:
         return standing, unfinished
 
     def reload(self) -> None:
-        """Read the state and the other nodes' workloads again, and the allocations if they could not be read before.
-
-        Files that cannot be read are noted in `broken` and not raised, and what was known of them stays.
-        """
+        """Read the state and the other nodes' workloads again, and allocations that could not be read before."""
         self.load_state()
         self.remote = self.read_remote()
         if "ipam" in self.broken:
@@ -103,10 +97,7 @@ class PersistedState:
             _log.warning("The records of workloads cannot be made root's alone: %s.", error)
 
     def load_state(self) -> None:
-        """Read the desired state and `take` it. If there is no file, or none that can be read, keep the last one.
-
-        A file that cannot be read is noted in `broken`; otherwise an earlier note is removed.
-        """
+        """Read the desired state and `take` it. If there is no file, or none that can be read, keep the last one."""
         try:
             stored = self._store.load()
         except StoreError as error:
@@ -125,11 +116,10 @@ class PersistedState:
         return stored is not None and stored.complete and stored.state == self.state
 
     def read_remote(self) -> RemoteEndpoints:
-        """Read the other nodes' workloads from the disk and return those that this node accepts.
+        """Read the other nodes' workloads from the disk and return those that this node accepts; `remote` stays.
 
-        Without a file there are none. If the file cannot be read, or has some that are not accepted, note that in
-        `broken`, else remove the note; for an unreadable file, those known before count. The result is the object
-        `remote` if nothing changed. `remote` itself is not changed.
+        Without a file there are none; if it cannot be read, those known before count. That, or that some are not
+        accepted, is noted in `broken`. The result is the object `remote` if nothing changed.
         """
         try:
             self._remote = remote_endpoints.known(self.machine.store)
@@ -139,10 +129,7 @@ class PersistedState:
         return self._believed()
 
     def keep_reports(self, remote: RemoteEndpoints) -> None:
-        """Use these reports of other nodes' workloads, as far as this node accepts them, and write them to the disk.
-
-        A failure of the disk becomes a problem, until the file is read again.
-        """
+        """Use these reports of other nodes' workloads, as far as accepted, and write them. A failure is a problem."""
         self._remote, self._remote_unreadable = remote_endpoints.KnownEndpoints(remote), ""
         try:
             remote_endpoints.save(self.machine.store, self._remote)
@@ -151,31 +138,23 @@ class PersistedState:
         self.remote = self._believed()
 
     def _believed(self) -> RemoteEndpoints:
-        """Return the other nodes' workloads that this node accepts: the object `remote` if they are the same.
-
-        Note in `broken` that the file cannot be read or that some of its workloads are not accepted; remove the note if
-        neither is so.
-        """
+        """Return the accepted workloads of other nodes, the object `remote` if unchanged; note problems in `broken`."""
         known = self._remote.believed_by(self.state)
         self.trouble_with("remote endpoints")(self._remote_unreadable or known.problem(self.machine.store) or None)
         return known.remote if known.remote != self.remote else self.remote
 
     def take(self, state: NodeState, complete: bool) -> None:
-        """Use `state` as Ansible's state; `complete` becomes the attribute.
+        """Use `state`, which `NodeState.from_dict` has checked, as Ansible's; `complete` becomes the attribute.
 
         `remote` becomes what a node with this state accepts of other nodes' workloads. If the journal of allocations
-        could be read, give the state's blocks to the IPAM, and note conflicts with allocations in `broken`. The CIDRs
-        and addresses of the state are assumed to be valid, as `NodeState.from_dict` has checked.
+        could be read, give the state's blocks to the IPAM, and note conflicts with allocations in `broken`.
         """
         self.state, self.complete = state, complete
         self.remote = self._believed()
         self._grant()
 
     def _load_ipam(self) -> None:
-        """Read the journal of allocations, and give the IPAM the state's blocks if there is a state.
-
-        If the journal, or the boot's id for its times, cannot be read, only note that in `broken`.
-        """
+        """Read the journal of allocations, and give the IPAM the state's blocks; note failures in `broken`."""
         try:
             self._ipam.load()
         except IpamUnreadable as error:
@@ -185,10 +164,7 @@ class PersistedState:
         self._grant()
 
     def _grant(self) -> None:
-        """Give the state's blocks to the IPAM, and note conflicts with existing allocations in `broken`.
-
-        Do nothing without a state, or if the journal could not be read.
-        """
+        """Give the state's blocks to the IPAM, if its journal was read; note conflicts with allocations in `broken`."""
         if self.state is None or "ipam" in self.broken:
             return
         conflicts = self._ipam.grant(self.state)
@@ -218,10 +194,7 @@ class PersistedState:
 
     @property
     def readable(self) -> bool:
-        """Whether none of the state, the allocations and the records is noted in `broken` as unreadable.
-
-        A missing file is no problem: it is True on a node without any files, and before `load`.
-        """
+        """Whether none of the state, the allocations and the records was found unreadable; missing ones are fine."""
         return not self.broken.keys() & {"state", "ipam", "records"}
 
     def trouble_with(self, part: str) -> t.Callable[[t.Optional[str]], None]:
@@ -252,10 +225,10 @@ class PersistedState:
         return AgentError(protocol.UNAVAILABLE, words)
 
     def need_for_add(self) -> NodeState:
-        """Return the desired state if workloads can be added.
+        """Return the desired state if workloads can be added; one that was read before is enough.
 
         Raise AgentError with code `unavailable` if the allocations cannot be read, the node is drained (which a drain
-        mark that cannot be read means too), or there is no state. A state that was read before is enough.
+        mark that cannot be read means too), or there is no state.
         """
         words = self.broken.get("ipam")
         drained = drain.load(self.machine.store) if words is None else None

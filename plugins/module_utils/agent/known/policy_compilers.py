@@ -42,7 +42,7 @@ class PolicyNotCompiled(ValueError):
 class _Made(t.NamedTuple):
     """A cached result: `whole` is `state` with policy, or the reason why there is none.
 
-    `given` are the other values that it was compiled from, and `version` is that of other nodes' endpoints.
+    `given` and the `version` of other nodes' endpoints are what it was compiled from.
     """
 
     state: NodeState
@@ -69,16 +69,12 @@ class PolicyCompilers:
         interfaces: Interfaces,
         others: OtherEndpoints,
     ) -> NodeState:
-        """Return `state` with the rules and sets of its policy, or `state` itself without policy.
-
-        It blocks, up to seconds.
+        """Return `state` with the rules and sets of its policy, or `state` itself without policy. Block up to seconds.
 
         The rules and sets include the `coming` workloads, which are being added; the result's `workloads` do not.
         `interfaces` maps the host's interfaces to their addresses; `others` are the endpoints on other nodes, as they
-        are when this is called. The same `state` object with equal other arguments, and with `others` unchanged, gives
-        the same object, or the same error without compiling, as long as it is one of the last three results. Raise
-        PolicyNotCompiled if the policy cannot be compiled, as with an invalid selector, an unknown name of a protocol
-        or a mark mask of fewer than five bits.
+        are when this is called. The last three results are cached: the same `state` object with equal other arguments
+        gives the same object or error. Raise PolicyNotCompiled.
         """
         if state.policy is None:
             return state

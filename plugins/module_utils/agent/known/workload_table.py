@@ -31,7 +31,7 @@ class WorkloadTable:
 
     A workload that is being added is `coming` from `begin` until it is attached or abandoned. `opened` are the CIDRs of
     spare blocks in use whose blackhole routes no add has to write. `relabellings` counts label changes of attached
-    workloads.
+    workloads. Changes raise KeyError for a workload that is not attached, or not being added.
     """
 
     def __init__(self, persisted: PersistedState) -> None:
@@ -50,10 +50,7 @@ class WorkloadTable:
     # ---- changes
 
     def load(self, workloads: t.Iterable[AttachedWorkload]) -> None:
-        """Replace the attached workloads by these, which the records hold at the agent's start.
-
-        `opened` becomes the spare blocks in use of the journal. Reservations of host ends are dropped.
-        """
+        """Replace the attached workloads by these, from the records, and `opened` by the journal's. Drop claims."""
         self.opened = self._persisted.opened
         self._attached = {workload.id: workload for workload in workloads}
         self._interfaces = {workload.interface: workload.id for workload in self._attached.values()}
@@ -80,22 +77,18 @@ class WorkloadTable:
         self._coming[workload.id] = workload
 
     def abandon(self, workload: AttachedWorkload) -> None:
-        """Forget a workload that was being added. Raise KeyError if it was not."""
+        """Forget a workload that was being added."""
         del self._coming[workload.id]
 
     def attach(self, workload: AttachedWorkload, made: VethEndpoint) -> None:
-        """Turn a workload that was being added into an attached one.
-
-        `made` is its endpoint as written to the kernel: if that is still desired, `settled` counts the workload. Raise
-        KeyError if the workload was not being added.
-        """
+        """Turn a workload that was being added into an attached one; `made` is its endpoint as given to the kernel."""
         self._attached[workload.id] = workload
         del self._coming[workload.id]
         if self.endpoint(workload) == made:  # else the desired state changed meanwhile, and repairs are no drift
             self._settled |= _subjects(made)
 
     def replace(self, workload: AttachedWorkload) -> None:
-        """Put another version of an attached workload in its place. Raise KeyError if it is not attached."""
+        """Put another version of an attached workload in its place."""
         before = self._attached[workload.id]
         self._attached[workload.id] = workload
         self._note_ports(workload)
@@ -103,7 +96,7 @@ class WorkloadTable:
             self.relabellings += 1
 
     def remove(self, workload: AttachedWorkload) -> None:
-        """Forget an attached workload and release its host end. Raise KeyError if it is not attached."""
+        """Forget an attached workload and release its host end."""
         del self._attached[workload.id]
         self.unclaim(workload)
         self._settled -= _subjects(self.endpoint(workload))
@@ -141,9 +134,8 @@ class WorkloadTable:
     def endpoint(self, workload: AttachedWorkload) -> VethEndpoint:
         """Return the endpoint of a workload under the present node state: its devices, addresses and settings.
 
-        It is cached by the workload's id until `forget_endpoint`, and made anew for another `workload` object or if the
-        pools or source spoofing of the state changed. Without a node state, the state's settings have their defaults.
-        Raise ValueError for a workload without an address.
+        It is cached until `forget_endpoint`. Without a node state, the state's settings have their defaults. Raise
+        ValueError for a workload without an address.
         """
         return self._endpoints.of(self._persisted.state or _NO_STATE, workload)
 
@@ -156,10 +148,7 @@ class WorkloadTable:
         return interface in self._interfaces or bool(self._in_inventory(interface))
 
     def settled(self, change: Change) -> bool:
-        """Return whether a change concerns a workload that was attached exactly as desired since `expect_changes`.
-
-        Such a change is drift, even if the reconciler has not seen that workload before.
-        """
+        """Return whether a change is about a workload attached as desired since `expect_changes`: then it is drift."""
         subjects = change.subject.split(".") if change.kind == "sysctl" else [change.subject]
         return not self._settled.isdisjoint(subjects)
 
@@ -174,18 +163,14 @@ class WorkloadTable:
     def added_to(self, state: NodeState) -> NodeState:
         """Return `state` with the attached workloads added, their routes and sysctls, and with spare blocks opened.
 
-        Opened blocks move to `ipam.blocks` and get blackhole routes. It is `state` itself if there is nothing to add. A
-        workload without an address is left out, and so is one whose host end or address another workload has. Those of
-        the inventory take precedence, then the smaller id.
+        Opened blocks move to `ipam.blocks` and get blackhole routes. It is `state` itself if there is nothing to add.
+        Left out are workloads without an address, or with a host end or address of one in the inventory or of one with
+        a smaller id.
         """
         return with_workloads(state, self, self._persisted.opened, self._endpoints, self._published)
 
     def added_for_policy(self, state: NodeState) -> NodeState:
-        """Return a copy of `state` with the workloads that `added_to` adds and their ports, but nothing else of it.
-
-        A workload without an address is left out, and so is one whose host end or address another workload has. Those
-        of the inventory take precedence, then the smaller id.
-        """
+        """Return a copy of `state` with the workloads that `added_to` adds and their ports, but nothing else of it."""
         own = beside_inventory(state, self, self._endpoints)
         return dataclasses.replace(
             state,

@@ -14,10 +14,7 @@ from ...base import terminal_text
 
 
 class LineFormatter(logging.Formatter):
-    """A formatter that puts a record's message on one line, whatever it contains.
-
-    An exception after it may take several.
-    """
+    """A formatter that puts a record's message on one line, whatever it contains. An exception may add lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging calls it so
         return terminal_text.line(super().formatMessage(record))

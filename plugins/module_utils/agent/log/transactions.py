@@ -24,10 +24,7 @@ _MOST_NAMES, _NAME_CHARACTERS, _TEXT_CHARACTERS = 64, 120, 4000
 
 
 class QuotedNames:
-    """Names that become text only where a line is written.
-
-    The text has at most 64 of them as JSON strings of ASCII, each cut to 120 characters, and the number of the rest.
-    """
+    """Names that become text only where a line is written: at most 64 JSON strings, and the number of the rest."""
 
     __slots__ = ("_names",)
 
@@ -89,10 +86,7 @@ _UNLOGGED = _Unlogged("", ())
 
 
 def transaction(what: str, *names: str, more: t.Iterable[str] = ()) -> Transaction:
-    """Return the lines of a transaction about `names` and `more`, for `async with`; none unless the level is debug.
-
-    Otherwise, `more` is not iterated.
-    """
+    """Return the lines of a transaction, for `async with`: none, and `more` is not iterated, unless at level debug."""
     return Transaction(what, (*names, *more)) if _log.isEnabledFor(logging.DEBUG) else _UNLOGGED
 
 

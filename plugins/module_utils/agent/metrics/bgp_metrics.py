@@ -27,9 +27,8 @@ async def watch(
 ) -> t.NoReturn:
     """Refresh the metrics of BIRD's sessions now, and `interval` seconds after each reading. Never return.
 
-    If BIRD does not answer, `bird_up` is 0 and nothing is raised. While `wanted()` is False, this node needs no BIRD:
-    `bird_up` and the numbers of sessions then have no values, so that no alert fires. `on_sessions` is called
-    after each reading.
+    While `wanted()` is False, this node needs no BIRD: `bird_up` and the numbers of sessions then have no values, so
+    that no alert fires. `on_sessions` is called after each reading.
     """
     refused = RefusedAnnouncements()
     while True:
@@ -44,10 +43,10 @@ async def watch(
 
 
 class RefusedAnnouncements:
-    """The announcements that BIRD refused from nodes of the fleet.
+    """The announcements that BIRD refused from nodes of the fleet; it counts them from each session's beginning.
 
-    BIRD counts them for each session, from the session's beginning. Sessions without a description are those with
-    routers outside the fleet. They are left out, because most of these announce more than is wanted.
+    Sessions without a description are those with routers outside the fleet. They are left out, because most of these
+    announce more than is wanted.
     """
 
     def __init__(self) -> None:
@@ -56,8 +55,7 @@ class RefusedAnnouncements:
     def more(self, sessions: t.Iterable[status.Session]) -> int:
         """Return the number of announcements refused since the last call, in those sessions that have a description.
 
-        A session that is new, or whose count is lower than before, contributes all its refusals. The first call
-        counts each session so.
+        A session that is new, or whose count is lower than before, contributes all its refusals.
         """
         now = {session.name: session.refused for session in sessions if session.description}
         before, self._last = self._last, now
@@ -74,9 +72,8 @@ async def look(
 ) -> t.Tuple[t.Sequence[status.Session], str]:
     """Read BIRD's sessions once, in a thread, and set their metrics; return them, and why their state is not known.
 
-    `timeout` is in seconds for each answer of BIRD. If it does not answer or refuses a command, set `bird_up` to 0,
-    remove the numbers of sessions, because no state is known, and return no session; the count of refused announcements
-    stays. Without `refused`, all refusals count as new.
+    `timeout` is in seconds for each answer of BIRD. If it does not answer or refuses a command, `bird_up` is 0, the
+    numbers of sessions have no values, and no session is returned. Without `refused`, all refusals count as new.
     """
     try:
         seen = await asyncio.get_running_loop().run_in_executor(None, status.observe, socket, timeout)

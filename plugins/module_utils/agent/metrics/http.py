@@ -76,11 +76,7 @@ class MetricsServer:
         self._asking: t.List[_Client] = []
 
     async def start(self) -> None:
-        """Listen on all addresses of the configured host, "" being all addresses of this machine.
-
-        Raise OSError if the host is not known or no valid name, or if it cannot listen on one of them. It listens on
-        none then.
-        """
+        """Listen on all addresses of the configured host ("": all of this machine), or on none and raise OSError."""
         loop = asyncio.get_running_loop()
         try:
             found = await loop.getaddrinfo(
@@ -107,18 +103,12 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """The TCP port on which this server listens, at its first address. The kernel has chosen it if `port` was 0.
-
-        Raise AssertionError before `start` and after `stop`.
-        """
+        """The TCP port on which this server listens, at its first address, between `start` and `stop`."""
         return int(self.listens_at[1])
 
     @property
     def listens_at(self) -> tuple[t.Any, ...]:
-        """The first socket address that it listens on, in the form of its address family: (address, port, ...).
-
-        Raise AssertionError before `start` and after `stop`.
-        """
+        """The first socket address that it listens on, (address, port, ...), between `start` and `stop`."""
         if not self._listeners:
             raise AssertionError("it has no address before `start`")
         return t.cast("tuple[t.Any, ...]", self._listeners[0].getsockname())
@@ -140,10 +130,7 @@ class MetricsServer:
         self._listeners = []
 
     async def _accept(self, listener: socket.socket) -> None:
-        """Accept connections until cancelled, one in each turn; the others wait in the kernel.
-
-        If none can be accepted, log that and try again after a second.
-        """
+        """Accept connections until cancelled, one in each turn; the others wait in the kernel."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -199,8 +186,7 @@ class MetricsServer:
     def _answer_to(self, head: t.Optional[bytes], pages: dict[bytes, HttpAnswer]) -> tuple[HttpAnswer, bool]:
         """Return (answer, whether its body is sent) for the head of a request; None stands for a head that is too long.
 
-        `pages` is a mapping from path to the pages made in this turn; a new page is added. Errors, and what a check
-        finds wrong (503), become answers with an HTTP error status. An error while a page is made is logged as well.
+        `pages` has the pages made in this turn, by path. Errors, and what a check finds wrong (503), become answers.
         """
         if head is None:
             status = http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE

@@ -51,11 +51,7 @@ NETAVARK_COMMANDS = frozenset({"create", "setup", "teardown", "info"})
 
 
 class Instruments:
-    """The metrics of the agent, as attributes.
-
-    `felix` is a mapping from the names of metrics to the names of Calico's metrics, most of them Felix's, with the same
-    or nearly the same meaning. Metrics without such a counterpart are not in it.
-    """
+    """The metrics of the agent, as attributes. `felix` maps names of some to Calico's, of about the same meaning."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
@@ -268,17 +264,11 @@ class Instruments:
         self.api_seconds.observe(method, outcome, value=seconds)
 
     def answered_cni(self, verb: str, outcome: str, seconds: float) -> None:
-        """Record the time of one CNI request, in seconds. `outcome` is "ok" or the code of the CNI error.
-
-        A verb that is not in CNI_VERBS counts as `other`.
-        """
+        """Record the seconds of one CNI request; `outcome` is "ok" or the error's code. Unknown verbs are `other`."""
         self.cni_seconds.observe(verb if verb in CNI_VERBS else "other", outcome, value=seconds)
 
     def answered_netavark(self, command: str, outcome: str, seconds: float) -> None:
-        """Record the time of one request of netavark, in seconds; `outcome` is "ok" or "error".
-
-        A command that is not in NETAVARK_COMMANDS counts as `other`.
-        """
+        """Record the seconds of one netavark request; `outcome` is "ok" or "error". Unknown commands are `other`."""
         self.netavark_seconds.observe(command if command in NETAVARK_COMMANDS else "other", outcome, value=seconds)
 
     def lost_events(self) -> None:
@@ -295,8 +285,8 @@ class Instruments:
     def use_of_addresses(self, usage: t.Sequence[Usage]) -> None:
         """Set the metrics of blocks and pools from `usage`, which has one entry for each block of the node.
 
-        Values of blocks and pools that are not in it disappear. The ratio of free addresses is (free + cooling) to
-        (free + cooling + in use) over all blocks of the pool, spare ones included, and 0 for a pool without any.
+        Values of other blocks and pools disappear. The ratio of free addresses is (free + cooling) to (free + cooling +
+        in use) over all blocks of the pool, spare ones included, and 0 for a pool without any.
         """
         addresses: dict[t.Sequence[str], float] = {}
         blocks: dict[t.Sequence[str], float] = {}

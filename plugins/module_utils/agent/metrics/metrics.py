@@ -65,10 +65,7 @@ class Metric:
         self.labels = tuple(labels)
 
     def samples(self) -> t.Iterator[Sample]:
-        """Yield the lines of the metric's present values, sorted by label values.
-
-        Subclasses implement this; in `Metric` itself it raises NotImplementedError.
-        """
+        """Yield the lines of the metric's present values, sorted by label values. Subclasses implement this."""
         raise NotImplementedError
 
     def _key(self, values: t.Sequence[str]) -> Labels:
@@ -90,27 +87,18 @@ class Counter(Metric):
         self._values: dict[Labels, float] = {} if labels else {(): 0.0}
 
     def add(self, *values: str, amount: float = 1.0) -> None:
-        """Increase the counter of these label values by `amount`.
-
-        Raise ValueError if `amount` is negative or the number of label values is wrong.
-        """
+        """Increase the counter of these label values by `amount`. Raise ValueError if that is negative."""
         if amount < 0:
             raise ValueError(f"{self.name} only grows")
         key = self._key(values)
         self._values[key] = self._values.get(key, 0.0) + amount
 
     def declare(self, *values: str) -> None:
-        """Set the counter of these label values to 0 if it has no value, so that its first event is seen as a rise.
-
-        Raise ValueError if the number of label values is wrong.
-        """
+        """Set the counter of these label values to 0 if it has no value, so that its first event is seen as a rise."""
         self._values.setdefault(self._key(values), 0.0)
 
     def value(self, *values: str) -> float:
-        """Return the counter of these label values, 0 if it has no value.
-
-        Raise ValueError if the number of label values is wrong.
-        """
+        """Return the counter of these label values, 0 if it has no value."""
         return self._values.get(self._key(values), 0.0)
 
     def samples(self) -> t.Iterator[Sample]:
@@ -131,17 +119,11 @@ class Gauge(Metric):
         self._values[self._key(values)] = value
 
     def replace(self, values: t.Mapping[t.Sequence[str], float]) -> None:
-        """Replace all values by a mapping from label values to value; other labels disappear.
-
-        Raise ValueError if a key has the wrong number of labels.
-        """
+        """Replace all values by a mapping from label values to value; other labels disappear."""
         self._values = {self._key(key): value for key, value in values.items()}
 
     def value(self, *values: str) -> t.Optional[float]:
-        """Return the gauge of these label values, or None if it has no value.
-
-        Raise ValueError if the number of label values is wrong.
-        """
+        """Return the gauge of these label values, or None if it has no value."""
         return self._values.get(self._key(values))
 
     def samples(self) -> t.Iterator[Sample]:
@@ -152,8 +134,7 @@ class Gauge(Metric):
 class Histogram(Metric):
     """A metric that counts how many observed values were at most as large as each bound.
 
-    `buckets` are the rising upper bounds; infinity is added. Making one raises ValueError if they do not rise or there
-    are none.
+    `buckets` are the rising upper bounds; infinity is added. Making one raises ValueError if they do not rise.
     """
 
     kind = "histogram"
@@ -169,10 +150,7 @@ class Histogram(Metric):
         self._sums: dict[Labels, float] = {}
 
     def observe(self, *values: str, value: float) -> None:
-        """Count `value` in the histogram of these label values.
-
-        Raise ValueError if the number of label values is wrong.
-        """
+        """Count `value` in the histogram of these label values."""
         key = self._key(values)
         counts = self._counts.get(key)
         if counts is None:
@@ -181,10 +159,7 @@ class Histogram(Metric):
         self._sums[key] = self._sums.get(key, 0.0) + value
 
     def count(self, *values: str) -> int:
-        """Return the number of observed values for these label values, 0 if there are none.
-
-        Raise ValueError if the number of label values is wrong.
-        """
+        """Return the number of observed values for these label values, 0 if there are none."""
         return sum(self._counts.get(self._key(values), ()))
 
     def samples(self) -> t.Iterator[Sample]:
@@ -202,10 +177,7 @@ _M = t.TypeVar("_M", bound=Metric)
 
 
 class Registry:
-    """A collection of metrics, in the order of their making. Making one raises ValueError if its name is taken.
-
-    It also raises ValueError for a name, labels or buckets that are not valid.
-    """
+    """A collection of metrics, in the order of their making. A name that is taken or not valid raises ValueError."""
 
     def __init__(self) -> None:
         self._metrics: dict[str, Metric] = {}
@@ -223,10 +195,7 @@ class Registry:
         return self._register(Histogram(name, help, labels, buckets))
 
     def refresh_with(self, refresh: t.Callable[[], None]) -> None:
-        """Register a function to be called before each reading, for values that are cheaper to look up than to keep.
-
-        The reading raises its errors.
-        """
+        """Register a function to be called before each reading, for values that are cheaper to look up than to keep."""
         self._refreshers.append(refresh)
 
     def metrics(self) -> t.Iterator[Metric]:
@@ -243,10 +212,7 @@ class Registry:
 
 
 def text(registry: Registry) -> str:
-    """Return all metrics of a registry in Prometheus's text format; those without values have only HELP and TYPE.
-
-    The functions of `refresh_with` are called first, and their errors are raised.
-    """
+    """Return a registry in Prometheus's text format, refreshed; metrics without values have only HELP and TYPE."""
     return "".join(line for metric in registry.metrics() for line in _lines(metric))
 
 

@@ -17,10 +17,7 @@ PROC = "/proc"
 
 
 def watch_process(instruments: Instruments, proc: str = PROC) -> None:
-    """Set the start time of this process, and refresh its other metrics from `proc` before each reading of the metrics.
-
-    Raise OSError if `proc` cannot be read; later, the reading of the metrics raises it.
-    """
+    """Set the start time of this process, and refresh its other metrics from `proc` before each reading of them."""
     ticks = os.sysconf("SC_CLK_TCK")
     counted = 0.0
 
@@ -54,10 +51,7 @@ async def watch_loop(instruments: Instruments, period: float = timer_alignment.P
 
 
 def _stat(path: str) -> list[str]:
-    """Return the fields of a stat file of /proc after the program's name, which may contain any character.
-
-    The first one is field 3 of proc(5). Raise OSError if the file cannot be read.
-    """
+    """Return the fields of a stat file of proc(5) from field 3, after the program's name, which may be any text."""
     return _read(path).rpartition(")")[2].split()
 
 

@@ -42,8 +42,8 @@ class Reports:
     def made(self, change: Change, drift: bool) -> None:
         """Log and count a change that was made; if it is drift, also publish an event `drift`.
 
-        A change is drift if `drift` is True, because another program had made it necessary, or if it is about a
-        workload that was attached exactly as desired (`WorkloadTable.settled`).
+        It is drift if `drift` is True, because another program made it necessary, or if it is about a workload that was
+        attached exactly as desired.
         """
         drift = drift or self._table.settled(change)
         _log.log(logging.WARNING if drift else logging.INFO, "%s", repair.sentence(change, drift))
@@ -54,10 +54,7 @@ class Reports:
             self._events.tell("drift", change=plain(change))
 
     def ended(self, change: Change) -> None:
-        """Log a workload that is not repaired because its name or path leads to another network namespace.
-
-        A workload whose namespace is just gone is not logged: that is the ordinary end of a container.
-        """
+        """Log a workload that is not repaired because its name or path leads to another network namespace."""
         if change.note == GONE:
             return  # The namespace is gone, which is the ordinary end of a container; the runtime sends a DEL.
         _log.warning(
@@ -83,8 +80,5 @@ class Reports:
 
 
 def plain(change: Change) -> dict[str, t.Any]:
-    """Return a change as a dict that JSON can hold: {field: text, or None for no value}.
-
-    The fields are kind, action, subject, before, after, note and detail.
-    """
+    """Return a change in JSON-ready form: kind, action, subject, before, after, note and detail, each text or None."""
     return {name: getattr(change, name) for name in ("kind", "action", "subject", "before", "after", "note", "detail")}

@@ -31,7 +31,11 @@ _BETWEEN_LOOKS = 0.1  # seconds that `look` waits between two attempts
 
 
 class NodeChanges:
-    """The changes of a node as a whole, on the event loop. `interfaces` are the host's, which policy may depend on."""
+    """The changes of a node as a whole, on the event loop. `interfaces` are the host's, which policy may depend on.
+
+    Methods raise AgentError: `unavailable` while no desired state is known; plans also raise `kernel` if the kernel
+    cannot be read, an address of the node is on no interface, or policy cannot be compiled.
+    """
 
     def __init__(
         self,
@@ -60,11 +64,7 @@ class NodeChanges:
         return self._applying.locked()
 
     async def plan(self, state: t.Optional[NodeState] = None) -> NodePlan:
-        """Return what would change in the kernel if `state` (None: the present one) were desired, workloads included.
-
-        Change nothing. Raise AgentError with code `unavailable` if `state` is None and no present one is known, or
-        `kernel` if the kernel cannot be read, an address of the node is on no interface, or policy cannot be compiled.
-        """
+        """Return what would change in the kernel if `state` (None: the present one) were desired; change nothing."""
         await self.interfaces.look(state or self._persisted.state)
         wanted = self._desired.need if state is None else functools.partial(self._desired.of, state)
         try:
@@ -75,10 +75,9 @@ class NodeChanges:
     async def look(self) -> NodePlan:
         """Return the plan for the present state, without keeping others from attaching workloads meanwhile.
 
-        It looks at moments when nothing is being attached, deleted or repaired. A look that finds changes is repeated
-        if one of these began meanwhile: up to 5 looks begin within 10 seconds. Raise AgentError with code `try_again`
-        if all were disturbed or no such moment came, `unavailable` if there is no state at such a moment, or `kernel`
-        if the kernel cannot be read, an address of the node is on no interface, or policy cannot be compiled.
+        It looks while nothing is being attached, deleted or repaired. A look that finds changes is repeated if one of
+        these began meanwhile: up to 5 looks begin within 10 seconds. Raise AgentError (try_again) if all were disturbed
+        or no such moment came.
         """
         try:
             looks, until = 0, self._clock() + _LOOKING
@@ -102,10 +101,9 @@ class NodeChanges:
         """Make `state` (None: the one on the disk) the desired state, bring the node to it, and return the outcome.
 
         With `removals`, superfluous objects may be removed at once, but only if allocations and records could be read.
-        Without them, objects are only added or changed for a `state` that is given, and nothing is removed until a call
-        with `removals`, or until a complete state is read from the disk. Such a one permits removals after the grace
-        period. What fails is in the outcome. Raise AgentError with code `unavailable` if `state` is None and the state
-        on the disk cannot be read, or is missing and no earlier one is known.
+        Without them, objects are only added or changed for a `state` that is given: removals wait for a call with
+        `removals`, or for a complete state that is read from the disk and the grace period. What fails is in the
+        outcome.
         """
         async with self._applying:
             await self.interfaces.look(state)
@@ -127,11 +125,9 @@ class NodeChanges:
                 self._known.may_remove.given = False
 
     async def reload_remote_endpoints(self) -> PassOutcome:
-        """Read from the disk again what is known of other nodes' workloads, update policy, and return the outcome.
+        """Read the other nodes' workloads from the disk again, update policy, and return the outcome of `resync`.
 
-        The outcome is that of `resync`. A file that cannot be read is noted in the problems, not in the outcome, and
-        what was known before stays. Without a file nothing is known. Raise AgentError with code `unavailable` if the
-        node has no state yet.
+        A file that cannot be read is noted in the problems, and what was known stays. Without a file nothing is known.
         """
         async with self._applying:
             remote = self._persisted.read_remote()
@@ -143,8 +139,7 @@ class NodeChanges:
     async def resync(self) -> PassOutcome:
         """Compare the whole node with its desired state, repair it, and return the outcome, which has what failed.
 
-        Superfluous objects stay while removals are not allowed. Connections that policy denies are cut last, if the
-        settings want that. Raise AgentError with code `unavailable` if the desired state is not known.
+        Superfluous objects stay while removals are not allowed. Connections that policy denies are cut last.
         """
         await self.interfaces.look(self._persisted.state)
         self._desired.need()
@@ -154,12 +149,11 @@ class NodeChanges:
         return outcome._replace(problems=(*outcome.problems, problem), in_sync=False) if problem else outcome
 
     def reload(self) -> None:
-        """Read the desired state and the other nodes' workloads from the disk again.
+        """Read the desired state and the other nodes' workloads from the disk again. The node follows later.
 
-        The allocations are read again if they could not be read before; the records of workloads are not. Addresses of
-        attached workloads that are not allocated are allocated if possible. Files that cannot be read are noted in the
-        problems; no error is raised. Without a readable state file the last state stays. The loop brings the node to
-        the new state later; this does not wait.
+        Allocations are read again if they could not be read before, and made for attached workloads that lack them;
+        records are not read. Nothing is raised: files that cannot be read are noted in the problems, and the last state
+        stays.
         """
         self._persisted.reload()
         self._datastore.state_changed()

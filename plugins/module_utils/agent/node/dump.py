@@ -26,10 +26,7 @@ _running: set[asyncio.Future[None]] = set()
 def dump(
     status: AgentStatus, desired: DesiredState, transactions: Transactions, changes: NodeChanges, path: str
 ) -> None:
-    """Start writing the dump to `path`, readable by root only, and return at once.
-
-    It replaces a former dump when the plan in it is made or has failed. A file that cannot be written is logged.
-    """
+    """Start writing the dump to `path`, readable by root only, and return at once. A failure is logged."""
     task = asyncio.ensure_future(_dump(status, desired, transactions, changes, path))
     _running.add(task)
     task.add_done_callback(_running.discard)
@@ -38,12 +35,7 @@ def dump(
 async def _dump(
     status: AgentStatus, desired: DesiredState, transactions: Transactions, changes: NodeChanges, path: str
 ) -> None:
-    """Write an object of `status`, `desired`, `workloads` and `plan` as JSON to `path`, with mode 0600.
-
-    Compiling policy may block the event loop for seconds. `desired` is null without a state, and the reason as text if
-    policy cannot be compiled. `plan` is a list of changes, or the reason as text if it cannot be made. A file that
-    cannot be written is logged, not raised.
-    """
+    """Write the dump, with the reason in place of a part that fails. Compiling policy may block for seconds."""
     known: dict[str, t.Any] = {"status": status.to_dict()}
     try:
         whole = desired.whole()

@@ -23,11 +23,7 @@ _ALIVE = 60.0
 
 
 class AgentStatus:
-    """The status of a node, read from the parts of its agent.
-
-    `ticked` is the reconciler's last sign of life, or the agent's making, in seconds of the
-    host's clock.
-    """
+    """The status of a node. `ticked` is the reconciler's last sign of life, in seconds of the host's clock."""
 
     def __init__(
         self,
@@ -56,10 +52,9 @@ class AgentStatus:
     def in_sync(self) -> bool:
         """Whether the files could be read, every kind of object was found as desired, and the last cut did not fail.
 
-        The files are those of state, allocations and records; the cut is that of connections that policy denies. A
-        missing file of allocations or records is no problem; without a state it is False, and so it is while a kind is
-        still to be looked at. Objects that wait for their device, members left out of sets, and removals that are not
-        allowed yet do not count as differences.
+        The cut is that of connections that policy denies. A node without a state, or with a kind still to be looked at,
+        is not in sync. Missing files of allocations or records, objects that wait for their device, members left out of
+        sets, and removals that are not allowed yet are no differences.
         """
         return self._passes.in_sync and self._persisted.readable and not self._cuts.problem
 
@@ -77,11 +72,9 @@ class AgentStatus:
     def to_dict(self) -> dict[str, t.Any]:
         """Return the sync state, problems, counts and IPAM usage for the API method `status`, JSON-ready.
 
-        The keys are since (when the agent was made), pid, node, plan, phase, complete, in_sync, problems, workloads,
-        inventory_workloads and deleting (numbers), drift, last_resync, datastore (NodeDatastore.to_dict) and ipam.
-        `workloads` counts those that the agent attached. `drift` counts changes by other programs: `total` since the
-        start, and of the last 23 to 24 hours `day`, all, and `kinds`, by kind. `ipam` lists the blocks with the fields
-        of Usage; it is [] if the allocations cannot be read. node, plan and phase are "" without a state.
+        `since` is when the agent was made. `workloads` counts those that the agent attached. `drift` counts changes by
+        other programs: `total` since the start, and of the last 23 to 24 hours `day`, all, and `kinds`, by kind. `ipam`
+        lists the blocks, [] if the allocations cannot be read. node, plan and phase are "" without a state.
         """
         persisted, state = self._persisted, self._persisted.state
         return {
@@ -103,18 +96,11 @@ class AgentStatus:
         }
 
     def liveness(self) -> t.Optional[str]:
-        """Return what is wrong with the agent itself, or None.
-
-        The agent is alive if the reconciler gave a sign of life within the last 60 seconds.
-        """
+        """Return what is wrong with the agent itself, None if the reconciler gave a sign of life within 60 seconds."""
         silent = self._clock() - self.ticked
         return f"the reconciler has not come through for {silent:.0f} s" if silent > _ALIVE else None
 
     def readiness(self) -> t.Optional[str]:
-        """Return all problems and what keeps workloads from being added, as one text; None if none and in sync.
-
-        Some problems, such as one of the policy log, do not keep the node from its desired state. Without a problem,
-        but not in sync, the text says that the node is being brought to its state.
-        """
+        """Return all problems and what keeps workloads from being added, as one text; None if none and in sync."""
         problems = " ".join(dict.fromkeys([*self._transactions.health(), *self.problems]))
         return problems or (None if self.in_sync else "the node is being brought to its state")

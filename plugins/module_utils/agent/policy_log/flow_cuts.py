@@ -22,10 +22,7 @@ _PAUSE = 10.0  # seconds between two cuts because of other nodes' workloads; man
 
 
 class FlowCuts:
-    """The decision when connections that the policy in force denies are cut. It belongs to the event loop.
-
-    `on_cut` is called with the number of connections that were cut, if there were any.
-    """
+    """The decision when connections that policy denies are cut, on the event loop. `on_cut` gets their number."""
 
     def __init__(self, host: AgentHost, known: Known, passes: Passes, on_cut: t.Callable[[int], None]) -> None:
         self._cutter = FlowCutter(host.kernels(), host.thread("flows"), on_cut)
@@ -41,8 +38,8 @@ class FlowCuts:
         """Cut the connections that policy denies if policy wants that and is in force, and return when that is done.
 
         Connections that were cut before and that policy allows go on. Do nothing if that was done for the present
-        policy, labels and other nodes' endpoints, or if the desired state was not derived since the start or the last
-        change. A failure of the kernel is logged and becomes the `problem`; the next call retries.
+        policy, labels and other nodes' endpoints. A failure of the kernel is logged and becomes the `problem`; the next
+        call retries.
         """
         remote, labels = self._persisted.remote, self._table.relabellings
         if self._due() and self._in_force(remote) is not None:
@@ -50,11 +47,10 @@ class FlowCuts:
             await self._cutter.cut(functools.partial(self._in_force, remote), self._persisted.others, labels)
 
     def cut_soon(self) -> None:
-        """Start `cut` in the background and return at once.
+        """Start `cut` in the background if connections are to be judged and the last one that this started has ended.
 
-        Do nothing if the last one that this started is running, or if no connections are to be judged. Endpoints of
-        other nodes alone are a reason ten seconds after the last cut at the earliest: each has to judge all
-        connections.
+        Endpoints of other nodes alone are a reason ten seconds after the last cut at the earliest, because each cut has
+        to judge all connections.
         """
         if self._task is not None and not self._task.done():
             return
@@ -64,11 +60,7 @@ class FlowCuts:
 
     @property
     def problem(self) -> str:
-        """Why connections that policy denies could not be cut, with the remedy.
-
-        "" if that has not failed, was done since, or is not due. It is not due after a change until the desired state
-        is derived again.
-        """
+        """Why connections that policy denies could not be cut, with the remedy; "" if that was done or is not due."""
         return self._cutter.problem if self._cutter.problem and self._due() else ""
 
     def _due(self, but_for_others: bool = False) -> bool:
@@ -78,9 +70,8 @@ class FlowCuts:
     def _in_force(self, remote: RemoteEndpoints) -> t.Optional[NodeState]:
         """Return the desired state with the workloads that are being added, which may be reachable already.
 
-        Return None while no state is known, while sets or rules have a problem other than refused single chains or are
-        of another policy, other labels or former endpoints of other nodes, or if the reports of other nodes are not
-        `remote` any more.
+        Return None unless sets and rules are of the present policy and labels, and of `remote`, the present reports of
+        other nodes. Refused single chains do not matter.
         """
         desired = self._desired.without_policy() if remote is self._persisted.remote else None
         if desired is None:

@@ -24,11 +24,9 @@ _log = logging.getLogger("calico.policy")
 
 
 class FlowCutter:
-    """The cutter of connections that policy denies.
+    """The cutter of connections that policy denies. `on_cut` gets the number of connections that were cut, if any.
 
-    `run` runs work in a thread. `on_cut` is called with the number of connections that were cut, if there were any.
-    `problem` says why the last cut failed, with the remedy; it is "" before a failure and after the next run to its
-    end.
+    `problem` says why the last cut failed, with the remedy; it is "" after a run to its end.
     """
 
     def __init__(self, kernel: Kernel, run: Worker, on_cut: t.Callable[[int], None] = lambda count: None) -> None:
@@ -40,11 +38,10 @@ class FlowCutter:
         self.problem = ""
 
     def due(self, state: t.Optional[NodeState], version: t.Optional[int], labels: int = 0) -> bool:
-        """Return whether connections have to be judged by the policy of `state` and `labels`.
+        """Return whether policy wants cuts, and the last finished run did not judge by this policy and these labels.
 
-        Return False if the last run that came to its end judged them so, if there is no state or policy, or if policy
-        does not want cuts. `version` is that of the other nodes' endpoints; with None they do not matter. `labels` is a
-        number that changes whenever labels of attached workloads change.
+        `version` is that of the other nodes' endpoints; with None they do not matter. `labels` is a number that changes
+        whenever labels of attached workloads change.
         """
         if state is None or state.policy is None or not state.policy.settings.cut_denied_flows:
             return False
@@ -56,11 +53,9 @@ class FlowCutter:
     async def cut(self, present: t.Callable[[], t.Optional[NodeState]], others: OtherEndpoints, labels: int = 0) -> int:
         """Cut the connections that policy denies, and return the number of those that were not cut already.
 
-        Return 0 if no run is due, the policy is not in force, the run fails, or the policy changes during it.
-
-        `present` is called on the event loop and returns the state with all workloads that can be reached, or None
-        while its policy is not in force. A KernelError is logged and becomes the `problem`. A failed run is repeated by
-        the next call, and so is one during which the policy changed.
+        It is 0 if no run is due. `present` is called on the event loop and returns the state with all workloads that
+        can be reached, or None while its policy is not in force. A KernelError is logged and becomes the `problem`. The
+        next call repeats a run that failed or during which the policy changed.
         """
         async with self._turn:
             state, version = present(), others.version
@@ -85,11 +80,7 @@ class FlowCutter:
     async def _cut(
         self, before: NodeState, present: t.Callable[[], t.Optional[NodeState]], others: OtherEndpoints
     ) -> t.Optional[int]:
-        """Cut the connections that policy denies, let cut ones that it allows go on, and return how many were cut.
-
-        Return None, and change nothing, if the policy changed or is not in force any more after they were searched.
-        Raise KernelError if the kernel refuses.
-        """
+        """Cut the connections that policy denies, and return the number; None, and cut none, if policy has changed."""
         kernel, version = self._kernel, others.version
         judged = await self._run(lambda: _judged(kernel, before, others))
         state = present()

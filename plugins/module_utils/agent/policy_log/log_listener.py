@@ -33,8 +33,8 @@ class LogListener:
     """A listener whose `run` has to be a task of the event loop for as long as the agent lives.
 
     `group` returns the number of the wanted NFLOG group, 0 for none. `opener` opens the socket in the right network
-    namespace. `on_problem` is called each time that it cannot listen, with the reason in words, and with None when it
-    begins to listen, when it listens no longer to a group, and while no group is wanted.
+    namespace. `on_problem` gets the reason in words each time that it cannot listen, and None when it listens or need
+    not.
     """
 
     def __init__(
@@ -55,8 +55,8 @@ class LogListener:
     async def run(self) -> None:
         """Listen to the wanted group until cancelled; never return.
 
-        If it cannot listen, it logs a new reason and retries within 10 seconds, with the group that is wanted then.
-        While it listens, or no group is wanted, it follows a change of the group within two seconds.
+        A new reason why it cannot listen is logged. It retries within 10 seconds, and follows a change of the group
+        within two.
         """
         loop = asyncio.get_running_loop()
         problem: t.Optional[str] = None
@@ -73,11 +73,7 @@ class LogListener:
             await _until(timer_alignment.after(loop.time(), _RETRY if problem else timer_alignment.PERIOD))
 
     async def _listen(self, loop: asyncio.AbstractEventLoop, group: int) -> t.Optional[str]:
-        """Listen to a group until it is not wanted, and return None, or in words the reason why listening failed.
-
-        Records go to the policy log. While it listens, the policy log has the number as its `group`, afterwards 0. Once
-        listening has begun, `on_problem` gets None.
-        """
+        """Listen to a group until it is not wanted, and return None, or in words the reason why listening failed."""
         try:
             netlink = self._opener()
         except OSError as error:

@@ -67,21 +67,16 @@ class PolicyLogEntry:
         self.generation = self.order = self.packets = 0
 
     def about(self, workload: str) -> bool:
-        """Return whether `workload` is the source or the destination, named as in `source` and `destination`.
-
-        "" matches an entry with an end that is not a known workload.
-        """
+        """Return whether `workload` is at one end; "" matches an end that is no known workload."""
         return workload in (self.source[0], self.destination[0])
 
     def to_dict(self) -> dict[str, t.Any]:
         """Return the entry in JSON-ready form: its times, count, verdict, decider, flow and interfaces.
 
-        `first` and `last` are texts in ISO 8601 and UTC, `packets` is the count; `verdict` is "deny", "would deny" or
-        "log", `direction` "Ingress" or "Egress"; kind, tier, name and rule are the decider's. `source` and
-        `destination` are dicts of address, workload and node. `protocol` is its name, or its number as text.
-        `source_port`, `destination_port`, `icmp_type` and `icmp_code` are None where the packet has none. The source
-        port is that of the packet that made the entry, or of one after a change of policy or workloads. `in_interface`
-        and `out_interface` are names, or numbers as text where the name is not known; "" is none.
+        Times are texts in ISO 8601 and UTC; `verdict` is "deny", "would deny" or "log", `direction` "Ingress" or
+        "Egress". `protocol` is its name, or its number as text. Ports and ICMP fields are None where the packet has
+        none. The source port is that of the packet that made the entry, or of one after a change of policy or
+        workloads. Interfaces without a known name are numbers as text; "" is none.
         """
         flow = self.flow
         return {
@@ -107,10 +102,7 @@ class PolicyLogEntry:
 
 
 class PolicyLog:
-    """The log of one node's policy. It belongs to one event loop.
-
-    `clock` returns seconds since 1970. `room` is the number of entries that are kept.
-    """
+    """The log of one node's policy, with `room` entries, on one event loop. `clock` returns seconds since 1970."""
 
     def __init__(self, names: PolicyNames, clock: t.Callable[[], float] = time.time, room: int = ROOM) -> None:
         self.names = names
@@ -142,10 +134,10 @@ class PolicyLog:
         """Add the records of one turn to the log; `device` returns the name of an interface by its number.
 
         Gaps in the numbers of records count as lost packets. Names are looked up for at most 50 flows: new ones, and
-        known ones after a change of policy or workloads. Each packet of another program's rule, or without complete IP
+        known ones after a change of policy or workloads. A packet of another program's rule, or without complete IP
         addresses, takes one of them too. Further such packets are only counted, in `unlisted` too. Above 20,000
         prefixes all counts that `counted` has not returned yet are dropped, and policy's packets among them count as
-        lost. An error of the iterator `records` is passed on.
+        lost.
         """
         now = self._clock()
         entries, due, newcomers = self._entries, self._due, NEWCOMERS
@@ -176,11 +168,7 @@ class PolicyLog:
     def _entered(
         self, key: t.Any, record: Record, known: t.Optional[PolicyLogEntry], device: t.Callable[[int], str], now: float
     ) -> t.Optional[PolicyLogEntry]:
-        """Return the entry of a packet: `known` if it still has the same meaning, or else a new one.
-
-        Return None if the packet was not logged by policy or has no complete IP addresses. Beyond `room`, entries are
-        dropped, usually those without a packet for longest.
-        """
+        """Return the entry of a packet: `known` if it means the same, or a new one; None if policy did not log it."""
         reason = log_prefix.reason(record.prefix.decode("ascii", "replace"))
         flow = packet_headers.flow(record.packet)
         if reason is None or reason.verdict not in _VERDICTS or flow is None:
@@ -206,10 +194,10 @@ class PolicyLog:
     def entries(
         self, workload: t.Optional[str] = None, since: t.Optional[float] = None, after: int = 0
     ) -> t.List[PolicyLogEntry]:
-        """Return the entries that match all given conditions, in the order of their last packets.
+        """Return the entries that match all given conditions, in the order of their last packets; None is no condition.
 
-        `workload` is the source or the destination, as `PolicyLogEntry.about` compares it. The last packet came at
-        `since` (seconds since 1970) or later, and its order is greater than `after`. None sets no condition.
+        `workload` is at one end, as in `PolicyLogEntry.about`. The last packet came at `since` (seconds since 1970) or
+        later, and its order is greater than `after`.
         """
         found = [
             entry
@@ -226,11 +214,7 @@ class PolicyLog:
         return self._order
 
     def counted(self) -> dict[Counted, int]:
-        """Return a mapping from (verdict, direction, kind, tier, name) to the number of packets since the last call.
-
-        Verdict and direction are as in an entry, kind, tier and name as in a Decider. Packets whose prefix is not of
-        policy's form, and counts that `take` dropped, are left out.
-        """
+        """Return {(verdict, direction, kind, tier, name): packets of policy's rules since the last call}."""
         due, self._due = self._due, collections.Counter()
         found: collections.Counter[Counted] = collections.Counter()
         for prefix, packets in due.items():
@@ -243,10 +227,7 @@ class PolicyLog:
 
 
 def _key(record: Record) -> t.Any:
-    """Return the key of a packet's log entry. Packets that differ only in the source port have the same key.
-
-    The key is hashable. A packet without complete IP addresses has its rule's prefix as key.
-    """
+    """Return the hashable key of a packet's log entry, which is the same for packets that differ in the source port."""
     packet = record.packet
     if len(packet) >= 24 and packet[0] == _PLAIN_IPV4 and not _FRAGMENT.unpack_from(packet, 6)[0] & 0x1FFF:
         protocol = packet[9]

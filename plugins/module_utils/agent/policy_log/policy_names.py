@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The names behind a record of the policy log: policies by their shortened names in prefixes, workloads by address.
-
-They come from what the node knows at the time of the query.
-"""
+"""The names behind a record of the policy log: policies by their shortened names in prefixes, workloads by address."""
 
 from __future__ import annotations
 
@@ -26,9 +23,8 @@ _ASKED = 8192
 class Decider(t.NamedTuple):
     """The policy, profile, tier or host rule that decided about a packet.
 
-    `kind` is one of log_prefix's kinds. `tier` is the tier of a policy, or the tier itself; it is "" for other kinds,
-    or if unknown. `name` is that of a policy or profile, the reason of a host rule, else "". `rule` counts from 1; 0 is
-    no rule.
+    `kind` is one of log_prefix's kinds. `tier` is that of a policy, or the tier itself, else "". `name` is that of a
+    policy or profile, the reason of a host rule, else "". `rule` counts from 1; 0 is no rule.
     """
 
     kind: str
@@ -40,8 +36,8 @@ class Decider(t.NamedTuple):
 class PolicyNames:
     """The names of policies and workloads that this node knows.
 
-    `state` returns Ansible's state. `workloads` returns the workloads attached on this node since, and `others` has
-    those on other nodes. `forget` has to be called when the state or workloads change.
+    `state` returns Ansible's state, `workloads` those attached on this node since; `others` has those on other nodes.
+    Call `forget` when the state or workloads change.
     """
 
     def __init__(
@@ -90,8 +86,8 @@ class PolicyNames:
     def workload(self, address: str) -> tuple[str, str]:
         """Return (workload, node) of an address: ("", node) for a node's own address, ("", "") for an unknown one.
 
-        Addresses of tunnels are unknown here. The workload is its id if it was attached on this node between runs, or
-        else <namespace>/<name>. A node without policy knows only the workloads on it. Without a state, the node is "".
+        The workload is its id if it was attached on this node between runs, or else <namespace>/<name>. Addresses of
+        tunnels are unknown, and so are other nodes' workloads without policy. Without a state, the node is "".
         """
         self._read()
         self._asked.add(address)
@@ -108,11 +104,7 @@ class PolicyNames:
         return (known.name, known.node) if known is not None else ("", self._hosts.get(address, ""))
 
     def _read(self) -> None:
-        """Bring the names and addresses up to date.
-
-        Another policy takes some milliseconds for ten thousand endpoints, a changed endpoint of another node some
-        microseconds.
-        """
+        """Bring the names and addresses up to date: some milliseconds for a new policy for 10,000 endpoints."""
         state = self._state()
         policy = state.policy if state else None
         if policy is None or state is None:

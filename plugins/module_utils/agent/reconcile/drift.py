@@ -13,11 +13,7 @@ _HOURS = 24
 
 
 class Drift:
-    """Counts of drift by kind of object.
-
-    `clock` returns seconds and never goes back; its hours are not those of the wall clock. `total` counts since the
-    start.
-    """
+    """Counts of drift by kind, `total` since the start. `clock` gives seconds; its hours are not the wall clock's."""
 
     def __init__(self, clock: t.Callable[[], float]) -> None:
         self._clock = clock
@@ -42,11 +38,7 @@ class Drift:
         return dict(sorted(summed.items()))
 
     def to_dict(self) -> dict[str, t.Any]:
-        """Return counts of drift: {"total": since the start, "day": the sum of `day()`, "kinds": `day()`}.
-
-        Drift are changes that other programs made. `day()` counts this clock hour and the 23 before it, by kind; kinds
-        without drift are left out.
-        """
+        """Return {"total": drift since the start, "day": the sum of `day()`, "kinds": `day()`}."""
         day = self.day()
         return {"total": sum(self.total.values()), "day": sum(day.values()), "kinds": day}
 

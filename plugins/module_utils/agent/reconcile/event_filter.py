@@ -82,7 +82,7 @@ class EventFilter:
     `state` returns the desired state of the reconciler's last look, `devices` the devices that its routes lead through.
     `wanted` returns whether a host end belongs to a workload now; link messages about other host ends mark nothing.
     `addresses_changed` becomes true when an address of the host, other than an IPv6 link-local one, may have changed;
-    the caller resets it.
+    the caller resets it. Times are in seconds of the event loop's clock.
     """
 
     def __init__(
@@ -108,10 +108,7 @@ class EventFilter:
     # ---- interface of the monitor
 
     def due(self, now: float) -> tuple[set[str], t.Optional[float]]:
-        """Return (kinds of objects to look at now, when to call again even if no message comes; None: not at all).
-
-        Times are in seconds of the event loop's clock. The returned kinds are forgotten.
-        """
+        """Return (kinds to look at now, which are forgotten; when to call again without a message, or None)."""
         for index in self._changed:
             self._judge(index, now)
         self._changed.clear()
@@ -142,8 +139,8 @@ class EventFilter:
     def feed(self, data: bytes, now: float) -> None:
         """Read one datagram of notifications, and mark the kinds that they concern for the next `due`.
 
-        `now` is in seconds of the loop's clock. Unknown types are ignored. A message that is too short to be read marks
-        tunnels, workloads and routes. A header whose length is below 16 bytes ends the datagram: the rest is ignored.
+        Unknown types are ignored. A message that is too short to be read marks tunnels, workloads and routes. A header
+        whose length is below 16 bytes ends the datagram: the rest is ignored.
         """
         offset, end = 0, len(data)
         while offset + 16 <= end:
@@ -160,10 +157,7 @@ class EventFilter:
             offset += (length + 3) & ~3
 
     def _refresh(self) -> None:
-        """Derive the pools and own addresses again, and forget the gateways, if the desired state is another object.
-
-        While there is no desired state, those of the last one stay.
-        """
+        """Derive pools, own addresses and gateways again if the desired state is another object, but not None."""
         state = self._state()
         if state is self._known or state is None:
             return
@@ -260,10 +254,7 @@ class EventFilter:
             self._gone(_I32.unpack(index)[0])
 
     def _judge(self, index: int, now: float) -> None:
-        """Mark workloads and sysctls for a look if this host end is unfinished and not young; wait if it is young.
-
-        Forget it if it is not young, and neither a link message nor `expect` has named it.
-        """
+        """Mark workloads and sysctls for a look if this host end is unfinished and not young; wait if it is young."""
         end = self._ends.get(index)
         if end is None or end.finished:
             self._young.pop(index, None)
@@ -306,8 +297,7 @@ class EventFilter:
         """Record the settings of a device: notifications call some of the sysctls below net/ipv4/conf netconf.
 
         A host end whose settings are wrong, or were before, is marked as changed. For another known device, or `all`,
-        the sysctls are looked at. An unknown device is noted as a possible host end. A message that is not of IPv4,
-        names no device, or is about `default`, is ignored.
+        the sysctls are looked at. An unknown device is noted as a possible host end.
         """
         if message[16] != socket.AF_INET:
             return
@@ -348,8 +338,8 @@ _DESTINATIONS: t.Mapping[int, tuple[bytes, int]] = {
 def device(message: bytes) -> tuple[int, Link]:
     """Return (index, (name, whether up, MTU, MAC address, alias)) of an RTM_NEWLINK or RTM_DELLINK message.
 
-    The MTU is in bytes, the MAC address packed. What the message does not say is 0 or empty. Raise struct.error if the
-    message is too short.
+    The MTU is in bytes, the MAC address packed. What the message does not say is 0 or empty. Raise struct.error for a
+    message that is too short.
     """
     found = rt.attributes(message, 32)
     return _I32.unpack_from(message, 20)[0], (

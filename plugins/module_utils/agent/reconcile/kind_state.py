@@ -54,10 +54,7 @@ class KindState:
         return bool(self.additions_failed)
 
     def retry(self, at: float) -> None:
-        """Count a failure and set the next retry to `at`, in seconds of the loop's clock.
-
-        Do nothing if a retry is set already, so that several failures in one pass count once.
-        """
+        """Count a failure and set the next retry to `at`, a time of the loop's clock, unless a retry is set already."""
         if self.retry_at is None:
             self.attempts += 1
             self.retry_at = at
@@ -69,13 +66,18 @@ class KindState:
 
 
 class KindStates:
-    """The states of all kinds, by the names of their drivers and in the drivers' order."""
+    """The states of all kinds, by the names of their drivers and in the drivers' order.
+
+    An unknown kind raises KeyError. Times are in seconds of the loop's clock. A failure is counted unless a retry is
+    set already: several in one pass count once. The retry and the failures in a row are forgotten when no problem is
+    left.
+    """
 
     def __init__(self, names: t.Iterable[str]) -> None:
         self._states = {name: KindState() for name in names}
 
     def __getitem__(self, name: str) -> KindState:
-        """Return the state of a kind. Raise KeyError if there is no such kind."""
+        """Return the state of a kind."""
         return self._states[name]
 
     @property
@@ -108,12 +110,12 @@ class KindStates:
         return tuple(name for name, state in self._states.items() if are(state))
 
     def mark(self, names: t.Iterable[str]) -> None:
-        """Mark these kinds dirty, so that the next look reads them. Raise KeyError if there is no such kind."""
+        """Mark these kinds dirty, so that the next look reads them."""
         for name in names:
             self._states[name].dirty = True
 
     def doubt(self, names: t.Iterable[str]) -> None:
-        """Note that another program may have written these kinds. Raise KeyError if there is no such kind."""
+        """Note that another program may have written these kinds."""
         for name in names:
             self._states[name].doubted = True
 
@@ -126,36 +128,28 @@ class KindStates:
         return taken
 
     def take_doubted(self, names: t.Iterable[str]) -> set[str]:
-        """Return the names of the doubted kinds among `names`, and end the doubt.
-
-        Raise KeyError for an unknown kind.
-        """
+        """Return the names of the doubted kinds among `names`, and end the doubt."""
         taken = {name for name in names if self._states[name].doubted}
         for name in taken:
             self._states[name].doubted = False
         return taken
 
     def overdue(self, now: float) -> tuple[str, ...]:
-        """Return the names of the kinds whose retry is due at `now`, in seconds of the loop's clock."""
+        """Return the names of the kinds whose retry is due at `now`."""
         return self.those(lambda state: state.retry_at is not None and state.retry_at <= now)
 
     def next_retry(self, otherwise: float) -> float:
-        """Return the time of the next retry or `otherwise`, whichever is earlier, in seconds of the loop's clock."""
+        """Return the time of the next retry or `otherwise`, whichever is earlier."""
         return min([otherwise, *(state.retry_at for state in self._states.values() if state.retry_at is not None)])
 
     def completed(self, but_for: t.Collection[str] = ()) -> bool:
-        """Return whether every kind was complete at least once, as `KindState.complete` says.
-
-        Kinds in `but_for` do not count.
-        """
+        """Return whether every kind but those in `but_for` was complete once, as `KindState.complete` says."""
         return all(state.complete is not None for name, state in self._states.items() if name not in but_for)
 
     def note_complete(self, name: str, whole: NodeState, waiting: t.Iterable[str] = ()) -> None:
         """Note that nothing of `whole` is missing of a kind but objects that wait for their device, a text for each.
 
         If additions had failed, that is no problem any more, and the kinds whose removals were blocked become dirty.
-        The kind's retry and failures in a row are forgotten, unless removals failed: these stay problems. Raise
-        KeyError for an unknown kind.
         """
         state = self._states[name]
         if state.additions_failed:
@@ -167,30 +161,18 @@ class KindStates:
         state.end_retries()
 
     def note_lean(self, name: str, whole: NodeState) -> None:
-        """Note that nothing of a kind is superfluous beside `whole`.
-
-        Failed removals are no problem any more, and none is withheld or blocked. The kind's retry and failures in a row
-        are forgotten, unless additions failed: these stay problems. Raise KeyError for an unknown kind.
-        """
+        """Note that nothing of a kind is superfluous beside `whole`: no removal fails, is withheld or blocked."""
         state = self._states[name]
         state.lean, state.removals_failed = whole, ()
         state.withheld = state.blocked = False
         state.end_retries()
 
     def note_not_added(self, name: str, texts: t.Iterable[str], retry_at: float) -> None:
-        """Note what of a kind could not be read or added, and when to retry, in seconds of the loop's clock.
-
-        A failure is counted, unless a retry is set already: that one stays. Failed removals stay problems. Raise
-        KeyError for an unknown kind.
-        """
+        """Note what of a kind could not be read or added, and when to retry. Failed removals stay problems."""
         self._states[name].additions_failed = tuple(texts)
         self._states[name].retry(retry_at)
 
     def note_not_removed(self, name: str, texts: t.Iterable[str], retry_at: float) -> None:
-        """Note what of a kind could not be removed, and when to retry, in seconds of the loop's clock.
-
-        A failure is counted, unless a retry is set already: that one stays. Failed additions stay problems. Raise
-        KeyError for an unknown kind.
-        """
+        """Note what of a kind could not be removed, and when to retry. Failed additions stay problems."""
         self._states[name].removals_failed = tuple(texts)
         self._states[name].retry(retry_at)

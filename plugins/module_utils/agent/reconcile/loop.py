@@ -67,10 +67,7 @@ class Loop:
         return cls(Passes(stages))
 
     async def run(self, on_tick: t.Callable[[], None] = lambda: None) -> None:
-        """Look and repair until cancelled. What has begun in the drivers' thread is finished first.
-
-        `on_tick` is called after each pass that this makes, and at least every ten seconds while there is none.
-        """
+        """Look and repair until cancelled; `on_tick` is called after each pass, and every ten seconds without one."""
         loop = asyncio.get_running_loop()
         resync_at = loop.time() + self._pace.resync()
         self._stages.listener.on_resync("start")
@@ -99,8 +96,7 @@ class Loop:
     async def _sleep(self, seconds: float) -> None:
         """Return after `seconds`, at most 10, or earlier when `mark` or `expect` is called or a requested resync ends.
 
-        Return after 1 second at most while removals are withheld, or while kinds are dirty and no state is known. If
-        there is a look to do already, return at once.
+        Return after 1 second at most while removals are withheld, or while kinds are dirty and no state is known.
         """
         self._stages.wake.clear()
         if self._kinds.dirty and self._stages.wanted.state() is not None:

@@ -31,7 +31,7 @@ class Pace:
         """Return the seconds to wait before a pass, from 0 to 0.1. `now` is in seconds of the loop's clock.
 
         Of the passes that `passed` has counted, at most 20, ten are forgotten per second. The result is 0.01 for each
-        that is left, at most 0.1, and 0 if less than one is left. No pass is counted here.
+        that is left, at most 0.1, and 0 if less than one is left.
         """
         self._level = max(0.0, self._level - (now - self._at) * _RATE)
         self._at = now

@@ -29,8 +29,8 @@ class PassOutcome(t.NamedTuple):
 
     The texts are about all kinds, by the last attempt at each. `in_sync` is False if there are such failures, or if a
     kind that was not marked during the pass was never found with nothing missing since the start. Waiting objects,
-    members left out of sets, and removals that are not allowed yet do not count against it; such members are not in
-    `problems` either.
+    members left out of sets (which are not in `problems` either), and removals that are not allowed yet do not count
+    against it.
     """
 
     changes: tuple[Change, ...] = ()
@@ -40,9 +40,11 @@ class PassOutcome(t.NamedTuple):
 
 
 class Passes:
-    """The passes of one node, made of `stages`, one pass at a time. It belongs to the event loop.
+    """The passes of one node, made of `stages`, one pass at a time, on the event loop. Kinds are names of drivers.
 
-    Kinds are names of drivers.
+    Errors of reading or writing the node and of compiling policy become problems, except in plans: these raise
+    ObserveError or KernelError if the kernel cannot be read or an address of the node is on no interface,
+    PolicyNotCompiled, and what `wanted` raises. An unknown kind raises KeyError.
     """
 
     def __init__(self, stages: Stages) -> None:
@@ -60,20 +62,16 @@ class Passes:
         return self._in_sync_but_for(()) and not self.stages.kinds.dirty
 
     def brought_to(self, kind: str) -> t.Optional[NodeState]:
-        """Return the last desired state whose objects of this kind were in the kernel.
+        """Return the last desired state whose objects of this kind were in the kernel, None if it has other problems.
 
         Objects that waited for their device, ended workloads, refused single chains, and members left out of sets may
-        have been missing. Return None if there was no such state, or if the kind has other problems. Raise KeyError for
-        an unknown kind.
+        have been missing.
         """
         return None if self.stages.kinds[kind].problems else self.stages.kinds[kind].complete
 
     @property
     def problems(self) -> dict[str, tuple[str, ...]]:
-        """A mapping from kind (name of a driver) to what failed at the last attempt, and why; {} if nothing did.
-
-        It includes refused single chains, and members that were left out of sets.
-        """
+        """{name of a driver: what failed last, and why}, with refused single chains, and members left out of sets."""
         return _with(self._failures, self.stages.drivers.sets.STEP.name, self.stages.drivers.sets.left_out)
 
     @property
@@ -83,14 +81,10 @@ class Passes:
         return _with(self.stages.kinds.problems, tables.STEP.name, tables.set_aside)
 
     async def resync(self, kinds: t.Optional[t.Collection[str]] = None) -> PassOutcome:
-        """Look at all kinds now, or at these and those that are marked, and repair them.
+        """Look at all kinds now, or at these and those that are marked, and repair them. Return the outcome.
 
-        Return the outcome: all changes, and the problems at the end, those of other kinds too. Errors of reading or
-        writing the node and of compiling policy become problems, and so does a desired state that is not known. Raise
-        KeyError for an unknown kind.
-
-        Unless `kinds` lacks workloads, their namespaces are looked into as well, in batches: an urgent repair need not
-        wait for all of them.
+        It has all changes, and the problems at the end, those of other kinds too. Unless `kinds` lacks workloads, their
+        namespaces are looked into as well, in batches: an urgent repair need not wait for all of them.
         """
         whole = kinds is None
         if kinds is None:
@@ -115,8 +109,7 @@ class Passes:
         """Return the changes that would bring the node to the state that `wanted` returns; make none.
 
         `wanted` is called on the loop before each look. If the first look finds changes, a second one is made, under
-        `turn`. Raise ObserveError or KernelError if the kernel cannot be read, ObserveError too if an address of the
-        node is on no interface, PolicyNotCompiled, and what `wanted` raises.
+        `turn`.
         """
         found = await self.look(wanted)
         if not found.changed:
@@ -125,19 +118,14 @@ class Passes:
             return await self.look(wanted)
 
     async def look(self, wanted: t.Callable[[], NodeState]) -> NodePlan:
-        """Return what `plan` returns, by one look without `turn`: objects half made by others may be in it.
-
-        Raise ObserveError or KernelError if the kernel cannot be read, ObserveError too if an address of the node is on
-        no interface, PolicyNotCompiled, and what `wanted` raises.
-        """
+        """Return what `plan` returns, by one look without `turn`: objects half made by others may be in it."""
         make = self.stages.wanted.whole(wanted())
         return await self.stages.ask(lambda kernel: plan_node(kernel, make(), registry=self.stages.drivers.uncached))
 
     async def make(self, kinds: t.Collection[str] = ()) -> PassOutcome:
         """Look at the dirty kinds and `kinds`, and repair them. Return the outcome.
 
-        Errors of reading or writing the node and of compiling policy become problems. While no desired state is known,
-        the kinds only stay marked; the outcome says so. Raise KeyError for an unknown kind.
+        While no desired state is known, the kinds only stay marked; the outcome says so.
         """
         async with self._passing:
             self.stages.kinds.mark(kinds)
@@ -164,10 +152,7 @@ class Passes:
             )
 
     async def _through_stages(self, taken: set[str]) -> list[Change]:
-        """Look at the kinds `taken`, stage by stage, and repair them. Return the changes made.
-
-        Kinds that follow what was changed are added to `taken`, and looked at as well if their stage is a later one.
-        """
+        """Look at the kinds `taken`, stage by stage, and repair them and followers. Return the changes made."""
         registry = self.stages.drivers.registry
         changes: list[Change] = []
         superfluous: set[str] = set()
@@ -188,11 +173,7 @@ class Passes:
         return changes
 
     def _in_sync_but_for(self, marked: t.Collection[str]) -> bool:
-        """Return whether no failure stands and every kind but `marked` was found with nothing missing since the start.
-
-        The failures of each kind's last attempt count, in whatever pass it was, and those of `marked` too; refused
-        single chains are failures. Only that kinds were marked during a pass is not a fault of that pass.
-        """
+        """Return whether no failure stands and every kind but `marked` was once found with nothing missing."""
         return not self._failures and self.stages.kinds.completed(but_for=marked)
 
 

@@ -61,8 +61,7 @@ class PolledStages(t.Protocol):
     def rules_mark(self, kernel: Kernel) -> t.Hashable:
         """Return a token that changes when rules of iptables may have changed.
 
-        It is None until they were read, and without iptables.
-        Call it in the drivers' thread. Raise KernelError if the kernel cannot be read.
+        It is None until they were read, and without iptables. Call it in the drivers' thread. Raise KernelError.
         """
 
     def mark(self, kind: t.Optional[str] = None, interiors: t.Collection[str] = ()) -> None: ...
@@ -71,10 +70,7 @@ class PolledStages(t.Protocol):
 
 
 class Polling:
-    """The poller.
-
-    `period` is the time between two polls in seconds, `interiors` the most namespaces looked into per poll.
-    """
+    """The poller, every `period` seconds; each poll looks into at most `interiors` network namespaces."""
 
     def __init__(
         self, stages: PolledStages, *, period: float = timer_alignment.PERIOD, interiors: int = INTERIORS
@@ -101,10 +97,7 @@ class Polling:
         self._interfaces: list[str] = []
 
     async def run(self) -> None:
-        """Poll the desired state, while it is known, once per period or less often, until cancelled.
-
-        Polls after the first begin at moments that other parts of the agent share.
-        """
+        """Poll the desired state, while it is known, once per period or less often, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             state = self._stages.wanted.state()
@@ -116,11 +109,10 @@ class Polling:
     async def poll(self, state: NodeState) -> None:
         """Poll once, and mark the kinds that changed, or are wrong in a way that their last read did not find.
 
-        A fault that it found is marked again if the reconciler has changed objects of its kind since. Everything that
-        is polled is read, but of the workloads' namespaces only the next `interiors` ones. What cannot be read is left
-        to the next poll and to the reconciler's own looks; a namespace that cannot be read counts as wrong, and so do
-        those of the same call. Sets and rules are not polled while policy cannot be compiled. Errors of the kernel and
-        of compiling are not raised. With more than 200 sysctls, it pauses for up to half a period in all.
+        A fault that it found is marked again if the reconciler has changed objects of its kind since. What cannot be
+        read is left to the next poll and to the reconciler's own looks; a namespace that cannot be read counts as
+        wrong, and so do those of the same call. Sets and rules are not polled while policy cannot be compiled. Nothing
+        is raised. With more than 200 sysctls, it pauses for up to half a period in all.
         """
         self._take(state)
         make, sysctls, turn = self._stages.wanted.whole(state), self._sysctls, self._turn()
@@ -150,12 +142,10 @@ class Polling:
         sysctls: t.Sequence[Sysctl],
         endpoints: t.Sequence[VethEndpoint],
     ) -> _Seen:
-        """Read tokens, these sysctls and the namespaces of these workloads, and return what was found.
+        """Read tokens, these sysctls and the namespaces of these workloads, in one hop to the drivers' thread.
 
-        All are read in one call, since the hop to the thread costs as much as the reads. It blocks: drivers' thread
-        only. A token is None if it cannot be read; `wrong` is None if a sysctl cannot be read. If a namespace cannot be
-        read, all of these workloads count as wrong. `make` compiles the policy of `state`. If it cannot be compiled,
-        there is no token of what it is compiled to.
+        A token or `wrong` is None if it cannot be read. If `make` cannot compile policy, its tokens are left out. If a
+        namespace cannot be read, all of these workloads count as wrong.
         """
         readers = self._readers
         try:
@@ -169,8 +159,7 @@ class Polling:
         """Read further sysctls slice by slice, with pauses, and mark sysctls if any are wrong and that is news.
 
         It is no news if the last complete poll found the same wrong values and the reconciler has changed no sysctl
-        since. `wrong` are those of the first slice, or None if they could not be read. If any slice could not be read,
-        nothing is marked.
+        since. `wrong` are those of the first slice, or None if they could not be read: then nothing is marked.
         """
         pause = self._period / 2 / (len(sysctls) // _SLICE + 1)
         for start in range(0, len(sysctls), _SLICE):
@@ -194,8 +183,7 @@ class Polling:
     def _judge_interiors(self, endpoints: t.Sequence[VethEndpoint], troubled: t.Sequence[str]) -> None:
         """Mark the workloads of `troubled` (host ends), except those that were wrong when they were last looked into.
 
-        Those that were wrong then are marked too if the reconciler has changed any workload since. `endpoints` are all
-        workloads that were looked into.
+        Those that were wrong then are marked too if the reconciler has changed any workload since.
         """
         changed = self._stages.changed["workload"]
         news = [interface for interface in troubled if self._troubled.get(interface) != changed]
@@ -206,10 +194,7 @@ class Polling:
             self._stages.mark("workload", news)
 
     def _compare(self, kind: str, mark: t.Any) -> None:
-        """Mark a kind if its token, or the reconciler's count of changes to it, differs from that at the last read.
-
-        Nothing is marked the first time, or if `mark` is None, which means that nothing was read.
-        """
+        """Mark a kind if its token (None: not read) or its number of changes differs from that at the last read."""
         if mark is None:  # No tables are desired, or none were read yet, or the objects cannot be read now.
             return
         found = mark, self._stages.changed[kind]
@@ -250,19 +235,13 @@ def _readable(read: t.Callable[[Kernel, _What], _T], kernel: Kernel, what: _What
 
 
 def _polled(sysctl: Sysctl) -> bool:
-    """Return whether a sysctl is polled by `_wrong`: the monitor does not hear of it, and it is none of _FOR_THE_START.
-
-    No sysctl of the underlay's device is.
-    """
+    """Return whether `_wrong` polls a sysctl, which is none of the underlay's, the monitor's or _FOR_THE_START."""
     known = _HEARD_OF.fullmatch(sysctl.key) or _FOR_THE_START.fullmatch(sysctl.key)
     return UNDERLAY not in sysctl.key and not known
 
 
 def _wrong(kernel: Kernel, sysctls: t.Iterable[Sysctl]) -> dict[str, str]:
-    """Return {key: present value} of the sysctls that exist with another value than desired; {} if none does.
-
-    White space is not compared. Raise OSError if the kernel cannot be read.
-    """
+    """Return {key: present value} of the sysctls that exist with another value than desired, white space aside."""
     found: dict[str, str] = {}
     for sysctl in sysctls:
         have = kernel.sysctl_read(sysctl.key)
@@ -272,10 +251,7 @@ def _wrong(kernel: Kernel, sysctls: t.Iterable[Sysctl]) -> dict[str, str]:
 
 
 def _troubled(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
-    """Return the host ends of the workloads that differ from `endpoints`, or all of them if the kernel cannot be read.
-
-    Without such an error, workloads that ended with their namespaces are left out.
-    """
+    """Return the host ends of workloads that differ, without ended ones; all if the kernel cannot be read."""
     try:
         return list(workload.unlike(kernel, endpoints))
     except OSError:
@@ -283,22 +259,16 @@ def _troubled(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
 
 
 def _read_sets(kernel: Kernel, state: NodeState) -> t.Any:
-    """Return a tuple of the checksums of the state's IP sets, in their order; 0 for a missing set.
-
-    Raise OSError if the kernel cannot be read.
-    """
+    """Return the checksums of the state's IP sets, in their order; 0 for a missing set."""
     return tuple(kernel.ipset_mark(ipset.name) for ipset in state.ipsets)
 
 
 def _read_tunnels(kernel: Kernel, state: NodeState) -> t.Any:
-    """Return a tuple of (device, settings) for the desired tunnel devices with hardening.SETTINGS above 0; () for none.
-
-    `settings` are these, as a tuple of (name, value). Raise OSError if the kernel cannot be read.
-    """
+    """Return (device, ((name, value), ...)) for desired tunnel devices with hardening.SETTINGS above 0; () for none."""
     links = [kernel.link(device.name) for device in state.devices]
     return tuple((link.name, link.open_settings) for link in links if link is not None and link.open_settings)
 
 
 def _read_routes(kernel: Kernel, dummy: NodeState) -> t.Any:
-    """Return a checksum of our routes. Raise OSError if the kernel cannot be read."""
+    """Return a checksum of our routes."""
     return kernel.routes_mark(ROUTE_PROTOCOL)

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The repair of part of a node: the plan of some kinds, and its application as far as that is possible now.
 
-The functions that take a kernel block and belong in the drivers' thread. A change that fails does not prevent the
-others, except those that are in one transaction with it (rules, sets).
+The functions that take a kernel block, belong in the drivers' thread, and raise ObserveError or KernelError if the
+kernel cannot be read. A change that fails does not prevent the others, except those that are in one transaction with it
+(rules, sets).
 """
 
 from __future__ import annotations
@@ -58,9 +59,8 @@ def plan(
 ) -> NodePlan:
     """Return the plan of the drivers named `kinds`, as if the other drivers changed nothing; only read.
 
-    Objects on a device that only another driver recreates are not missing in it. The arguments are those of plan_node.
-    Raise ObserveError or KernelError if the kernel cannot be read, and ValueError for a name that no driver has. Raise
-    ObserveError too if an address of the node is on no interface, unless only guarding drivers are asked.
+    Objects on a device that only another driver recreates are not missing in it. The arguments and errors are those of
+    plan_node.
     """
     return plan_node(kernel, state, kinds, interiors, stale, registry)
 
@@ -95,9 +95,8 @@ def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Chang
 def additions(kernel: Kernel, planned: NodePlan) -> Applied:
     """Make the additions and changes of a plan, except those that wait for their device. Return what was applied.
 
-    Such a device is missing, or down although it must be up. Failures are in the result. Raise MissingLibrary, before
-    any change, if pyroute2 is needed and missing, and ObserveError or KernelError if the kernel cannot be read or does
-    not answer.
+    Such a device is missing, or down although it must be up. Failures are in the result, but MissingLibrary is raised
+    before any change if pyroute2 is needed and missing.
     """
     waiting = _waiting(kernel, planned.parts)
     left_out = {id(change) for change in waiting}
@@ -105,11 +104,7 @@ def additions(kernel: Kernel, planned: NodePlan) -> Applied:
 
 
 def removals(kernel: Kernel, planned: NodePlan, chosen: t.Sequence[Change]) -> Applied:
-    """Remove the objects of the changes `chosen`, which are the very objects in `planned`. Return what was applied.
-
-    Failures are in the result. Raise MissingLibrary, before any change, if pyroute2 is needed and missing, and
-    ObserveError or KernelError if the kernel cannot be read or does not answer.
-    """
+    """Remove the objects of `chosen`, changes of `planned`; return what was applied. Errors as in `additions`."""
     going = {id(change) for change in chosen}
     return _apply(kernel, planned.only(lambda change: id(change) in going))
 
@@ -130,8 +125,7 @@ def drift(
     """Return the keys (see `same`) of the changes that are drift: the kind's former state would need them as well.
 
     `changes` lead to `state`. `before` maps each kind to the state that it was last brought to; kinds without one have
-    no drift. The result may have keys of further changes. `interiors` are host ends whose namespaces are looked into.
-    Raise ObserveError or KernelError as `plan` does.
+    no drift. The result may have further keys. `interiors` are host ends whose namespaces are looked into.
     """
     found: set[Same] = set()
     asked: list[tuple[NodeState, list[str]]] = []
@@ -153,10 +147,7 @@ def drift(
 
 
 def sentence(change: Change, drift: bool) -> str:
-    """Return one line for the log: what was found about an object, and what was done.
-
-    It begins with "Repaired" if `drift` is True, else with "Applied".
-    """
+    """Return one line for the log: what was found about an object, and what was done."""
     if change.action == "+":
         found, done = "was missing", "made"
     elif change.action == "~":
@@ -178,10 +169,7 @@ def _apply(kernel: Kernel, planned: NodePlan, waiting: t.Sequence[Change] = ()) 
 
 
 def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -> Applied:
-    """Return what was applied although `error` was raised.
-
-    Changes are recognized by `same`, because a driver may have replaced them.
-    """
+    """Return what was applied despite `error`, by `same`, because a driver may have replaced changes."""
     left = {same(change) for change, _reason in error.failures}.union(map(same, (*error.unmade, *error.unfinished)))
     done = tuple(change for change in planned.changes if same(change) not in left)
     failed, aside = ((), error.failures) if isinstance(error, SetAside) else (error.failures, ())
@@ -191,8 +179,7 @@ def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -
 def _waiting(kernel: Kernel, parts: t.Iterable[Part]) -> list[Change]:
     """Return the additions and changes whose device is missing, or is down although it must be up.
 
-    They wait, which is not a failure. A device that the plan itself makes counts as there, whatever its state; so do
-    `all` and `default`. Raise KernelError if the devices cannot be read.
+    A device that the plan itself makes counts as there, whatever its state; so do `all` and `default`.
     """
     named: list[tuple[Change, str, bool]] = []
     made: set[str] = set()
@@ -213,10 +200,7 @@ def _waiting(kernel: Kernel, parts: t.Iterable[Part]) -> list[Change]:
 
 
 def _up(kernel: Kernel, devices: t.Collection[str]) -> dict[str, bool]:
-    """Return a mapping from device to whether it is up, for those of `devices` that exist.
-
-    It may contain further devices. Raise KernelError if the kernel cannot be read.
-    """
+    """Return {device: whether it is up} for those of `devices` that exist, and perhaps for others."""
     if len(devices) > _FEW:
         return {link.name: link.up for link in kernel.links()}
     found = [kernel.link(device) for device in devices]

@@ -99,7 +99,8 @@ class Stages:
 
     It belongs to the running event loop. `wanted` says what the node must have; `listener` is called with what is done.
     `turn` is the exclusive lock of all writers of the kernel. The desired state is read before a look, and again under
-    `turn`. A caller that changes the desired state and the kernel holds or shares `turn` over both changes.
+    `turn`. A caller that changes the desired state and the kernel holds or shares `turn` over both changes. What fails,
+    repair.ERRORS, becomes problems of the kinds, except in `ask` and `admit`. An unknown kind raises KeyError.
 
     `state` is the desired state, without compiled policy, at the last look of a pass, None before the first one.
     `devices` are the names of the devices that the desired routes lead through, as of the last look at routes; it is
@@ -142,10 +143,8 @@ class Stages:
     def mark(self, kind: t.Optional[str] = None, interiors: t.Collection[str] = ()) -> None:
         """Schedule a look at a kind (None: every kind), because its objects may have changed in the kernel.
 
-        Do not wait.
-
-        `interiors` are host ends of workloads whose namespaces the next look at workloads reads as well. Raise KeyError
-        for an unknown kind.
+        It does not wait. `interiors` are host ends of workloads whose namespaces the next look at workloads reads as
+        well.
         """
         kinds = self.kinds.names if kind is None else (kind,)
         self.kinds.doubt(kinds)
@@ -153,10 +152,7 @@ class Stages:
         self.expect(kinds)
 
     def expect(self, kinds: t.Iterable[str]) -> None:
-        """Schedule a look at these kinds, because other objects of them may be desired than before. Do not wait.
-
-        Raise KeyError for an unknown kind.
-        """
+        """Schedule a look at these kinds, because other objects may be desired than before. Do not wait."""
         self.kinds.mark(kinds)
         self.wake.set()
 
@@ -177,20 +173,15 @@ class Stages:
         return await self._run(lambda: question(self._kernel))
 
     def rules_mark(self, kernel: Kernel) -> t.Hashable:
-        """Return a token that changes when this or another program may have written rules.
-
-        It is None until rules were read, and without iptables. Call it in the drivers' thread; see CachedTables.mark.
-        Raise KernelError if the kernel cannot be read.
-        """
+        """Return the token of CachedTables.mark; see PolledStages. Call it in the drivers' thread."""
         return self.drivers.tables.mark(kernel)
 
     async def admit(self, state: NodeState, stands: t.Callable[[], None]) -> repair.Applied:
         """Add and correct the sets and rules that `state` and the workloads being added need; superfluous ones stay.
 
-        Return what was applied. If the kernel refused a set or a whole table, `failed` is not empty. If it refused only
-        single chains, they are in `aside`, and all else was written. `stands` is called in the drivers' thread if
-        `failed` is empty. Raise PolicyNotCompiled if policy cannot be compiled, and ObserveError or KernelError if the
-        kernel cannot be read or written at all.
+        Return what was applied. If the kernel refused a set or a whole table, `failed` is not empty; otherwise `stands`
+        is called in the drivers' thread. Single chains that were refused are in `aside`. Raise PolicyNotCompiled, or
+        ObserveError or KernelError if the kernel cannot be read or written at all.
         """
         make, guards = self.wanted.whole(state), self.registry.guards
         before = {kind: self.kinds[kind].complete for kind in guards}
@@ -215,8 +206,8 @@ class Stages:
         """Read these kinds from the kernel; note and return what differs from the desired state.
 
         Workloads that ended since the last look are reported. A kind that cannot be read, or whose policy cannot be
-        compiled, is noted as a problem, retried later, and not in the result. Return None if that is so for all of
-        them. Return None too if the desired state is not known; the kinds are dirty again then.
+        compiled, is not in the result. Return None if that is so for all of them. Return None too if the desired state
+        is not known; the kinds are dirty again then.
         """
         state = self.wanted.state()
         if state is None:
@@ -254,11 +245,7 @@ class Stages:
         return self._note_look(planned, whole, kinds)
 
     def _note_ended(self, over: t.Sequence[Change]) -> None:
-        """Report each change of `over` that the last call did not have, and remember `over` for the next call.
-
-        A change stands for a workload that ended; its note is the reason, and a new reason is reported too. `over` has
-        to be all of them. Errors of `Listener.on_ended` are passed on; `over` is not remembered then.
-        """
+        """Report each change of `over`, all workloads that ended, that the last call did not have with this reason."""
         for change in over:
             if (change.subject, change.note) not in self._ended:
                 self.listener.on_ended(change)
@@ -283,11 +270,10 @@ class Stages:
         """Add and correct objects of the stage's kinds that are in `found` or follow one in it.
 
         Return the changes made. `found` is the result of the look before; these kinds are planned again under `turn`.
-        Followers in other stages are left out. There may be thousands of workloads and sysctls: if no other kind is
-        planned with them, only those that `repair.narrowed` leaves are read again, which may be all. What fails,
-        repair.ERRORS too, is noted as problems of the kinds. If reading, adding or correcting failed at the last
-        attempt for a kind that guards one of these, nothing is made, which is noted as a problem too. Nothing is made
-        either if the desired state is not known; in this case the kinds are dirty again.
+        There may be thousands of workloads and sysctls: if no other kind is planned with them, only those that
+        `repair.narrowed` leaves are read again. If reading, adding or correcting failed at the last attempt for a kind
+        that guards one of these, nothing is made, which is a problem too. Nothing is made either if the desired state
+        is not known; the kinds are dirty again then.
         """
         followers = self.registry.followers(found.added)
         kinds = [kind for kind in stage if kind in found.added or kind in followers]
@@ -329,10 +315,7 @@ class Stages:
     def _note_repair(
         self, kinds: t.Collection[str], looked_at: t.Collection[str], applied: repair.Applied, whole: NodeState
     ) -> None:
-        """Note the result of a repair, and report the kinds that failed or have refused chains.
-
-        For a kind that was not `looked_at`, note nothing unless it failed.
-        """
+        """Note the result of a repair for kinds that were `looked_at` or failed; report failures and refused chains."""
         failed = _by_kind(applied.failed, self.registry)
         for kind in _by_kind(applied.aside, self.registry):
             self.listener.on_failure(kind)
@@ -349,7 +332,7 @@ class Stages:
         """Remove superfluous objects of these kinds after planning again under `turn`. Return the changes made.
 
         Left out are kinds whose removals are not allowed yet or blocked by failures, which is noted, and workloads that
-        another part of the agent is removing. What fails, repair.ERRORS too, is noted as problems of the kinds.
+        another part of the agent is removing.
         """
         ready = [kind for kind in kinds if self._removable(kind)]
         if not ready:
@@ -402,18 +385,14 @@ class Stages:
         return False
 
     def _make(self, state: NodeState, kinds: t.Collection[str]) -> Make:
-        """Return a function that returns what is desired of these kinds: `state`, with compiled policy if necessary.
-
-        Call that function in the drivers' thread. It raises PolicyNotCompiled if the policy cannot be compiled.
-        """
+        """Return a function, for the drivers' thread, that returns `state`, with policy compiled if `kinds` need it."""
         return (lambda: state) if set(kinds).isdisjoint(self.registry.guards) else self.wanted.whole(state)
 
     def _take_interiors(self, state: NodeState, kinds: t.Collection[str]) -> set[str]:
         """Return the host ends whose namespaces to look into, and clear the list of requested ones.
 
         They are the requested ones, and those of workloads that `state` has with other values than the last state to
-        which workloads were brought; new ones are not among them. Return an empty set, and clear nothing, if `kinds`
-        has no workloads.
+        which workloads were brought. Return an empty set, and clear nothing, if `kinds` has no workloads.
         """
         if workload.STEP.name not in kinds:
             return set()
@@ -481,10 +460,7 @@ def _interfaces(changes: t.Iterable[Change]) -> set[str]:
 
 
 def _by_kind(failed: t.Iterable[tuple[Change, str]], registry: DriverRegistry) -> dict[str, list[str]]:
-    """Return a mapping from the name of a driver in `registry` to texts that say what failed of it and why.
-
-    Drivers without failures are left out. A kind of change that no driver has counts as the name of one.
-    """
+    """Return {name of a driver: texts that say what failed of it and why}, without drivers that did not fail."""
     texts: dict[str, list[str]] = {}
     for change, reason in failed:
         texts.setdefault(registry.name_of(change), []).append(f"{change.kind} {change.subject}: {reason}")

@@ -38,11 +38,7 @@ class HostInterfaces:
         self._changed.set()
 
     async def look(self, state: t.Optional[NodeState]) -> None:
-        """Read the interfaces now if the policy of `state` depends on them; if they changed, store them.
-
-        Storing them makes the desired state be derived anew and schedules an update of policy in the kernel. A read
-        error is logged, not raised; the interfaces stay as they were.
-        """
+        """Read the interfaces if the policy of `state` needs them, and update policy if they changed. Log failures."""
         if state is None or not needs_interfaces(state):
             return
         try:

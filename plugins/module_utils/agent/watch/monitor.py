@@ -45,10 +45,7 @@ class Marked(t.Protocol):
 
     @property
     def devices(self) -> t.Collection[str]:
-        """The names of the devices that the desired routes lead through, as of the last pass that read the routes.
-
-        It is empty before the first one.
-        """
+        """The names of the devices that the desired routes lead through, as the last pass read them; empty before."""
 
     def mark(self, kind: t.Optional[str] = None) -> None: ...
 
@@ -56,8 +53,7 @@ class Marked(t.Protocol):
 def open_socket(buffer: int = _BUFFER) -> socket.socket:
     """Return a non-blocking rtnetlink socket in the calling thread's network namespace, with no groups joined.
 
-    `buffer` is the receive buffer in bytes; without CAP_NET_ADMIN the kernel may limit it. Raise OSError if the socket
-    cannot be made.
+    `buffer` is the receive buffer in bytes; without CAP_NET_ADMIN the kernel may limit it. Raise OSError.
     """
     netlink = socket.socket(
         socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
@@ -115,10 +111,7 @@ class Monitor:
         self.lost = 0  # the number of times that notifications were lost
 
     async def run(self) -> None:
-        """Receive notifications and mark kinds until cancelled.
-
-        A socket that fails or cannot be opened is opened again after `reopen` seconds; no error is raised or logged.
-        """
+        """Receive notifications and mark kinds until cancelled. No error is raised: the socket is opened again."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -144,10 +137,7 @@ class Monitor:
             self._channel.close()
 
     async def _listen(self, loop: asyncio.AbstractEventLoop, netlink: socket.socket) -> None:
-        """Join all groups, mark all kinds, and read the socket until it fails.
-
-        Raise OSError then, or if the filter cannot be attached or a group cannot be joined.
-        """
+        """Join all groups, mark all kinds, and read the socket until it fails; raise the OSError."""
         self._broken, self._filtered, self._tunnels = None, None, None
         self._filter(netlink)
         for group in GROUPS:
@@ -212,11 +202,7 @@ class Monitor:
         self._stages.mark()
 
     async def _learn(self) -> None:
-        """Read how all devices are now, in another thread, and give that to the event filter.
-
-        If they cannot be read, the first notification about a device that is not known counts as a change. No error is
-        raised.
-        """
+        """Read how all devices are now, in another thread, and give that to the event filter. Ignore failures."""
 
         def devices() -> list[tuple[int, Link]]:
             body = rt.IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + rt.attribute(29, b"\x08\0\0\0")
@@ -230,12 +216,11 @@ class Monitor:
             self._event_filter.expect(await asyncio.get_running_loop().run_in_executor(None, devices))
 
     def _filter(self, netlink: socket.socket) -> None:
-        """Update the kernel's filter to our present ports and tunnel devices.
+        """Update the kernel's filter to our present ports and tunnel devices. It blocks the event loop.
 
-        It blocks the event loop. The devices are read only if they may have changed, because the kernel delays that
-        query while it adds or deletes any device. The kernel announces a tunnel device that comes up, even if this
-        process set it up. If the devices cannot be read, the filter stays as it is. Raise OSError if the kernel refuses
-        the filter.
+        The devices are read only if they may have changed, because the kernel delays that query while it adds or
+        deletes any device. It announces a tunnel device that comes up, even if this process set it up. If the devices
+        cannot be read, the filter stays as it is.
         """
         if self._tunnels is None:
             try:

@@ -70,9 +70,8 @@ class _Program:
 def program(ports: t.Collection[int], neighbors_of: t.Collection[int]) -> bytes:
     """Return the code of the filter, for `attach`. A datagram that it keeps reaches the socket whole.
 
-    It drops messages from one of `ports`, routes of BIRD, IPv6 routes of the kernel, IPv6 addresses of scope link, and
-    neighbours of devices whose index is not in `neighbors_of`. `ports` are the netlink ports of our own sockets; 0 is
-    ignored. The 60 smallest of each are used.
+    `ports` are the netlink ports of our own sockets; 0 is ignored. `neighbors_of` are the indexes of the devices whose
+    neighbours are kept. The 60 smallest of each are used.
     """
     made = _Program()
     made.load(_LOAD_WORD, _PORT)

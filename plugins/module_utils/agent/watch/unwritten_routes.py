@@ -28,10 +28,7 @@ _PATIENCE = 5.0  # seconds for each answer of BIRD
 
 
 class UnwrittenRoutes:
-    """The watch of one node. `run` runs work in a thread of its own, with `kernel`; `socket` is BIRD's.
-
-    `state` returns the desired state, None while it is not known.
-    """
+    """The watch of one node. `run` runs work in a thread of its own; `socket` is the path of BIRD's."""
 
     def __init__(self, kernel: Kernel, run: Worker, socket: str, state: t.Callable[[], t.Optional[NodeState]]) -> None:
         self._kernel = kernel
@@ -50,10 +47,7 @@ class UnwrittenRoutes:
             pause = min(2 * pause, _LONGEST) if await self.look() else INTERVAL
 
     async def look(self) -> bool:
-        """Let BIRD write the routes that it has and the kernel lacks, and return whether there were some.
-
-        Errors of BIRD and of the kernel are logged, and the result is False then.
-        """
+        """Let BIRD write the routes that it has and the kernel lacks; return whether there were some. Log errors."""
         state = self._state()
         if state is None or not any(route.device for route in state.bird_routes):
             return False

@@ -54,9 +54,9 @@ async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
     also updates its labels, except those that `relabel` changed.
 
     Raise AgentError if the request is invalid or conflicts with a workload, if no address is free, if the network
-    namespace is missing, or if the node, an object in the way, the kernel or the disk prevents it. Raise it with code
+    namespace is missing, or if the node, an object in the way, the kernel or the disk prevents it. Its code is
     `try_again` if a deleted workload with the same device or address is not removed within 10 seconds. After an error,
-    nothing of a new workload stays, apart from leftovers that the cleanup still retries to remove.
+    nothing of a new workload stays but leftovers that the cleanup retries to remove.
     """
     request = request.checked()
     async with transaction("attach", request.id) as lines, on.locks(request.id):
@@ -84,8 +84,7 @@ async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
 async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
     """Attach a workload that has its addresses: record, link, route, commit. Return its link as it is.
 
-    The address journal and policy are written while the link is made. On any error undo what was made, then raise it:
-    AgentError or the cancellation. What cannot be undone is left to the cleanup.
+    On any error, or the cancellation, undo what was made. What cannot be undone is left to the cleanup.
     """
     on.table.begin(workload)
     try:
@@ -136,10 +135,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
 
 
 async def _undo(on: WorkloadContext, workload: AttachedWorkload) -> None:
-    """Remove what an add has made: the route at once, the rest, and a route that stays, through the cleanup.
-
-    Wait at most 10 seconds for the cleanup, which retries until nothing is left. Errors are not raised.
-    """
+    """Remove what an add has made: the route at once, the rest by the cleanup. Wait at most 10 seconds for that."""
     with contextlib.suppress(AgentError):
         await on.wiring.unroute(on.table.endpoint(workload))
     on.cleanup.add(workload, on.table.endpoint(workload))
@@ -148,11 +144,9 @@ async def _undo(on: WorkloadContext, workload: AttachedWorkload) -> None:
 
 
 async def _add_again(on: WorkloadContext, request: AddRequest, present: AttachedWorkload) -> AttachedWorkload:
-    """Repair an attached workload of the request's id and return it with the MAC and MTU (bytes) of its link.
+    """Repair an attached workload that meets the request and return it with the MAC and MTU (bytes) of its link.
 
-    A container's request also updates its labels, except those that were changed by `relabel` since. Raise AgentError
-    with code `conflict` if the request differs from the workload, or another AgentError if the repair or the write of
-    the record fails.
+    A container's request also updates its labels, except those that were changed by `relabel` since.
     """
     difference = request.differs_from(present)
     if difference:
@@ -168,10 +162,7 @@ async def _add_again(on: WorkloadContext, request: AddRequest, present: Attached
 
 
 async def _wait_for_device(on: WorkloadContext, workload: AttachedWorkload) -> None:
-    """Wait until a deleted workload with the same device is removed, except perhaps its tracked connections and record.
-
-    Raise AgentError with code `try_again` if it is not after 10 seconds.
-    """
+    """Wait until a deleted workload with this device is removed; after 10 seconds raise AgentError (try_again)."""
     if not await on.cleanup.finished(workload.interface, PATIENCE):
         raise AgentError(
             protocol.TRY_AGAIN,
@@ -181,10 +172,7 @@ async def _wait_for_device(on: WorkloadContext, workload: AttachedWorkload) -> N
 
 
 async def _wait_for_addresses(on: WorkloadContext, workload: AttachedWorkload) -> None:
-    """Wait until deleted workloads that had one of these addresses are removed, and so are their tracked connections.
-
-    Raise AgentError with code `try_again` if that takes longer than 10 seconds for one address.
-    """
+    """Wait until nothing is left of workloads with these addresses; after 10 s each raise AgentError (try_again)."""
     for address in workload.addresses:
         if not await on.cleanup.forgotten(address, PATIENCE):
             raise AgentError(

@@ -22,7 +22,11 @@ _log = logging.getLogger("calico.workloads")
 
 
 class WorkloadAddresses:
-    """The part of the node's IPAM that adds and deletes use. `commit` writes its journal to the disk."""
+    """The part of the node's IPAM that adds and deletes use. `commit` writes its journal to the disk.
+
+    Methods raise AgentError, `unavailable` if the journal cannot be read or `not_written` if the disk refuses, unless
+    they say otherwise.
+    """
 
     def __init__(self, persisted: PersistedState, commit: GroupCommit) -> None:
         self._persisted = persisted
@@ -40,9 +44,8 @@ class WorkloadAddresses:
 
         The addresses are texts without prefix length, IPv4 first. Addresses that the id has already, as after a reboot,
         are kept. Reservations of the requested addresses are taken over for a workload that is handed over. `write`
-        puts them on the disk. Raise AgentError if an address or pool cannot be used, if the id has
-        another address than the requested one, if none is free, or if the journal cannot be read. Nothing is assigned
-        then.
+        puts them on the disk. Raise AgentError if an address or pool cannot be used, the id has another address, or
+        none is free.
         """
         attributes = {"namespace": request.namespace, "name": request.name}
         if request.network:
@@ -64,8 +67,8 @@ class WorkloadAddresses:
         """Reserve an address for a workload that comes later, on the disk too, and return it.
 
         It is `address`, or without one an address of IP version `family` of the `pools` (names or CIDRs), () for any
-        that assigns automatically. One that is reserved already stays so. Raise AgentError with the code of the
-        refusal, `unavailable` if no workload can be added, or `not_written` if the disk refuses.
+        that assigns automatically. One that is reserved already stays so. Raise AgentError if the IPAM or the disk
+        refuses.
         """
         self._persisted.need_for_add()
         ipam = self._persisted.ipam
@@ -81,11 +84,7 @@ class WorkloadAddresses:
         return held.address
 
     async def unreserve(self, address: str) -> bool:
-        """Free a reserved address, on the disk too; return whether it was reserved. A workload keeps its address.
-
-        Raise AgentError with code `unavailable` if the allocations cannot be read, or `not_written` if the disk
-        refuses.
-        """
+        """Free a reserved address, on the disk too; return whether it was reserved. A workload keeps its address."""
         held = self._persisted.ipam.reserved(address)
         if held is not None:
             with self._persisted.writing("release"):
@@ -97,8 +96,7 @@ class WorkloadAddresses:
         """Return a comparison of the allocations with the plan and `workloads`, as the API method `ipam.check`.
 
         It is JSON-ready: `lines` are the texts to print, `problems` is the number of problems, and `leaked`, `unused`,
-        `missing`, `outside`, `mismatched`, `duplicate` and `invalid` list them. Raise AgentError with code
-        `unavailable` if the node has no state, or if the allocations cannot be read.
+        `missing`, `outside`, `mismatched`, `duplicate` and `invalid` list them.
         """
         state = self._persisted.state
         if state is None:
@@ -106,27 +104,20 @@ class WorkloadAddresses:
         return self._persisted.ipam.check(state, workloads).to_dict()
 
     def write(self) -> Write:
-        """Request a write of everything assigned or released so far, and return it.
+        """Request a write of everything assigned or released so far, and return it. It is made even if not awaited.
 
-        It begins at once or after the write under way, may serve others too, and is made even if nobody awaits it.
         Awaiting it raises IpamNotWritten if the disk refused it, or the write that was under way when it was requested;
         what it should have written, and all that happened after that, is undone in memory then.
         """
         return self._commit.written()
 
     async def release(self, id: str) -> None:
-        """Free the addresses of the workload `id` in memory and on the disk; do nothing if it has none.
-
-        Raise IpamNotWritten if the disk refuses, or if the journal could not be read; the workload keeps them then.
-        """
+        """Free the addresses of the workload `id` in memory and on the disk, or raise IpamNotWritten and keep them."""
         if self._readable().release(id):
             await self._commit.written()
 
     async def give_back(self, id: str) -> None:
-        """Free the addresses of the workload `id` as `release` does; those that were reserved are reserved again.
-
-        Raise IpamNotWritten as `release` does.
-        """
+        """Free the addresses of the workload `id` as `release` does; those that were reserved are reserved again."""
         if self._readable().reserve_again(id):
             await self._commit.written()
 
@@ -137,11 +128,7 @@ class WorkloadAddresses:
         return self._persisted.ipam
 
     async def try_release(self, id: str, release: t.Optional[t.Callable[[str], t.Awaitable[None]]] = None) -> bool:
-        """Free the addresses of the workload `id` by `release`; return whether that is on the disk.
-
-        `release` is this object's method of that name by default. A refusal of the disk, or a journal that could not be
-        read, is logged, not raised; the result is False then.
-        """
+        """Free the addresses of `id` by `release`; return whether that is on the disk. Refusals are logged."""
         try:
             await (release or self.release)(id)
         except IpamNotWritten as error:
@@ -152,8 +139,8 @@ class WorkloadAddresses:
     def adopt(self, workloads: t.Iterable[AttachedWorkload]) -> None:
         """Assign to attached workloads the addresses that they use, in case a damaged journal was moved away.
 
-        Addresses that cannot be assigned are noted in `persisted.broken["addresses"]`, in place of the last note. If
-        the journal cannot be read, do nothing. The write to the disk is started and not awaited.
+        Addresses that cannot be assigned are noted in `persisted.broken["addresses"]`. If the journal cannot be read,
+        do nothing. The write to the disk is not awaited.
         """
         broken = self._persisted.broken
         if "ipam" in broken:

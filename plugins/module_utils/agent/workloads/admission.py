@@ -25,8 +25,7 @@ from .commit import GroupCommit, Write
 class _NotAllWritten(Exception):
     """The error for sets or whole tables that could not be written.
 
-    `failed` is a sequence of (change, reason), the reason a text. `unmade` are further changes that were not made
-    because of one of `failed`.
+    `failed` has pairs (change, reason); `unmade` are further changes that were not made because of one of `failed`.
     """
 
     def __init__(self, failed: t.Sequence[tuple[Change, str]], unmade: t.Sequence[Change]) -> None:
@@ -36,7 +35,12 @@ class _NotAllWritten(Exception):
 
 
 class PolicyUpdates:
-    """The updates of policy that adds and deletes request. It belongs to the event loop."""
+    """The updates of policy that adds and deletes request. It belongs to the event loop.
+
+    Writes are made even if they are not awaited. Await them by `in_force` or `admitted`, which raise AgentError with
+    code `kernel` if policy cannot be compiled, if the kernel cannot be read or written, or if it refused a set or a
+    table that concerns the workload.
+    """
 
     def __init__(self, desired: DesiredState, stages: Stages) -> None:
         self._desired = desired
@@ -45,19 +49,13 @@ class PolicyUpdates:
         self._waiting: list[str] = []  # ids of the workloads that the next write is for
 
     def workloads_changed(self) -> None:
-        """Forget the cached desired state; if the node has policy, schedule an update of policy in the kernel.
-
-        The reconciler makes the update later; do not wait for it.
-        """
+        """Forget the cached desired state; if the node has policy, have the reconciler update it later."""
         self._desired.changed()
         if self._desired.has_policy:
             self._stages.policy_changed()
 
     def ports_changed(self, id: str) -> Write:
-        """Request a write of the rules for published ports, after those of the workload `id` changed; return it.
-
-        It is made even if nobody awaits it. Await it by `in_force`, which says what it raises.
-        """
+        """Request a write of the rules for published ports, after those of the workload `id` changed; return it."""
         self._desired.changed()
         self._waiting.append(id)
         return self._admissions.written()
@@ -67,10 +65,7 @@ class PolicyUpdates:
         self._stages.policy_changed()
 
     async def in_force(self, write: Write, what: str, endpoint: t.Optional[VethEndpoint] = None) -> None:
-        """Wait until `write` has put all rules in force, or those that concern the workload `endpoint`.
-
-        Raise AgentError with code `kernel` if it did not; `what` says in its message what cannot be put in force.
-        """
+        """Wait until `write` has put all rules, or those of `endpoint`, in force. `what` names them in the error."""
         refused = f"{what} cannot be put in force"
         try:
             await write
@@ -82,32 +77,18 @@ class PolicyUpdates:
             raise AgentError(protocol.KERNEL, f"{refused}: {error}") from error
 
     def begin_admission(self, id: str) -> t.Optional[Write]:
-        """Request a write of policy that includes all workloads being added, on behalf of the workload `id`.
-
-        Return it, or None if the node has no policy. It begins at once or after the write under way, and may serve
-        other adds too. It is made even if nobody awaits it. Await it by `admitted`, which says what it raises.
-        """
+        """Request a write of policy with all workloads being added, `id` among them; return it, None without policy."""
         if not self._desired.has_policy:
             return None
         self._waiting.append(id)
         return self._admissions.written()
 
     async def admitted(self, write: Write, endpoint: VethEndpoint) -> None:
-        """Wait until `write` has put policy for the workload `endpoint` in force.
-
-        Raise AgentError with code `kernel` if a set or table that concerns this workload was refused, if policy could
-        not be compiled, or if the kernel could not be read or written at all. A single chain that was refused raises
-        nothing.
-        """
+        """Wait until `write` has put policy for the workload `endpoint` in force, but for refused single chains."""
         await self.in_force(write, f"policy for workload {endpoint.namespace}/{endpoint.name}", endpoint)
 
     async def _write(self, write: Write) -> None:
-        """Write sets and chains for all workloads, including those being added.
-
-        Set `write.stands` to True if no set and no whole table was refused. Raise _NotAllWritten if one was, or one of
-        repair.ERRORS if policy cannot be compiled, or the kernel cannot be read or written at all. Without a node
-        state, write and set nothing.
-        """
+        """Write sets and chains for all workloads, and set `write.stands` if no set and no whole table was refused."""
 
         def stands() -> None:
             write.stands = True
@@ -123,10 +104,9 @@ class PolicyUpdates:
 
 
 def _reason(error: _NotAllWritten, endpoint: t.Optional[VethEndpoint]) -> t.Optional[str]:
-    """Return a text about the first failed change that affects a workload, and why it failed; None without one.
+    """Return the first failed change that affects a workload, and why it failed; None without one.
 
-    Without a workload every change counts. Sets that were not made because of another one count; single chains beside
-    them do not.
+    Without a workload every change counts. Sets that were not made because of another one count; single chains do not.
     """
     _change, reason = error.failed[-1]
     sets = [(change, reason) for change in error.unmade if change.kind == "ipset"]
@@ -135,10 +115,7 @@ def _reason(error: _NotAllWritten, endpoint: t.Optional[VethEndpoint]) -> t.Opti
 
 
 def _concerns(change: Change, endpoint: VethEndpoint) -> bool:
-    """Return whether the failed change affects this workload.
-
-    That is so unless it makes or changes a set whose desired members name none of the workload's addresses.
-    """
+    """Return whether the failed change may affect this workload: all but sets of other workloads' addresses may."""
     if change.kind != "ipset" or change.new is None:
         return True
     _name, want = change.new

@@ -21,10 +21,7 @@ SELECTOR_LIMIT = 4096  # the most characters in a caller's selector
 
 
 def select(table: WorkloadTable, selector: t.Optional[str] = None) -> list[AttachedWorkload]:
-    """Return the attached workloads that `selector` selects, or all without one, sorted by id.
-
-    Raise AgentError with code `invalid_params` if the selector has more than 4096 characters or cannot be parsed.
-    """
+    """Return the attached workloads, sorted by id, that `selector` selects. Raise what `parsed_selector` raises."""
     found = sorted(table, key=lambda workload: workload.id)
     if selector is None:
         return found
@@ -33,10 +30,7 @@ def select(table: WorkloadTable, selector: t.Optional[str] = None) -> list[Attac
 
 
 def parsed_selector(text: str) -> selectors.Selector:
-    """Parse a caller's selector and return it.
-
-    Raise AgentError with code `invalid_params` if it has more than 4096 characters or cannot be parsed.
-    """
+    """Return a caller's selector, parsed. Raise AgentError (invalid_params) above 4096 characters or if it is wrong."""
     if len(text) > SELECTOR_LIMIT:
         raise AgentError(
             protocol.INVALID_PARAMS,
@@ -55,9 +49,8 @@ async def check(on: WorkloadContext, id: str, need_desired: t.Callable[[], NodeS
     """Return texts that say how a workload differs from its desired state; [] if it does not differ.
 
     Its link, sysctls, routes and addresses are compared, not policy. Something superfluous is no difference. Change
-    nothing. `need_desired` returns the node's desired state; it is called while no other transaction works on this
-    workload, and its AgentError is passed on. Raise AgentError with code `not_found` if no workload `id` is attached,
-    or `kernel` if the kernel cannot be read or one of the node's addresses is on no interface.
+    nothing. `need_desired` returns the node's desired state, or raises AgentError. Raise AgentError with code
+    `not_found` if no workload `id` is attached, or `kernel` if the kernel cannot be read.
     """
     async with on.locks(id), on.rwlock.shared():
         workload = on.table.need(id)

@@ -93,10 +93,9 @@ class Cleanup:
         return self._leaving.get(id)
 
     def supersede(self, id: str) -> None:
-        """Leave the record of the workload `id` to a new workload with this id.
+        """Leave the record of the workload `id` to a new one with this id, if the former workload is `finished`.
 
-        Do nothing unless the former one is `finished`: at most its tracked connections and the record are left. The
-        connections' deletion is still retried, and its addresses are not `forgotten` before.
+        The deletion of its tracked connections is still retried, and its addresses are not `forgotten` before.
         """
         leaving = self._leaving.get(id)
         if leaving is not None and leaving.removed.is_set():
@@ -109,10 +108,7 @@ class Cleanup:
         return len(self._leaving) + len(self._superseded)
 
     def subjects(self) -> set[str]:
-        """Return the host ends and the names, <namespace>/<name>, of all workloads that are being removed.
-
-        Superseded ones are not among them, because at most their tracked connections are left.
-        """
+        """Return the host ends and names, <namespace>/<name>, of workloads being removed, without superseded ones."""
         endpoints = [leaving.endpoint for leaving in self._leaving.values()]
         return {found.interface for found in endpoints} | {workload.identity(found) for found in endpoints}
 
@@ -125,27 +121,23 @@ class Cleanup:
         return [*self._leaving.values(), *self._superseded.values()]
 
     async def finished(self, interface: str, patience: float) -> bool:
-        """Wait at most `patience` seconds until the workload with the host end `interface` is removed.
+        """Wait at most `patience` seconds until the workload with this host end is removed; return whether it is.
 
-        Return whether it is; at once true if no such workload is being removed. The next step is not delayed to gather
-        others. Only tracked connections may be left, and then its record too.
+        Only tracked connections may be left, and then its record too. The next step is not delayed to gather others.
         """
         found = [one.removed for one in self._leaving.values() if one.endpoint.interface == interface]
         return await self._set(found, patience)
 
     async def forgotten(self, address: str, patience: float) -> bool:
-        """Wait at most `patience` seconds until nothing is left of workloads that had this address.
+        """Wait at most `patience` seconds until nothing is left of workloads that had this address; return whether so.
 
-        Return whether nothing is left; at once true if no such workload is being removed. The next step is not delayed
-        to gather others. Tracked connections count as left: the next workload with the address would inherit them.
+        Tracked connections count as left: the next workload with the address would inherit them. The next step is not
+        delayed to gather others.
         """
         return await self._set([one.gone for one in self._all() if address in one.endpoint.addresses], patience)
 
     async def _set(self, events: t.Sequence[asyncio.Event], patience: float) -> bool:
-        """Wait at most `patience` seconds for all `events`, and have the next step begin without delay.
-
-        Return whether all are set: True at once if all are set already.
-        """
+        """Wait at most `patience` seconds for all `events`, hurrying the next step; return whether all are set."""
         unset = [event for event in events if not event.is_set()]
         if not unset:
             return True
@@ -156,12 +148,7 @@ class Cleanup:
         return all(event.is_set() for event in unset)
 
     async def run(self) -> None:
-        """Remove queued workloads until cancelled.
-
-        Failed ones are retried every second, or earlier with the next one that is queued or waited for.
-
-        Before each step, workloads are gathered for 0.05 seconds, or less if an add or a delete waits for one.
-        """
+        """Remove queued workloads until cancelled, and retry failed ones every second, or with the next one."""
         while True:
             # Wait until a workload is queued or waited for, at most RETRY seconds if removals have failed.
             with contextlib.suppress(asyncio.TimeoutError):
@@ -174,10 +161,7 @@ class Cleanup:
             await self.step()
 
     async def step(self) -> None:
-        """Try once to remove every workload in the queue, in batches of up to 64. Failures are kept as `problems`.
-
-        Workloads that are queued meanwhile are tried too.
-        """
+        """Try once to remove every workload in the queue, also newer ones, in batches. Failures become `problems`."""
         tried: set[int] = set()
         while True:
             batch = [leaving for leaving in self._all() if id(leaving) not in tried][:BATCH]
@@ -212,9 +196,9 @@ class Cleanup:
     async def _finish(self, leaving: Leaving) -> None:
         """Release the addresses, if that is still to do; remove the record once link and connections are gone too.
 
-        Then `gone` is set. `removed` is set as soon as only connections and the record are left, or else with it. What
-        the disk refuses becomes the workload's problem and is retried by the next `step`. The record of a superseded
-        workload is not touched.
+        `removed` is set as soon as only connections and the record are left, `gone` at the end. What the disk refuses
+        becomes the workload's problem and is retried by the next `step`. The record of a superseded workload is not
+        touched.
         """
         if not leaving.released:
             try:
@@ -248,10 +232,8 @@ def _unlink(
 ) -> tuple[dict[str, str], t.Optional[KernelError]]:
     """Remove the links of the endpoints `linked`, then the connections that the kernel tracks for them and `others`.
 
-    The endpoints `others` have lost their links before. It blocks. Return a mapping from the host ends of `linked` to a
-    text that says why the link, or the namespace made for it, is still there; {} if all are gone. Connections of a
-    workload in it are not removed. Return also the error with which the kernel refused to remove the connections of all
-    others, None if it did not.
+    It blocks. Return ({host end: why the link, or the namespace made for it, is still there}, the error with which the
+    kernel refused to remove connections, or None). Connections of a workload that keeps its link are not removed.
     """
     failed = attach.detach_links(kernel, linked)
     unlinked = [*(endpoint for endpoint in linked if endpoint.interface not in failed), *others]

@@ -57,11 +57,7 @@ class GroupCommit:
         self.writes = 0
 
     def written(self) -> Write:
-        """Return a Write that is done when everything requested so far is written.
-
-        Awaiting it raises what `work` raised. The write starts at once or after the one under way, also if the caller
-        does not await it.
-        """
+        """Return a Write of everything requested so far, which raises what `work` does. It need not be awaited."""
         if self._next is None:
             self._next = Write()
         write = self._next
@@ -93,8 +89,8 @@ def flushing(
 ) -> t.Callable[[Write], t.Awaitable[None]]:
     """Return the `work` of a GroupCommit: it calls `prepare` on the loop, and what that returned in `thread`.
 
-    `prepare` takes all queued data and returns a blocking function that writes it. Awaiting the Write raises the errors
-    of both. `observed` is called with the seconds that each successful write took.
+    `prepare` takes all queued data and returns a blocking function that writes it. `observed` is called with the
+    seconds that each successful write took.
     """
 
     async def work(write: Write) -> None:
@@ -106,6 +102,6 @@ def flushing(
 
 
 def _flush(flush: t.Callable[[], None], write: Write) -> None:
-    """Call `flush` and mark `write` as written. Raise what `flush` raises."""
+    """Call `flush` and mark `write` as written."""
     flush()
     write.stands = True

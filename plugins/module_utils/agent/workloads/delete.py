@@ -19,10 +19,10 @@ from .context import PATIENCE, WorkloadContext
 async def delete(on: WorkloadContext, id: str) -> bool:
     """Delete a workload; return True, or False if the node has neither a workload nor a known address for this id.
 
-    Afterwards the workload is unreachable and its address is free, or reserved again if it was before, or the cleanup
-    retries that. Its link is removed soon after (cleanup.py); if the kernel did not remove its route, wait up to 10
-    seconds for that. If only an address is left for the id, release it. Raise AgentError with code `not_written` if the
-    disk refuses that, or if it refuses the commit, which leaves the workload attached.
+    Afterwards it is unreachable and its address is free, or reserved again if it was before, or the cleanup retries
+    that. Its link is removed soon after; if the kernel did not remove its route, wait up to 10 seconds for that. If
+    only an address is left for the id, release it. Raise AgentError with code `not_written` if the disk refuses that,
+    or the commit, which leaves the workload attached.
     """
     async with transaction("detach", id) as lines, on.locks(id):
         workload = on.table.get(id)
@@ -39,8 +39,7 @@ async def delete(on: WorkloadContext, id: str) -> bool:
 async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
     """Commit the delete, then remove the route while the release goes to the disk. Leave the link to the cleanup.
 
-    If the route could not be removed, wait at most 10 seconds for the link. Raise AgentError with code `not_written` if
-    the disk refuses the commit; nothing was changed then. Later errors of disk and kernel are not raised.
+    If the route could not be removed, wait at most 10 seconds for the link. Only a refusal of the commit is raised.
     """
     # This comes first: if the agent ended before it, the next start would load the committed record as an attached
     # workload, whose address may belong to another one by then.
@@ -68,10 +67,9 @@ async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
 
 
 async def _release_alone(on: WorkloadContext, id: str) -> bool:
-    """Release the addresses of a workload that did not come back after a reboot, and return True.
+    """Release the addresses of a workload that is only in the journal; return False if there are none.
 
-    Return False if the id holds no address or the journal cannot be read. Raise AgentError with code `not_written` if
-    the disk refuses. Addresses whose workload is still being cleaned up are left to the cleanup; return True then too.
+    Addresses whose workload is still being cleaned up are left to the cleanup.
     """
     if "ipam" in on.persisted.broken or on.persisted.ipam.by_handle(id) is None:
         return False
@@ -87,10 +85,7 @@ def uses(on: WorkloadContext, handle: str) -> bool:
 
 
 async def release_unused(on: WorkloadContext, handle: str) -> bool:
-    """Release the addresses of `handle` unless such a workload is attached; return whether they are free on the disk.
-
-    Return False if the workload is attached, or if the disk refuses or the journal cannot be read, which is logged.
-    """
+    """Release the addresses of `handle` unless it is attached; return whether the disk has it. Log a failure."""
     async with transaction("release", handle), on.locks(handle):
         return handle not in on.table and await on.addresses.try_release(handle)
 
@@ -98,8 +93,8 @@ async def release_unused(on: WorkloadContext, handle: str) -> bool:
 async def release_address(on: WorkloadContext, address: str) -> None:
     """Free an address that no workload uses, and all other addresses of the same owner, on the disk too.
 
-    Raise AgentError with code `not_found` if the address is not allocated, `conflict` if its workload is attached, or
-    is being added or removed, `not_written` if the disk refuses, or `unavailable` if the journal cannot be read.
+    Raise AgentError: `not_found` if it is not allocated, `conflict` if its workload is attached, or is being added or
+    removed, `not_written` if the disk refuses, or `unavailable` if the journal cannot be read.
     """
     allocation = on.persisted.ipam.by_address(address)
     if allocation is None:

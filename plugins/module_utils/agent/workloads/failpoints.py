@@ -35,9 +35,6 @@ _armed = os.environ.get(VARIABLE, "")
 
 
 def point(name: str) -> None:
-    """Kill this process with SIGKILL if the environment variable CALICO_AGENT_FAULT is `name`; else do nothing.
-
-    The variable is read once, when this module is imported.
-    """
+    """Kill this process with SIGKILL if CALICO_AGENT_FAULT was `name` when this module was imported."""
     if name == _armed:
         os.kill(os.getpid(), signal.SIGKILL)

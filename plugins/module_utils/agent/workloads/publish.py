@@ -38,10 +38,9 @@ _NO_SUCH_ADDRESS = "is no address of this host. Give one that `ip address` shows
 async def publish(on: WorkloadContext, id: str, ports: t.Sequence[PublishedPort]) -> AttachedWorkload:
     """Publish exactly `ports` for a workload, and return it with the ports of the host that were chosen.
 
-    Ports that the workload has published so far and that are not among `ports` are withdrawn. Raise AgentError:
-    `not_found` without the workload, `invalid_params` for ports that cannot be published, `conflict` for one that is
-    taken, `not_written` or `kernel` if the disk or the kernel refuses. After an error the workload has no published
-    ports.
+    Raise AgentError: `not_found` without the workload, `invalid_params` for ports that cannot be published, `conflict`
+    for one that is taken, `not_written` or `kernel` if the disk or the kernel refuses. After an error the workload has
+    no published ports.
     """
     async with transaction("publish", id), on.locks(id):
         workload = on.table.need(id)
@@ -82,10 +81,7 @@ async def _put_in_force(
 
 
 async def withdraw(on: WorkloadContext, id: str) -> bool:
-    """Withdraw all published ports of a workload. Return False if it has none or does not exist.
-
-    Raise AgentError with code `not_written` if the disk refuses to record that.
-    """
+    """Withdraw all published ports of a workload. Return False if it has none. Raise AgentError (not_written)."""
     async with transaction("withdraw", id), on.locks(id):
         workload = on.table.get(id)
         if workload is None or not workload.ports:
@@ -121,10 +117,7 @@ async def release(on: WorkloadContext, workload: AttachedWorkload) -> None:
 
 
 def claim_again(on: WorkloadContext) -> list[str]:
-    """Claim the ports of all attached workloads, after a start; return a text for each workload whose claim failed.
-
-    Its rules stay in force.
-    """
+    """Claim the ports of all attached workloads, after a start; return a text for each failure. Rules stay in force."""
     problems = []
     for workload in on.table:
         if workload.ports and workload.addresses:

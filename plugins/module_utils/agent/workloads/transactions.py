@@ -55,10 +55,7 @@ class Transactions:
     async def add(self, request: AddRequest) -> AttachedWorkload:
         """Attach a workload and return it with the MAC address of its link, and the link's MTU in bytes.
 
-        If a workload of the same id is attached already and meets the request, repair it and return it; a request of
-        CNI also updates its labels, except those that `relabel` changed, and policy with them, as `relabel` does. Raise
-        AgentError if the request is invalid or conflicts, if no address is free, if the node, the kernel or the disk
-        refuses, or if a deleted workload with the same device or address is not removed within 10 seconds.
+        Do and raise what `add.add` does; also publish the requested ports, and bring policy to labels that changed.
         """
         relabellings = self._on.table.relabellings
         try:
@@ -96,10 +93,7 @@ class Transactions:
     async def delete(self, id: str) -> bool:
         """Delete a workload; return True, or False if the node has neither a workload nor a known address for this id.
 
-        Afterwards it is unreachable and its address is free, or that is retried; its link is removed soon after. If the
-        kernel does not remove its route, this waits up to 10 seconds for the link's removal. Raise AgentError with code
-        `not_written` if the disk refuses to record the delete, and nothing is changed then; or if only an address is
-        left for the id and the disk refuses to release it.
+        Do and raise what `delete.delete` does; also complete the inner ends of those that shared its namespace.
         """
         workload = self._on.table.get(id)
         deleted = await delete.delete(self._on, id)
@@ -111,29 +105,21 @@ class Transactions:
     async def relabel(self, id: str, labels: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
         """Set these labels on a workload beside its own, None removing one; return it.
 
-        Keys and values are not checked. Link and address stay as they are. Afterwards this node's policy follows the
-        new labels, unless the node's problems say otherwise, and connections that it denies are cut if the settings
-        want that. Raise AgentError with code `not_found` if no such workload is attached, or `not_written` if the disk
-        refuses.
+        Do and raise what `updates.relabel` does. Afterwards this node's policy follows the new labels, unless the
+        node's problems say otherwise, and connections that it denies are cut if the settings want that.
         """
         workload = await updates.relabel(self._on, id, labels)
         await self._labels_in_force()
         return workload
 
     async def join(self, id: str, netns: str) -> tuple[AttachedWorkload, t.List[str]]:
-        """Record where a container engine moves the inner end of a workload; return the workload and its siblings.
-
-        See `updates.join`. Once the engine is done there, routes and rules of a second interface are added.
-        """
+        """Record where a container engine moves an inner end, as `updates.join`, and complete that end later."""
         found = await updates.join(self._on, id, netns)
         self._joined.expect([id])
         return found
 
     async def _labels_in_force(self) -> None:
-        """Bring policy to the present labels, and cut connections that it now denies if the settings want that.
-
-        Errors of the kernel and of compiling policy become problems. Do nothing on a node without policy.
-        """
+        """Bring policy, if any, to the present labels, and cut connections if wanted. Errors become problems."""
         if self._desired.has_policy:
             await self._passes.resync(REGISTRY.guards)
             await self._cuts.cut()

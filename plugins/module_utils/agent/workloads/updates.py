@@ -27,8 +27,8 @@ _PAUSE, _LONGEST_WAIT = 0.2, 60.0
 async def relabel(on: WorkloadContext, id: str, labels: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
     """Set these labels on the workload `id` beside its own, None removing one; return the workload as it is then.
 
-    Keys and values are not checked. Policy is updated later. If the record stays the same, nothing is written. Raise
-    AgentError with code `not_found` if no such workload is attached, or `not_written` if the disk refuses.
+    Keys and values are not checked. Policy is updated later. Raise AgentError with code `not_found` if no such workload
+    is attached, or `not_written` if the disk refuses.
     """
     async with transaction("label", id), on.locks(id):
         workload = on.table.need(id)
@@ -36,11 +36,7 @@ async def relabel(on: WorkloadContext, id: str, labels: t.Mapping[str, t.Optiona
 
 
 def save_labels(on: WorkloadContext, before: AttachedWorkload, workload: AttachedWorkload) -> AttachedWorkload:
-    """Record an attached workload with its new labels, report a change of them to policy and watchers, and return it.
-
-    `before` is the version in the table; if `workload` is that very object, do nothing. Raise AgentError with code
-    `not_written` if the disk refuses.
-    """
+    """Record an attached workload with new labels, report a change from `before`, and return the workload."""
     if workload is before:
         return before
     with on.persisted.writing("record"):
@@ -55,9 +51,9 @@ def save_labels(on: WorkloadContext, before: AttachedWorkload, workload: Attache
 async def join(on: WorkloadContext, id: str, netns: str) -> tuple[AttachedWorkload, list[str]]:
     """Record the path of the namespace that a workload's inner end is moved to; return the workload and its siblings.
 
-    The siblings are the ids of the other workloads that were handed over and are in that namespace, sorted. It need not
-    exist yet. Raise AgentError with code `invalid_params` for a text that is no path, `not_found` if no such workload
-    is attached, `conflict` if it was not handed over, or `not_written` if the disk refuses.
+    The namespace need not exist yet. Raise AgentError with code `invalid_params` for a text that is no path,
+    `not_found` if no such workload is attached, `conflict` if it was not handed over, or `not_written` if the disk
+    refuses.
     """
     if not _NAMESPACE.fullmatch(netns):
         shown = repr(netns if len(netns) <= 80 else netns[:77] + "...")
@@ -121,10 +117,7 @@ class JoinedEnds:
                 await asyncio.sleep(_PAUSE)
 
     async def look(self) -> None:
-        """Complete each inner end that is in its container, and forget those that were waited for too long.
-
-        A refusal of the kernel is logged, and tried again by the next look.
-        """
+        """Complete each inner end that is in its container, and forget those waited for too long. Log refusals."""
         state = self._on.persisted.state
         pools = [pool.cidr for pool in (state.pools if state is not None else ())]
         for id, until in list(self._until.items()):

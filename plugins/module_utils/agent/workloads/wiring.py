@@ -41,89 +41,60 @@ class WorkloadWiring:
 
         The route is added as well if `reachable`, called in the thread, then returns true (the address is on the disk
         and the policy in the kernel), because another hop from the loop to the thread takes as long as the route
-        itself. `opened` are the CIDRs of blocks that need a route first, as in `route`. Raise AgentError, with `kernel`
-        or the code of an AttachError, if this fails: at the link, what this call made is removed as far as possible,
-        unless the pair existed before; at a route, the link stays.
+        itself. `opened` is as in `route`. If the link fails, what this call made is removed as far as possible; if a
+        route fails, the link stays.
         """
         return await self._run(_attach, endpoint, opened, reachable)
 
     async def route(self, endpoint: VethEndpoint, opened: t.Collection[str]) -> None:
-        """Make a workload reachable by adding its routes.
+        """Make a workload reachable by adding its routes. Raise `in_the_way` if a route of others is in place of one.
 
-        Raise AgentError with code `in_the_way` if a route of others is in place of one, or `kernel` if one cannot be
-        added for another reason. `opened` are the CIDRs of opened spare blocks. They get a blackhole route first, so
-        that packets to their unused addresses end at this node; one with the destination of the workload's route gets
-        none.
+        `opened` are the CIDRs of opened spare blocks. They get a blackhole route first, so that packets to their unused
+        addresses end at this node; one with the destination of the workload's route gets none.
         """
         await self._run(_attach_route, endpoint, opened)
 
     async def again(self, endpoint: VethEndpoint) -> Attached:
-        """Attach a workload that may be in the kernel in part, repairing that part; return its link.
-
-        Raise AgentError, with `kernel` or the code of an AttachError, if this fails; a link that existed before stays.
-        """
+        """Attach a workload that may be in the kernel in part, repairing that part; return its link."""
         return await self._run(attach.attach, endpoint)
 
     async def open_to_loopback(self, endpoint: VethEndpoint) -> None:
-        """Let packets of the host's 127.0.0.0/8 pass by a workload's host end, if it publishes a port of IPv4.
-
-        Do nothing otherwise. Raise AgentError if the kernel refuses.
-        """
+        """Let packets of the host's 127.0.0.0/8 pass by a workload's host end, if it publishes a port of IPv4."""
         await self._run(workload.open_to_loopback, endpoint)
 
     async def unroute(self, endpoint: VethEndpoint) -> None:
-        """Remove the workload's routes, so that it is unreachable; absent ones are fine.
-
-        Raise AgentError if the kernel refuses.
-        """
+        """Remove the workload's routes, so that it is unreachable; absent ones are fine."""
         await self._run(attach.detach_route, endpoint)
 
     async def adopted(self, endpoint: VethEndpoint) -> str:
-        """Return the identity of the namespace that the endpoint names, or "" if the workload's link is not in it.
-
-        It is "" also if there is no such namespace, or if the link has none of the workload's addresses. Raise
-        AgentError if the kernel cannot be read.
-        """
+        """Return the identity of the endpoint's namespace, "" unless the link is there with one of its addresses."""
         return await self._run(workload.adopted, endpoint)
 
     async def complete(self, endpoint: VethEndpoint, pools: t.Sequence[str]) -> bool:
         """Add what a container engine leaves out inside, for a workload that was handed over to it.
 
-        `pools` are the CIDRs of all IP pools.
-        Return whether nothing remains to be done, because all of it is there or the pair is gone; False if the engine
-        has not configured the inner end yet. Raise AgentError if the kernel refuses.
+        `pools` are the CIDRs of all IP pools. Return whether nothing remains to be done, because all of it is there or
+        the pair is gone; False if the engine has not configured the inner end yet.
         """
         return await self._run(workload.complete_handed_over, endpoint, pools)
 
     async def left_here(self, endpoints: t.Sequence[VethEndpoint]) -> set[str]:
-        """Return the host ends of those workloads, all of them handed over, that no container has.
-
-        Their pair is gone, or both of its ends are in the host's namespace. Raise AgentError if the kernel cannot be
-        read.
-        """
+        """Return the host ends of those handed-over workloads whose pair is gone or wholly in the host's namespace."""
         return await self._run(workload.left_here, endpoints)
 
     async def without_trace(self, endpoints: t.Sequence[VethEndpoint]) -> set[str]:
-        """Return the host ends of those workloads that ended with their namespaces and have no host end any more.
-
-        Raise AgentError if the kernel cannot be read.
-        """
+        """Return the host ends of those workloads that ended with their namespaces and have no host end any more."""
         return await self._run(workload.without_trace, endpoints)
 
     async def plan(self, state: NodeState, endpoint: VethEndpoint) -> NodePlan:
-        """Return the plan that repairs one workload, without writing anything.
+        """Return the plan that repairs one workload's kinds workload, sysctl and route, without writing anything.
 
-        `state` must hold only what belongs to this workload. The kinds workload, sysctl and route are planned; removals
-        in the plan may concern other workloads. Raise AgentError with code `kernel` if the kernel cannot be read, or if
-        one of the node's addresses is on no interface.
+        `state` must hold only what belongs to this workload; removals in the plan may concern other workloads.
         """
         return await self._run(plan_node, state, ("workload", "sysctl", "route"), (endpoint.interface,))
 
     async def _run(self, work: t.Callable[..., _T], *arguments: t.Any) -> _T:
-        """Return `work(kernel, *arguments)`, run in the thread.
-
-        Raise its errors of attaching or of the kernel as AgentError.
-        """
+        """Return `work(kernel, *arguments)`, run in the thread; turn its errors into AgentErrors."""
         try:
             return await self._thread(lambda: work(self._kernel, *arguments))
         except AttachError as error:

@@ -36,19 +36,13 @@ class EndedWorkloads:
         self._noticed: dict[tuple[str, str], float] = {}  # id and attachment time: when its end was first noticed
 
     async def run(self) -> None:
-        """Call `look` until cancelled, every 60 seconds, or once per grace period if that is shorter.
-
-        The pause is 1 second at least.
-        """
+        """Call `look` every 60 seconds until cancelled, or once per grace period if that is shorter."""
         while True:
             await self.look()
             await asyncio.sleep(min(_INTERVAL, max(self._grace, 1.0)))
 
     async def look(self) -> None:
-        """Delete the workloads that every look of the whole grace period found ended.
-
-        Refusals of the kernel and the disk are logged and retried by the next call.
-        """
+        """Delete the workloads that every look of the whole grace period found ended. Log failures, to be retried."""
         now = self._clock()
         table = self._on.table
         found = {(one.id, one.since): table.endpoint(one) for one in table if one.container and not one.handed_over}

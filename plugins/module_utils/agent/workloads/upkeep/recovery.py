@@ -26,9 +26,9 @@ async def recover(
 ) -> None:
     """Load the attached workloads into the table, and remove the unfinished ones, whose add or delete was under way.
 
-    Addresses of the attached ones that are not allocated are allocated if possible, and identities of their namespaces
-    that are not recorded are looked for. Their ports are claimed again. One attempt at each removal is awaited; the
-    cleanup retries failures. No error is raised for the disk or the kernel.
+    Addresses and identities of namespaces that the attached ones lack are allocated or looked for, and their ports
+    claimed again. One attempt at each removal is awaited; the cleanup retries. No error of the disk or the kernel is
+    raised.
     """
     on.table.load(attached)
     on.addresses.adopt(on.table)
@@ -43,11 +43,9 @@ async def recover(
 async def _identify(on: WorkloadContext) -> None:
     """Find the namespaces of workloads whose records, written by an earlier release, do not identify them.
 
-    Namespaces that the agent itself made are left out, and workloads that were handed over. A namespace is a
-    workload's if the workload's link is in it with one of its addresses. If it is not, the workload has ended: the
-    table gets the identity "unknown" for it, which no namespace has. A workload whose namespace cannot be read gets
-    "unknown" too, and the error is logged. An identity that was found is also written to the record; errors of that
-    write are ignored.
+    A namespace is a workload's if the workload's link is in it with one of its addresses. If it is not, the workload
+    has ended, and the table gets the identity "unknown" for it, which no namespace has; so it does if the namespace
+    cannot be read. An identity that was found is also written to the record.
     """
     for workload in on.table:
         if workload.netns_identity or workload.netns_owned or workload.handed_over:

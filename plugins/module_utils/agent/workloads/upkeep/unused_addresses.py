@@ -3,10 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The release of addresses whose workload never came back after a reboot, or was forgotten by a container runtime.
 
-A workload that was handed over is forgotten if no container has its inner end: it is deleted, and its address is free.
-
 They are free again after a grace period, like those that Calico's kube-controllers release (leakGracePeriod, 15
-minutes). If the workload comes back earlier, it keeps its address.
+minutes). If the workload comes back earlier, it keeps its address. A workload that was handed over is forgotten, and
+deleted, if no container has its inner end.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class UnusedAddresses:
         """Shorten the grace period to 10 seconds for what a container engine asked for until now, and look at once.
 
         An engine that has just started knows neither the addresses that are reserved nor the workloads that are in no
-        container: it deletes what it knows of by itself. Do nothing if the allocations could not be read.
+        container: it deletes what it knows of by itself.
         """
         if "ipam" in self._on.persisted.broken:
             return
@@ -58,10 +57,7 @@ class UnusedAddresses:
         self._asked.set()
 
     async def run(self) -> None:
-        """Call `look` until cancelled, every 60 seconds, or once per grace period if that is shorter.
-
-        The pause is 1 second at least. The start of a container engine shortens it.
-        """
+        """Call `look` every 60 seconds until cancelled, or more often with a shorter grace period or a new engine."""
         while True:
             self._asked.clear()
             await self.look()
@@ -74,9 +70,8 @@ class UnusedAddresses:
     async def look(self) -> None:
         """Check every allocation once, and release those that no check of the whole grace period found in use.
 
-        The period begins when a call first finds an allocation without a workload, at the earliest at the agent's
-        start. Do nothing while the journal or the records cannot be read. Refusals of the disk are logged and retried
-        by the next call.
+        The period begins when a call first finds an allocation without a workload. Do nothing while the journal or the
+        records cannot be read. Refusals of the disk are logged and retried by the next call.
         """
         if self._on.persisted.broken.keys() & {"ipam", "records"}:
             return  # an address whose record cannot be read may be in use
@@ -94,11 +89,7 @@ class UnusedAddresses:
         return _ENGINES if id in self._forgotten else self._engines
 
     async def _look_at_handed_over(self, now: float) -> None:
-        """Delete the workloads that were handed over and that no look of the whole grace period found in a container.
-
-        The period has 10 seconds at least.
-        Refusals of the kernel and the disk are logged and retried by the next call.
-        """
+        """Delete the workloads that were handed over and that no look of the grace period found in a container."""
         table = self._on.table
         endpoints = {one.id: table.endpoint(one) for one in table if one.handed_over}
         if not endpoints:

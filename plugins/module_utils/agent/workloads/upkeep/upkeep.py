@@ -26,11 +26,7 @@ class Upkeep:
         self.ended = EndedWorkloads(on, grace, host.clock)
 
     async def recover(self) -> None:
-        """Read the disk, and remove workloads whose add or delete was under way when the last agent ended.
-
-        One attempt at each removal is awaited; the cleanup retries those that failed. No error of the disk or the
-        kernel is raised.
-        """
+        """Read the disk, and remove workloads whose add or delete was under way, as `recovery.recover` does."""
         await recover(self._on, *self._on.persisted.load())
 
     def run(self) -> dict[str, t.Coroutine[t.Any, t.Any, None]]:
