@@ -6,22 +6,13 @@
     kernel/       the `Kernel` port, and LinuxKernel, which implements it
     drivers/      observe(kernel, desired), diff(desired, observed), apply(kernel, changes)
     encoding/     encoders of the text protocols that drivers write
-    planning/     all drivers together:
-      registry.py   the drivers in their order; code that only reads does not import it
-      plan.py       plan_node: the changes that all drivers, or some of them, have to make for a NodeState
-      apply.py      apply_node: the changes of a plan, applied in an order that interrupts no traffic
-      bird_routes.py
-                    the changes that BIRD will make to its routes, for plans
-      cached_drivers.py
-                    the drivers of iptables and IP sets for a long-running process
-      attach.py     one workload attached and detached, with the drivers' result but in a few system calls
-
+    planning/     all drivers together: plan_node, apply_node, and attach for one workload
     change.py     Change, and ApplyError, which names every change that failed and the reason
     driver.py     the interface of a driver, and its place among the others
     hardening.py  settings by which a device accepts its neighbours' advertisements: off on devices that we make
     underlay.py   the underlay's device and gateways, which only the node knows
 
 Observing, and writing workloads, need the standard library alone. Writing tunnel devices, neighbours and rules needs
-pyroute2, which is imported at the first such write. docs/contributing/architecture.md says by which marks an object is
-ours.
+pyroute2, which is imported at the first such write. Functions that take a Kernel pass its KernelError on, unless they
+say otherwise. docs/contributing/architecture.md says by which marks an object is ours.
 """

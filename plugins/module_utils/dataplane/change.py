@@ -51,30 +51,22 @@ class Change(t.NamedTuple):
 
 
 def change_lines(changes: t.Sequence[Change]) -> list[str]:
-    """Return one line of text for each change, [] if there are none.
-
-    The columns behind subjects of up to 40 characters are aligned.
-    """
+    """Return one line of text for each change; columns behind subjects of up to 40 characters are aligned."""
     width = min(max((len(change.subject) for change in changes), default=0), 40)
     return [change.line(width) for change in changes]
 
 
 class ObserveError(Exception):
-    """The error for a kernel that cannot be read, or whose state is not safe to continue from.
-
-    The text says what is wrong, where, and the remedy.
-    """
+    """The error for a kernel that cannot be read, or whose state is not safe to continue from, with the remedy."""
 
 
 class ApplyError(Exception):
     """The changes of one call that could not be made.
 
-    All its other changes were made, except for those that must wait for the failed ones (see `apply.apply_node`).
-
-    `failures` has them as (change, reason). If a table of iptables, or ipset, fails as a whole, one change stands for
-    all of it; the others are `unmade`. `unfinished` are changes whose additions were made, but which keep what is to go
-    because others failed. A reason says what was refused and why, mostly with the remedy. `change` and `reason` are the
-    first of `failures`.
+    All others were made, except for those that must wait for the failed ones (see `apply.apply_node`). `failures` has
+    them as (change, reason); `change` and `reason` are its first. A reason says what was refused and why, mostly with
+    the remedy. If a table of iptables, or ipset, fails as a whole, one change stands for all of it; the others are
+    `unmade`. `unfinished` are changes whose additions were made, but which keep what is to go because others failed.
     """
 
     def __init__(
@@ -140,8 +132,7 @@ def apply_each(
     """Call `act` with each change that is no conflict, also after one of them has failed.
 
     A conflict (`!`) fails with its note. If `act` raises KernelError, `reason` returns a text that says why, or None if
-    the refusal does no harm. Raise ApplyError with all changes that failed. Other errors of `act` are passed on at
-    once.
+    the refusal does no harm; other errors are passed on at once. Raise ApplyError with all changes that failed.
     """
     failures = Failures()
     for change in changes:
@@ -158,5 +149,5 @@ def apply_each(
 
 
 def refused(error: KernelError) -> str:
-    """Return two sentences, with the refused operation and the kernel's words, for an error without a better text."""
+    """Return two sentences with the refused operation and the kernel's words, for an error without a better text."""
     return f"The kernel refused to {error.operation}. It said: {error.said}."

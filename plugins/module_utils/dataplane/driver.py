@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The interface of a driver, and the registry that puts drivers in their order.
 
-A driver is a module (or an object) with `STEP`, which says where it belongs, and three functions: `observe`, `diff` and
-`apply`. `registry.py` lists the drivers of a node; docs/contributing/adding-a-driver.md shows how to add one.
+A driver is a module (or an object) with `STEP`, `observe`, `diff` and `apply`. `registry.py` lists the drivers of a
+node; docs/contributing/adding-a-driver.md shows how to add one.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Apply = t.Callable[[Kernel, t.Sequence[Change]], None]
 class Scope(t.NamedTuple):
     """The part of a node that is read for a plan.
 
-    `interiors` are the workloads whose network namespaces are read: True for all, False for none, or a collection of
-    the names of their host interfaces. That of a workload whose host end is missing or unmarked is read, too, and that
-    of one that has ended is not. If `stale` is False, workloads that are no longer desired are not searched for, and
-    the namespaces of all desired ones that have not ended are read, whatever `interiors` says.
+    `interiors` are the workloads whose network namespaces are read: True for all, False for none, or the names of their
+    host interfaces. That of a workload whose host end is missing or unmarked is read, too, and that of one that has
+    ended is not. If `stale` is False, workloads that are no longer desired are not searched for, and the namespaces of
+    all desired ones that have not ended are read, whatever `interiors` says.
     """
 
     interiors: t.Union[bool, t.Collection[str]] = True
@@ -50,18 +50,17 @@ class Driver(t.Protocol[Desired, Observed]):
         """
 
     def diff(self, desired: Desired, observed: Observed) -> list[Change]:
-        """Return the changes that lead from `observed` to `desired`.
+        """Return the changes that lead from `observed` to `desired`, without reading the kernel; [] if there are none.
 
-        Changes with action `!` report what cannot be applied, those with `=` what is kept or left out. The list is
-        empty if there is nothing to change or report. The kernel is neither read nor written.
+        Changes with action `!` report what cannot be applied, those with `=` what is kept or left out.
         """
 
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Make all of these changes; a failure does not stop the others, apart from what ApplyError says.
 
         A change `!` fails with its note, a change `=` is ignored. Raise ApplyError with all that failed, and
-        MissingLibrary if a change needs pyroute2 and it is missing. If the kernel does not answer, or its namespace
-        cannot be entered, the error may be a KernelError instead.
+        MissingLibrary if a change needs pyroute2 and it is missing. Raise KernelError if the kernel does not answer, or
+        its namespace cannot be entered.
         """
 
 
@@ -72,11 +71,8 @@ AnyDriver = Driver[t.Any, t.Any]
 class DriverStep(t.Generic[Desired, Observed]):
     """A driver's place among the others, and the effects of its changes on theirs.
 
-    `name` names the driver, also in events, metrics and problems; `kinds` are the kinds of the driver's changes.
-    `desired` takes what the driver needs out of a NodeState.
-
-    Steps of one `stage` are applied together. A stage is any word, and its steps are adjacent in the
-    registry.
+    `name` names the driver, also in events, metrics and problems; `kinds` are the kinds of its changes. `desired` takes
+    what it needs out of a NodeState. Steps of one `stage`, any word, are adjacent in the registry and applied together.
     """
 
     name: str
@@ -128,10 +124,9 @@ class DriverStep(t.Generic[Desired, Observed]):
     def plan(
         self, driver: Driver[Desired, Observed], kernel: Kernel, state: NodeState, scope: Scope, anew: t.Collection[str]
     ) -> list[Change]:
-        """Return the changes that `driver` has to make for `state`.
+        """Return the changes that `driver` has to make for `state`; raise the errors of its `observe`.
 
-        `scope` limits what is read. Earlier steps of the plan recreate the devices `anew`, so objects on these devices
-        count as missing. Raise ObserveError or KernelError if the kernel cannot be read.
+        Earlier steps of the plan recreate the devices `anew`, so objects on these devices count as missing.
         """
         desired = self.desired(state)
         observed = self.look(kernel, desired, scope) if self.look is not None else driver.observe(kernel, desired)
@@ -146,14 +141,13 @@ def registered(driver: Driver[Desired, Observed]) -> AnyDriver:
 
 
 class DriverRegistry:
-    """The drivers of a node in the order of their additions; removals are made in the reverse order."""
+    """The drivers of a node in the order of their additions; removals are made in the reverse order.
+
+    The constructor raises ValueError if two drivers share a name or a kind of change, if a stage's drivers are not
+    adjacent, or if a step names an unknown driver.
+    """
 
     def __init__(self, drivers: t.Iterable[AnyDriver]) -> None:
-        """Store the drivers in this order.
-
-        Raise ValueError if two drivers share a name or a kind of change, if a stage's drivers are not adjacent, or if a
-        step names an unknown driver.
-        """
         self._drivers: dict[str, AnyDriver] = {}
         self._kinds: dict[str, str] = {}
         stages: dict[str, list[str]] = {}
@@ -195,14 +189,11 @@ class DriverRegistry:
         return self._kinds.get(change.kind, change.kind)
 
     def followers(self, names: t.Iterable[str]) -> set[str]:
-        """Return the set of names of the direct followers of the drivers `names`. Unknown names are ignored."""
+        """Return the names of the direct followers of the drivers `names`. Unknown names are ignored."""
         return {follower for name in names if name in self._drivers for follower in self.step(name).followers}
 
     def chosen(self, names: t.Optional[t.Collection[str]]) -> tuple[str, ...]:
-        """Return these names in the order of additions, or the names of all drivers for None.
-
-        Raise ValueError for a name that no driver has.
-        """
+        """Return these names, or all for None, in the order of additions. Raise ValueError for an unknown name."""
         if names is None:
             return self.names
         if not set(names) <= self._drivers.keys():
@@ -210,9 +201,6 @@ class DriverRegistry:
         return tuple(name for name in self.names if name in names)
 
     def replacing(self, *drivers: AnyDriver) -> DriverRegistry:
-        """Return a new registry in which each of these drivers replaces the one with its name.
-
-        A driver whose name is not in this registry is ignored. Raise ValueError as the constructor does.
-        """
+        """Return a new registry in which each of these drivers replaces the one with its name; others are ignored."""
         others = {driver.STEP.name: driver for driver in drivers}
         return DriverRegistry(others.get(name, driver) for name, driver in self._drivers.items())

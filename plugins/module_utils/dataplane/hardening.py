@@ -10,7 +10,6 @@ that was up before. Other settings would let a neighbour reach 127.0.0.0/8 of th
 host's own address, fill the neighbour table, or choose the path of a packet.
 
 A kernel without IPv6 has no IPv6 settings, an older kernel lacks some, and nothing fails there.
-tests/integration/dataplane/test_kernel_settings.py judges each setting that a kernel has.
 """
 
 from __future__ import annotations
@@ -69,19 +68,15 @@ def key(setting: str, device: str) -> str:
 
 
 def has_settings(kernel: Kernel, device: str) -> bool:
-    """Return whether the kernel has the IPv6 settings of this device; also True for a kernel without IPv6.
-
-    Raise KernelError if a setting cannot be read.
-    """
+    """Return whether the kernel has the IPv6 settings of this device; also True for a kernel without IPv6."""
     setting = "ipv6/accept_ra"
     return kernel.sysctl_read(key(setting, device)) is not None or kernel.sysctl_read(key(setting, "default")) is None
 
 
 def close(kernel: Kernel, device: str, settings: t.Iterable[str] = SETTINGS) -> None:
-    """Set these settings of a device to 0.
+    """Set these settings of a device to 0; stop at the first that the kernel refuses.
 
-    Settings that do not exist are skipped, all of them if the device is missing. Raise KernelError if the kernel
-    refuses a write; later settings are not written then.
+    Settings that do not exist are skipped, all of them if the device is missing.
     """
     for setting in settings:
         try:
@@ -95,7 +90,7 @@ def advertised(kernel: Kernel, devices: t.Collection[str]) -> dict[str, Advertis
     """Return a mapping from device name to what advertisements left on it, for those of `devices` that have any.
 
     Such things are IPv6 addresses with a lifetime, routes of protocol ra, and routes to networks that were advertised
-    as on-link, which have protocol kernel. Raise KernelError if the kernel cannot be read.
+    as on-link, which have protocol kernel.
     """
     if not devices:
         return {}
@@ -129,10 +124,7 @@ def _routes(kernel: Kernel) -> list[KernelRoute]:
 
 
 def _of_own_address(entry: KernelRoute, networks: t.Collection[Network]) -> bool:
-    """Return whether the kernel made this route itself for an address that stays.
-
-    Such a route leads to the link-local network or to one of `networks`.
-    """
+    """Return whether the kernel made this route itself: to the link-local network, or to one of `networks`."""
     destination, attributes = entry
     return attributes.protocol == PROTOCOL_KERNEL and network(destination) in (_ON_LINK, *networks)
 
@@ -141,7 +133,7 @@ def forget_advertised(kernel: Kernel, link: Link) -> None:
     """Remove what advertisements left on a device, and reset the values that they may have set.
 
     Call `close` first. Values are reset to those of `default` or, for the MTU, of the link. What is already gone is
-    skipped, and so is a value that the kernel calls invalid (EINVAL). Raise KernelError if it refuses anything else.
+    skipped, and so is a value that the kernel calls invalid (EINVAL).
     """
     found = advertised(kernel, [link.name]).get(link.name, Advertised())
     for address in found.addresses:
@@ -165,10 +157,7 @@ def forget_advertised(kernel: Kernel, link: Link) -> None:
 
 @contextlib.contextmanager
 def _passing_over(number: int) -> t.Iterator[None]:
-    """Ignore a KernelError whose errno is `number`, or which says that a device or setting is gone (ENOENT, ENODEV).
-
-    Other errors are passed on.
-    """
+    """Ignore a KernelError whose errno is `number`, or which says that a device or setting is gone (ENOENT, ENODEV)."""
     try:
         yield
     except KernelError as error:
@@ -177,9 +166,9 @@ def _passing_over(number: int) -> t.Iterator[None]:
 
 
 def differing(link: Link, left: t.Optional[Advertised] = None) -> list[tuple[str, str]]:
-    """Return texts for people about what is to be closed and removed on a device, as a list of (before, after).
+    """Return texts for people about what is to be closed and removed on a device, as (before, after); [] for nothing.
 
-    `left` is what advertisements left on it, None if nothing. The list is empty if there is nothing to do.
+    `left` is what advertisements left on it.
     """
     found = []
     for setting, value in link.open_settings:

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The underlay, which a NodeState leaves open: the interface with the node's address, and the routes between nodes.
 
-The underlay's routes are those of the main table that neither BIRD nor this collection wrote.
+The underlay's routes are those of the main table that neither BIRD nor this collection wrote. ObserveError is raised if
+an address of the node is on no interface.
 """
 
 from __future__ import annotations
@@ -24,18 +25,13 @@ _STEP = 0.25  # seconds between two attempts while waiting
 def device_of(kernel: Kernel, state: NodeState) -> str:
     """Return the name of the interface with the node's own address: IPv4, or IPv6 if it has no IPv4 address.
 
-    The result is `lo` only if no other interface has it. Raise ObserveError if none has it, and KernelError if the
-    kernel cannot be read.
+    The result is `lo` only if no other interface has it. Raise ObserveError if none has it.
     """
     return _device(kernel, state, state.address or state.address6)
 
 
 def device6_of(kernel: Kernel, state: NodeState) -> str:
-    """Return the name of the interface with the node's IPv6 address; "" for a node without one.
-
-    The result is `lo` only if no other interface has it. Raise ObserveError if none has it, and KernelError if the
-    kernel cannot be read.
-    """
+    """Return the interface with the node's IPv6 address, as `device_of` does; "" for a node without one."""
     return _device(kernel, state, state.address6) if state.address6 else ""
 
 
@@ -59,7 +55,7 @@ def wait(kernel: Kernel, state: NodeState, seconds: float) -> str:
     """Return `device_of`, after waiting up to about `seconds` for the node's addresses to appear.
 
     Addresses may come late, by DHCP, a router advertisement or a bond. This blocks. Raise ObserveError if an IPv4 or
-    IPv6 address of the node is still missing at the end, and KernelError if the kernel cannot be read.
+    IPv6 address of the node is still missing at the end.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -73,18 +69,14 @@ def wait(kernel: Kernel, state: NodeState, seconds: float) -> str:
 
 
 class NextHops:
-    """The underlay's routes, read once for each IP version, at the first question."""
+    """The underlay's routes, read once for each IP version, at the first question; later changes are not seen."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._lookups: dict[int, Lookup] = {}  # by IP version
 
     def route(self, address: str) -> t.Optional[RouteAttributes]:
-        """Return the route that the underlay takes to `address`, or None if there is none or it is not unicast.
-
-        The first call for an IP version reads the routes; later changes are not seen. Raise KernelError if they cannot
-        be read.
-        """
+        """Return the route that the underlay takes to `address`, or None if there is none or it is not unicast."""
         family = family_of(address)
         if family not in self._lookups:
             others = (PROTOCOL_BIRD, ROUTE_PROTOCOL)
@@ -95,13 +87,13 @@ class NextHops:
 
 
 def resolve(kernel: Kernel, state: NodeState, device: str) -> NodeState:
-    """Return `state` completed with what only the node knows.
+    """Return `state` completed with what only the node knows; `device` is the result of `device_of`.
 
-    `device` is the result of `device_of`. In routes and sysctls, the underlay's devices and gateways replace their
-    placeholders (`NodeState.resolve_underlay`). A route with a placeholder for the gateway to an address that the
-    underlay does not reach is left out. A route with a gateway and no device gets the underlay's device to that
-    gateway, or to the placeholder's address; it stays None if the underlay does not reach it. Raise ObserveError if no
-    interface has the node's IPv6 address, and KernelError if the kernel cannot be read.
+    In routes and sysctls, the underlay's devices and gateways replace their placeholders
+    (`NodeState.resolve_underlay`). A route with a placeholder for the gateway to an address that the underlay does not
+    reach is left out. A route with a gateway and no device gets the underlay's device to that gateway, or to the
+    placeholder's address; it stays None if the underlay does not reach it. Raise ObserveError if no interface has the
+    node's IPv6 address.
     """
     hops = NextHops(kernel)
     found = {address: hops.route(address) for address in state.underlay_gateways}
@@ -123,18 +115,14 @@ def resolve(kernel: Kernel, state: NodeState, device: str) -> NodeState:
 def with_devices(kernel: Kernel, routes: t.Iterable[Route]) -> list[Route]:
     """Return these routes, each one that names only a gateway with the device by which the underlay reaches it.
 
-    The device stays None if the underlay does not reach the gateway. Raise KernelError if the routes cannot be read.
+    The device stays None if the underlay does not reach the gateway.
     """
     hops = NextHops(kernel)
     return [_with_device(route, hops) for route in routes]
 
 
 def _with_device(route: Route, hops: NextHops) -> Route:
-    """Return `route` with the underlay's device to its gateway if it has only a gateway, else unchanged.
-
-    The device stays None if the underlay does not reach the gateway. Raise KernelError if the underlay's routes cannot
-    be read.
-    """
+    """Return `route` with the underlay's device to its gateway if it has only a gateway, else unchanged."""
     if route.device or not route.gateway:
         return route
     best = hops.route(route.gateway)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The driver of files with a given content and mode, and of the modes of folders.
 
-A reader always sees the whole old file or the whole new one.
+A reader always sees the whole old file or the whole new one. OSError is raised if a file or folder cannot be read.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ class Observed(t.NamedTuple):
 def observe(kernel: t.Optional[Kernel], desired: t.Iterable[WantedFile]) -> dict[str, Observed]:
     """Return a mapping from path to content and mode, with those of these files that exist, wanted or unwanted.
 
-    The content is decoded as UTF-8, and invalid bytes become surrogates. Symbolic links are followed. `kernel` is not
-    used. Raise OSError if a file cannot be read.
+    The content is decoded as UTF-8; invalid bytes become surrogates. Symbolic links are followed. `kernel` is unused.
     """
     observed: dict[str, Observed] = {}
     for wanted in desired:
@@ -61,10 +60,7 @@ def observe(kernel: t.Optional[Kernel], desired: t.Iterable[WantedFile]) -> dict
 
 
 def folder_mode(path: str) -> t.Optional[int]:
-    """Return the mode of the folder `path`, None if there is no such folder. A symbolic link is followed.
-
-    Raise OSError if it cannot be read.
-    """
+    """Return the mode of the folder `path`, None if there is no such folder. A symbolic link is followed."""
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -73,7 +69,7 @@ def folder_mode(path: str) -> t.Optional[int]:
 
 
 def folder_changes(desired: t.Iterable[WantedFolder]) -> list[Change]:
-    """Return the changes of existing folders to the modes that they must have. Raise OSError if one cannot be read."""
+    """Return the changes of existing folders to the modes that they must have."""
     changes = []
     for wanted in desired:
         have = folder_mode(wanted.path)

@@ -6,12 +6,12 @@
 Ours are named `cali40...` (IPv6: `cali60...`), and `cali4t...` or `cali6t...` while being filled. Two steps enclose the
 writing of a node's chains: `fill` makes sets and adds members before it, `drain` removes members after it. So chains
 find the sets that they refer to, and a member that moves from one set to another is in one of them at every moment. If
-many members are removed, more than half of the set, or it is too small, a second set is filled and swapped in. Each
-step is one `ipset restore`, repeated without a set that was refused, or a few messages to the kernel. Up to 50 refused
-sets do not prevent the others from being written, and a new one is deleted again if possible.
+many members are removed, more than half of the set, or it is too small, a second set is filled and swapped in.
 
-A text that cannot be a member (ipset_encoding.py) is left out of its set, which a change `=` reports. Everything else
-is still written.
+Each step is one `ipset restore`, repeated without a set that was refused, or a few messages to the kernel. All other
+sets are written then, unless ipset failed without naming a set, or refused more than 50: one change of the ApplyError
+stands for all that are left. A text that cannot be a member (ipset_encoding.py) is left out, which a change `=`
+reports.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Observed(t.NamedTuple):
 def canonical(member: str, ipv6: bool = False) -> str:
     """Return a member without the prefix length of a single address: `/32`, or `/128` if `ipv6`.
 
-    With `ipv6` the address is also brought to its shortest form. A suffix such as `,tcp:80` or `,cali1` stays. A prefix
-    length directly before an option (`nomatch`) stays, too, and so does an IPv6 address that cannot be read.
+    With `ipv6` the address is also brought to its shortest form. A suffix such as `,tcp:80` or `,cali1` stays, and so
+    do a prefix length directly before an option (`nomatch`) and an IPv6 address that cannot be read.
     """
     address, comma, rest = member.partition(",")
     if not ipv6:
@@ -82,8 +82,7 @@ def wanted(ipset: IpSet, known: frozenset[str] = frozenset()) -> Observed:
 
     A set of networks gets two halves in place of 0.0.0.0/0 or ::/0, which it cannot contain. `max_elements` is
     1,048,576, doubled until the members fit. `known` are members of an earlier result for a set of this name and type;
-    they are not checked again. Raise NotEncodable for a name that no set of ours can have, and for a type whose members
-    have no form in ipset_encoding.py.
+    they are not checked again. Raise NotEncodable for a name or type that ipset_encoding.py refuses.
     """
     ipset_encoding.name(ipset.name)
     found = ipset_encoding.members(ipset_encoding.type_of(ipset.type), is_ipv6(ipset.name), ipset.members, known)
@@ -102,11 +101,7 @@ def left_out(name: str, want: Observed) -> str:
 
 
 def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
-    """Return our sets by name.
-
-    The result is {} if the program ipset is not installed, or if `ipset save` fails and no set is desired. Raise
-    ObserveError if it fails and sets are desired, and KernelError if it cannot be run in the kernel's namespace.
-    """
+    """Return our sets by name; {} without the program ipset. Raise ObserveError if it fails and sets are desired."""
     done = kernel.run(["ipset", "save"])
     if done.code != 0:
         # A host without the program (127) counts as without sets, and `apply` says what to install. If no sets are
@@ -121,10 +116,9 @@ def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
 
 
 def parse(output: str) -> dict[str, Observed]:
-    """Return our sets by name, from the output of `ipset save`. Sets of others and blank lines are left out.
+    """Return our sets by name, from the output of `ipset save`; `max_elements` is 0 for a set without `maxelem`.
 
-    `max_elements` is 0 for a set without `maxelem`. Output of another form may raise KeyError, ValueError or
-    IndexError.
+    Output of another form may raise KeyError, ValueError or IndexError.
     """
     created: dict[str, tuple[str, int]] = {}
     members: dict[str, list[str]] = {}
@@ -151,10 +145,10 @@ def diff(
     observed: t.Mapping[str, Observed],
     want: t.Callable[[IpSet], Observed] = wanted,
 ) -> list[Change]:
-    """Return the changes that lead to the desired sets; [] if there are none.
+    """Return the changes that lead to the desired sets; observed sets that are not desired are deleted.
 
-    Observed sets that are not desired are deleted. `want` is `wanted`, or a cache of it. A set that cannot be encoded
-    is left as it is, and such a member is left out of its set; a change `=` reports either.
+    `want` is `wanted`, or a cache of it. A set that cannot be encoded is left as it is, and such a member is left out
+    of its set; a change `=` reports either.
     """
     changes: list[Change] = []
     names = set()
@@ -194,11 +188,9 @@ class _Line(t.NamedTuple):
 
 
 def apply(kernel: Kernel, changes: t.Sequence[Change], sleep: t.Callable[[float], None] = time.sleep) -> None:
-    """Make all of these changes: fill, drain, then delete.
+    """Make all of these changes: fill, drain, then delete. Raise ApplyError with each set that was refused.
 
-    Raise ApplyError with each set that was refused. All other sets are as desired then, unless ipset failed without
-    naming a set, or refused more than 50. Refused deletions are tried again for 0.2 seconds; `sleep` takes seconds.
-    Raise KernelError if the kernel's namespace cannot be entered.
+    Refused deletions are tried again for 0.2 seconds; `sleep` takes seconds.
     """
     failures = Failures()
     for step in (fill, drain):
@@ -211,13 +203,11 @@ def apply(kernel: Kernel, changes: t.Sequence[Change], sleep: t.Callable[[float]
 
 
 def fill(kernel: Kernel, changes: t.Sequence[Change]) -> None:
-    """Make sets, and add members to those that change. Nothing is removed from sets that stay.
+    """Make sets, and add members to those of changes `~`. Nothing is removed from sets that stay.
 
-    Changes other than + and ~ are ignored. A set of another type than the desired one is deleted and made anew. One
-    without room for old and new members is replaced by a larger one with all of them. Raise ApplyError with each set
-    that was refused; all others are filled then, unless ipset failed without naming a set, or refused more than 50: one
-    change stands for all that are left. A refused new set is deleted again if possible. Raise KernelError if the
-    kernel's namespace cannot be entered.
+    A set of another type than the desired one is deleted and made anew. One without room for old and new members is
+    replaced by a larger one with all of them. Raise ApplyError with each set that was refused; a new one of these is
+    deleted again if possible.
     """
     failures = Failures()
     for change in _write(kernel, [change for change in changes if change.action in ("+", "~")], _fill, failures):
@@ -226,7 +216,7 @@ def fill(kernel: Kernel, changes: t.Sequence[Change]) -> None:
 
 
 def drain(kernel: Kernel, changes: t.Sequence[Change]) -> None:
-    """Remove surplus members from the sets of changes `~`, after `fill`. Raise the errors of `fill`."""
+    """Remove surplus members from the sets of changes `~`, after `fill`. Raise ApplyError with each refused set."""
     failures = Failures()
     _write(kernel, [change for change in changes if change.action == "~"], _drain, failures)
     failures.raise_if_any()
@@ -241,8 +231,7 @@ def finish(
     """Remove surplus members from the sets of changes `~` by `drain`; return those of these changes that are left out.
 
     After a failure of sets or chains (`failed`) all that change sets of workloads' interfaces are left out: a member
-    may not be in another set yet, or the chains that use that set may not be written yet. Otherwise none is. Raise the
-    errors of `drain`.
+    may not be in another set yet, or the chains that use that set may not be written yet. Otherwise none is.
     """
     kept: list[Change] = []
     going: list[Change] = []
@@ -254,10 +243,7 @@ def finish(
 
 
 def filled(change: Change) -> Observed:
-    """Return what the changed set must hold after `fill`: the old and the new members, or a set made anew.
-
-    It is worked out from the change; nothing is read from the kernel.
-    """
+    """Return what the changed set must hold after `fill`: the old and the new members, or a set made anew."""
     _name, want = change.new
     have: t.Optional[Observed] = change.old
     if have is None or have.type != want.type:
@@ -266,10 +252,7 @@ def filled(change: Change) -> Observed:
 
 
 def drained(change: Change) -> Observed:
-    """Return what the changed set must hold after `drain`: the new members alone.
-
-    It is worked out from the change; nothing is read from the kernel.
-    """
+    """Return what the changed set must hold after `drain`: the new members alone."""
     _name, want = change.new
     have: t.Optional[Observed] = change.old
     if have is None or have.type != want.type or _room(have, want) == want.max_elements:
@@ -278,10 +261,7 @@ def drained(change: Change) -> Observed:
 
 
 def _room(have: Observed, want: Observed) -> int:
-    """Return the maximum number of elements that the set gets: the present one if the members of both fit.
-
-    Else it is 1,048,576, doubled until they fit.
-    """
+    """Return the maximum of elements that the set gets: the present one, or else one for the members of both."""
     if len(have.members) + len(want.members) <= have.max_elements:
         return have.max_elements
     both = have.members | want.members
@@ -300,10 +280,8 @@ def _write(
 ) -> list[Change]:
     """Write the lines of these changes, again without a set at which the kernel refused, until the rest is accepted.
 
-    Lines may be repeated without harm. At the 51st refused set, or a failure that names no line, the rest is given up,
-    and one change stands for it in `failures`. Add refused changes to `failures`. Return the changes that may be half
-    written, [] if all were accepted or the program is missing. Raise KernelError if the kernel's namespace cannot be
-    entered.
+    Lines may be repeated without harm. Add refused changes to `failures`. Return the changes that may be half written,
+    [] if all were accepted or the program is missing.
     """
     left = list(changes)
     halves: list[Change] = []
@@ -328,10 +306,9 @@ def _write(
 
 
 def _one_by_one(kernel: Kernel, lines: t.Sequence[_Line]) -> bool:
-    """Return whether these lines were written by messages to the kernel, without the program.
+    """Return whether these lines, at most 64, were written by messages to the kernel, without the program.
 
-    This is tried for at most 64 lines, if all add or remove a member. If it returns False, some of them may have been
-    made.
+    If it returns False, some of them may have been made.
     """
     members = ipset_members.of_lines([line.text for line in lines]) if len(lines) <= _FEW else None
     if members is None:
@@ -422,12 +399,11 @@ def _delete(kernel: Kernel, changes: t.Sequence[Change], failures: Failures, sle
 
 
 def _destroy(kernel: Kernel, left: t.Sequence[tuple[Change, str]]) -> list[tuple[Change, str]]:
-    """Delete the sets of these changes. The texts beside them, an earlier call's reasons, are not used.
+    """Delete the sets of these changes, and return (change, reason) of those that could not be deleted.
 
-    Return (change, reason) of those that could not be deleted, [] if none. A set that does not exist is ignored. Each
-    line takes effect by itself, and the first refused one ends the program, which is then run again with the rest. If
-    it fails without naming a line, all of the rest is returned. Raise KernelError if the kernel's namespace cannot be
-    entered.
+    A set that does not exist is ignored; the texts beside the changes are not used. Each line takes effect by itself,
+    and the first refused one ends the program, which is then run again with the rest. If it fails without naming a
+    line, all of the rest is returned.
     """
     refused: list[tuple[Change, str]] = []
     while left:

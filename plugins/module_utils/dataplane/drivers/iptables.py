@@ -60,10 +60,10 @@ def _subject(place: TablePlace, chain: str) -> str:
 
 
 def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digests = hashes) -> list[Change]:
-    """Return the changes that lead to the desired tables; [] if there are none.
+    """Return the changes that lead to the desired tables, and delete what else is ours, in both backends.
 
-    Observed chains and rules of ours that are not desired are deleted, in both backends. `digests` computes the hashes
-    of a chain's rules, or returns cached ones. Desired tables of an IP version that the kernel lacks are ignored.
+    `digests` computes the hashes of a chain's rules, or returns cached ones. Desired tables of an IP version that the
+    kernel lacks are ignored.
     """
     changes: list[Change] = []
     wanted = {
@@ -102,10 +102,7 @@ def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digest
 
 
 def _reached(table: IptablesTable, rules: t.Iterable[str], digests: Digests) -> Reached:
-    """Return the chains that these rules of table nat lead to, directly or through others, with their rules.
-
-    The result is () for another table.
-    """
+    """Return the chains of table nat that these rules lead to, also through others, with their rules; () elsewhere."""
     if table.name != iptables_nat.TABLE:
         return ()
     found: dict[str, Rules] = {}
@@ -184,10 +181,7 @@ def _delta(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, ...]:
 
 
 def _insertions(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, ...]:
-    """Return the lines that insert the missing rules, from the beginning to the end of the chain.
-
-    The result is () if nothing is missing, or if a rule would have to be deleted or moved.
-    """
+    """Return the lines that insert the missing rules in order; () for none, or if others must be deleted or moved."""
     lines: list[str] = []
     known = 0
     for number, (digest, rule) in enumerate(wanted, start=1):
@@ -239,22 +233,16 @@ def written(change: Change) -> Write:
 def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
     """Make all of these changes, those of one table in one transaction, which is repeated if single chains are refused.
 
-    An existing chain that is refused then keeps its former rules. A new one gets the rules before the refused one and,
-    except in table nat, drops packets that reach its end; one with an invalid name is left out. If a hook is refused,
-    or a new chain that one leads to, or if the program refuses more than 50 chains, nothing of the table is written.
     Raise ApplyError with the changes that failed; a table in which nothing was written is named by its first change.
-    The error is SetAside if only single chains were refused, and everything else was written. It is also SetAside, with
-    a change of the subject "connections by table nat", if the rules were written and connections with a translation
-    that they do not give could not be deleted. Raise KernelError if the kernel's namespace cannot be entered.
+    See iptables_restore.py for what becomes of refused chains. The error is SetAside if only single chains were
+    refused, and everything else was written. It is also SetAside, with a change of the subject "connections by table
+    nat", if the rules were written and connections with a translation that they do not give could not be deleted.
     """
     apply_each_table(kernel, changes)
 
 
 def apply_each_table(kernel: Kernel, changes: t.Sequence[Change]) -> int:
-    """Make all of these changes as `apply` does.
-
-    Return the number of tables that were written, 0 for no changes. Raise the errors of `apply`.
-    """
+    """Make all of these changes as `apply` does, with its errors. Return the number of tables that were written."""
     tables: dict[TablePlace, list[Change]] = {}
     for change in changes:
         if change.action in ("+", "~", "-"):
@@ -275,10 +263,7 @@ def apply_each_table(kernel: Kernel, changes: t.Sequence[Change]) -> int:
 
 
 def _delete_stale(kernel: Kernel, place: TablePlace, changes: t.Sequence[Change], failures: Failures) -> None:
-    """Delete the connections whose translation is no longer what table nat says, after these changes were made.
-
-    Add what the kernel refuses to `failures`.
-    """
+    """Delete the connections that the changes made to table nat left stale. Add what is refused to `failures`."""
     family = 6 if place.program.startswith("ip6") else 4
     chains: dict[str, iptables_nat.ChainRules] = {}
     for change in changes:
@@ -303,8 +288,7 @@ def _delete_stale(kernel: Kernel, place: TablePlace, changes: t.Sequence[Change]
 def delete_stale(kernel: Kernel, tables: t.Iterable[IptablesTable]) -> int:
     """Delete the connections whose translation is not what the rules of these tables say; return their number.
 
-    It is for rules that are in force, also those that this process did not write. Raise KernelError if the kernel
-    refuses.
+    It is for rules that are in force, also those that this process did not write.
     """
     return sum(
         iptables_nat.delete_stale(

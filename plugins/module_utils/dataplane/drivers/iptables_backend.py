@@ -37,9 +37,8 @@ _OTHER = {"nft": "legacy", "legacy": "nft"}
 class Observed:
     """The content of the tables.
 
-    `programs` is a mapping from IP version to the program that is to write it. `backend` is the backend of these
-    programs (nft or legacy), "" if iptables is not installed or fails. `families` are the IP versions of the kernel.
-    Desired tables of an IP version that it lacks are ignored.
+    `programs` maps IP versions to the programs that are to write them. `backend` is the backend of these programs (nft
+    or legacy), "" if iptables is not installed or fails. `families` are the IP versions of the kernel.
     """
 
     programs: t.Mapping[int, str] = dataclasses.field(default_factory=lambda: FAMILIES)
@@ -48,17 +47,11 @@ class Observed:
     families: tuple[int, ...] = tuple(FAMILIES)
 
     def table(self, name: str, family: int = 4) -> Chains:
-        """Return {chain: rules} of a table, as the program that is to write it has it; {} if it does not exist.
-
-        `family` is the IP version, 4 or 6. Raise KeyError for any other.
-        """
+        """Return {chain: rules} of a table of IP version 4 or 6 in the backend to write; {} if it does not exist."""
         return self.tables.get(TablePlace(self.programs[family], name), {})
 
     def only(self, name: str, family: int = 4) -> Observed:
-        """Return a copy that has only this table, of all backends; without any if it does not exist.
-
-        `family` is the IP version, 4 or 6. Any other may raise KeyError.
-        """
+        """Return a copy that has only this table of IP version 4 or 6, of all backends."""
         tables = {
             place: chains
             for place, chains in self.tables.items()
@@ -68,10 +61,7 @@ class Observed:
 
 
 def default(kernel: Kernel) -> str:
-    """Return the backend that the host's `iptables` writes, nft or legacy; "" if it is not installed or fails.
-
-    Raise KernelError if the kernel's namespace cannot be entered.
-    """
+    """Return the backend that the host's `iptables` writes, nft or legacy; "" if it is not installed or fails."""
     done = kernel.run(["iptables", "-V"])
     if done.code != 0:
         return ""
@@ -83,8 +73,7 @@ def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
 
     What cannot be read is left out if it is neither the backend to write nor that of the host's `iptables`, if no table
     of its IP version is desired, or if `iptables-save` or `ip6tables-save` is not installed. Raise ObserveError if a
-    desired table cannot be read for another reason, or has rules that iptables cannot read. Raise KernelError if the
-    kernel cannot be read.
+    desired table cannot be read for another reason, or has rules that iptables cannot read.
     """
     families = tuple(FAMILIES) if kernel.sysctl_read(_HAS_IPV6) is not None else (4,)
     desired = [table for table in desired if table.family in families]
@@ -141,10 +130,9 @@ def _unreadable(program: str, done: Completed) -> ObserveError:
 
 
 def _foreign(saved: t.Mapping[str, Saved], suffix: str) -> int:
-    """Return the number of rules of others in the backend with this suffix, of both IP versions.
+    """Return the number of rules of others, of both IP versions, in the backend of this suffix, if `saved` has it.
 
-    The suffix is "-nft" or "-legacy", or "" for the backend of the host's `iptables`. The result is 0 for a backend
-    that is not in `saved`.
+    The suffix is "-nft" or "-legacy", or "" for the backend of the host's `iptables`.
     """
     return sum(
         not rule.hash
@@ -182,10 +170,7 @@ class Backends(t.NamedTuple):
 
 
 def backends(kernel: Kernel) -> t.Optional[Backends]:
-    """Return the state of both backends, or None if iptables is not installed or fails.
-
-    Raise KernelError if the kernel's namespace cannot be entered.
-    """
+    """Return the state of both backends, or None if iptables is not installed or fails."""
     done = kernel.run(["iptables", "-V"])
     if done.code != 0:
         return None

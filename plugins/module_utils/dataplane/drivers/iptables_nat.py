@@ -91,7 +91,7 @@ _network = functools.lru_cache(maxsize=4096)(addresses.network)
 
 
 class _Host:
-    """The host's own addresses and its ways to others, each looked up once. Raise KernelError if the kernel refuses."""
+    """The host's own addresses and its ways to others, each looked up once."""
 
     def __init__(self, kernel: Kernel, family: int) -> None:
         self._kernel = kernel
@@ -197,10 +197,7 @@ class StaleConnections:
         self._indexes = [(one.chain, _RuleIndex(one.before), _RuleIndex(one.after)) for one in self._chains]
 
     def filters(self) -> list[ConnectionFilter]:
-        """Return which connections to look at: one filter per protocol that a rule written or removed is about.
-
-        It is [] if none of these rules can translate anything but TCP.
-        """
+        """Return which connections to look at: one filter per protocol, except TCP, of the rules that differ."""
         ports: dict[int, set[int]] = {}
         different = {one.chain: list(_different(one.before, one.after)) for one in self._chains}
         if different.get(published_ports.CHAIN):
@@ -218,7 +215,7 @@ class StaleConnections:
         ]
 
     def has(self, connection: Connection) -> bool:
-        """Return whether this connection is one of them. Raise KernelError if the kernel refuses to look up a route."""
+        """Return whether this connection is one of them."""
         if connection.master or connection.sent.protocol == _TCP:
             return False
         for chain, before, after in self._indexes:
@@ -286,10 +283,7 @@ _PASSING: dict[str, t.Callable[[Connection, _Host], bool]] = {
 
 
 def delete_stale(kernel: Kernel, chains: t.Sequence[ChainRules], family: int) -> int:
-    """Delete the connections whose translation is no longer what the rules of these chains say; return their number.
-
-    Nothing is read if the rules that differ can only translate TCP. Raise KernelError if the kernel refuses.
-    """
+    """Delete the connections whose translation is no longer what the rules of these chains say; return their number."""
     stale = StaleConnections(chains, kernel, family)
     deleted = 0
     for wanted in stale.filters():

@@ -5,12 +5,12 @@
 
 If the table is refused, the chain that causes this is set aside, if possible, and the others are written: one bad
 policy must not prevent all others from being enforced. In most cases the program names the line. Otherwise (the legacy
-kernel refuses a table as a whole) the rules are tried in halves, in a chain that nothing refers to. An existing chain
-that is set aside keeps its former rules. A new one gets the rules before the bad one and, except in table nat, drops
-packets that reach its end.
+kernel refuses a table as a whole) the rules are tried in halves, in a chain that nothing refers to.
 
-The chain of a text that would not be one rule (iptables_encoding.py) is set aside in the same way, and the program
-never gets that text. A chain with an invalid name is left out.
+An existing chain that is set aside keeps its former rules. A new one gets the rules before the bad one and, except in
+table nat, drops packets that reach its end; one with an invalid name is left out. The chain of a text that would not be
+one rule (iptables_encoding.py) is set aside in the same way, and the program never gets that text. Nothing of the table
+is written if a hook is refused, or a new chain that one leads to, or more than 50 chains.
 """
 
 from __future__ import annotations
@@ -104,8 +104,7 @@ Write = t.Union[ChainWrite, ChainDelete, HookWrite]
 class RestoreOutcome(t.NamedTuple):
     """The result of writing one table.
 
-    `refused` is a mapping from the position of a write that was set aside to the reason. `failure` says why nothing at
-    all was written, "" if everything else was; `refused` is empty with it.
+    `refused` maps positions of writes that were set aside to reasons; it is empty if nothing was written (`failure`).
     """
 
     refused: t.Mapping[int, str]
@@ -118,14 +117,10 @@ class _Line(t.NamedTuple):
 
 
 def restore(kernel: Kernel, place: TablePlace, writes: t.Sequence[Write]) -> RestoreOutcome:
-    """Write one table in one transaction, and set aside the writes that are refused, if possible.
+    """Write one table, `place`, in one transaction, and set aside the writes that are refused, if possible.
 
-    All writes are to `place`. An existing chain that is set aside stays as it was. A new one gets the rules before the
-    refused one and, except in table nat, drops packets that reach its end; one with an invalid name is left out. If a
-    refused write cannot be set aside, the program refuses more than 50, or it fails for another reason, nothing is
-    written. Those with an invalid name or text, which the program never gets, do not count among the 50. The result has
-    the reasons. Each run of the program may take 120 seconds. Raise KernelError if the kernel's namespace cannot be
-    entered.
+    The module's docstring says how. Texts and names that the program never gets do not count among the 50 refusals.
+    Each run of the program may take 120 seconds.
     """
     current: dict[int, Write] = dict(enumerate(writes))
     refused: dict[int, str] = {}
@@ -194,17 +189,13 @@ def _input(place: TablePlace, writes: t.Mapping[int, Write]) -> list[_Line]:
 
 
 class _NothingWritten(Exception):
-    """An indispensable part of a table cannot be encoded, so nothing of the table was written.
-
-    The text is for people.
-    """
+    """An indispensable part of a table cannot be encoded, so nothing of it was written. The text is for people."""
 
 
 def _without_bad_names(place: TablePlace, writes: dict[int, Write]) -> dict[int, str]:
-    """Remove from `writes` those to chains with invalid names.
+    """Remove from `writes` those to chains with invalid names; return a mapping from their positions to the reasons.
 
-    Return a mapping from their positions to the reasons. Raise _NothingWritten if the table's name or the name of a
-    chain of others is invalid.
+    Raise _NothingWritten if the table's name or the name of a chain of others is invalid.
     """
     reasons: dict[int, str] = {}
     for number, write in list(writes.items()):
@@ -270,8 +261,7 @@ def _search(kernel: Kernel, place: TablePlace, writes: t.Mapping[int, Write]) ->
     """Return the first refused line of each chain that can be set aside, found by trying rules in halves.
 
     The result is [] if no rule is refused by itself. After 400 trials (_MOST_TRIALS) the rules that are left count as
-    accepted. The chains made for trying are removed again. Raise KernelError if the kernel's namespace cannot be
-    entered.
+    accepted. The chains made for trying are removed again.
     """
     chains = {number: write for number, write in writes.items() if isinstance(write, ChainWrite)}
     new = [write.chain for write in chains.values() if not write.exists]
@@ -307,11 +297,10 @@ def _search(kernel: Kernel, place: TablePlace, writes: t.Mapping[int, Write]) ->
 
 
 def _set_aside(writes: dict[int, Write], line: _Line, place: TablePlace, words: str, given: bool = True) -> str:
-    """Remove the write of `line` from `writes`, or reduce a new chain to the rules before that line.
+    """Remove the write of `line`, or reduce a new chain to the rules before that line; return the reason.
 
-    A reduced chain drops packets that reach its end, except in table nat. Return the reason. `words` is what was said
-    about the line. `given` is False if iptables-restore did not get the line: raise _NothingWritten then if the table
-    must not be written without that write. Raise TypeError for a HookWrite that iptables-restore got.
+    `words` is what was said about the line. `given` is False if iptables-restore did not get the line: raise
+    _NothingWritten then if the table must not be written without that write.
     """
     write = writes[line.write]
     words = words.rstrip(".")

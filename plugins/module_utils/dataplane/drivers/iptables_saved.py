@@ -40,11 +40,7 @@ Chains = dict[str, tuple[SavedRule, ...]]
 
 
 class Saved(t.NamedTuple):
-    """What iptables-save prints.
-
-    `tables` is a mapping from table to chains. `incompatible` is a mapping from a table that the program cannot read to
-    its message about it.
-    """
+    """The tables that iptables-save prints, and {table: message} for those that it cannot read (`incompatible`)."""
 
     tables: dict[str, Chains]
     incompatible: dict[str, str]
@@ -75,11 +71,10 @@ def bare(text: str) -> str:
 
 
 def parse(output: str) -> Saved:
-    """Return the tables in `output`, which is that of iptables-save for any number of tables.
+    """Return the tables in iptables-save's output, of any number of tables, and its messages about unreadable ones.
 
-    The result also has the messages about tables that the program could not read. Raise KeyError for a rule of a chain
-    that its table does not declare before it, and ValueError for a rule or a chain with nothing behind the chain's
-    name.
+    Raise KeyError for a rule of a chain that its table does not declare before it, and ValueError for a rule or a chain
+    with nothing behind the chain's name.
     """
     tables: dict[str, dict[str, list[SavedRule]]] = {}
     incompatible: dict[str, str] = {}

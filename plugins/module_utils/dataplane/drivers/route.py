@@ -48,8 +48,7 @@ def protocol_name(number: int) -> str:
 def text(attributes: RouteAttributes) -> str:
     """Return the attributes in words of `ip route`: `via 10.10.1.12 dev tunl0 onlink mtu 1480`.
 
-    Protocol, scope, the type unicast, the main table and the metrics 0 and 1024 are left out. Next hops after the first
-    are only counted.
+    Protocol, scope, the usual type, table and metrics are left out. Next hops after the first are only counted.
     """
     words = [] if attributes.type == "unicast" else [attributes.type]
     if attributes.gateway:
@@ -122,8 +121,7 @@ def attributes_of(route: Route) -> RouteAttributes:
 def observe(kernel: Kernel, desired: t.Sequence[Route]) -> dict[Key, RouteAttributes]:
     """Return our routes in the main, the probe and all desired tables, and routes of others in place of missing ones.
 
-    The keys are (table, destination, metric). A route of others is returned only at the key of a missing desired one.
-    Raise KernelError if the kernel cannot be read.
+    The keys are (table, destination, metric).
     """
     tables = {TABLE_MAIN, TABLE_PROBE}
     tables.update({route.table for route in desired})
@@ -192,10 +190,9 @@ _ACTIONS = {"+": "add", "~": "replace", "-": "delete"}
 
 
 def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
-    """Make all of these changes.
+    """Make all of these changes; a route to delete that is already gone is ignored.
 
-    Raise ApplyError with those that failed, and with conflicts; the others are made. A route to delete that is already
-    gone is ignored. Raise KernelError if the kernel does not answer.
+    Raise ApplyError with those that failed, and with conflicts; the others are made.
     """
     failures = Failures()
     operations: list[RouteOperation] = []

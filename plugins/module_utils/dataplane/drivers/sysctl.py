@@ -42,7 +42,7 @@ def observe(kernel: Kernel, desired: t.Iterable[Sysctl]) -> dict[str, t.Optional
     """Return a mapping from key to value, for each desired sysctl.
 
     The value is None if the key does not exist (yet), because its interface is missing or the kernel lacks it, and if
-    the sysctl cannot be encoded. Raise KernelError if a value cannot be read.
+    the sysctl cannot be encoded.
     """
     return {wanted.key: None if _problem(wanted) else kernel.sysctl_read(wanted.key) for wanted in desired}
 
@@ -84,10 +84,7 @@ def _problem(sysctl: Sysctl) -> str:
 
 
 def _loosens(sysctl: Sysctl, have: t.Optional[str]) -> bool:
-    """Return whether this changes a source check (rp_filter) from strict to loose.
-
-    `have` is the present value, None if the sysctl is missing: the result is False then.
-    """
+    """Return whether this changes a source check (rp_filter) from strict to loose; `have` is the present value."""
     return (have, sysctl.value) == (STRICT, LOOSE) and bool(_SOURCE_CHECK.fullmatch(sysctl.key))
 
 
@@ -103,8 +100,7 @@ def greatest_source_check(desired: t.Iterable[Sysctl]) -> t.Optional[str]:
 def overruled(kernel: Kernel, desired: t.Iterable[Sysctl]) -> list[Change]:
     """Return one conflict if rp_filter of `all` is above the greatest one desired of workloads' interfaces, else [].
 
-    The kernel takes the greater value of `all` and the interface. The result is [] too if none is desired of workloads,
-    or if `all` does not exist. Raise KernelError if the value cannot be read.
+    The kernel takes the greater value of `all` and the interface.
     """
     value = greatest_source_check(desired)
     if value is None:

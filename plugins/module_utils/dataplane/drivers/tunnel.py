@@ -50,10 +50,7 @@ class Observed(t.NamedTuple):
 
 
 def observe(kernel: Kernel, desired: t.Iterable[TunnelDevice], names: t.Sequence[str] = NAMES) -> dict[str, Observed]:
-    """Return, by name, the devices of `names` and the desired ones that exist.
-
-    Raise KernelError if the kernel cannot be read.
-    """
+    """Return, by name, the devices of `names` and the desired ones that exist."""
     wanted = {device.name: device for device in desired}
     observed: dict[str, Observed] = {}
     for name in dict.fromkeys([*names, *wanted]):
@@ -77,7 +74,7 @@ def observe(kernel: Kernel, desired: t.Iterable[TunnelDevice], names: t.Sequence
 def _addresses(kernel: Kernel, link: Link) -> list[InterfaceAddress]:
     """Return the device's addresses of the IP version of its local address, IPv4 if it has none.
 
-    IPv6 addresses that are link-local or have a lifetime are left out. Raise KernelError if they cannot be read.
+    IPv6 addresses that are link-local or have a lifetime are left out.
     """
     if link.local is None or family_of(link.local) == 4:
         return kernel.addresses(link.name)
@@ -209,10 +206,7 @@ def _absent(have: Observed) -> list[Change]:
 
 
 def recreated(changes: t.Iterable[Change]) -> set[str]:
-    """Return the devices that these changes delete and create again.
-
-    Objects on them or through them are gone afterwards.
-    """
+    """Return the devices that these changes delete and create again: objects on them or through them are gone then."""
     return {
         change.subject
         for change in changes
@@ -221,10 +215,7 @@ def recreated(changes: t.Iterable[Change]) -> set[str]:
 
 
 def _indexes(kernel: Kernel, devices: t.Iterable[TunnelDevice]) -> dict[str, t.Optional[int]]:
-    """Return a mapping from name to index of these devices, None for a missing one.
-
-    A recreated device has another index. Raise KernelError if the kernel cannot be read.
-    """
+    """Return the devices' indexes by name, None for a missing device. A recreated one has another index."""
     links = {device.name: kernel.link(device.name) for device in devices}
     return {name: link.index if link is not None else None for name, link in links.items()}
 
@@ -294,10 +285,7 @@ def _recorded(link: t.Optional[Link]) -> list[str]:
 
 
 def _record(kernel: Kernel, name: str, addresses: t.Iterable[str]) -> None:
-    """Write the alias: these addresses, and the recorded ones that are still on the device.
-
-    Do nothing if the device does not exist. Raise KernelError if the kernel refuses.
-    """
+    """Write the alias of a device, if it exists: these addresses, and the recorded ones that are still on it."""
     link = kernel.link(name)
     if link is None:
         return
@@ -321,10 +309,7 @@ def _add_address(kernel: Kernel, address: InterfaceAddress, device: TunnelDevice
 
 
 def _turn_on(kernel: Kernel, name: str) -> None:
-    """Enable IPv6 on a device that has it disabled, as by the host's default: it would accept no address.
-
-    Do nothing if the kernel has no IPv6. Raise KernelError if the kernel refuses.
-    """
+    """Enable IPv6 on a device that has it disabled, as by the host's default: it would accept no address."""
     key = f"net/ipv6/conf/{name}/disable_ipv6"
     if kernel.sysctl_read(key) not in (None, "0"):
         kernel.sysctl_write(key, "0")

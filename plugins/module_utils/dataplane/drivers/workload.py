@@ -8,10 +8,9 @@ The host end has the MAC ee:ee:ee:ee:ee:ee and no address. The workload has its 
 address that belongs to the host end's MAC. The pair is made in one request, which creates the inner end in the
 namespace.
 
-The host end accepts nothing that the workload advertises (hardening.py). `apply` configures this before the inner end.
-
-Order: `apply` leaves a new host end down, then the sysctl driver sets the host end's sysctls, then `activate` sets it
-up, then the route driver writes its route. So a workload is never reachable before its interface is ready.
+The host end accepts nothing that the workload advertises (hardening.py). Order: `apply` leaves a new host end down,
+then the sysctl driver sets the host end's sysctls, then `activate` sets it up, then the route driver writes its route.
+So a workload is never reachable before its interface is ready.
 
 Marks: the host end's alias `calico: workload <namespace>/<name>`, the inner end's `calico: address <addresses>`, and
 the marker of a namespace that was made here: no other namespace is deleted.
@@ -131,11 +130,10 @@ def ended(kernel: Kernel, endpoint: VethEndpoint) -> str:
     """Return why a workload ended with the namespace that it was attached to, "" if it has not ended.
 
     If its namespace was made for it (`netns_owned`), it has ended only if it has an identity, and the name leads to
-    another namespace without our marker for it. One that was handed over has ended without its host end.
-
-    Any other workload ends with its namespace. Without an identity (the record is of an earlier release) it has ended
-    unless its pair is joined. An identity without a cookie may be that of a later namespace, so the marked host end
-    must exist, which disappears with the namespace. Raise KernelError if the kernel cannot be read.
+    another namespace without our marker for it. One that was handed over has ended without its host end. Any other
+    workload ends with its namespace. Without an identity (the record is of an earlier release) it has ended unless its
+    pair is joined. An identity without a cookie may be that of a later namespace, so the marked host end must exist,
+    which disappears with the namespace.
     """
     name, identity_ = netns_name(endpoint), endpoint.netns_identity
     if endpoint.handed_over:
@@ -158,8 +156,7 @@ def ended(kernel: Kernel, endpoint: VethEndpoint) -> str:
 def adopted(kernel: Kernel, endpoint: VethEndpoint) -> str:
     """Return the identity of the namespace in which a workload of an earlier release's record exists, "" for none.
 
-    That namespace has the other end of the workload's host end, with its name and one of its addresses. Raise
-    KernelError if the kernel cannot be read.
+    That namespace has the other end of the workload's host end, with its name and one of its addresses.
     """
     name = netns_name(endpoint)
     try:
@@ -179,19 +176,13 @@ def adopted(kernel: Kernel, endpoint: VethEndpoint) -> str:
 
 
 def gone(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str, str]:
-    """Return a mapping from interface to the reason, of the workloads that ended with their namespaces.
-
-    See `ended`. Raise KernelError if the kernel cannot be read.
-    """
+    """Return {interface: reason} of the workloads that ended with their namespaces, as `ended` says."""
     found = {endpoint.interface: ended(kernel, endpoint) for endpoint in desired}
     return {interface: why for interface, why in found.items() if why}
 
 
 def without_trace(kernel: Kernel, endpoints: t.Iterable[VethEndpoint]) -> set[str]:
-    """Return the host ends of the workloads that ended with their namespaces and have no host end any more.
-
-    Raise KernelError if the kernel cannot be read.
-    """
+    """Return the host ends of the workloads that ended with their namespaces and have no host end any more."""
     return {
         endpoint.interface
         for endpoint in endpoints
@@ -202,13 +193,12 @@ def without_trace(kernel: Kernel, endpoints: t.Iterable[VethEndpoint]) -> set[st
 def observe(
     kernel: Kernel, desired: t.Sequence[VethEndpoint], interiors: t.Union[bool, t.Collection[str]] = True
 ) -> dict[str, Observed]:
-    """Return a mapping from host interface to state.
+    """Return a mapping from host interface to state; a workload no longer desired has the key `<namespace>/<name>`.
 
-    The key of a workload no longer desired is `<namespace>/<name>`. `interiors` says which namespaces are read, which
-    takes most of the time: True for all, False for none, or those of these interfaces. A namespace is also read if the
-    host end is missing or not marked as this workload's, unless the workload has ended. Traces of advertisements on a
-    desired host end are searched for if `interiors` is True, or if it has open settings (hardening.py). Raise
-    KernelError if the kernel cannot be read.
+    `interiors` says which namespaces are read, which takes most of the time: True for all, False for none, or those of
+    these interfaces. A namespace is also read if the host end is missing or not marked as this workload's, unless the
+    workload has ended. Traces of advertisements on a desired host end are searched for if `interiors` is True, or if it
+    has open settings (hardening.py).
     """
     links = {link.name: link for link in kernel.links()}
     namespaces = set(kernel.netns_list())
@@ -241,11 +231,10 @@ def observe(
 
 
 def observe_each(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str, Observed]:
-    """Return a mapping from host interface to state.
+    """Return a mapping from host interface to state, for a few workloads of many, which are read one by one.
 
-    Workloads are read one by one, with their namespaces unless they ended with these. This suits a few workloads of
-    many. Workloads that are no longer desired are not searched for, and traces of advertisements only on host ends with
-    open settings (hardening.py). Raise KernelError if the kernel cannot be read.
+    Workloads that are no longer desired are not searched for, and traces of advertisements only on host ends with open
+    settings (hardening.py). Namespaces are read unless the workload ended with its own.
     """
     observed: dict[str, Observed] = {}
     for endpoint in desired:
@@ -258,11 +247,10 @@ def observe_each(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str,
 
 
 def look(kernel: Kernel, endpoint: VethEndpoint) -> Observed:
-    """Return the state of a workload that is being attached.
+    """Return the state of a workload that is being attached. A missing namespace is not read.
 
-    A missing namespace is not read. Unlike with `observe_each`, a workload without an identity has not ended just for
-    that. One whose namespace is not ours has ended if its path leads to the host's own namespace, to one of another
-    kind, or to another one than its identity. Raise KernelError if the kernel cannot be read.
+    Unlike with `observe_each`, a workload without an identity has not ended just for that. One whose namespace is not
+    ours has ended if its path leads to the host's own namespace, to another kind of it, or to one of another identity.
     """
     link, name = _host_end(kernel.link(endpoint.interface), endpoint), netns_name(endpoint)
     if endpoint.handed_over:
@@ -281,10 +269,7 @@ def closed_settings(endpoint: VethEndpoint) -> tuple[str, ...]:
 
 
 def open_to_loopback(kernel: Kernel, endpoint: VethEndpoint) -> None:
-    """Set what `closed_settings` leaves out on a host end that publishes a port of IPv4; do nothing for another.
-
-    A missing host end is no error. Raise KernelError if the kernel refuses.
-    """
+    """Set what `closed_settings` leaves out on a host end that publishes a port of IPv4, if it exists."""
     if endpoint.publishes(4):
         try:
             kernel.sysctl_write(hardening.key(_LOCALNET, endpoint.interface), "1")
@@ -306,10 +291,7 @@ def _open(have: Observed) -> bool:
 
 
 def _add_advertised(kernel: Kernel, suspects: t.Mapping[str, Observed], observed: dict[str, Observed]) -> None:
-    """Add to `observed` what advertisements left on the host ends of `suspects`.
-
-    Raise KernelError if the kernel cannot be read.
-    """
+    """Add to `observed` what advertisements left on the host ends of `suspects`."""
     present = {have.link.name for have in suspects.values() if have.link is not None}
     for interface, left in hardening.advertised(kernel, present).items():
         observed[interface] = observed[interface]._replace(advertised=left)
@@ -319,8 +301,7 @@ def unlike(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
     """Return the interfaces of those workloads that differ from what is desired, on the host or inside.
 
     Missing ones and those with a conflict are among them, those that ended with their namespaces are not. The host's
-    routes are not compared, and of its sysctls only those of hardening.py. Raise KernelError if the kernel cannot be
-    read.
+    routes are not compared, and of its sysctls only those of hardening.py.
     """
     changes = diff(endpoints, observe_each(kernel, endpoints))
     return [change.new.interface for change in changes if change.action != "="]
@@ -382,9 +363,9 @@ def _inside(kernel: Kernel, endpoint: VethEndpoint, link: t.Optional[Link]) -> O
 
 
 def _handed_over(kernel: Kernel, endpoint: VethEndpoint, link: t.Optional[Link], within: bool) -> Observed:
-    """Return the state of a workload that is handed over; `within` looks for its inner end.
+    """Return the state of a workload that is handed over, with its inner end if it is to be looked for (`within`).
 
-    It is not joined if its host end is not ours. Raise nothing for a namespace that cannot be read.
+    It is not joined if its host end is not ours.
     """
     if link is None or not ours(link, endpoint):
         return Observed(link, True, inside=False)
@@ -393,10 +374,7 @@ def _handed_over(kernel: Kernel, endpoint: VethEndpoint, link: t.Optional[Link],
 
 
 def handed_over_end(kernel: Kernel, endpoint: VethEndpoint, link: Link) -> t.Optional[Link]:
-    """Return the inner end of a workload that is handed over, wherever it is and whatever its name is there.
-
-    `link` is its host end. Return None if it cannot be found. Raise KernelError if the host's links cannot be read.
-    """
+    """Return the other end of host end `link` of a handed-over workload, wherever it is; None if it is not found."""
     if not link.peer_elsewhere:
         return next((one for one in kernel.links("veth") if one.index == link.peer_index), None)
     if not endpoint.netns:
@@ -409,10 +387,7 @@ def handed_over_end(kernel: Kernel, endpoint: VethEndpoint, link: Link) -> t.Opt
 
 
 def expected_identity(endpoint: VethEndpoint) -> str:
-    """Return the identity that a workload's namespace must have, "" for any.
-
-    A namespace that we made may have been recreated, so any is accepted there.
-    """
+    """Return the identity that a workload's namespace must have, "" for any: ours may have been recreated."""
     return "" if endpoint.netns_owned else endpoint.netns_identity
 
 
@@ -447,12 +422,10 @@ def wanted_routes(endpoint: VethEndpoint) -> dict[str, RouteAttributes]:
 def route_metric(endpoint: VethEndpoint) -> int:
     """Return the metric of the routes inside by this interface: 0 for eth0, and 100 plus its number for others.
 
-    For a workload that was handed over it is 100 for eth0, too: the routes of metric 0 are its container engine's.
-
-    The number is that at the end of the name, at most its last six digits, or 0. A namespace of others may be attached
-    twice, by eth0 and by net1: eth0 is used while it exists. Two names with the same metric are in each other's way,
-    which `diff` says. This is the metric of IPv4 routes; that of IPv6 routes is greater by METRIC_IPV6. In a namespace
-    that we made the result is always 0.
+    For a workload that was handed over it is 100 for eth0, too: the routes of metric 0 are its container engine's. The
+    number is that at the end of the name, at most its last six digits, or 0. A namespace of others may be attached
+    twice, by eth0 and by net1: eth0 is used while it exists. `diff` reports two names with the same metric. IPv6 routes
+    have METRIC_IPV6 more. In a namespace that we made the result is always 0.
     """
     if endpoint.netns_owned or (endpoint.peer_interface == "eth0" and not endpoint.handed_over):
         return 0
@@ -465,9 +438,9 @@ def _second_metric(device: str) -> int:
 
 
 def _is_of_sibling(endpoint: VethEndpoint, destination: str, found: RouteAttributes) -> bool:
-    """Return whether `found` is the route of another workload in the same namespace, whose name gives the same metric.
+    """Return whether `found`, in the place of the endpoint's route to `destination`, is another workload's.
 
-    It is in the place of the endpoint's route to `destination`.
+    Both workloads share the namespace, and their interfaces' names give the same metric.
     """
     metric = route_metric(endpoint)
     ours = destination == _GATEWAY_ROUTE or found.gateway in (GATEWAY, GATEWAY6)
@@ -484,8 +457,8 @@ def missing_by_source(
 ) -> list[Write]:
     """Return the missing writes that let packets from the addresses of an interface other than eth0 leave by it.
 
-    The result is [] if nothing is missing, for eth0 unless it was handed over, and in a namespace that we made. `rules`
-    and `routes` are those that exist inside.
+    The result is [] for eth0 unless it was handed over, and in a namespace that we made. `rules` and `routes` are those
+    that exist inside.
     """
     table = _second_table(endpoint)
     if table is None:
@@ -565,10 +538,7 @@ def _apart(have: Observed) -> str:
 
 
 def must_recreate(endpoint: VethEndpoint, have: Observed) -> bool:
-    """Return whether the pair must be deleted and created again.
-
-    That is so if its host end exists, but is not joined to the end inside.
-    """
+    """Return whether the pair must be recreated: its host end exists, but is not joined to the end inside."""
     return have.link is not None and not have.joined
 
 
@@ -624,10 +594,7 @@ def _in_the_way(endpoint: VethEndpoint, have: Observed) -> str:
 
 
 def is_inside(text: str) -> bool:
-    """Return whether only the inside of a workload's namespace is to blame for `text`, a note or a reason.
-
-    Nothing else of the node depends on that.
-    """
+    """Return whether `text`, a note or reason, blames only a namespace's inside: nothing else depends on that."""
     return text.startswith(INSIDE)
 
 
@@ -639,10 +606,7 @@ def _shown(destination: str) -> tuple[str, str]:
 
 
 def _differing(endpoint: VethEndpoint, have: Observed) -> list[tuple[str, str]]:
-    """Return (before, after) for each setting that differs, for a pair that is joined; [] if none does.
-
-    Raise AssertionError if the host end is missing, or if the namespace was read and lacks the inner end.
-    """
+    """Return (before, after) for each setting that differs, for a pair that is joined."""
     link, peer = have.link, have.peer
     if link is None or (peer is None and have.inside):
         raise AssertionError("only the two ends of a pair that is joined are compared")
@@ -707,11 +671,7 @@ def _recorded(peer: Link) -> list[str]:
 
 
 def apply(kernel: Kernel, changes: t.Iterable[Change]) -> None:
-    """Make, repair and remove workloads.
-
-    A new host end stays down: see `activate`. Raise ApplyError with those that failed, and with conflicts; the others
-    are done.
-    """
+    """Make, repair and remove workloads; a new host end stays down until `activate`. Raise ApplyError with failures."""
     apply_each(changes, lambda change: _write(kernel, change), _reason)
 
 
@@ -745,9 +705,9 @@ def _inside_refused(error: KernelError) -> InsideRefused:
 
 
 def activate(kernel: Kernel, changes: t.Iterable[Change]) -> None:
-    """Set the host ends of the changes `+` and `~` up; ignore the others.
+    """Set the host ends of the changes `+` and `~` up; ignore the others. Raise ApplyError with those that failed.
 
-    A host end that is missing or is not marked as the workload's is skipped. Raise ApplyError with those that failed.
+    A host end that is missing or is not marked as the workload's is skipped.
     """
     made = [change for change in changes if change.kind == "workload" and change.action in ("+", "~")]
     apply_each(made, lambda change: _set_up(kernel, change.new), _reason)
@@ -832,10 +792,7 @@ def _bring_handed_over(kernel: Kernel, endpoint: VethEndpoint, have: Observed) -
 
 
 def left_here(kernel: Kernel, endpoints: t.Iterable[VethEndpoint]) -> set[str]:
-    """Return the host ends of the workloads that no container has: those missing, or with both ends on the host.
-
-    All `endpoints` are handed over. Raise KernelError if the kernel cannot be read.
-    """
+    """Return the host ends of handed-over workloads that no container has: missing, or with both ends on the host."""
     found = {endpoint.interface: kernel.link(endpoint.interface) for endpoint in endpoints}
     return {interface for interface, link in found.items() if link is None or not link.peer_elsewhere}
 
@@ -845,7 +802,7 @@ def complete_handed_over(kernel: Kernel, endpoint: VethEndpoint, pools: t.Iterab
 
     Packets from its addresses leave by it, whichever interface has the default route, and so do packets to workloads:
     `pools` are the CIDRs of all IP pools. A network of the engine's own would translate their source. Return whether
-    nothing remains to be done, which holds for a pair that is gone as well. Raise KernelError if the kernel refuses.
+    nothing remains to be done, which holds for a pair that is gone as well.
     """
     link = kernel.link(endpoint.interface)
     if link is None:
@@ -876,10 +833,7 @@ def complete_handed_over(kernel: Kernel, endpoint: VethEndpoint, pools: t.Iterab
 
 @contextlib.contextmanager
 def handed_over_namespace(kernel: Kernel, endpoint: VethEndpoint, link: Link) -> t.Iterator[Kernel]:
-    """Yield the kernel of the namespace that the inner end of `link` is in: the host's, or that of its container.
-
-    Raise KernelError, also as NamespaceRefused, if that namespace cannot be entered.
-    """
+    """Yield the kernel of the namespace that the inner end of `link` is in: the host's, or that of its container."""
     if not link.peer_elsewhere:
         yield kernel
         return
@@ -938,7 +892,7 @@ def _bring_inside(inner: Kernel, endpoint: VethEndpoint) -> None:
 
 
 def _delete_address(inner: Kernel, entry: InterfaceAddress) -> None:
-    """Delete this address; one that is already gone is ignored. Raise KernelError if the kernel refuses."""
+    """Delete this address; one that is already gone is ignored."""
     try:
         inner.address_delete(entry)
     except KernelError as error:
@@ -973,7 +927,7 @@ def turn_on_ipv6(inner: Kernel, device: str) -> None:
     """Enable IPv6 on an inner end, without duplicate address detection and router advertisements.
 
     Docker disables it in its namespaces, and a new namespace may have inherited that from the host. Settings that the
-    kernel lacks are skipped. Raise KernelError if the kernel refuses.
+    kernel lacks are skipped.
     """
     for name, value in _INSIDE6.items():
         key = f"net/ipv6/conf/{device}/{name}"
@@ -1017,7 +971,7 @@ def _made(changes: t.Iterable[Change]) -> set[str]:
 
 
 def _finish(kernel: Kernel, changes: t.Sequence[Change], failed: bool) -> t.Sequence[Change]:
-    """Set the host ends of `changes` up by `activate`, whether or not others failed; return (). Raise its errors."""
+    """Set the host ends of `changes` up by `activate`, whether or not others failed; return ()."""
     activate(kernel, changes)
     return ()
 

@@ -65,10 +65,9 @@ _FORMS: t.Mapping[str, _Form] = {
 
 
 class Members(t.NamedTuple):
-    """Texts that were wanted as members of a set.
+    """The texts that were wanted as members of a set.
 
-    `good` has the valid ones, in the canonical form of `ipset save`. `refused` has the others in their order; they are
-    left out of the set.
+    `good` are valid, in the canonical form of `ipset save`. `refused` are the others in order, which are left out.
     """
 
     good: frozenset[str]
@@ -76,10 +75,7 @@ class Members(t.NamedTuple):
 
 
 def name(value: str) -> str:
-    """Return `value`, the name of a set of ours, unchanged. Raise NotEncodable if it is no such name.
-
-    A name is cali40, cali60, cali4t or cali6t and up to 25 letters, digits and _.:=~- .
-    """
+    """Return `value`, the name of a set of ours, unchanged. Raise NotEncodable if it is no such name."""
     if not _NAME.fullmatch(value):
         allowed = "Allowed are 31 letters, digits and _.:=~- , the first cali40 or cali60"
         raise NotEncodable(PROTOCOL, "a set's name", value, allowed)
@@ -87,10 +83,7 @@ def name(value: str) -> str:
 
 
 def type_of(value: str) -> str:
-    """Return `value`, the type of a set, unchanged.
-
-    Raise NotEncodable if it has not the form of one, such as `hash:net,iface`. That the kernel has it is not checked.
-    """
+    """Return `value`, a set's type such as `hash:net,iface`, unchanged. Raise NotEncodable if it has another form."""
     if value not in _FORMS and not _TYPE.fullmatch(value):
         raise NotEncodable(PROTOCOL, "a set's type", value, f"Allowed is one of {', '.join(_FORMS)}")
     return value
@@ -100,9 +93,9 @@ def members(kind: str, ipv6: bool, values: t.Collection[str], known: frozenset[s
     """Return which of `values` can be members of a set of type `kind`, in canonical form, and which cannot.
 
     The canonical form has no host bits and no prefix length of a single address. In a set of networks alone (hash:net)
-    two halves take the place of `0.0.0.0/0` or `::/0`; any other member of length 0 is refused. `ipv6` is the set's IP
-    version: members of the other one are refused. `known` are canonical members of the same set that this function
-    returned before: these are not checked again. Raise NotEncodable if members of this type have no form here.
+    two halves take the place of `0.0.0.0/0` or `::/0`; any other member of length 0 is refused, and so are members of
+    another IP version than `ipv6` says. `known` are canonical members of the same set that this function returned
+    before: these are not checked again. Raise NotEncodable if members of this type have no form here.
     """
     form = _FORMS.get(kind)
     if form is None:
@@ -128,10 +121,7 @@ def members(kind: str, ipv6: bool, values: t.Collection[str], known: frozenset[s
 
 
 def refusal(kind: str, ipv6: bool, value: str) -> NotEncodable:
-    """Return, not raise, the NotEncodable for a value that cannot be a member of a set of type `kind`.
-
-    Raise KeyError if members of this type have no form here.
-    """
+    """Return, not raise, the error for a value that cannot be a member of a set of type `kind`, a key of _FORMS."""
     version = 6 if ipv6 else 4
     return NotEncodable(PROTOCOL, f"a member of a {kind}", value, f"Allowed is {_FORMS[kind].allowed} of IPv{version}")
 
@@ -148,10 +138,7 @@ def saved(value: str) -> str:
 
 
 def _are_canonical(form: _Form, values: t.Collection[str], ipv6: bool) -> bool:
-    """Return whether all values are members in canonical form, decided for all at once, which is fast.
-
-    False may be wrong: then each value has to be checked.
-    """
+    """Return whether all values are members in canonical form, decided for all at once; False may be wrong."""
     text = "\n".join([*values, ""])
     if text.count("\n") != len(values):
         return False
@@ -195,10 +182,7 @@ def _canonical(form: _Form, value: str, ipv6: bool) -> t.Optional[str]:
 
 
 def _has_host_bits(value: str) -> bool:
-    """Return whether an IPv4 member has bits set behind its prefix, which the kernel would clear.
-
-    It is False for a member without a prefix length.
-    """
+    """Return whether an IPv4 member has bits set behind its prefix, if it has one, which the kernel would clear."""
     address, slash, rest = value.partition("/")
     if not slash:
         return False

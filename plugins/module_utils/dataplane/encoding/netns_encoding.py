@@ -15,8 +15,7 @@ _NAME = re.compile(r"(?!\.\.?$)[^/\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,255}")
 def name(value: str) -> str:
     """Return `value`, the name of a network namespace, unchanged.
 
-    Raise NotEncodable if it is "", "." or "..", has more than 255 characters, or has a "/", a control character or half
-    of a surrogate pair in it.
+    Raise NotEncodable unless it is a clean file name of 1 to 255 characters.
     """
     if not _NAME.fullmatch(value):
         allowed = "Allowed is the name of a file, without '/' and control characters"

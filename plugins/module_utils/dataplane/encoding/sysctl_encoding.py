@@ -24,9 +24,7 @@ _VALUE = re.compile(r"[A-Za-z0-9 \t.:_,/+-]{0,255}", re.ASCII)
 def path(key: str) -> str:
     """Return the absolute path of a key.
 
-    Raise NotEncodable if it would not be below /proc/sys/net, or has blanks, control characters or halves of surrogate
-    pairs. Raise it also for more than six parts behind `net`, or a part that is "", "." or ".." or has more than 64
-    characters.
+    Raise NotEncodable unless it is `net/` and one to six clean names of at most 64 characters, other than "." and "..".
     """
     if not _KEY.fullmatch(key):
         allowed = f"Allowed is a path that begins with {_ROOT}, without '..', white space and control characters"

@@ -10,6 +10,8 @@ direction). The kernel selects them (5.8 and newer); an older one sends all, and
 Every list costs the kernel a walk through its whole table, 3 ms for 262,144 buckets, even if the table is empty. So the
 number of connections is read first, and if they are few, all of them are read once. Layouts:
 linux/netfilter/nfnetlink_conntrack.h.
+
+Channels have a socket of `open_socket`. Functions raise KernelError if the kernel refuses or does not answer.
 """
 
 from __future__ import annotations
@@ -57,10 +59,9 @@ _FEW = 500
 
 
 def flush(channel: rt.Channel, addresses: t.Collection[str]) -> int:
-    """Delete the tracked connections that these addresses opened or answer.
+    """Delete the tracked connections that these addresses opened or answer; return the number deleted.
 
-    Return the number deleted, 0 if the kernel tracks nothing or cannot list connections. `channel` has a socket of
-    `open_socket`. Raise OSError if a text is not an address, and KernelError if the kernel refuses.
+    It is 0 if the kernel tracks nothing or cannot list connections. Raise OSError if a text is not an address.
     """
     sources = {rt.packed_address(address) for address in addresses}
     try:
@@ -73,26 +74,19 @@ def flush(channel: rt.Channel, addresses: t.Collection[str]) -> int:
 
 
 def delete(channel: rt.Channel, connections: t.Collection[Connection]) -> int:
-    """Delete these connections; return how many of them still existed. Raise KernelError if the kernel refuses."""
+    """Delete these connections; return how many of them still existed."""
     return _each(channel, _DELETE, [one.name for one in connections], f"delete {len(connections)} tracked connections")
 
 
 def set_mark(channel: rt.Channel, connections: t.Collection[Connection], bits: int, marked: bool) -> int:
-    """Set (`marked` True) or clear the bits `bits` of these connections' marks.
-
-    Return how many of them still existed. Other bits stay as they are. Raise KernelError if the kernel refuses.
-    """
+    """Set (`marked` True) or clear only the bits `bits` of these connections' marks; return how many still existed."""
     mark = rt.attribute(_CTA_MARK, _BE32.pack(bits if marked else 0)) + rt.attribute(_CTA_MARK_MASK, _BE32.pack(bits))
     operation = f"mark {len(connections)} tracked connections"
     return _each(channel, _CHANGE, [one.name + mark for one in connections], operation)
 
 
 def _each(channel: rt.Channel, kind: int, named: t.Collection[bytes], operation: str) -> int:
-    """Send one message of type `kind` for each named connection.
-
-    Return how many of the connections still existed. Raise KernelError if the kernel refuses one for another reason
-    than that it has ended.
-    """
+    """Send one message of type `kind` for each named connection; return how many of them still existed."""
     heads: dict[int, bytes] = {family: _NFGENMSG.pack(family, 0, 0) for family in (socket.AF_INET, socket.AF_INET6)}
     found = len(named)
     messages = [rt.parts(kind, 0, heads[_family(one)] + one) for one in named]
@@ -110,10 +104,7 @@ def _family(name: bytes) -> int:
 
 
 def _found(channel: rt.Channel, sources: t.Collection[bytes]) -> t.Iterator[bytes]:
-    """Yield the name of each connection of these packed addresses, as attributes; one may be yielded twice.
-
-    Raise KernelError if the kernel refuses.
-    """
+    """Yield the name of each connection of these packed addresses, as attributes; one may be yielded twice."""
     tracked = _tracked(channel)
     if tracked is not None and tracked <= _FEW * len(sources):
         if tracked:
@@ -125,10 +116,7 @@ def _found(channel: rt.Channel, sources: t.Collection[bytes]) -> t.Iterator[byte
 
 
 def _tracked(channel: rt.Channel) -> t.Optional[int]:
-    """Return the number of connections that the kernel tracks in this network namespace, or None if it does not say.
-
-    Raise KernelError if the kernel refuses for another reason than that it lacks the count.
-    """
+    """Return the number of connections that the kernel tracks in this network namespace, or None if it does not say."""
     head = _NFGENMSG.pack(socket.AF_UNSPEC, 0, 0)
     try:
         answers = channel.request(_COUNT, 0, head, "count tracked connections")
@@ -144,10 +132,7 @@ def _tracked(channel: rt.Channel) -> t.Optional[int]:
 
 
 def _listed_from(channel: rt.Channel, direction: int, source: bytes) -> list[bytes]:
-    """Return the messages of connections with this packed source address in this direction.
-
-    A kernel that cannot select them sends all connections. Raise KernelError if it refuses.
-    """
+    """Return the messages of connections from this packed source in this direction; all if the kernel cannot select."""
     family, of = (socket.AF_INET, _CTA_IP_V4_SRC) if len(source) == 4 else (socket.AF_INET6, _CTA_IP_V6_SRC)
     ip = rt.attribute(_CTA_TUPLE_IP | _NESTED, rt.attribute(of, source))
     flags = rt.attribute(_FILTER_FLAGS[direction], _U32.pack(_FILTER_SOURCE))
@@ -175,11 +160,7 @@ def _named(
 
 
 def _name(found: t.Mapping[int, bytes]) -> bytes:
-    """Return the attributes by which the kernel identifies a connection.
-
-    They include its id, if `found` has it, so that no other connection matches. Raise KeyError if `found` has no
-    original direction.
-    """
+    """Return the attributes, with its id if known, by which the kernel identifies a connection and no other one."""
     name = rt.attribute(_CTA_TUPLE_ORIG | _NESTED, found[_CTA_TUPLE_ORIG])
     for kind in (_CTA_ID, _CTA_ZONE):
         if kind in found:
@@ -196,14 +177,12 @@ def connections(channel: rt.Channel, wanted: t.Optional[ConnectionFilter] = None
     """Yield each connection in the kernel's table of tracked connections (conntrack) that has not ended.
 
     With `wanted` yield only those that it selects. The kernel selects them (5.8 and newer, for ports of UDP and TCP);
-    an older one sends more, and the others are left out here.
-
-    TCP connections in the states TIME_WAIT and CLOSE have ended. Yield nothing if the kernel tracks no connections. The
-    table is read while the caller iterates: until the end, nothing else may use `channel`, which has a socket of
-    `open_socket`.
+    an older one sends more, and the others are left out here. TCP connections in the states TIME_WAIT and CLOSE have
+    ended. Yield nothing if the kernel tracks no connections. The table is read while the caller iterates: until the
+    end, nothing else may use `channel`.
 
     Connections in a conntrack zone are left out, because they are not the host's own, and so are those for which the
-    kernel sends no complete addresses or protocol. Raise KernelError if the kernel refuses or does not answer.
+    kernel sends no complete addresses or protocol.
     """
     try:
         for message in _each_listed(channel, wanted):
@@ -218,10 +197,7 @@ def connections(channel: rt.Channel, wanted: t.Optional[ConnectionFilter] = None
 
 
 def _each_listed(channel: rt.Channel, wanted: t.Optional[ConnectionFilter]) -> t.Iterator[bytes]:
-    """Yield the messages of the connections that the kernel selects by `wanted`, or of all if it cannot select.
-
-    Raise KernelError if the kernel refuses or does not answer.
-    """
+    """Yield the messages of the connections that the kernel selects by `wanted`, or of all if it cannot select."""
     operation = "list tracked connections"
     if wanted is not None:
         family = _NFGENMSG.pack(socket.AF_INET6 if wanted.family == 6 else socket.AF_INET, 0, 0)

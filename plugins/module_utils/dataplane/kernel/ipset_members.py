@@ -27,11 +27,10 @@ _PROTOCOLS = {"tcp": socket.IPPROTO_TCP, "udp": socket.IPPROTO_UDP, "sctp": sock
 
 
 def change(channel: rt.Channel, action: str, name: str, kind: str, member: str) -> None:
-    """Add a member to the set `name` (`action` add) or remove it (del).
+    """Add a member to the set `name` (`action` add) or remove it (del). Repeating either is no error.
 
-    `kind` is the set's type: hash:net, hash:ip, hash:net,iface or hash:ip,port. A member that is already present, or
-    already absent, is no error. Raise ValueError for another type or a member that has not the form of this type's,
-    KeyError for another `action`, and KernelError if the kernel refuses.
+    `kind` is the set's type. Raise ValueError for a type or member that `data` refuses, KeyError for another `action`,
+    and KernelError if the kernel refuses.
     """
     version, entry = data(kind, member)
     family = socket.AF_INET6 if version == 6 else socket.AF_INET
@@ -44,8 +43,7 @@ def data(kind: str, member: str) -> tuple[int, bytes]:
     """Return (IP version, packed attributes) of a member of a set of type `kind`.
 
     Raise ValueError if it has another form than such members have, or for another type than hash:net, hash:ip,
-    hash:net,iface and hash:ip,port. Interface names are not checked, and a prefix length is only checked to be from 0
-    to 255.
+    hash:net,iface and hash:ip,port. Interface names are not checked, prefix lengths only to be from 0 to 255.
     """
     network, comma, rest = member.partition(",")
     address, slash, length = network.partition("/")
@@ -67,10 +65,7 @@ def data(kind: str, member: str) -> tuple[int, bytes]:
 
 
 def _port(text: str) -> bytes:
-    """Return the packed attributes of a text such as `tcp:80`.
-
-    Raise ValueError for a protocol other than tcp, udp and sctp, and for a port that is not from 0 to 65535.
-    """
+    """Return the packed attributes of a text such as `tcp:80`; tcp, udp and sctp are known."""
     protocol, _colon, port = text.partition(":")
     if protocol not in _PROTOCOLS:
         raise ValueError(f"{text} has another protocol than {', '.join(_PROTOCOLS)}")
@@ -82,10 +77,7 @@ def _port(text: str) -> bytes:
 
 
 def of_lines(lines: t.Sequence[str]) -> t.Optional[list[tuple[str, str, str]]]:
-    """Return (action, set, member) for each line of `ipset restore`.
-
-    The result is None if one of them is anything but `add` or `del` with a set and a member.
-    """
+    """Return (action, set, member) for each line of `ipset restore`; None if one neither adds nor deletes a member."""
     words = [line.split() for line in lines]
     if any(len(found) != 3 or found[0] not in _COMMANDS for found in words):
         return None

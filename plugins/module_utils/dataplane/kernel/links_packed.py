@@ -5,8 +5,8 @@
 
 A general netlink library takes 0.2 s to import, and several times the kernel's own time to encode; a workload is made
 in half a millisecond. Each public function returns type, flags (without request and acknowledgement) and body of one
-message.
-Layouts: rtnetlink(7), linux/if_link.h, linux/veth.h, linux/if_addr.h. The tests compare the messages with pyroute2's.
+message, and raises ValueError for a MAC that is not hexadecimal and OSError for an invalid address. Layouts:
+rtnetlink(7), linux/if_link.h, linux/veth.h, linux/if_addr.h. The tests compare the messages with pyroute2's.
 """
 
 from __future__ import annotations
@@ -69,8 +69,7 @@ _ONE_QUEUE = attribute(_IFLA_NUM_TX_QUEUES, _U32.pack(1)) + attribute(_IFLA_NUM_
 def veth_add(link: port.NewLink, netns: t.Optional[int] = None) -> Packed:
     """Return the message that makes a veth pair.
 
-    Its other end is created in the namespace of the file descriptor `netns`, or in the socket's own for None. Raise
-    ValueError if a MAC is not hexadecimal.
+    Its other end is created in the namespace of the file descriptor `netns`, or in the socket's own for None.
     """
     ends = _text(_IFLA_IFNAME, link.name) + _ONE_QUEUE
     peer = _text(_IFLA_IFNAME, link.peer_name) + _ONE_QUEUE
@@ -90,10 +89,7 @@ def veth_add(link: port.NewLink, netns: t.Optional[int] = None) -> Packed:
 
 
 def link_change(change: port.LinkChange) -> Packed:
-    """Return the message that changes a device, which the kernel finds by its name.
-
-    The kernel applies alias, MAC and MTU before it sets the device up. Raise ValueError if the MAC is not hexadecimal.
-    """
+    """Return the message that changes a device by name; the kernel applies alias, MAC and MTU before setting it up."""
     flags, mask = (_IFF_UP if change.up else 0, _IFF_UP) if change.up is not None else (0, 0)
     body = _ifinfo(0, flags, mask) + _text(_IFLA_IFNAME, change.name)
     if change.mtu is not None:
@@ -127,7 +123,7 @@ def _address(address: port.InterfaceAddress, index: int) -> bytes:
 
 
 def address_add(address: port.InterfaceAddress, index: int) -> Packed:
-    """Return the message that adds an address to the device with this index. Raise OSError for an invalid address."""
+    """Return the message that adds an address to the device with this index."""
     return Packed(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, _address(address, index))
 
 
@@ -136,10 +132,7 @@ def address_delete(address: port.InterfaceAddress, index: int) -> Packed:
 
 
 def rule_add(rule: port.RuleEntry) -> Packed:
-    """Return the message that adds a policy routing rule for packets from `rule.source`.
-
-    The rule's mark is ignored. Raise OSError if the source is "" or not an address.
-    """
+    """Return the message that adds a policy routing rule for packets from `rule.source`; its mark is ignored."""
     source = packed_address(rule.source)
     body = _RULE.pack(af_of(rule.source), 0, 8 * len(source), 0, 0, _FR_ACT_TO_TBL, 0)
     body += attribute(_FRA_SRC, source) + attribute(_FRA_PRIORITY, _U32.pack(rule.priority))

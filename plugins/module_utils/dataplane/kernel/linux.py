@@ -52,7 +52,7 @@ _PRIVATE_GROUPS = 0x43000000
 
 @contextlib.contextmanager
 def _refusals(operation: str) -> t.Iterator[None]:
-    """Raise every OSError of the `with` block as a KernelError of this operation; pass on a KernelError."""
+    """Raise every OSError of the `with` block as a KernelError of this operation."""
     try:
         yield
     except port.KernelError:
@@ -62,10 +62,7 @@ def _refusals(operation: str) -> t.Iterator[None]:
 
 
 def _in_thread(work: t.Callable[[], _T]) -> _T:
-    """Return the result of `work`, run in a separate thread, so that this thread's namespace does not change.
-
-    It waits for the thread. Exceptions of `work` are raised again.
-    """
+    """Return the result of `work`, run in a thread of its own, so that this thread's namespace does not change."""
     results: list[_T] = []
     errors: list[BaseException] = []
 
@@ -92,10 +89,9 @@ def _encoded(encode: t.Callable[[str], _T], value: str, operation: str) -> _T:
 
 
 def _enter_mounts(path: str, operation: str) -> None:
-    """Move the calling thread into the mount namespace at `path`.
+    """Move the calling thread, which must end afterwards, into the mount namespace at `path`.
 
-    The thread must end afterwards. Its root and working folder are no longer those of the process. Raise KernelError if
-    `path` cannot be opened or entered.
+    Its root and working folder are no longer those of the process.
     """
     try:
         there = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -111,9 +107,9 @@ def _enter_mounts(path: str, operation: str) -> None:
 class LinuxKernel:
     """The Kernel port for one network namespace of this host.
 
-    `netns` names the namespace below `netns_folder`, or is its absolute path; None is that of the calling process.
-    `mounts` is the path of the mount namespace in which network namespaces are mounted, for a process that lives in one
-    of its own: no other process would see its mounts. None is that of the calling process.
+    `netns` names the namespace below `netns_folder`, or is its absolute path. `mounts` is the path of the mount
+    namespace in which network namespaces are mounted, for a process that lives in one of its own: no other process
+    would see its mounts. For either, None means that of the calling process.
     """
 
     def __init__(
@@ -153,10 +149,7 @@ class LinuxKernel:
     # ---- namespaces
 
     def _there(self, work: t.Callable[[], _T]) -> _T:
-        """Return the result of `work`, run in this kernel's network namespace.
-
-        Raise KernelError if the namespace cannot be entered. Exceptions of `work` are passed on.
-        """
+        """Return the result of `work`, run in this kernel's network namespace."""
         if self._netns is None:
             return work()
         if self._handle >= 0:
@@ -186,12 +179,7 @@ class LinuxKernel:
         return kernel
 
     def _entered(self, netns: str, identity: str) -> LinuxKernel:
-        """Return a kernel that has the namespace `netns` open.
-
-        Raise NamespaceRefused if the path leads to anything else than a network namespace, to the caller's or the
-        host's own, or to one with another identity than `identity` ("": any). Raise KernelError if it leads nowhere, or
-        the namespace cannot be opened or entered.
-        """
+        """Return a kernel that has the namespace `netns` open. Raise the errors of `inside`."""
         kernel = LinuxKernel(netns, netns_folder=self._netns_folder, marker_folder=self._marker_folder)
         kernel._handle = namespaces.opened(self._path(netns), netns)
         try:
@@ -266,10 +254,7 @@ class LinuxKernel:
                 return []
 
     def _left_over(self, name: str) -> bool:
-        """Return whether `name` is an empty file with a marker, as `netns_add` and `netns_delete` may leave if killed.
-
-        The file is in the folder of namespaces. It is False if there is none, or if it cannot be looked at.
-        """
+        """Return whether a killed `netns_add` or `netns_delete` has left `name`: an empty file with a marker."""
         try:
             found = os.stat(os.path.join(self._netns_folder, name))
         except OSError:
@@ -312,7 +297,7 @@ class LinuxKernel:
     def _mark(self, name: str, owner: str) -> None:
         """Write marker file `name`: JSON with `inode` and `identity` of the calling thread's namespace, and `owner`.
 
-        An older one is replaced. Do nothing if `owner` is "". Raise OSError if the file cannot be written.
+        An older one is replaced. Do nothing if `owner` is "".
         """
         if not owner:
             return
@@ -595,10 +580,7 @@ class LinuxKernel:
             self._send(packed.group_delete(group), operation)
 
     def _indexes(self, devices: t.Collection[str]) -> dict[str, int]:
-        """Return a mapping from name to index that has those of `devices` that exist, and maybe other devices.
-
-        Raise KernelError if the kernel refuses.
-        """
+        """Return a mapping from name to index that has those of `devices` that exist, and maybe other devices."""
         if len(devices) > _FEW:
             return rt.dump_indexes(self._channel)
         found = ((name, rt.get_index(self._channel, name)) for name in devices)
@@ -757,10 +739,7 @@ def _doing(item: port.Write) -> str:
 
 
 def _about(error: port.KernelError, device: str) -> port.KernelError:
-    """Return an error that names the missing device if the errno of `error` is ENODEV, else `error` itself.
-
-    The kernel does not say which device is missing.
-    """
+    """Return an error that names the missing device, which the kernel does not, if `error` is ENODEV, else `error`."""
     if error.errno != errno.ENODEV:
         return error
     return port.KernelError(errno.ENODEV, error.operation, f"there is no device {device}")
@@ -769,10 +748,7 @@ def _about(error: port.KernelError, device: str) -> port.KernelError:
 def _encode(
     codec: str, kind: int, flags: int, header: t.Mapping[str, t.Any], attributes: t.Sequence[tuple[str, t.Any]]
 ) -> packed.Packed:
-    """Return the message of type `kind` whose body pyroute2's class `codec` (ifinfmsg, ndmsg or fibmsg) encodes.
-
-    Raise MissingLibrary if pyroute2 is not installed. Its own exceptions for an invalid value are passed on.
-    """
+    """Return the message of type `kind` whose body pyroute2's class `codec` (ifinfmsg, ndmsg or fibmsg) encodes."""
     message = _codec(codec)()
     for name, value in header.items():
         message[name] = value

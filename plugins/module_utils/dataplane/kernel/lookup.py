@@ -12,10 +12,7 @@ from .port import KernelRoute, RouteAttributes
 
 
 class Lookup:
-    """A table of routes of both IP versions.
-
-    Of routes with equal prefixes only the one with the lowest metric counts.
-    """
+    """A table of routes of both IP versions; of equal prefixes only the route with the lowest metric counts."""
 
     def __init__(self, routes: t.Iterable[KernelRoute]) -> None:
         by_length: dict[tuple[int, int], dict[int, RouteAttributes]] = {}
@@ -27,10 +24,7 @@ class Lookup:
         self._by_length = sorted(by_length.items(), reverse=True)
 
     def route(self, address: str) -> t.Optional[RouteAttributes]:
-        """Return the attributes of the longest-prefix route that contains `address`, or None if there is none.
-
-        `address` must be a valid address, without a prefix length.
-        """
+        """Return the longest-prefix route that contains `address`, a valid address without prefix length, or None."""
         own_bits, number, _length = network(address)
         for (bits, length), routes in self._by_length:
             found = routes.get(number >> (bits - length)) if bits == own_bits else None

@@ -4,7 +4,7 @@
 """Marks: cheap values of tables that are read often and rarely change.
 
 Equal marks mean that nothing has changed, apart from what `legacy_tables` states and from equal checksums of different
-content, which are most unlikely. No program is run for them.
+content, which are most unlikely. No program is run for them. Functions raise KernelError if the kernel refuses.
 Layouts: linux/netfilter/nfnetlink.h, linux/netfilter/nf_tables.h, linux/netfilter/ipset/ip_set.h,
 linux/netfilter_ipv4/ip_tables.h.
 """
@@ -47,7 +47,7 @@ _ABSENT = (errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EI
 def ruleset(channel: rt.Channel) -> t.Optional[int]:
     """Return the generation of the namespace's nftables ruleset, which every change alters; None without nf_tables.
 
-    `channel` has a NETLINK_NETFILTER socket. Raise KernelError if the kernel refuses.
+    `channel` has a NETLINK_NETFILTER socket.
     """
     try:
         answers = channel.request(_NFT_GETGEN, 0, _NFGENMSG.pack(0, 0, 0), "ask for the ruleset's generation")
@@ -64,7 +64,7 @@ def legacy_tables() -> tuple[tuple[str, str, bytes], ...]:
 
     `program` is iptables or ip6tables. The struct has the number of rules, their size in bytes, and the offset of each
     hook. It does not change when a rule replaces another one of its size. The call loads no module and makes no table.
-    An IP version whose module is not loaded has no tables. Raise KernelError if a table cannot be read.
+    An IP version whose module is not loaded has no tables.
     """
     found = []
     for program, names, family, level in _LEGACY:
@@ -84,10 +84,7 @@ def legacy_tables() -> tuple[tuple[str, str, bytes], ...]:
 
 
 def _legacy_table(asked: socket.socket, level: int, table: str) -> bytes:
-    """Return the `struct ipt_getinfo` of a table.
-
-    Raise KernelError if the kernel refuses. The socket option takes the table's name from the buffer for its answer.
-    """
+    """Return the `struct ipt_getinfo` of a table, whose name the socket option takes from the buffer for its answer."""
     answer = ctypes.create_string_buffer(table.encode(), _GETINFO)
     length = ctypes.c_uint32(_GETINFO)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -99,7 +96,7 @@ def _legacy_table(asked: socket.socket, level: int, table: str) -> bytes:
 def ipset(channel: rt.Channel, name: str) -> int:
     """Return a checksum (CRC-32) of an IP set and its members, 0 for a set that does not exist or without ip_set.
 
-    `channel` has a NETLINK_NETFILTER socket. Raise KernelError if the kernel refuses for another reason.
+    `channel` has a NETLINK_NETFILTER socket.
     """
     body = _NFGENMSG.pack(2, 0, 0) + rt.attribute(_IPSET_PROTOCOL, bytes((_OLDEST_PROTOCOL,)))
     body += rt.attribute(_IPSET_SETNAME, name.encode() + b"\0")
@@ -112,10 +109,7 @@ def ipset(channel: rt.Channel, name: str) -> int:
 
 
 def routes(channel: rt.Channel, protocol: int) -> int:
-    """Return a checksum (CRC-32) of all routes with this protocol number, of both IP versions; 1 if there are none.
-
-    `channel` has an rtnetlink socket. Raise KernelError if the kernel refuses.
-    """
+    """Return a checksum (CRC-32) of all routes with this protocol number, of both IP versions; 1 if there are none."""
     found = 1
     for family in (socket.AF_INET, socket.AF_INET6):
         found = _checksum(_route_checksums(channel, family, protocol), 0, found)

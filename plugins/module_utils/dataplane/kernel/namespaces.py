@@ -42,10 +42,7 @@ def device() -> int:
 
 @functools.cache
 def _of_init() -> int:
-    """Return the inode number of the network namespace of process 1, or 0 if it cannot be read.
-
-    That namespace lives as long as the system does.
-    """
+    """Return the inode number of process 1's network namespace, 0 if unreadable. It lives as long as the system."""
     try:
         return os.stat("/proc/1/ns/net").st_ino
     except OSError:
@@ -53,10 +50,7 @@ def _of_init() -> int:
 
 
 def call(operation: str, function: str, *arguments: t.Any) -> None:
-    """Call a function of libc that returns 0 on success.
-
-    Raise KernelError with its errno if it returns anything else.
-    """
+    """Call a function of libc that returns 0 on success. Raise KernelError with its errno for anything else."""
     if getattr(libc(), function)(*arguments) != 0:
         raise port.KernelError(ctypes.get_errno(), operation)
 
@@ -97,8 +91,7 @@ def _is_of_network(handle: int) -> bool:
 def refuse_own(handle: int, name: str) -> None:
     """Raise NamespaceRefused if `handle` is the network namespace of the calling thread or of process 1.
 
-    Both of these are alive, so equal inode numbers mean the same namespace. That of process 1 is not recognized if it
-    cannot be read.
+    Both are alive, so equal inode numbers mean the same namespace. That of process 1 is not recognized if unreadable.
     """
     if os.fstat(handle).st_ino in (os.stat("/proc/thread-self/ns/net").st_ino, _of_init()):
         raise port.NamespaceRefused(errno.EPERM, f"enter network namespace {name}", _OF_THE_HOST)
@@ -126,8 +119,7 @@ def identity(inside: socket.socket, handle: int) -> str:
 def looked_at(path: str, name: str) -> tuple[tuple[int, int], str]:
     """Return ((inode number, change time in nanoseconds), identity) of the namespace at `path`.
 
-    Raise NamespaceRefused if it is anything else than a network namespace, or that of the caller or of process 1. Raise
-    KernelError if it is missing or cannot be opened or entered.
+    Raise KernelError, mostly as NamespaceRefused, if it is none that `Kernel.inside` would enter.
     """
     handle = opened(path, name)
     try:

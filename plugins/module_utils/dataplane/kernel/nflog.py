@@ -3,10 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Packets that iptables rules with the target NFLOG report, read from nfnetlink_log.
 
-Standard library alone. The kernel collects records and sends up to `_TOGETHER` of them in one datagram, or fewer after
-`_PATIENCE`. Records that the receiver has no room for are lost (ENOBUFS); records are numbered, so the number of lost
-ones is known. Layouts: linux/netfilter/nfnetlink_log.h. The target LOG, for comparison, prints nothing from a network
-namespace.
+The kernel collects records and sends up to `_TOGETHER` of them in one datagram, or fewer after `_PATIENCE`. Records
+that the receiver has no room for are lost (ENOBUFS); records are numbered, so the number of lost ones is known.
+Layouts: linux/netfilter/nfnetlink_log.h. The target LOG, for comparison, prints nothing from a network namespace.
 """
 
 from __future__ import annotations
@@ -59,10 +58,7 @@ class Record(t.NamedTuple):
 
 
 def open_socket() -> socket.socket:
-    """Return a netlink socket of the calling thread's network namespace that never blocks and receives no records yet.
-
-    Raise OSError if it cannot be opened.
-    """
+    """Return a non-blocking netlink socket in this thread's network namespace. Raise OSError if it cannot be opened."""
     netlink = socket.socket(
         socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, _NETLINK_NETFILTER
     )
@@ -109,10 +105,9 @@ def subscribe(netlink: socket.socket, group: int) -> None:
 
 
 def records(datagram: bytes) -> t.Iterator[Record]:
-    """Yield the records of one datagram; other messages in it are skipped.
+    """Yield the records of one datagram; other messages in it are skipped, and nothing is raised.
 
-    Nothing is raised: a message length below 16 ends the reading, a message longer than the datagram is read as far as
-    it goes, and fields that a message lacks are 0 or empty.
+    A message length below 16 ends the reading. Fields that a message, perhaps cut off, lacks are 0 or empty.
     """
     unpack, header = _ATTRIBUTE.unpack_from, _HEADER.unpack_from
     offset, size = 0, len(datagram)

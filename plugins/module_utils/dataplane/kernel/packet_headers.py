@@ -24,8 +24,7 @@ def flow(packet: bytes) -> t.Optional[Flow]:
     """Return protocol, addresses, ports, ICMP type and code of a packet, or None if it has no complete IP addresses.
 
     The protocol of IPv6 is the one behind the extension headers, if the packet has it. Ports are read for TCP, UDP,
-    SCTP and UDP-Lite. Ports, type and code are None for other protocols, later fragments, and packets that are cut off
-    before them.
+    SCTP and UDP-Lite. Ports, type and code are None for other protocols, later fragments, and packets cut off earlier.
     """
     version = packet[0] >> 4 if packet else 0
     if version == 4 and len(packet) >= 20:
@@ -51,9 +50,8 @@ def _flow(protocol: int, source: str, destination: str, data: bytes) -> Flow:
 def _upper(packet: bytes) -> tuple[int, int]:
     """Return the protocol number behind the extension headers of an IPv6 packet, and the offset of its header in bytes.
 
-    The offset of a later fragment lies beyond the end of any packet, and its protocol is the one that the fragment
-    header names. If the packet ends before, or in the first 8 bytes of, an extension header, that header's own number
-    and offset are returned.
+    For a later fragment they are the protocol that the fragment header names and an offset beyond any packet. If the
+    packet ends in or before the first 8 bytes of an extension header, they are that header's own.
     """
     protocol, start = packet[6], 40
     while start + 8 <= len(packet):

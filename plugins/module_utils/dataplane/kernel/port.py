@@ -56,8 +56,7 @@ class KernelError(OSError):
 class NamespaceRefused(KernelError):
     """The error for a path that leads to no network namespace that can be used.
 
-    `errno` is EINVAL if it is no network namespace, EPERM if it is the host's own or the caller's, and ESTALE if it is
-    another one than expected.
+    `errno` is EINVAL for no network namespace, EPERM for the host's own or the caller's, ESTALE for an unexpected one.
     """
 
 
@@ -71,10 +70,9 @@ class MissingLibrary(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """A network interface.
+    """A network interface; `kind` is "" for hardware and for lo, the MTU in bytes.
 
-    `kind` is "" for hardware and for lo. The fields from `peer_index` to `external` belong to single kinds. MTU in
-    bytes.
+    The fields from `peer_index` to `external` belong to single kinds.
     """
 
     name: str
@@ -97,9 +95,9 @@ class Link:
 
 @dataclasses.dataclass(frozen=True)
 class NewLink:
-    """A device that `link_add` makes: down, without alias.
+    """A device that `link_add` makes: down, without alias; the MTU in bytes.
 
-    MTU in bytes. The other end of a veth pair is created in the namespace `peer_netns`, if that is not "".
+    The other end of a veth pair is created in the namespace `peer_netns`, if that is not "".
     """
 
     name: str
@@ -118,9 +116,8 @@ class NewLink:
 class InterfaceAddress(t.NamedTuple):
     """An address of an interface.
 
-    An IPv6 address is added without duplicate address detection (RFC 4862), so that it can be used at once. An address
-    that is not `permanent` has a lifetime, as those of router advertisements and DHCP may have. Such an address is
-    never added.
+    An IPv6 address is added without duplicate address detection (RFC 4862), so that it can be used at once. One that is
+    not `permanent` has a lifetime, as from a router advertisement or DHCP, and is never added.
     """
 
     device: str
@@ -192,8 +189,7 @@ class RuleEntry(t.NamedTuple):
     """A policy routing rule.
 
     `plain` is False if it has selectors or actions besides mark, table and priority. `source` is the one address whose
-    packets it applies to, "" if the rule selects no source or a network. An inverted rule, which applies to all other
-    packets, has it as well.
+    packets it applies to (or, inverted, does not), "" if the rule selects no source or a network.
     """
 
     priority: int
@@ -209,8 +205,7 @@ class RuleEntry(t.NamedTuple):
 class Interior(t.NamedTuple):
     """The content of a network namespace, read in one visit.
 
-    `routes` are those of the main table, and those of another table if one was requested. `rules` are then the policy
-    rules, otherwise empty.
+    `routes` are those of the main table and, if another one was requested, of that; `rules` are then the policy rules.
     """
 
     links: list[Link]
@@ -220,10 +215,7 @@ class Interior(t.NamedTuple):
 
 
 class LinkChange(t.NamedTuple):
-    """A change of a device for `write`, with the values that `link_set` takes.
-
-    None leaves a value as it is. MTU in bytes.
-    """
+    """A change of a device for `write`. None leaves a value as it is; the MTU is in bytes."""
 
     name: str
     up: t.Optional[bool] = None
@@ -236,9 +228,9 @@ class Connection(t.NamedTuple):
     """A connection that the kernel tracks.
 
     `sent` is its first packet as it arrived, `flow` the same after DNAT, which policy is applied to. `ends` and `name`
-    are attributes by which the kernel identifies it. If another connection brought it about (RELATED, as FTP's data),
-    `master` has the `ends` of that one; otherwise it is empty. `reply_to` is the address that replaces the source, and
-    that replies are sent to; it is "" if the source is not translated.
+    are attributes by which the kernel identifies it. `master` has the `ends` of the connection that brought this one
+    about (RELATED, as FTP's data), if any. `reply_to` is the address that replaces the source, and that replies are
+    sent to; it is "" if the source is not translated.
     """
 
     sent: Flow
@@ -273,10 +265,9 @@ Write = t.Union[LinkChange, InterfaceAddress, RouteOperation, RuleEntry]
 
 
 class Completed(t.NamedTuple):
-    """The result of a command.
+    """The result of a command, with its exit status as `code`.
 
-    `code` is its exit status: 127 if there is no such program, 126 if it cannot be started, 124 if its time ran out,
-    and below 0 if a signal ended it.
+    It is 127 if there is no such program, 126 if it cannot be started, 124 if its time ran out, below 0 after a signal.
     """
 
     code: int
@@ -287,139 +278,107 @@ class Completed(t.NamedTuple):
 class Kernel(t.Protocol):
     """The operations on the kernel of one network namespace.
 
-    Methods without a docstring raise KernelError if the kernel refuses, as it does for a write to a missing device.
-    `link_add` (except for veth) and the writes of neighbours, forwarding entries and rules by mark raise MissingLibrary
-    if pyroute2 is missing. `link` returns None for a device that does not exist, and `fdb` returns [] then.
-    `ipset_mark` returns 0 for a set that does not exist. For a text that is no address or no MAC, writes raise another
-    error: ValueError, TypeError or OSError.
+    All methods that read or write, except `netns_exists` and `netns_is`, raise KernelError if the kernel refuses, as it
+    does for a write to a missing device, if it does not answer, or if the namespace cannot be entered. `link_add`
+    (except for veth) and the writes of neighbours, forwarding entries and rules by mark raise MissingLibrary if
+    pyroute2 is missing. For a text that is no address or no MAC, methods raise ValueError, TypeError or OSError. A
+    missing device has [] as its objects, `link` returns None for it, and `ipset_mark` returns 0 for a missing set.
     """
 
     @property
     def netlink_port(self) -> int:
-        """The netlink port number that rtnetlink's notifications of changes made through this object carry.
-
-        It is 0 while no socket for changes is open.
-        """
+        """The netlink port number in notifications of changes made through this object; 0 without an open socket."""
 
     # ---- These methods observe, and they mark and delete tracked connections
 
     def links(self, kind: t.Optional[str] = None) -> list[Link]:
-        """Return all devices, or those of one kind (such as `vxlan`).
-
-        Raise KernelError if the kernel refuses.
-        """
+        """Return all devices, or those of one kind (such as `vxlan`)."""
 
     def link(self, name: str) -> t.Optional[Link]: ...
 
     def addresses(self, device: t.Optional[str] = None, family: int = 4) -> list[InterfaceAddress]:
-        """Return the addresses of one IP version (4 or 6), of all devices or of one.
-
-        The result is [] for a device that does not exist. Raise KernelError if the kernel refuses.
-        """
+        """Return the addresses of one IP version (4 or 6), of all devices or of one."""
 
     def routes(
         self, table: t.Optional[int] = None, protocol: t.Optional[int] = None, family: int = 4
     ) -> list[KernelRoute]:
         """Return the routes of one IP version (4 or 6) with this table and protocol number; None matches any.
 
-        Routes with a TOS are left out, because this collection writes none. The result is [] for a table that does not
-        exist. Raise KernelError if the kernel refuses.
+        Routes with a TOS are left out, because this collection writes none. The result is [] for a missing table.
         """
 
     def route_to(self, address: str) -> t.Optional[RouteAttributes]:
         """Return the route that a packet of this host to `address` takes, or None if it cannot be sent.
 
-        Only type, device and gateway of the result are set. Raise KernelError if the kernel refuses for another reason,
-        and OSError if `address` is not an address.
+        Only type, device and gateway of the result are set.
         """
 
     def neighbors(self, device: str) -> list[NeighborEntry]:
         """Return the device's neighbour entries that have a MAC, of both IP versions.
 
-        Those of state NOARP, as multicast addresses have, are left out. The result is [] for a device that does not
-        exist. Raise KernelError if the kernel refuses.
+        Those of state NOARP, as multicast addresses have, are left out.
         """
 
     def fdb(self, device: str) -> list[ForwardingEntry]: ...
 
     def rules(self, family: int = 4) -> list[RuleEntry]:
-        """Return the policy routing rules of one IP version (4 or 6); [] if the kernel lacks IPv6.
-
-        Raise KernelError if the kernel refuses.
-        """
+        """Return the policy routing rules of one IP version (4 or 6); [] if the kernel lacks IPv6."""
 
     def sysctl_read(self, key: str) -> t.Optional[str]:
         """Return the value of a sysctl, without white space around it, or None if it does not exist.
 
-        `key` is a path below /proc/sys that begins with `net/`. Raise KernelError for any other key, or one that cannot
-        be encoded, and if the value cannot be read.
+        `key` is a path below /proc/sys that begins with `net/`. Raise KernelError for one that cannot be encoded, too.
         """
 
     def sockets_using(self, address: str) -> int:
         """Return the number of open TCP and UDP sockets bound to this local address.
 
-        TCP sockets in the states TIME_WAIT and CLOSE do not count. Raise OSError if it is not an address, and
-        KernelError if this kernel's namespace cannot be entered.
+        TCP sockets in the states TIME_WAIT and CLOSE do not count.
         """
 
     def conntrack_flush(self, addresses: t.Collection[str]) -> int:
-        """Delete the tracked connections that these addresses opened or answer, and return the number deleted.
-
-        It is 0 if the kernel tracks nothing. Raise KernelError if the kernel refuses, and OSError if a text is not an
-        address.
-        """
+        """Delete the tracked connections that these addresses opened or answer, and return how many there were."""
 
     def connections(self, wanted: t.Optional[ConnectionFilter] = None) -> t.Iterator[Connection]:
-        """Yield each connection in the kernel's table of tracked connections (conntrack) that has not ended.
+        """Yield each connection that the kernel tracks (conntrack) and that has not ended; nothing if it tracks none.
 
-        With `wanted` yield only those that it selects. Yield nothing if the kernel tracks no connections. Connections
-        in a conntrack zone are left out, and so are those for which the kernel sends no complete addresses or protocol.
-        Raise KernelError if the kernel refuses.
+        With `wanted` yield only those that it selects. Connections in a conntrack zone are left out, and so are those
+        for which the kernel sends no complete addresses or protocol.
         """
 
     def connections_delete(self, connections: t.Collection[Connection]) -> int:
         """Delete these connections, and return how many of them still existed.
 
-        The next packet of such a flow is translated as that of a new one. Raise KernelError if the kernel refuses.
+        The next packet of such a flow is translated as that of a new one.
         """
 
     def connections_mark(self, connections: t.Collection[Connection], bits: int, marked: bool) -> int:
-        """Set (`marked` True) or clear the bits `bits` of these connections' marks.
-
-        Return how many of them still existed. Raise KernelError if the kernel refuses.
-        """
+        """Set (`marked` True) or clear the bits `bits` of these connections' marks; return how many still existed."""
 
     # ---- marks, cheap enough to be read every second: while a mark stays equal, nothing has changed, except for
     # legacy_mark: rules that were replaced by others of the same size
 
     def ruleset_mark(self) -> t.Optional[int]:
-        """Return the mark of all rules of iptables-nft and nft, or None if the kernel has no nf_tables.
-
-        Raise KernelError if the kernel refuses.
-        """
+        """Return the mark of all rules of iptables-nft and nft, or None if the kernel has no nf_tables."""
 
     def legacy_mark(self) -> t.Hashable:
         """Return the mark of the tables of iptables-legacy, made of their sizes.
 
-        A rule that replaces another one of its size does not change it. Raise KernelError if a table cannot be read.
+        A rule that replaces another one of its size does not change it.
         """
 
     def ipset_mark(self, name: str) -> int: ...
 
     def routes_mark(self, protocol: int) -> int:
-        """Return the mark of the routes with this protocol number, of both IP versions.
-
-        Raise KernelError if the kernel refuses.
-        """
+        """Return the mark of the routes with this protocol number, of both IP versions."""
 
     # ---- write
 
     def ipset_member(self, action: str, name: str, kind: str, member: str) -> None:
-        """Add a member to an IP set or remove it.
+        """Add a member to an IP set (`action` add) or remove it (del). Repeating either is no error.
 
-        `action` is add or del, `kind` the set's type, `member` a text as `ipset save` prints it. Adding a present
-        member, or removing an absent one, is no error. Raise ValueError if `member` has no form that this type can
-        have, and KernelError if the kernel refuses.
+        `kind` is the set's type, `member` a text as `ipset save` prints it. Raise ValueError if `member` has no form
+        that this type can have.
         """
 
     def ready_to_write(self) -> None:
@@ -438,13 +397,12 @@ class Kernel(t.Protocol):
     ) -> None: ...
 
     def link_delete(self, name: str) -> None:
-        """Delete a device. One that does not exist is ignored. Raise KernelError if the kernel refuses."""
+        """Delete a device. One that does not exist is ignored."""
 
     def links_delete(self, names: t.Sequence[str]) -> None:
-        """Delete devices, all in about the time of one.
+        """Delete devices, all in about the time of one; those that do not exist are ignored.
 
-        Devices that do not exist are ignored. Each deletion waits until all processors have released the device (RCU):
-        20 to 30 ms, spent once here. Raise KernelError if the kernel refuses.
+        Each deletion waits until all processors have released the device (RCU): 20 to 30 ms, spent once here.
         """
 
     def address_add(self, address: InterfaceAddress) -> None: ...
@@ -452,18 +410,14 @@ class Kernel(t.Protocol):
     def address_delete(self, address: InterfaceAddress) -> None: ...
 
     def write(self, writes: t.Sequence[Write]) -> None:
-        """Make all of these writes in order, in one system call if possible.
+        """Make all of these writes in order, in one system call if possible. Raise KernelError with the first refusal.
 
-        Raise KernelError with the first refusal. Writes behind a refused one may have been made nevertheless, and those
-        before it may be missing if it names a device that does not exist.
+        Writes behind a refused one may have been made nevertheless, and those before it may be missing if it names a
+        device that does not exist.
         """
 
     def route_batch(self, operations: t.Sequence[RouteOperation]) -> list[RouteFailure]:
-        """Make these route operations in order, many per system call.
-
-        Return those that failed, [] if none did. A failed operation does not stop the others. Raise KernelError if the
-        operations cannot be sent, or the kernel does not answer.
-        """
+        """Make all of these route operations in order, many per system call; return those that failed."""
 
     def neighbor_replace(self, entry: NeighborEntry) -> None: ...
 
@@ -485,47 +439,41 @@ class Kernel(t.Protocol):
         """Run a program in this kernel's network namespace, without a shell, and return its exit status and output.
 
         `stdin` is its input. After `timeout` seconds it is killed, and its output is lost. That is no exception, nor is
-        a program that is missing or cannot be started; see `Completed`. Raise KernelError if the namespace cannot be
-        entered.
+        a program that is missing or cannot be started; see `Completed`.
         """
 
     def netns_list(self) -> list[str]:
         """Return the names below /run/netns, sorted; [] if there are none.
 
-        Empty files that an interrupted `netns_add` (with an owner) or `netns_delete` (of such a namespace) left are not
-        among them. Raise KernelError if the folder cannot be read.
+        Empty files that an interrupted `netns_add` (with an owner) or `netns_delete` left are not among them.
         """
 
     def netns_add(self, name: str, owner: str) -> None:
         """Make a named network namespace and, unless `owner` is "", a marker that it is ours and for whom it was made.
 
-        Raise KernelError if the name exists or is no file name, or if the kernel refuses.
+        Raise KernelError if the name exists or is no file name.
         """
 
     def netns_delete(self, name: str) -> None:
         """Delete a named network namespace and its marker. Do nothing if they do not exist.
 
         Another file of this name in the folder of namespaces is removed, too. What `inside` returned for this name may
-        be closed by it. Raise KernelError if the name is no file name, or if the kernel refuses.
+        be closed by it. Raise KernelError if the name is no file name.
         """
 
     def netns_owners(self) -> dict[str, str]:
         """Return a mapping from name to owner of the namespaces that `netns_add` marked and that are still the same.
 
-        Names that an interrupted `netns_add` or `netns_delete` left are in it, too. It is empty if there is no folder
-        of markers yet. Raise KernelError if the folder cannot be read. Markers that cannot be read are skipped.
+        Names that an interrupted `netns_add` or `netns_delete` left are in it, too. Unreadable markers are skipped.
         """
 
     def netns_exists(self, netns: str) -> bool:
-        """Return whether a name below /run/netns or an absolute path leads to a namespace of any kind.
-
-        It is False for any other file or none.
-        """
+        """Return whether a name below /run/netns or an absolute path leads to a namespace of any kind."""
 
     def netns_is(self, netns: str, identity: str) -> bool:
-        """Return whether a name or path leads to the namespace with this `identity`; False for any other file or none.
+        """Return whether a name or path leads to the namespace with this `identity`.
 
-        It is False also for the namespace of the caller or the host, and for one that cannot be entered.
+        It is False for the namespace of the caller or the host, and for one that cannot be entered.
         """
 
     def inside(self, netns: str, identity: str = "") -> Kernel:
@@ -534,23 +482,18 @@ class Kernel(t.Protocol):
         The namespace is opened once. All later calls on the result use the same one, wherever the path leads by then.
         So does `link_add` on this object, until `leave`, for the other end of a pair. Raise NamespaceRefused if the
         path leads to no network namespace, to that of the caller or the host, or to one whose identity is not
-        `identity` ("": any). Raise KernelError if it cannot be opened. This object owns the result and closes it. The
-        result keeps the namespace alive: see `leave`.
+        `identity` ("": any). This object owns and closes the result, which keeps the namespace alive: see `leave`.
         """
 
     @property
     def identity(self) -> str:
         """The text that distinguishes the namespace from others; "" for a kernel that `inside` did not return.
 
-        It begins with COOKIE if the kernel has cookies, and is then unique until the next boot. Otherwise a later
-        namespace may have the same one.
+        It begins with COOKIE if the kernel has cookies, and is then unique until the next boot; otherwise it may recur.
         """
 
     def leave(self, netns: str) -> None:
-        """Close and forget the kernel that `inside` returned, so that the namespace can end.
-
-        Do nothing if there is none.
-        """
+        """Close and forget the kernel that `inside` returned, if any, so that the namespace can end."""
 
     def look_inside(
         self,
@@ -562,8 +505,8 @@ class Kernel(t.Protocol):
     ) -> Interior:
         """Return the links of a namespace, and of these IP versions its addresses and the routes of its main table.
 
-        The namespace is opened for this call only. With `table`, the routes of that table and the policy rules are read
-        as well. Raise NamespaceRefused as `inside` does, and KernelError if the namespace cannot be opened or read.
+        The namespace is opened for this call only, with the errors of `inside`. With `table`, the routes of that table
+        and the policy rules are read as well.
         """
 
     def close(self) -> None: ...

@@ -4,8 +4,9 @@
 """rtnetlink in packed messages: every dump that the drivers need, and routes written in bulk.
 
 It uses the standard library alone. Observing must work on a host that has nothing installed yet, and a general netlink
-library takes tens of times as long for 10,000 routes as the kernel does. Message layouts: rtnetlink(7),
-linux/rtnetlink.h, linux/if_link.h, linux/neighbour.h, linux/fib_rules.h.
+library takes tens of times as long for 10,000 routes as the kernel does. Functions that take a `Channel` pass its
+KernelError on. A parameter `names` maps indexes to device names; an index that it lacks stands for the name. Message
+layouts: rtnetlink(7), linux/rtnetlink.h, linux/if_link.h, linux/neighbour.h, linux/fib_rules.h.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def af_of(address: str) -> int:
 def packed_address(address: str) -> bytes:
     """Return an address as 4 or 16 bytes in network order. Raise OSError if it is none.
 
-    Of IPv4, all forms of inet_aton(3), such as 10.1 for 10.0.0.1, are accepted.
+    All IPv4 forms of inet_aton(3), such as 10.1 for 10.0.0.1, are accepted.
     """
     return (
         socket.inet_pton(socket.AF_INET6, address) if addresses.family_of(address) == 6 else socket.inet_aton(address)
@@ -101,8 +102,7 @@ def attribute(kind: int, data: bytes) -> bytes:
 def attributes(data: bytes, start: int) -> dict[int, bytes]:
     """Return a mapping from type, without its flags, to payload of the attributes in `data` from offset `start` on.
 
-    The last of several attributes of a type counts. A length below 4 ends the reading without an error, and a payload
-    is cut off at the end of `data`.
+    The last of several attributes of a type counts. A length below 4 ends the reading; a payload is cut off at the end.
     """
     found: dict[int, bytes] = {}
     end = len(data)
@@ -124,10 +124,7 @@ def _mac(data: bytes) -> str:
 
 
 def open_socket(protocol: int = socket.NETLINK_ROUTE) -> socket.socket:
-    """Return a netlink socket of the calling thread's network namespace, with a receive timeout of 20 seconds.
-
-    Raise OSError if it cannot be opened.
-    """
+    """Return a netlink socket of the calling thread's network namespace, with a receive timeout of 20 seconds."""
     netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
     try:
         try:
@@ -163,7 +160,8 @@ def _room() -> memoryview:
 class Channel:
     """A netlink socket that is opened when needed, and again after sending or receiving has failed.
 
-    `opener` opens it in the right namespace. One thread at a time may use it.
+    `opener` opens it in the right namespace. One thread at a time may use it. All methods but `netlink_port` and
+    `close` raise KernelError if the socket cannot be opened, or the kernel refuses or does not answer for 20 seconds.
     """
 
     def __init__(self, opener: t.Callable[[], socket.socket] = open_socket) -> None:
@@ -195,11 +193,11 @@ class Channel:
         return self._socket
 
     def socket(self) -> socket.socket:
-        """Return the socket, opened if necessary. Raise KernelError if it cannot be opened."""
+        """Return the socket, opened if necessary."""
         return self._open()
 
     def handle(self) -> int:
-        """Return the file descriptor of the socket, opened if necessary. Raise KernelError if it cannot be opened."""
+        """Return the file descriptor of the socket, opened if necessary."""
         return self._open().fileno()
 
     def _send(self, data: bytes, operation: str) -> None:
@@ -222,26 +220,17 @@ class Channel:
             raise port.KernelError(error.errno or errno.EIO, operation) from error
 
     def request(self, kind: int, flags: int, body: bytes, operation: str) -> list[Message]:
-        """Send one message and return the messages that the kernel answers before the acknowledgement.
-
-        Raise KernelError if the kernel refuses or does not answer for 20 seconds.
-        """
+        """Send one message and return the messages that the kernel answers before the acknowledgement."""
         return list(self._answers(kind, flags | NLM_F_ACK, body, operation))
 
     def get(self, kind: int, body: bytes, operation: str) -> bytes:
-        """Return the body of the one message with which the kernel answers a question about one object.
-
-        Raise KernelError if the kernel refuses, sends no such message, or does not answer for 20 seconds.
-        """
+        """Return the body of the one message with which the kernel answers a question about one object."""
         for message in self._answers(kind, 0, body, operation):
             return message.body
         raise port.KernelError(errno.EIO, operation, "")
 
     def _answers(self, kind: int, flags: int, body: bytes, operation: str) -> t.Iterator[Message]:
-        """Send one message and yield the answers until it is acknowledged.
-
-        Raise KernelError if it is refused, or if the kernel does not answer for 20 seconds.
-        """
+        """Send one message and yield the answers until it is acknowledged."""
         self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
         self._send(_HEADER.pack(16 + len(body), kind, flags | NLM_F_REQUEST, sequence, 0) + body, operation)
         while True:
@@ -259,16 +248,15 @@ class Channel:
     def dump(self, kind: int, body: bytes, operation: str) -> list[bytes]:
         """Return the messages of a dump, headers included, that no change of the tables interrupted.
 
-        A dump that was interrupted or lost messages (ENOBUFS) is repeated, up to 10 times in all. Raise KernelError if
-        the kernel refuses, if it does not answer for 20 seconds, or if none of the 10 was whole.
+        A dump that was interrupted or lost messages (ENOBUFS) is repeated; the tenth failure raises KernelError.
         """
         return self.dump_decoded(kind, body, operation, bytes)
 
     def dump_decoded(self, kind: int, body: bytes, operation: str, decode: t.Callable[[bytes], _T]) -> list[_T]:
         """Return what `decode` makes of each message of a dump, headers included, as soon as it arrives.
 
-        So large dumps take less memory than their messages. `decode` must not use this channel. Messages of a dump that
-        is repeated are decoded again. Raise KernelError as `dump`, and what `decode` raises; the socket is closed then.
+        So large dumps take less memory than their messages. `decode` must not use this channel; the socket is closed
+        after an exception of it. Messages of a dump that is repeated are decoded again.
         """
         for attempt in range(10):
             try:
@@ -287,11 +275,7 @@ class Channel:
     def _dump_once(
         self, kind: int, body: bytes, operation: str, decode: t.Callable[[bytes], _T]
     ) -> t.Optional[list[_T]]:
-        """Return the decoded messages of a dump, or None if the kernel says that a change interrupted it.
-
-        Raise KernelError if the kernel refuses or does not answer for 20 seconds, or if messages were lost (ENOBUFS).
-        Raise what `decode` raises.
-        """
+        """Return the decoded messages of a dump, or None if the kernel says that a change interrupted it."""
         self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
         self._send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0) + body, operation)
         answers: list[_T] = []
@@ -323,8 +307,7 @@ class Channel:
     def each(self, kind: int, body: bytes, operation: str) -> t.Iterator[bytes]:
         """Yield the messages of a dump while they arrive, headers included, for tables that change all the time.
 
-        Changes during the dump are not noticed. A caller that stops reading before the end loses the socket, which is
-        closed then. Raise KernelError if the kernel refuses or does not answer for 20 seconds.
+        Changes during the dump are not noticed. If the caller stops reading before the end, the socket is closed.
         """
         self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
         self._send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0) + body, operation)
@@ -348,13 +331,12 @@ class Channel:
                 self.close()
 
     def batch(self, messages: t.Sequence[tuple[bytes, ...]], operation: str) -> list[tuple[int, int, str]]:
-        """Send messages, 400 per system call.
+        """Send messages, 400 per system call; return (position, errno, extack) of those that failed.
 
-        Return (position, errno, extack) of those that failed, [] if none did. Each message is given as parts around its
-        sequence number. The first part is the first eight bytes of the header (length, type, flags), and the sequence
-        number is inserted behind it. Only the last of each 400 messages requests an acknowledgement: the kernel answers
-        every failed one anyway, and in order, so this answer is the last. Raise KernelError if the socket fails, or if
-        the kernel does not answer for 20 seconds; earlier messages may have been carried out then.
+        Each message is given as parts around its sequence number, which is inserted behind the first part: the first
+        eight bytes of the header (length, type, flags). Only the last of each 400 messages requests an acknowledgement:
+        the kernel answers every failed one anyway, and in order, so this answer is the last. When KernelError is
+        raised, earlier messages may have been carried out.
         """
         failures: list[tuple[int, int, str]] = []
         for first in range(0, len(messages), _BATCH):
@@ -392,10 +374,7 @@ _SEQUENCES = [_U32.pack(number) for number in range(1, _BATCH + 1)]
 
 
 def _messages(data: bytes) -> t.Iterator[tuple[int, int, int, int, int]]:
-    """Yield (start, end, type, flags, sequence) for each message in `data`; start and end are offsets in bytes.
-
-    A message length below 16 ends the reading without an error.
-    """
+    """Yield (start, end, type, flags, sequence) for each message in `data`; start and end are offsets in bytes."""
     offset, end = 0, len(data)
     while offset + 16 <= end:
         length, kind, flags, sequence, _port = _HEADER.unpack_from(data, offset)
@@ -406,10 +385,7 @@ def _messages(data: bytes) -> t.Iterator[tuple[int, int, int, int, int]]:
 
 
 def _failure(message: bytes, flags: int) -> tuple[int, str]:
-    """Return (errno, the kernel's text) of an NLMSG_ERROR or NLMSG_DONE; errno 0 means success.
-
-    The text is "" if the kernel sent none.
-    """
+    """Return (errno, the kernel's text or "") of an NLMSG_ERROR or NLMSG_DONE; errno 0 means success."""
     if len(message) < 20:
         return 0, ""
     number = -_I32.unpack_from(message, 16)[0]
@@ -452,7 +428,7 @@ class DeviceNames:
 def device_name(any_socket: int, index: int) -> t.Optional[str]:
     """Return the name of the device with this index, or None if it does not exist or cannot be read.
 
-    `any_socket` is the file descriptor of any socket in the device's namespace; None too if it is no open socket.
+    `any_socket` is the file descriptor of any socket in the device's namespace.
     """
     try:
         answer = fcntl.ioctl(any_socket, _SIOCGIFNAME, _IFREQ.pack(b"", index))
@@ -477,9 +453,7 @@ def dump_routes(
 ) -> list[port.KernelRoute]:
     """Return the routes of one IP version (4 or 6) with this table and protocol number; None matches any.
 
-    The result is [] for a table that was never written. Routes with a TOS and entries of a cache are left out. `names`
-    is a mapping from index to device name; an index that it lacks stands for the name. Raise KernelError if the kernel
-    refuses.
+    The result is [] for a table that was never written. Routes with a TOS and entries of a cache are left out.
     """
     wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
     body = RTMSG.pack(wanted, 0, 0, 0, table if table and table < 256 else 0, protocol or 0, 0, 0, 0)
@@ -570,11 +544,9 @@ _NOWHERE = frozenset({6, 7, 8, 9})
 
 
 def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.RouteAttributes]:
-    """Return the type, device and gateway that the kernel chooses for a packet to `address`.
+    """Return the type, device and gateway that the kernel chooses for a packet to `address`; None if unreachable.
 
-    The result is None if the address is unreachable. `names` is a mapping from index to device name; an index that it
-    lacks stands for the name. Raise OSError if `address` is not an address, and KernelError if the kernel refuses for
-    another reason.
+    Raise OSError if `address` is not an address.
     """
     family = af_of(address)
     body = RTMSG.pack(family, 8 * _SIZES[family], 0, 0, 0, 0, 0, 0, 0) + attribute(1, packed_address(address))
@@ -607,8 +579,7 @@ def _gateway_text(hop: t.Mapping[int, bytes]) -> t.Optional[str]:
 def _gateway_attribute(gateway: str, family: int) -> bytes:
     """Return the attribute for the gateway of a route whose destination is of address family `family`.
 
-    It is RTA_GATEWAY, or RTA_VIA if the gateway is of another address family: the kernel accepts IPv6 gateways of IPv4
-    routes (RFC 8950). Raise OSError if the gateway is no address.
+    It is RTA_VIA if the gateway is of the other family: the kernel accepts IPv6 gateways of IPv4 routes (RFC 8950).
     """
     data, own = packed_address(gateway), af_of(gateway)
     return attribute(5, data) if own == family else attribute(18, _RTVIA.pack(own) + data)
@@ -624,13 +595,11 @@ _ROUTE_ACTIONS = {
 def write_routes(
     channel: Channel, indexes: t.Mapping[str, int], operations: t.Sequence[port.RouteOperation]
 ) -> list[port.RouteFailure]:
-    """Make these route operations in order.
+    """Make these route operations in order; return those that failed, in the order of their positions.
 
-    Return those that failed, in the order of their positions; [] if none did. `indexes` is a mapping from device name
-    to index. An operation on a device without an index fails with ENODEV (a delete: ESRCH). Raise KernelError if the
-    socket fails or the kernel does not answer for 20 seconds; some operations may have been made then. Before any is
-    made, raise OSError for an invalid address, ValueError for a destination without a prefix length, and KeyError for
-    an unknown action or route type.
+    `indexes` maps device names to indexes; an operation on a device without one fails with ENODEV (a delete: ESRCH).
+    What `route_message` raises for any other reason is raised before the first is made. When KernelError is raised,
+    some may have been made.
     """
     templates: dict[tuple[str, port.RouteAttributes, str, int], t.Optional[tuple[bytes, bytes, bytes]]] = {}
     failures: list[port.RouteFailure] = []
@@ -687,8 +656,7 @@ def _encode_route(
 ) -> t.Optional[tuple[bytes, bytes, bytes]]:
     """Return the message in three parts, or None if the route's device has no index.
 
-    The sequence number belongs behind the first part, the destination behind the second. Raise KeyError for an unknown
-    action or route type, and OSError for an invalid gateway or source.
+    The sequence number belongs behind the first part, the destination behind the second.
     """
     kind, flags = _ROUTE_ACTIONS[action]
     rest = b""
@@ -728,7 +696,7 @@ _BRIEF = attribute(29, _U32.pack(8))  # IFLA_EXT_MASK: RTEXT_FILTER_SKIP_STATS
 
 
 def dump_indexes(channel: Channel) -> dict[str, int]:
-    """Return a mapping from name to index of all devices. Raise KernelError if the kernel refuses."""
+    """Return a mapping from name to index of all devices."""
     found = {}
     for message in channel.dump(RTM_GETLINK, IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + _BRIEF, "list links"):
         index = IFINFO.unpack_from(message, 16)[2]
@@ -739,7 +707,7 @@ def dump_indexes(channel: Channel) -> dict[str, int]:
 
 
 def dump_links(channel: Channel, kind: t.Optional[str] = None) -> list[port.Link]:
-    """Return all devices, or those of one kind (such as `vxlan`). Raise KernelError if the kernel refuses."""
+    """Return all devices, or those of one kind (such as `vxlan`)."""
     body = IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + _BRIEF
     if kind is not None:
         body += attribute(18, attribute(1, kind.encode() + b"\0"))
@@ -748,10 +716,7 @@ def dump_links(channel: Channel, kind: t.Optional[str] = None) -> list[port.Link
 
 
 def get_link(channel: Channel, name: str) -> t.Optional[port.Link]:
-    """Return the device with this name, or None if there is none or no device can have it.
-
-    Raise KernelError if the kernel refuses.
-    """
+    """Return the device with this name, or None if there is none or no device can have it."""
     if not 0 < len(name.encode()) < 16:
         return None
     body = IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + attribute(3, name.encode() + b"\0")
@@ -766,8 +731,7 @@ def get_link(channel: Channel, name: str) -> t.Optional[port.Link]:
 def get_index(channel: Channel, name: str) -> t.Optional[int]:
     """Return the index of the device with this name, or None if there is none.
 
-    Raise KernelError if the kernel refuses. This is one system call (SIOCGIFINDEX, netdevice(7)). A write needs no more
-    of a device than its index.
+    This is one system call (SIOCGIFINDEX, netdevice(7)). A write needs no more of a device than its index.
     """
     if not 0 < len(name.encode()) < 16:
         return None
@@ -864,11 +828,7 @@ def _open_settings(data: bytes) -> tuple[tuple[str, int], ...]:
 
 
 def dump_addresses(channel: Channel, names: Names, index: int = 0, family: int = 4) -> list[port.InterfaceAddress]:
-    """Return the addresses of one IP version (4 or 6) of the device with this index, or of all devices for 0.
-
-    The result is [] for a device that does not exist. `names` is a mapping from index to device name; an index that it
-    lacks stands for the name. Raise KernelError if the kernel refuses.
-    """
+    """Return the addresses of one IP version (4 or 6) of the device with this index, or of all devices for 0."""
     wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
     found: list[port.InterfaceAddress] = []
     try:
@@ -924,10 +884,7 @@ _PLAIN_RULE = {6, 10, 14, 15, 16, 21}  # priority, mark, suppress_prefixlength (
 
 
 def dump_rules(channel: Channel, family: int = 4) -> list[port.RuleEntry]:
-    """Return the policy routing rules of one IP version (4 or 6); [] if the kernel lacks IPv6.
-
-    Raise KernelError if the kernel refuses.
-    """
+    """Return the policy routing rules of one IP version (4 or 6); [] if the kernel lacks IPv6."""
     wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
     found: list[port.RuleEntry] = []
     try:

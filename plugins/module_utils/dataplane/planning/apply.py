@@ -39,19 +39,18 @@ def apply_node(
     bird: t.Optional[t.Callable[[], None]] = None,
     harmless: t.Optional[Harmless] = None,
 ) -> list[tuple[Change, str]]:
-    """Apply the plan: additions, then `bird`, then removals.
+    """Apply the plan: additions, then `bird` (None: there is nothing to call), then removals.
 
     Return the failed additions, as (change, reason), that were passed over: those that are `harmless`, and those whose
     device is a workload's missing host end, because root in its network namespace can delete it. Without `harmless`
     none is passed over. If other additions fail as well, all of them count as failed.
 
-    Exceptions of `bird` are passed on; None means that there is nothing to call. Raise ApplyError with the changes that
-    failed. After a failed addition (a conflict or a refused chain is one) the others are still tried, but `bird` is not
-    called and no removal is made. After one of a guarding driver (IP sets, iptables) no later stage is begun either,
-    and single chains that were refused are only in the error's `unmade`. If only single chains were refused, later
-    stages are begun; the error is then a SetAside, if no other addition fails. Raise MissingLibrary before any change
-    is made if pyroute2 is needed and missing. Raise ObserveError or KernelError if the kernel cannot be read or does
-    not answer.
+    Raise ApplyError with the changes that failed. After a failed addition (a conflict or a refused chain is one) the
+    others are still tried, but `bird` is not called and no removal is made. After one of a guarding driver (IP sets,
+    iptables) no later stage is begun either, and single chains that were refused are only in the error's `unmade`. If
+    only single chains were refused, later stages are begun; the error is then a SetAside, if no other addition fails.
+    Raise MissingLibrary before any change is made if pyroute2 is needed and missing. Raise ObserveError or KernelError
+    if the kernel cannot be read or does not answer. Exceptions of `bird` are passed on.
     """
     return _apply(kernel, plan.parts, plan, bird, harmless)
 
@@ -59,9 +58,7 @@ def apply_node(
 def apply_parts(kernel: Kernel, parts: t.Sequence[Part]) -> None:
     """Apply changes of single drivers, in the order given: all additions, then removals in the reverse order.
 
-    Nothing is planned again and BIRD is not reloaded. After a failed addition, later stages and removals are left out
-    as in `apply_node`. Raise ApplyError or SetAside as that does. Raise MissingLibrary before any change is made if
-    pyroute2 is needed and missing. Raise KernelError if the kernel cannot be read or does not answer.
+    Nothing is planned again and BIRD is not reloaded. Failures have the effects and errors of `apply_node`.
     """
     _apply(kernel, parts)
 
@@ -98,7 +95,7 @@ def _apply(
 def _harmless(
     kernel: Kernel, plan: NodePlan, failures: t.Sequence[tuple[Change, str]], harmless: Harmless
 ) -> list[tuple[Change, str]]:
-    """Return the failures that `apply_node` passes over. Raise KernelError if the kernel cannot be read."""
+    """Return the failures that `apply_node` passes over."""
     names = {endpoint.interface for endpoint in plan.state.workloads}
 
     def is_of_missing_end(change: Change) -> bool:
@@ -112,11 +109,10 @@ def _harmless(
 def _add_stage(
     kernel: Kernel, plan: t.Optional[NodePlan], parts: t.Sequence[Part], failures: Failures, aside: Failures
 ) -> dict[str, Part]:
-    """Make the additions of one stage.
+    """Make the additions of one stage; return the parts that were planned again meanwhile, by driver name.
 
-    Return the parts of `plan` that were planned again meanwhile, by driver name. Failures are added to `failures`,
-    those of objects that were set aside to `aside`. Raise ApplyError instead, with the former, if a driver of a stage
-    with a guarding one failed. Raise ObserveError or KernelError if the kernel cannot be read.
+    Failures are added to `failures`, those of objects that were set aside to `aside`. Raise ApplyError instead, with
+    the former, if a driver of a stage with a guarding one failed.
     """
     here = Failures()
     again: dict[str, Part] = {}
@@ -155,12 +151,10 @@ def _collecting(failures: Failures, aside: Failures) -> t.Iterator[None]:
 
 
 def _add_devices(kernel: Kernel, plan: NodePlan, part: Part, failures: Failures, aside: Failures) -> dict[str, Part]:
-    """Make the additions of a driver of devices, and plan its objects again if a device has disappeared.
+    """Make the additions of a driver of devices; return the parts that were planned again, by driver name.
 
-    A device may have disappeared by itself since the plan. The driver's followers are planned again, too. After three
-    attempts a device that disappeared once more stays missing. Return the parts that were planned again, by driver
-    name; {} if none was. Failures are added to `failures`, those of objects that were set aside to `aside`. Raise
-    ObserveError or KernelError if the kernel cannot be read.
+    If a device has disappeared by itself since the plan, the driver and its followers are planned again. After three
+    attempts a device that disappeared once more stays missing. Failures are added as by `_add_stage`.
     """
     step = part.driver.STEP
     if step.indexes is None:
@@ -185,10 +179,7 @@ def _add_devices(kernel: Kernel, plan: NodePlan, part: Part, failures: Failures,
 
 
 def _planned_again(kernel: Kernel, plan: NodePlan, names: t.Collection[str]) -> dict[str, Part]:
-    """Return the parts of these drivers that `plan` has, by driver name, planned again except for their removals.
-
-    Raise ObserveError or KernelError if the kernel cannot be read.
-    """
+    """Return the parts of these drivers that `plan` has, by driver name, planned again except for their removals."""
     parts = [part for part in plan.parts if part.name in names]
     asked = [part.name for part in parts]
     found = {part.name: part for part in plan_node(kernel, plan.state, asked, False, registry=plan.registry).parts}

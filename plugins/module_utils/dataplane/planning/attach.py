@@ -33,11 +33,11 @@ from ..kernel.port import Kernel, KernelError, LinkChange, NamespaceRefused, New
 class AttachError(Exception):
     """The reason why a workload could not be attached or detached, mostly with the remedy.
 
-    What `attach` or `attach_link` created was removed as far as possible, unless a pair existed before.
-
-    `code` is in_the_way (an object of others conflicts), not_found (no such namespace), invalid_params (the path leads
-    to no namespace for workloads), conflict (the path leads to another namespace than before), unavailable (this host
-    cannot serve workloads) or kernel (the kernel refused). `field` names the parameter at fault, "" for none.
+    What `attach` or `attach_link` made was removed as far as possible, unless a pair existed before: a workload that is
+    attached already stays. `code` is in_the_way (an object of others conflicts), not_found (no such namespace),
+    invalid_params (the path leads to no namespace for workloads), conflict (the path leads to another namespace than
+    before), unavailable (this host cannot serve workloads) or kernel (the kernel refused). `field` names the parameter
+    at fault, "" for none.
     """
 
     def __init__(self, code: str, text: str, field: str = "") -> None:
@@ -55,11 +55,7 @@ class Attached(t.NamedTuple):
 
 
 def attach(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
-    """Attach a workload: make its pair and its route, in this order.
-
-    Return the end of the pair inside. The call may be repeated. Raise AttachError if it fails; what was made is
-    removed then, as far as possible, unless the pair existed before: a workload that is attached already stays.
-    """
+    """Attach a workload: make its pair, then its route. Return the end inside; raise AttachError if this fails."""
     attached, made = _link(kernel, endpoint)
     try:
         attach_route(kernel, endpoint)
@@ -71,19 +67,15 @@ def attach(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
 
 
 def attach_link(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
-    """Attach a workload, except for the route by which the host reaches it.
+    """Attach a workload, except for the route by which the host reaches it; return the end of the pair inside.
 
-    Return the end of the pair inside. If a part of it exists, only what differs is changed. Raise AttachError if this
-    fails; what was made is removed then, as far as possible, unless the pair existed before.
+    If a part of it exists, only what differs is changed. Raise AttachError if this fails.
     """
     return _link(kernel, endpoint)[0]
 
 
 def _link(kernel: Kernel, endpoint: VethEndpoint) -> tuple[Attached, bool]:
-    """Attach a workload as `attach_link` does, and return its result and whether it had no host end before.
-
-    Raise AttachError if this fails.
-    """
+    """Attach a workload as `attach_link` does, and return its result and whether it had no host end before."""
     try:
         _check_gateway(kernel, endpoint)
         try:
@@ -125,8 +117,7 @@ def attach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
 def _check_gateway(kernel: Kernel, endpoint: VethEndpoint) -> None:
     """Raise AttachError if the host has no route to the gateway of IPv4 workloads, or only one through `endpoint`.
 
-    The kernel answers a workload's ARP request for its gateway only if the host itself would send such packets through
-    another device. Do nothing for a workload without an IPv4 address. Raise KernelError if the route cannot be read.
+    The kernel answers a workload's ARP request for it only if the host itself would send there through another device.
     """
     if not endpoint.address:
         return  # Without an IPv4 address no route is needed: the gateway for IPv6 is the host end's own address.
@@ -144,8 +135,7 @@ def _check_gateway(kernel: Kernel, endpoint: VethEndpoint) -> None:
 def _make(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) -> Attached:
     """Make a workload's namespace if it is owned and missing, then its pair; configure both ends and set them up.
 
-    Return the end inside. Register with `undo` callbacks that remove the namespace and the pair that were made. Raise
-    KernelError if the kernel refuses, and AttachError if the namespace cannot be this workload's.
+    Return the end inside. Register with `undo` callbacks that remove the namespace and the pair that were made.
     """
     if endpoint.handed_over:
         return _make_handed_over(kernel, endpoint, undo)
@@ -198,10 +188,9 @@ def _open_host_end(kernel: Kernel, endpoint: VethEndpoint) -> None:
 
 
 def _make_handed_over(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) -> Attached:
-    """Make a workload's veth pair with both ends in the host's namespace.
+    """Make a workload's pair in the host's namespace and set up its host end; return the inner end, which stays down.
 
-    Configure the host end alone, and bring it up. Return the inner end, which stays down. Register with `undo` a
-    callback that removes the pair. Raise KernelError if the kernel refuses.
+    Register with `undo` a callback that removes the pair.
     """
     peer = endpoint.peer_interface
     kernel.link_add(
@@ -224,10 +213,7 @@ def _make_handed_over(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.E
 
 
 def _entered(kernel: Kernel, endpoint: VethEndpoint) -> Kernel:
-    """Return the kernel inside the workload's namespace, which `Kernel.leave` closes.
-
-    Raise AttachError if the namespace cannot be this workload's, and KernelError if it cannot be entered.
-    """
+    """Return the kernel inside the workload's namespace, which `Kernel.leave` closes."""
     name = workload.netns_name(endpoint)
     try:
         return kernel.inside(name, workload.expected_identity(endpoint))
@@ -236,12 +222,10 @@ def _entered(kernel: Kernel, endpoint: VethEndpoint) -> Kernel:
 
 
 def _bring_into_order(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
-    """Complete and repair a workload that partly exists, with the drivers.
+    """Complete and repair a workload that partly exists, with the drivers; return the end of the pair inside.
 
-    Return the end of the pair inside. The part may be left from an attempt that was stopped, or from an earlier
-    attachment. Raise AttachError for a conflict or a namespace that cannot be this workload's, and AttachError or
-    KernelError for a missing one. Raise KernelError if the kernel cannot be read, and AttachError or KernelError if it
-    refuses a change: what was changed before stays, because the workload may be running.
+    The part may be left from an attempt that was stopped, or from an earlier attachment. If a change fails, what was
+    changed before stays, because the workload may be running.
     """
     name = workload.netns_name(endpoint)
     if not endpoint.netns_owned and not endpoint.handed_over:
@@ -285,11 +269,7 @@ def _planned(kernel: Kernel, endpoint: VethEndpoint) -> list[Change]:
 
 
 def _explained(kernel: Kernel, endpoint: VethEndpoint, error: KernelError) -> AttachError:
-    """Return the AttachError for a refusal of the kernel.
-
-    If the driver finds a conflict with an object of others, or no namespace, the error says that, otherwise what the
-    kernel said.
-    """
+    """Return the AttachError for a refusal, with the driver's reason if it finds one, else with the kernel's words."""
     existed = False
     try:
         existed = kernel.link(endpoint.interface) is not None
@@ -348,16 +328,13 @@ def _take_away(kernel: Kernel, endpoint: VethEndpoint) -> None:
 
 
 def _quietly(undo: t.Callable[..., None], *arguments: t.Any) -> None:
-    """Call `undo` and ignore a KernelError of it: the error that made undoing necessary is the one to report."""
+    """Call `undo` and ignore its KernelError: the error that made undoing necessary is the one to report."""
     with contextlib.suppress(KernelError):
         undo(*arguments)
 
 
 def detach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
-    """Delete our routes by which the host reaches a workload.
-
-    A route that is already gone is ignored. Raise KernelError if the kernel refuses.
-    """
+    """Delete our routes by which the host reaches a workload. One that is already gone is ignored."""
     operations = [
         RouteOperation("delete", one.destination, route.attributes_of(one)) for one in endpoint_routes(endpoint)
     ]
@@ -367,20 +344,17 @@ def detach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
 
 
 def detach_link(kernel: Kernel, endpoint: VethEndpoint) -> None:
-    """Delete the pair of one workload, and the namespace if it was made for it, as `detach_links` does.
-
-    Raise AttachError (code kernel) if that fails.
-    """
+    """Delete one workload as `detach_links` does. Raise AttachError (code kernel) if that fails."""
     for text in detach_links(kernel, [endpoint]).values():
         raise AttachError("kernel", text)
 
 
 def detach_links(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> dict[str, str]:
-    """Delete the pairs of workloads, and the namespaces that were made for them.
+    """Delete the pairs of workloads, and the namespaces that were made for them: many take about as long as one.
 
-    Many take about as long as one. A device with the name of a pair that is not this workload's is left untouched.
-    Return a mapping from interface name to the reason why its workload could not be deleted; {} if none was refused. A
-    refusal of the kernel raises nothing. Pairs are deleted together: if that is refused, all of them are in the result.
+    Return a mapping from interface name to the reason why its workload could not be deleted; a refusal of the kernel
+    raises nothing. Pairs are deleted together: if that is refused, all of them are in the result. A device with the
+    name of a pair that is not this workload's is left untouched.
     """
     failed: dict[str, str] = {}
     present: list[str] = []

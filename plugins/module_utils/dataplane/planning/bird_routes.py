@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The changes that BIRD will make to its routes.
-
-This module only reads the kernel. It does not import the registry or the application of plans.
-"""
+"""The changes that BIRD will make to its routes. This module only reads the kernel and imports no registry."""
 
 from __future__ import annotations
 
@@ -25,8 +22,7 @@ def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
     """Yield the changes that BIRD will make by itself to its routes within the fleet's pools for `state`.
 
     Nothing is yielded once BIRD has exactly the routes that `state` expects. A route by any router outside of the fleet
-    that may advertise it is as expected, too. `state` need not have the underlay's device and gateways. Raise
-    KernelError if the routes cannot be read.
+    that may advertise it is as expected, too. `state` need not have the underlay's device and gateways.
     """
     pools = [network(pool.cidr) for pool in state.pools]
     found = {
@@ -61,10 +57,7 @@ def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
 
 
 def unwritten(kernel: Kernel, state: NodeState) -> dict[str, str]:
-    """Return the routes of BIRD through tunnels that the kernel lacks although their device is there.
-
-    The result maps destinations (CIDR) to devices. Raise KernelError if the kernel cannot be read.
-    """
+    """Return {destination (CIDR): device} of BIRD's routes through present tunnel devices that the kernel lacks."""
     tunnelled = {route.destination: route.device for route in state.bird_routes if route.device}
     for family in {family_of(destination) for destination in tunnelled}:
         for destination, _attributes in kernel.routes(table=TABLE_MAIN, protocol=PROTOCOL_BIRD, family=family):
@@ -74,10 +67,7 @@ def unwritten(kernel: Kernel, state: NodeState) -> dict[str, str]:
 
 
 def _by_router(expected: BirdRoute, bird: t.Optional[Bird]) -> BirdRoute:
-    """Return `expected` with the first router outside the fleet as gateway, if no session within the fleet brings it.
-
-    Otherwise return it unchanged, also if there is no such router.
-    """
+    """Return `expected` via the first router outside the fleet; unchanged if there is none, or the fleet brings it."""
     if bird is None or route_sources.within_fleet(bird, expected):
         return expected
     via = next(iter(route_sources.routers(bird, expected)), None)
@@ -98,8 +88,7 @@ def _is_via(have: RouteAttributes, routers: t.Collection[str], mtu: t.Optional[i
 def _bird_attributes(expected: BirdRoute, hops: underlay.NextHops) -> RouteAttributes:
     """Return the attributes with which the kernel will show this route of BIRD.
 
-    Without a tunnel, the underlay's route to the next hop decides device and gateway. The device is None if there is
-    no such route. Raise KernelError if the underlay's routes cannot be read.
+    Without a tunnel, the underlay's route to the next hop decides device and gateway; without one the device is None.
     """
     metric = METRIC_IPV6 if family_of(expected.destination) == 6 else 0
     attributes = RouteAttributes(mtu=expected.mtu, protocol=PROTOCOL_BIRD, onlink=expected.onlink, metric=metric)

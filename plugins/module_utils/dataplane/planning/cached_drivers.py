@@ -46,7 +46,7 @@ class _Refused(t.NamedTuple):
 class CachedTables:
     """A caching driver of iptables for one kernel, to be used by one thread at a time.
 
-    `clock` returns seconds of a clock that never goes back.
+    Methods raise what those of `iptables` raise. `clock` returns seconds of a clock that never goes back.
     """
 
     STEP = iptables.STEP
@@ -86,7 +86,7 @@ class CachedTables:
         """Return a token that changes when this or another process may have written; None while `backend` is "".
 
         For legacy tables, whose sizes do not show every change, it also changes every TRUSTED seconds, or less often if
-        reading the tables takes long. It is cheap. Raise KernelError if the kernel cannot be read.
+        reading the tables takes long. It is cheap.
         """
         if not self.backend:
             return None
@@ -104,9 +104,8 @@ class CachedTables:
     def observe(self, kernel: Kernel, desired: t.Sequence[IptablesTable]) -> iptables.Observed:
         """Return the tables as `iptables.observe` does, from the cache while it is valid.
 
-        It is valid until the generation of nftables shows that another process has written. For legacy tables it is so
-        until their sizes change, but at most TRUSTED seconds, or longer if reading the tables takes long. Raise
-        ObserveError or KernelError if the kernel cannot be read.
+        It is valid until the generation of nftables, or the sizes of legacy tables, show that another process has
+        written; for legacy tables at most TRUSTED seconds, or longer if reading them takes long.
         """
         if self._observed is not None and self._is_current(kernel, self._observed):
             return self._observed
@@ -128,9 +127,8 @@ class CachedTables:
     def diff(self, desired: t.Iterable[IptablesTable], observed: iptables.Observed) -> list[Change]:
         """Return the changes of `iptables.diff`, without those that were refused before in the same form.
 
-        A refused change has the same form if it writes the same rules to an existing chain, or deletes the chain. All
-        other refusals are forgotten. Comparing is fast for chains whose rules are the same tuple objects as in the last
-        call.
+        The form is the same if the change writes the same rules to an existing chain, or deletes the chain. All other
+        refusals are forgotten. Comparing is fast for chains whose rules are the same tuple objects as in the last call.
         """
         desired = tuple(desired)
         tables, equal = self._equal
@@ -146,10 +144,7 @@ class CachedTables:
         return left
 
     def differences(self, desired: t.Iterable[IptablesTable], observed: iptables.Observed) -> list[Change]:
-        """Return the changes as `diff` does, for a state that is not to be applied.
-
-        Refusals and the last comparison stay as they are.
-        """
+        """Return the changes as `diff` does, for a state that is not to be applied: nothing is recorded."""
         changes = iptables.diff(desired, observed, self._digests)
         return [change for change in changes if not self._is_refused(change)]
 
@@ -162,11 +157,9 @@ class CachedTables:
         return found is not None and change.action != "+" and found.hashes == _wanted_hashes(change)
 
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
-        """Make the changes as `iptables.apply` does, and update the cache.
+        """Make the changes as `iptables.apply` does, and update the cache; remember refused single chains for `diff`.
 
-        The cache is discarded after a failure, and if the marks show that another process has written. Raise ApplyError
-        with the changes that failed: SetAside if only single chains were refused. These are remembered for `diff`.
-        Raise KernelError if the tables' marks cannot be read, or as `iptables.apply` does.
+        The cache is discarded after a failure, and if the marks show that another process has written.
         """
         try:
             self._apply(kernel, changes)
@@ -226,10 +219,7 @@ def _after(observed: iptables.Observed, writes: t.Iterable[Write]) -> iptables.O
 
 
 class _Digests:
-    """The hashes of chains, computed once for each tuple of rules.
-
-    A round lasts from one `begin` to the next. Entries that it does not use are discarded after it.
-    """
+    """The hashes of chains, computed once for each tuple of rules, and discarded unless used since the last `begin`."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, int], tuple[t.Sequence[str], tuple[str, ...]]] = {}
@@ -250,7 +240,8 @@ class _Digests:
 class CachedSets:
     """A caching driver of IP sets for one kernel, to be used by one thread at a time.
 
-    `clock` returns seconds of a clock that never goes back. `on_new` is called when `diff` finds that a set is missing.
+    Methods raise what those of `ipset` raise; the cache is discarded after a failed write. `clock` returns seconds of a
+    clock that never goes back. `on_new` is called when `diff` finds that a set is missing.
     """
 
     def __init__(self, clock: Clock = time.monotonic, on_new: t.Callable[[], None] = lambda: None) -> None:
@@ -272,10 +263,7 @@ class CachedSets:
         self._observed = None
 
     def observe(self, kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, ipset.Observed]:
-        """Return our sets as `ipset.observe` does, by name, from the cache if it is younger than TRUSTED seconds.
-
-        Raise ObserveError or KernelError if the kernel cannot be read.
-        """
+        """Return our sets as `ipset.observe` does, by name, from the cache if it is younger than TRUSTED seconds."""
         if self._observed is None or self._clock() - self._read >= TRUSTED:
             self._observed = None
             read = self._clock()
@@ -292,10 +280,7 @@ class CachedSets:
         return ipset.diff(desired, observed, want)
 
     def diff(self, desired: t.Iterable[IpSet], observed: t.Mapping[str, ipset.Observed]) -> list[Change]:
-        """Return the changes of `ipset.diff`; [] if there are none.
-
-        Call `on_new` if a set is missing. This is fast for sets whose members are the same objects as in the last call.
-        """
+        """Return the changes of `ipset.diff`; fast for sets whose members are the same objects as in the last call."""
         before, self._wanted = self._wanted, {}
 
         def want(one: IpSet) -> ipset.Observed:
@@ -313,10 +298,9 @@ class CachedSets:
         return changes
 
     def _know_again(self, different: t.Container[str]) -> None:
-        """Store, for each set that is as desired, the desired members' object in place of the one that was read.
+        """Store the desired members' object of each set that is as desired in place of the one that was read.
 
-        The next comparison then finds the same object. With thousands of members, comparing takes most of the time of
-        `diff`.
+        The next `diff` then finds the same object; comparing thousands of members takes most of its time.
         """
         observed = t.cast("dict[str, ipset.Observed]", self._observed)
         for name, (_one, want) in self._wanted.items():
@@ -324,17 +308,11 @@ class CachedSets:
                 observed[name] = observed[name]._replace(members=want.members)
 
     def fill(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
-        """Make sets and add members as `ipset.fill` does, and update the cache.
-
-        Raise ApplyError or KernelError as `ipset.fill` does; the cache is discarded then.
-        """
+        """Make sets and add members as `ipset.fill` does, and update the cache."""
         self._written(kernel, changes, ipset.fill, "+~", ipset.filled)
 
     def drain(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
-        """Remove members as `ipset.drain` does, and update the cache.
-
-        Raise ApplyError or KernelError as `ipset.drain` does; the cache is discarded then.
-        """
+        """Remove members as `ipset.drain` does, and update the cache."""
         self._written(kernel, changes, ipset.drain, "~", ipset.drained)
 
     def _finish(self, kernel: Kernel, changes: t.Sequence[Change], failed: bool) -> list[Change]:
@@ -355,11 +333,7 @@ class CachedSets:
             self._observed = {**observed, **known}
 
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
-        """Make the changes as `ipset.apply` does, and update the cache.
-
-        Raise ApplyError or KernelError as `ipset.apply` does. The cache is discarded then, unless only deletions were
-        refused.
-        """
+        """Make the changes as `ipset.apply` does, and update the cache, also if only deletions were refused."""
         observed, self._observed = self._observed, None
         try:
             ipset.apply(kernel, changes)
@@ -390,8 +364,7 @@ def _sets_after(
 def _wanted(one: IpSet, known: t.Optional[tuple[IpSet, ipset.Observed]]) -> ipset.Observed:
     """Return the result of `ipset.wanted`.
 
-    `known` is the set as it was desired before, with that result; its members are not validated again, unless the type
-    differs. Raise NotEncodable as `ipset.wanted` does.
+    `known` is the set as desired before, with that result; its members are validated again only for another type.
     """
     if known is None or known[0].type != one.type:
         return ipset.wanted(one)
@@ -399,10 +372,7 @@ def _wanted(one: IpSet, known: t.Optional[tuple[IpSet, ipset.Observed]]) -> ipse
 
 
 class CachedDrivers:
-    """The drivers of a long-running process, to be used by one thread at a time.
-
-    Those of iptables and IP sets have caches.
-    """
+    """The drivers of a long-running process, those of iptables and IP sets cached, for one thread at a time."""
 
     def __init__(self, clock: Clock = time.monotonic, registry: DriverRegistry = REGISTRY) -> None:
         #: The drivers without caches.
@@ -424,10 +394,7 @@ class CachedDrivers:
         self.tables.forget()
 
     def doubt(self, kinds: t.Container[str]) -> None:
-        """Discard the caches that may be invalid, because another process may have changed objects of these drivers.
-
-        `kinds` has names of drivers; only those of IP sets and iptables count.
-        """
+        """Discard the caches of the drivers named in `kinds` that a write of another process may have made invalid."""
         if ipset.STEP.name in kinds:
             self.sets.forget()
         if iptables.STEP.name in kinds:
@@ -448,10 +415,7 @@ class _Comparing(t.Generic[Desired, Observed]):
         self._diff = diff
 
     def observe(self, kernel: Kernel, desired: Desired) -> Observed:
-        """Return the content of the kernel, from the cache while that is valid.
-
-        Raise ObserveError or KernelError if the kernel cannot be read.
-        """
+        """Return the content of the kernel, from the cache while that is valid."""
         return self._observe(kernel, desired)
 
     def diff(self, desired: Desired, observed: Observed) -> list[Change]:

@@ -80,8 +80,8 @@ class NodePlan:
     def only(self, keep: t.Callable[[Change], bool]) -> NodePlan:
         """Return a copy of the plan with only those additions and removals for which `keep` returns True.
 
-        `expected` and the `kept` objects are left as they are, and `keep` is not called for them. The plan must be one
-        of `plan_node`: the copy has only what is in `parts`, which is empty in a plan that the agent made.
+        The plan must be one of `plan_node`: the copy has only what is in `parts`, which is empty in a plan that the
+        agent made. `expected` and `kept` stay as they are.
         """
         parts = [
             part._replace(changes=[change for change in part.changes if change.action == "=" or keep(change)])
@@ -113,10 +113,7 @@ class NodePlan:
         return tuple(sorted(everything, key=lambda change: _SHOWN_ORDER[change.action]))
 
     def lines(self) -> list[str]:
-        """Return one line of text for each change that `shown` returns.
-
-        The columns behind subjects of up to 40 characters are aligned.
-        """
+        """Return one line of text for each change that `shown` returns, as `change_lines` does."""
         return change_lines(self.shown())
 
 
@@ -140,16 +137,15 @@ def plan_node(
     stale: bool = True,
     registry: DriverRegistry = REGISTRY,
 ) -> NodePlan:
-    """Return the differences between `state` and the kernel.
+    """Return the differences between `state` and the kernel, reading with the standard library alone.
 
-    It only reads, with the standard library alone. `kinds` are the names of the drivers to ask; None means all of them,
-    and also BIRD's expected changes. `interiors` and `stale` have the meaning that `Scope` describes; with `stale`
-    False workloads are read one by one, which suits a state with few. A workload that ended with its namespace is
-    `kept`, and its routes and sysctls are not desired. `registry` has the drivers; a long-running process has some of
-    its own (cached_drivers.py).
+    `kinds` are the names of the drivers to ask; None means all of them, and also BIRD's expected changes. `interiors`
+    and `stale` are those of `Scope`; with `stale` False workloads are read one by one, which suits a state with few. A
+    workload that ended with its namespace is `kept`, and its routes and sysctls are not desired. A long-running process
+    has a `registry` with drivers of its own (cached_drivers.py).
 
-    Raise ObserveError or KernelError if the kernel cannot be read, and ValueError for a name that no driver has. Raise
-    ObserveError too if one of the node's addresses is on no interface, unless only guarding drivers are asked.
+    Raise ObserveError or KernelError if the kernel cannot be read, ObserveError too if one of the node's addresses is
+    on no interface, unless only guarding drivers are asked, and ValueError for a name that no driver has.
     """
     names = registry.chosen(kinds)
     device = ""
