@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The blocks that BIRD reaches by backup routes only.
-
-In the kernel, a backup route looks like the route from BGP: only BIRD can tell them apart.
-"""
+"""The blocks that BIRD reaches by backup routes only: in the kernel, they look like routes from BGP."""
 
 from __future__ import annotations
 
@@ -20,8 +17,7 @@ _ROUTE = re.compile(r"^(\S+/\d+)\s+\w+ \[calico_backup[46] ", re.MULTILINE)
 def in_use(path: str = SOCKET, timeout: float = 10.0) -> frozenset[str]:
     """Return the destinations (CIDR) whose best route in BIRD is a backup route.
 
-    `path` is BIRD's control socket, `timeout` the seconds for each answer. Raises NotAnswering if no BIRD answers, or
-    not in time or not in BIRD's protocol, and CommandRefused if BIRD refuses the command.
+    `path` is BIRD's control socket, `timeout` the seconds for each answer. Raises NotAnswering or CommandRefused.
     """
     with BirdClient(path, timeout) as client:
         return frozenset(_ROUTE.findall(client.ask(_QUESTION).text))

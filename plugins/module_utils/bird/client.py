@@ -5,8 +5,7 @@
 
 A line of an answer is a four-digit code, `-` (more lines follow) or a space (the last line), and text. A line that
 starts with a space repeats the code before it. 0xxx means success, 1xxx and 2xxx are tables, 8xxx is a failure, 9xxx a
-command that BIRD does not understand (BIRD's doc/reply_codes). Lines that start with `+` are log messages and are
-skipped.
+command that BIRD does not understand (BIRD's doc/reply_codes). Log messages, which start with `+`, are skipped.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ class BirdReply(t.NamedTuple):
 class BirdClient:
     """A connection to BIRD, as a context manager. `timeout` is in seconds and limits each whole answer.
 
-    Entering it raises NotAnswering if no BIRD answers at `path`, BIRD's control socket, or its greeting has no version
-    number.
+    Entering it raises NotAnswering if no BIRD answers at `path`, its control socket, or its greeting has no version.
     """
 
     def __init__(self, path: str = SOCKET, timeout: float = 10.0) -> None:

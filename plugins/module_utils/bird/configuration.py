@@ -1,7 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The file bird.cfg: its check by BIRD itself, its atomic replacement, and its reload by the running BIRD."""
+"""The file bird.cfg: its check by BIRD itself, its atomic replacement, and its reload by the running BIRD.
+
+Functions that let BIRD parse a text raise ConfigurationRefused if it cannot read the text or a file that this includes,
+and BirdError if `program` cannot be run or takes more than 60 seconds. All that read or write files raise OSError, too.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +35,8 @@ _SECRET = re.compile(r"((?:password|secret)\w*)(?!\w|\.conf|;).+?(;?)$", re.IGNO
 class Outcome:
     """The result of `apply`: the texts of bird.cfg `before` and `after`, and what was done.
 
-    `changed`: the text of bird.cfg or a password was changed. `reloaded`: the running BIRD has read the files again.
-    That also happens without a change, for instance if an earlier run was stopped before BIRD read its file.
+    `changed`: the text of bird.cfg or a password was changed. `reloaded`: the running BIRD has read the files again,
+    which also happens without a change, for instance if an earlier run was stopped before that.
     """
 
     changed: bool
@@ -42,10 +46,7 @@ class Outcome:
 
 
 def current(path: str = PATH) -> str:
-    """Return the content of the file at `path`, "" if there is none. What is not UTF-8 is replaced by U+FFFD.
-
-    Raises OSError if it cannot be read.
-    """
+    """Return the content of the file at `path`, "" if there is none. What is not UTF-8 is replaced by U+FFFD."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -56,9 +57,7 @@ def current(path: str = PATH) -> str:
 def check(text: str, path: str = PATH, program: str = PROGRAM, secrets: t.Iterable[str] = ()) -> None:
     """Let BIRD parse `text`, a bird.cfg for `path`, with placeholder passwords for the secrets' names in `secrets`.
 
-    Only temporary files are written; `path` occurs in errors only. Raises ConfigurationRefused if BIRD cannot read the
-    text or a file that it includes, BirdError if `program` cannot be run or takes more than 60 seconds, NotEncodable
-    for an invalid name, or OSError.
+    Only temporary files are written; `path` occurs in errors only. Raises NotEncodable for an invalid name.
     """
     import tempfile  # Only here: the agent loads this file and never checks a configuration; see files/replacement.py.
 
@@ -85,11 +84,9 @@ def apply(
     not read yet. No BIRD at the socket is no error: its unit reads the files when it starts.
 
     Raises ConfigurationRefused if BIRD cannot read a file, or refuses a command while files are replaced: the old files
-    are there again then.
-    Raises ReloadNotFinished if a reload takes more than `seconds`, CommandRefused if BIRD refuses a command although
-    nothing is to be written, or another BirdError if `program` cannot be run or takes more than 60 seconds, or the BIRD
-    at the socket does not answer: files that were written until then stay. Also NotEncodable for a password that cannot
-    be written, or OSError.
+    are there again then. Raises ReloadNotFinished if a reload takes more than `seconds`, CommandRefused if BIRD refuses
+    a command although nothing is to be written, or NotAnswering: files that were written until then stay. Also
+    NotEncodable for a password that cannot be written.
     """
     before, known = current(path), secrets_file.current(path)
     wanted = known if passwords is None else passwords
@@ -124,9 +121,7 @@ def apply(
 def install(text: str, path: str = PATH, program: str = PROGRAM) -> None:
     """Replace the file at `path` atomically by one with `text` if BIRD can read it, else leave it.
 
-    A missing folder is made. The file has mode 0640 and, if root runs this, owner root and BIRD's group. Raises
-    ConfigurationRefused if BIRD cannot read it, BirdError if `program` cannot be run or takes more than 60 seconds, or
-    OSError.
+    A missing folder is made. The file has mode 0640 and, if root runs this, owner root and BIRD's group.
     """
     with _candidate(text, path, program) as new:
         new.put()
@@ -168,9 +163,7 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
     """Make a running BIRD 3 rewrite all its kernel routes with the MTUs of `text`, before it reads `text` itself.
 
     `kernel_sync` says why. If the run is stopped here, BIRD may forward by `text` and the old file stays, so that the
-    next run repeats this. Does nothing if no BIRD or a BIRD 2 runs. Raises ConfigurationRefused, CommandRefused,
-    ReloadNotFinished if it takes more than `seconds`, NotAnswering, BirdError if `program` cannot be run or takes more
-    than 60 seconds, or OSError.
+    next run repeats this. Does nothing if no BIRD or a BIRD 2 runs.
     """
     try:
         with BirdClient(socket) as client:
@@ -187,11 +180,7 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
 
 @contextlib.contextmanager
 def _candidate(text: str, path: str, program: str) -> t.Iterator[replacement.NewFile]:
-    """Yield a new file with `text` beside `path`; remove it at the end unless the caller has put it in place.
-
-    A missing folder is made. Raises ConfigurationRefused if BIRD cannot read the file, BirdError if `program` cannot be
-    run or takes more than 60 seconds, or OSError.
-    """
+    """Yield a new file with `text` beside `path`; remove it at the end unless the caller has put it in place."""
     folders.make(os.path.dirname(path) or ".")
     with replacement.beside(path, secrets_file.MODE, secrets_file.owner()) as new:
         new.write(text.encode())
@@ -204,7 +193,7 @@ def unread(path: str = PATH, socket: str = SOCKET) -> bool:
 
     That is so if a run was stopped between writing and reloading, or if the operator changed a snippet or its folder.
     False if there is no bird.cfg, no BIRD runs, or BIRD states no time. Times are of the node's own clock: setting the
-    clock can make the result wrong. Raises NotAnswering, CommandRefused, or OSError if a file cannot be read.
+    clock can make the result wrong. Raises NotAnswering or CommandRefused.
     """
     try:
         written = max(os.stat(path).st_mtime, snippets.last_touched(current(path)))
@@ -246,10 +235,9 @@ def _parse(candidate: str, text: str, path: str, program: str) -> None:
 def _refusal(said: str, candidate: str, text: str, path: str) -> ConfigurationRefused:
     """Return, not raise, the error for BIRD's output `said`, with the real file's path in place of the candidate's.
 
-    It is a SnippetRefused if BIRD names another file than `candidate` and the passwords beside it. Raises OSError if
-    that other file cannot be read; a missing one is no error.
-    BIRD writes `bird: FILE:3:1 syntax error...`, BIRD 3 a time and <FATAL> before the file. It stops at the first
-    error, so the last such line is the error and lines before it are warnings.
+    It is a SnippetRefused if BIRD names another file than `candidate` and the passwords beside it. BIRD writes `bird:
+    FILE:3:1 syntax error...`, BIRD 3 a time and <FATAL> before the file. It stops at the first error, so the last such
+    line is the error and lines before it are warnings.
     """
     lines_named = list(re.finditer(r"(/[^\s:]+):(\d+):(?:\d+:?)? *(.*)", said))
     if not lines_named:
@@ -266,8 +254,7 @@ def _refusal(said: str, candidate: str, text: str, path: str) -> ConfigurationRe
 def _line(text: str, number: int) -> str:
     """Return line `number` of `text`, counted from 1 and stripped; "" if there is no such line.
 
-    What follows the first word with `password` or `secret` in it is shown as "...". Quotes do not tell where a secret
-    ends, because they may be what BIRD refuses.
+    What follows the first word with `password` or `secret` in it becomes "...": BIRD may have refused the quotes.
     """
     lines = text.splitlines()
     return _SECRET.sub(r'\1 "..."\2', lines[number - 1].strip()) if 0 < number <= len(lines) else ""

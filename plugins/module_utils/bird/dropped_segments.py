@@ -42,8 +42,7 @@ WATCHED = 5.0
 def during(seconds: float, path: str = PATH, sleep: t.Callable[[float], None] = time.sleep) -> Dropped:
     """Return the numbers of segments dropped within the next `seconds`, for which it sleeps.
 
-    Segments dropped earlier do not count, because they may be from a fault that is corrected. All numbers are 0 if the
-    counters cannot be read after that time. If they cannot be read only before it, earlier segments count too.
+    Earlier ones may be from a fault that is corrected. They count too if the counters can only be read afterwards.
     """
     before = read(path)
     sleep(seconds)
@@ -60,10 +59,7 @@ def read(path: str = PATH) -> Dropped:
 
 
 def parse(text: str) -> Dropped:
-    """Return the counters in pairs of lines `TcpExt: NAME...` and `TcpExt: NUMBER...`; 0 for an absent one.
-
-    Raises ValueError if a counter's value is not a number.
-    """
+    """Return the counters in pairs of lines `TcpExt: NAME...` and `TcpExt: NUMBER...`; 0 for an absent one."""
     counters: dict[str, int] = {}
     lines = [line.split() for line in text.splitlines() if line.startswith("TcpExt:")]
     for names, numbers in zip(lines[::2], lines[1::2]):

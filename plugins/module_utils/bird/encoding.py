@@ -4,9 +4,8 @@
 """The encoder of bird.cfg and of commands to BIRD's socket; bgp/passwords.py encodes passwords.
 
 The templates of bird.cfg write values as they are. So every field of bgp.bird_state.Bird, and of the values in it, has
-a kind here, and `checked` refuses a value that is not of its field's kind. Kinds are for example a number, an address,
-a symbol, a text in double quotes (where BIRD knows no escapes), or one of a few words. It refuses a field without a
-kind, too.
+a kind here, such as a number, an address, a symbol, a text in double quotes (where BIRD knows no escapes), or one of a
+few words. `checked` refuses a value that is not of its field's kind, and a field without a kind.
 """
 
 from __future__ import annotations
@@ -200,9 +199,8 @@ _Row = t.Mapping[str, t.Any]
 def checked(bird: _Row) -> _Row:
     """Return `bird`, a Bird as NodeState.to_dict has it, unchanged if every value is of its field's kind.
 
-    Raises NotEncodable for a value that is not, and for a field that the class of KINDS does not have, also in the
-    values inside of `bird`. A field that is None or absent is accepted, and any empty value in place of a list or of
-    `bfd`.
+    Raises NotEncodable for a value that is not, and for an unknown field, also in the values inside of `bird`. A field
+    that is None or absent is accepted, and any empty value in place of a list or of `bfd`.
     """
     _check_rows(bird_state.Bird, [bird], "bird")
     return bird
@@ -211,8 +209,7 @@ def checked(bird: _Row) -> _Row:
 def _check_rows(made_of: type, rows: t.Sequence[_Row], where: str) -> None:
     """Check values of the class `made_of`, one field of all rows at once because there may be thousands of rows.
 
-    Raises NotEncodable for a value that is not of its field's kind and for an unknown field. `where` is their place in
-    a Bird, for its text.
+    `where` is their place in a Bird, for the text of the error.
     """
     kinds = KINDS[made_of]
     try:
@@ -284,10 +281,7 @@ def command(text: str) -> bytes:
 
 @functools.lru_cache(maxsize=64)
 def quoted(text: str) -> str:
-    """Return `text` in double quotes, for a command.
-
-    Raises NotEncodable if it contains a double quote or anything but printable ASCII characters.
-    """
+    """Return `text` in double quotes, for a command. Raises NotEncodable unless it is printable ASCII without these."""
     if '"' in text or not _COMMAND.fullmatch(text):
         raise NotEncodable(COMMAND, "a text", text, "Allowed are printable ASCII characters without double quotes")
     return f'"{text}"'

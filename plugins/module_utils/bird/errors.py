@@ -13,10 +13,7 @@ class BirdError(Exception):
 
 
 class NotAnswering(BirdError):
-    """A control socket that cannot be used, is closed, does not answer in time, or answers in another protocol.
-
-    `socket` is its path, `reason` says what happened.
-    """
+    """A control socket (its path is `socket`) that is closed or does not answer in time or in BIRD's protocol."""
 
     def __init__(self, socket: str, reason: str) -> None:
         self.socket = socket
@@ -33,10 +30,7 @@ class NotAnswering(BirdError):
 
 
 class CommandRefused(BirdError):
-    """A command that BIRD did not understand (`code` 9xxx), could not run (8xxx) or answered in an unknown way.
-
-    `answer` is the text of BIRD's answer.
-    """
+    """A command that BIRD did not understand (`code` 9xxx), could not run (8xxx) or answered in an unknown way."""
 
     def __init__(self, command: str, code: int, answer: str) -> None:
         self.command = command
@@ -84,10 +78,7 @@ class SnippetRefused(ConfigurationRefused):
 
 
 class ReloadNotFinished(BirdError):
-    """A reload that did not finish within `seconds`, for instance because an old protocol does not stop.
-
-    `socket` is the path of BIRD's control socket.
-    """
+    """A reload that did not finish within `seconds`, for instance because an old protocol does not stop."""
 
     def __init__(self, socket: str, seconds: float) -> None:
         self.socket = socket
@@ -101,7 +92,7 @@ class ReloadNotFinished(BirdError):
 class VersionUnknown(BirdError):
     """A program that should be BIRD and cannot be run or does not report its version.
 
-    `program` is its path, `answer` its output or the reason why it could not be run.
+    `answer` is its output, or the reason why it could not be run.
     """
 
     def __init__(self, program: str, answer: str) -> None:

@@ -10,6 +10,8 @@ single next hop. So BIRD reads such a change twice: first with weights, for one 
 replaces them all in place, then as it is.
 
 BIRD 3 also ends with SIGSEGV if that filter is replaced before its first scan, up to a second after its start.
+
+Functions that ask a client raise NotAnswering or CommandRefused. Waiting for too long is no error.
 """
 
 from __future__ import annotations
@@ -41,36 +43,28 @@ Sleep = t.Callable[[float], None]  # a function like time.sleep
 
 
 def other_mtus(before: str, after: str) -> bool:
-    """Return whether two bird.cfgs set `krt_mtu` for other ranges, to other MTUs, or another number of times.
-
-    The order of their lines does not matter.
-    """
+    """Return whether two bird.cfgs set `krt_mtu` for other ranges, to other MTUs, or another number of times."""
     return sorted(_LIMIT.findall(before)) != sorted(_LIMIT.findall(after))
 
 
 def with_weights(text: str) -> str:
-    """Return the bird.cfg `text` with a weight on each route to the kernel, so that it differs from the kernel's.
+    """Return the bird.cfg `text` with weight 2 on each route to the kernel, so that it differs from the kernel's.
 
-    The weight is 2. A text without the filter calico_kernel_programming is returned unchanged.
+    A text without the filter calico_kernel_programming is returned unchanged.
     """
     # The braces keep both commands under the condition of an `if ... then accept;`.
     return _FILTER.sub(lambda found: found.group().replace("accept;", "{ weight = 2; accept; }"), text)
 
 
 def is_deaf(client: BirdClient) -> bool:
-    """Return whether this BIRD needs the workarounds of this module: BIRD 3 and newer do.
-
-    They do not notice changes of the filter of routes to the kernel. Raises ValueError for a client that is not
-    connected.
-    """
+    """Return whether this BIRD needs the workarounds of this module: BIRD 3 and newer do."""
     return parse(client.version) >= (3, 0, 0)
 
 
 def wait_for_first_scan(client: BirdClient, seconds: float = FIRST_SCAN, sleep: Sleep = time.sleep) -> None:
     """Wait until this BIRD 3 may get another filter of routes to the kernel, or until about `seconds` are over.
 
-    It may if kernel4 and kernel6 do not have the export state DOWN; one that is not up does not count. No error tells
-    that the time was over. Raises NotAnswering or CommandRefused.
+    It may once neither kernel4 nor kernel6 has the export state DOWN; one that is not up does not count.
     """
     poll(seconds, sleep, lambda: not any(_NOT_YET.search(details) for details in _kernel(client).values()))
 
@@ -78,8 +72,7 @@ def wait_for_first_scan(client: BirdClient, seconds: float = FIRST_SCAN, sleep: 
 def scan(client: BirdClient, seconds: float = ANY_SCAN, sleep: Sleep = time.sleep) -> None:
     """Let kernel4 and kernel6 scan all of the kernel's routes again, and wait for it, at most about `seconds`.
 
-    A protocol that is not up is left out. `reload filters out` offers all routes to the kernel again, and a scan
-    follows. No error tells that the time was over. Raises NotAnswering or CommandRefused.
+    A protocol that is not up is left out. `reload filters out` offers all routes again, and a scan follows.
     """
     before = {name: _number(_RECEIVED, details) for name, details in _kernel(client).items()}
     for name in before:
@@ -99,8 +92,7 @@ def scan(client: BirdClient, seconds: float = ANY_SCAN, sleep: Sleep = time.slee
 def _kernel(client: BirdClient) -> dict[str, str]:
     """Return {name: its details in `show protocols all`, as one text} of those of kernel4 and kernel6 that are up.
 
-    Other kernel protocols are left out: one of a snippet may never export a route. Raises NotAnswering or
-    CommandRefused.
+    Other kernel protocols are left out: one of a snippet may never export a route.
     """
     said = client.ask("show protocols all").text
     return {
@@ -111,10 +103,7 @@ def _kernel(client: BirdClient) -> dict[str, str]:
 
 
 def running(client: BirdClient, families: t.Collection[int]) -> list[str]:
-    """Return the names of those of kernel4 and kernel6 that are up and of these IP versions.
-
-    Raises NotAnswering or CommandRefused.
-    """
+    """Return the names of those of kernel4 and kernel6 that are up and of these IP versions."""
     return [name for name in _kernel(client) if int(name[-1]) in families]
 
 

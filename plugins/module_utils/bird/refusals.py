@@ -59,9 +59,9 @@ def why(session: Session, bird: Bird, peer: BirdPeer, dropped: Dropped) -> str:
 
 
 def _not_listening(session: Session, peer: BirdPeer) -> str:
-    """Return the explanation for a session that BIRD disabled at its start, because it could not open its port.
+    """Return the explanation for a session that BIRD disabled for good at its start: it could not open its port.
 
-    BIRD does not try again, also when the port is free. `peer` has the defaults for all sessions in place of None.
+    `peer` has the defaults for all sessions in place of None.
     """
     return (
         f"BIRD could not listen on TCP port {peer.local_port} of this node when it started: another program has it. "
@@ -124,8 +124,7 @@ def _silent(case: _Case) -> str:
 def _password(case: _Case) -> str:
     """Return the explanation by segments dropped for their TCP MD5 signatures, "" if no such drops fit the peer.
 
-    With a password here, wrong and missing signatures fit; without one, signed segments do. The kernel does not say
-    which peer sent them.
+    With a password here, wrong and missing signatures fit; without one, signed segments do. Drops name no peer.
     """
     name, dropped = case.peer.password, case.dropped
     if name and dropped.wrong:

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The file with the passwords of sessions, beside bird.cfg, which includes it.
 
-Only root and BIRD's group may read it. BIRD does, and so do the processes that change the node's state.
+Only root and BIRD's group may read it. `config` is the path of bird.cfg. Functions that use the file raise OSError, and
+those that write it NotEncodable for a name or password that cannot be written; the old file stays then.
 """
 
 from __future__ import annotations
@@ -31,10 +32,7 @@ def beside(config: str) -> str:
 
 
 def current(config: str) -> Passwords:
-    """Return the passwords in the file beside the bird.cfg at `config`, by name; no passwords if there is no file.
-
-    Raises OSError if the file cannot be read.
-    """
+    """Return the passwords in the file beside the bird.cfg at `config`, by name; no passwords if there is no file."""
     try:
         with open(beside(config), encoding="utf-8", errors="surrogateescape") as stream:
             return passwords.from_text(stream.read())
@@ -43,10 +41,7 @@ def current(config: str) -> Passwords:
 
 
 def open_to_others(config: str) -> t.Optional[str]:
-    """Return the password file's permissions as text ("0644") if they are not 0640, else None.
-
-    None also means that there is no file. `config` is the path of bird.cfg. Raises OSError.
-    """
+    """Return the password file's permissions as text ("0644") if it exists and they are not 0640, else None."""
     try:
         mode = stat.S_IMODE(os.stat(beside(config)).st_mode)
     except FileNotFoundError:
@@ -57,10 +52,9 @@ def open_to_others(config: str) -> t.Optional[str]:
 def install(config: str, values: t.Mapping[str, str], written: t.Optional[int] = None) -> None:
     """Replace the password file atomically by one with the passwords `values`, or remove it if there are none.
 
-    `config` is the path of bird.cfg; its folder is made for a new file if it is missing. The file has mode 0640 and, if
-    root runs this, owner root and BIRD's group. `written` is the modification time to set, in nanoseconds since 1970,
-    for a change that the running BIRD need not read (`configuration.unread` compares times). Raises OSError, or
-    NotEncodable for a name or password that cannot be written; the old file stays then.
+    A missing folder is made for a new file, which has mode 0640 and, if root runs this, owner root and BIRD's group.
+    `written` is the modification time to set, in nanoseconds since 1970, for a change that the running BIRD need not
+    read (`configuration.unread` compares times).
     """
     path = beside(config)
     if not values:
@@ -76,11 +70,9 @@ def install(config: str, values: t.Mapping[str, str], written: t.Optional[int] =
 
 
 def prune(config: str, values: t.Mapping[str, str]) -> None:
-    """Remove the passwords that `values` does not have from the password file, and keep its modification time.
+    """Remove the passwords that `values` does not have from the password file, which must contain all of `values`.
 
-    So BIRD need not read it again. `config` is the path of bird.cfg, beside which the file is. The file must contain
-    all of `values`: if it has others too, it is replaced by one with these, or removed if there are none. Raises
-    OSError, or NotEncodable for a name or password that cannot be written; the old file stays then.
+    It keeps its modification time, so BIRD need not read it again.
     """
     if current(config) != values:
         install(config, values, os.stat(beside(config)).st_mtime_ns)
@@ -89,7 +81,7 @@ def prune(config: str, values: t.Mapping[str, str]) -> None:
 def owner() -> t.Optional[replacement.Owner]:
     """Return root and the group of BIRD, as the owner of files of BIRD.
 
-    None, for the owner that new files of this process have, unless root runs this and there is a group `bird`.
+    None, for the usual owner of new files, unless root runs this and there is a group `bird`.
     """
     with contextlib.suppress(KeyError):
         if os.geteuid() == 0:

@@ -19,10 +19,9 @@ def patterns(text: str) -> tuple[str, ...]:
 
 
 def last_touched(text: str) -> float:
-    """Return when a snippet of the bird.cfg `text` last changed, in seconds since 1970.
+    """Return when a snippet of the bird.cfg `text` last changed, in seconds since 1970; 0.0 if there is none to see.
 
-    The folders of the patterns count as well: a removed snippet leaves no other trace. What cannot be looked at does
-    not count. The result is 0.0 if nothing counts, as without a pattern.
+    The folders of the patterns count as well: a removed snippet leaves no other trace.
     """
     return max((_modified(path) for path in _paths(text)), default=0.0)
 

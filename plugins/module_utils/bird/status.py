@@ -28,8 +28,8 @@ class Session:
     (Established, Active, Connect, Idle, Passive...). `address` is the peer's, `description` that of bird.cfg. `error`
     is the last error, "" for none. A text is "" and an AS number None if BIRD reports none. `graceful_restart`: both
     sides announced it. `neighbor_restarting`: the peer is down and its routes are kept. `refused` counts the
-    announcements that the import filter refused since BIRD began to count. Timers are left out: they would differ at
-    each reading.
+    announcements that the import filter refused since BIRD began to count. Timers, which differ at each reading, are
+    left out.
     """
 
     name: str
@@ -71,8 +71,7 @@ class Status:
 def observe(path: str = SOCKET, timeout: float = 10.0) -> Status:
     """Return the status of the BIRD at the control socket `path`. `timeout` is the seconds for each answer.
 
-    Raises NotAnswering if no BIRD answers, or not in time or not in BIRD's protocol, and CommandRefused if BIRD refuses
-    a command.
+    Raises NotAnswering or CommandRefused.
     """
     with BirdClient(path, timeout) as client:
         general = client.ask("show status").text

@@ -37,9 +37,8 @@ def offer_again(
     """Let a BIRD 2 offer its routes to the kernel again if it has some that the kernel lacks, and return these.
 
     `missing` returns what the kernel lacks: destinations (CIDR) and their devices, which exist. Return () if BIRD has
-    none of the first 200 of them, or writes them within a second. Return () also for a BIRD 3, and if no BIRD runs.
-    `path` is BIRD's control socket, and `timeout` the seconds for each of its answers. Raises NotAnswering if BIRD does
-    not answer, CommandRefused if it refuses a command, or what `missing` raises.
+    none of the first 200 of them, writes them within a second, is a BIRD 3, or does not run. `path` is BIRD's control
+    socket, `timeout` the seconds for each answer. Raises NotAnswering, CommandRefused, or the errors of `missing`.
 
     Routes that are in the kernel already are written once more, and an IPv6 route is missing for an instant meanwhile.
     """

@@ -54,8 +54,7 @@ def parse(text: str) -> Version:
 def installed(program: str = PROGRAM) -> t.Optional[Version]:
     """Return the version of the BIRD at the path `program`, None if there is no such file.
 
-    It is the first one in the program's output, whatever its exit status. Raises VersionUnknown if it cannot be run,
-    takes more than 20 seconds, or reports no version.
+    Raises VersionUnknown if it cannot be run, takes more than 20 seconds, or reports no version.
     """
     try:
         done = subprocess.run(
@@ -75,8 +74,7 @@ def installed(program: str = PROGRAM) -> t.Optional[Version]:
 def candidate(policy: str) -> t.Optional[Version]:
     """Return the version of BIRD that apt would install, or None if it has no candidate.
 
-    `policy` is the output of `apt-cache policy bird2`. Raises ValueError if the candidate's version has no two numbers
-    with a dot between.
+    `policy` is the output of `apt-cache policy bird2`. Raises ValueError as `parse` does.
     """
     found = re.search(r"^\s*Candidate:\s*(?:\d+:)?(\d\S*)", policy, re.MULTILINE)
     return parse(found.group(1)) if found else None
