@@ -32,8 +32,7 @@ FEATURES = {
 def observe(files: Files, release: t.Optional[str] = None) -> dict[str, t.Optional[bool]]:
     """Return {feature: whether the kernel has it, built in or as a module} for each of FEATURES.
 
-    None means unknown: a container does not see the host's modules. `release` is the kernel's (uname -r), by default
-    the running one's.
+    None means unknown: a container does not see the host's modules. `release` is by default the running kernel's.
     """
     release = release or os.uname().release
     folder = f"/lib/modules/{release}"
@@ -65,8 +64,7 @@ def _config(files: Files, release: str) -> str:
 def _by_symbols(files: Files, known: dict[str, t.Optional[bool]]) -> None:
     """Add to `known` all features that it lacks, by the kernel's symbols, as a last resort.
 
-    A feature whose symbol is there is present (True). One without may still be a module: it is unknown (None) if the
-    kernel has modules or shows no symbols, else absent (False).
+    One without a symbol may be a module: it is None if the kernel has modules or shows no symbols, else False.
     """
     symbols = files.read_bytes("/proc/kallsyms")
     has_modules = files.exists("/proc/modules")

@@ -29,9 +29,8 @@ def observe(files: Files, run: t.Callable[..., t.Any]) -> dict[str, t.Any]:
 
     For IPv4: `rules`: {"nft" and, if there are legacy tables, "legacy": number of rules}; `chains_of`: a list of
     "docker" and "ufw", if they have chains; `calico_rules`: {table: number of rules of a real Calico}. For both:
-    `forward_drop`: {"ipv4", "ipv6": descriptions of the chains that drop forwarded packets by default}. `run` starts a
-    program, as Kernel.run does: its parameters are a list of arguments, and `timeout` in seconds. A program that fails
-    or is missing, or takes more than 30 seconds, counts as without rules. Errors of `run` are passed on.
+    `forward_drop`: {"ipv4", "ipv6": descriptions of the chains that drop forwarded packets by default}. `run` is called
+    as Kernel.run. A program that fails, is missing, or takes more than 30 seconds counts as without rules.
     """
     facts: dict[str, t.Any] = {"rules": {}, "chains_of": [], "calico_rules": {}, "forward_drop": {}}
     native = list(_native_drops(run))
@@ -95,8 +94,7 @@ def _read(backend: str, lines: t.Sequence[str], facts: dict[str, t.Any]) -> None
 def _native_drops(run: t.Callable[..., t.Any]) -> t.Iterator[tuple[str, str]]:
     """Yield (table, chain) of nftables base chains that drop forwarded packets by default, without iptables' own.
 
-    Yield nothing if nft fails or is missing, or takes more than 30 seconds. `table` is its family and name, such as
-    "inet filter". Errors of `run` (see `observe`) are passed on.
+    `table` is its family and name, such as "inet filter".
     """
     result = run(["nft", "list", "chains"], timeout=30.0)
     if result.code != 0:

@@ -32,9 +32,9 @@ _BRIDGE = re.compile(
 
 
 class HostFinding(t.NamedTuple):
-    """A reason against a host: a sentence about what is wrong, one about where or why, and one about the remedy.
+    """A reason against a host, in a sentence about what is wrong, one about where or why, and one about the remedy.
 
-    `id` is a short name of the reason, such as not-root.
+    `id` is its short name, such as not-root.
     """
 
     id: str
@@ -53,20 +53,16 @@ class HostFinding(t.NamedTuple):
 def judge(facts: Facts, state: NodeState) -> list[HostFinding]:
     """Return all findings about a host, errors before warnings, both in the order in which they are best corrected.
 
-    Control characters in what the host says are visible text in them.
-
-    `facts` are the result of `observe.observe`, `state` is what the host is to have. Raises ValueError if the state has
-    a Bird and BIRD's package version in `facts` has no two numbers with a dot between.
+    `facts` are the result of `observe.observe`, `state` is what the host is to have. Control characters in what the
+    host says are visible text in the findings. Raises ValueError if the state has a Bird and BIRD's package version in
+    `facts` has no two numbers with a dot between.
     """
     findings = [_printable(finding) for check in _CHECKS for finding in check(facts, state)]
     return sorted(findings, key=lambda finding: finding.severity != "error")
 
 
 def missing_packages(facts: Facts, state: NodeState, cni: bool = False) -> list[str]:
-    """Return the names of packages that the state needs and the host lacks.
-
-    With `cni`, the optional ones of the CNI plugin that are not installed are included.
-    """
+    """Return the packages that the state needs and the host lacks, with `cni` also the CNI plugin's optional ones."""
     unneeded = set()
     if state.bird is None:
         unneeded.add("bird2")
@@ -82,7 +78,6 @@ def cni_findings(facts: Facts) -> list[HostFinding]:
     """Return an error if CNI_NETWORK, once written, is a new default network of containers; [] otherwise.
 
     That is so if the host has another network that comes later, no earlier one, and a runtime that takes the first.
-    Once the file is there, there is no finding any more.
     """
     found = facts["cni"]
     networks, runtimes = found["networks"], found["runtimes"]
@@ -122,9 +117,9 @@ def _printable(finding: HostFinding) -> HostFinding:
 
 
 def podman_findings(facts: Facts, wanted: t.Collection[str], asked: bool) -> list[HostFinding]:
-    """Return errors about networks of podman that are to be written, by their names; [] if there are none.
+    """Return errors about networks of podman that are to be written, by their names (`wanted`).
 
-    A network of the same name may be another driver's. With `asked`, the inventory demands them of this host, whose
+    A network of the same name may be another driver's. If `asked`, the inventory demands them of this host, whose
     podman may not take them.
     """
     version = facts["packages"].get("podman")
@@ -154,10 +149,7 @@ def podman_findings(facts: Facts, wanted: t.Collection[str], asked: bool) -> lis
 
 
 def lacks_onlink(version: str) -> bool:
-    """Return whether a BIRD of this package version ("2.0.12-7", "1:3.1.0") has no `onlink` in filters.
-
-    Raises ValueError if `version` has no two numbers with a dot between.
-    """
+    """Return whether a BIRD of this package version ("2.0.12-7", "1:3.1.0") has no `onlink` in filters."""
     return not _without_epoch(version).has_onlink
 
 
@@ -366,10 +358,7 @@ def _tunl0(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
 
 
 def _marked(link: t.Mapping[str, t.Any], wanted: TunnelDevice) -> bool:
-    """Return whether a link is ours: by its alias or, if a run stopped before it set the alias, by its MAC.
-
-    The MAC is a hash of the node's name.
-    """
+    """Return whether a link is ours: by its alias or, before it is set, by its MAC, a hash of the node's name."""
     return bool(link["alias"].startswith(OWN_ALIAS) or (not link["alias"] and link["mac"] == wanted.mac))
 
 
@@ -456,8 +445,8 @@ def _forward_drops(facts: Facts, state: NodeState) -> tuple[list[str], str]:
     """Return (descriptions of chains, commands) for chains that drop forwarded packets by default.
 
     Only IP versions that the node forwards count, and iptables' own chain FORWARD only if this node's rules do not
-    accept what comes from workloads and goes to them. The commands are one text, joined by "and", "" for none. For each
-    IP version with such a chain, one makes iptables' own chain accept, which does not change chains of other tables.
+    accept what comes from workloads and goes to them. The commands, joined by "and", make iptables' own chains accept,
+    which does not change chains of other tables.
     """
     drops: list[str] = []
     programs = []
@@ -473,10 +462,7 @@ def _forward_drops(facts: Facts, state: NodeState) -> tuple[list[str], str]:
 
 
 def _accepts_forwarded(state: NodeState, version: int) -> bool:
-    """Return whether the node's own rules at the end of FORWARD accept packets from and to workloads.
-
-    With policy they accept the packets that it allows.
-    """
+    """Return whether the node's own rules at the end of FORWARD accept workloads' packets, or those policy allows."""
     if state.policy is not None:
         return state.policy.settings.accepts_allowed
     return any(
@@ -611,8 +597,7 @@ def _gateway(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     """Yield a finding if a workload node with an IPv4 address cannot answer for the workloads' IPv4 gateway.
 
     That is a host that has neither a route to 169.254.1.1 nor this address. It is an error if a workload in `state` has
-    an IPv4 address, else a warning. The IPv6 gateway needs no check: it is an address of the host's own end of the
-    link.
+    an IPv4 address, else a warning. The IPv6 gateway is an address of the host's own end of the link.
     """
     if not state.address or not _routes_for_workloads(state) or facts["link_local_route"]:
         return

@@ -66,8 +66,7 @@ def observe(
 
     `root` is the folder in place of /, `run` starts programs (by default `kernel.run`), `uid` is the user id of the
     process, `release` the kernel's (uname -r), and `cni_conf_dir` the folder of runtimes' networks. Absent files and
-    programs are no error. Raise KernelError if the kernel's devices, addresses or routes cannot be read. Errors of
-    `run` are passed on.
+    programs are no error. Raise KernelError if the kernel cannot be read, and the errors of `run`.
     """
     files = Files(root)
     run = run or kernel.run
@@ -132,9 +131,8 @@ def _ports(files: Files, protocol: str, names: t.Mapping[int, str]) -> dict[str,
 def _devices(kernel: Kernel) -> Facts:
     """Return facts about devices, without those of workloads.
 
-    `links`: {device: its attributes by name}; `addresses`, `addresses6`: {device: CIDRs}; `manual_routes`: {tunnel
-    device: destinations}, those of the protocols boot and static. A device without any is absent from the last three.
-    IPv6 link-local addresses are left out. Raise KernelError if the kernel cannot be read.
+    `links`: {device: its attributes by name}; `addresses`, `addresses6`: {device: CIDRs}, without IPv6 link-local ones;
+    `manual_routes`: {tunnel device: destinations}, those of the protocols boot and static.
     """
     links = {link.name: link for link in kernel.links() if not link.name.startswith("cali")}
     held: dict[int, dict[str, list[str]]] = {4: {}, 6: {}}
@@ -160,9 +158,8 @@ def _devices(kernel: Kernel) -> Facts:
 def _ipv6(files: Files, kernel: Kernel) -> Facts:
     """Return whether the kernel has IPv6, and the devices whose default route is lost as soon as the host forwards.
 
-    The keys are `present` and `advertised_default` (sorted names). These devices have accept_ra 1: the kernel accepts
-    routers' advertisements only while the host does not forward. There are none if the host forwards already, and
-    devices of ours are left out. Raise KernelError if routes cannot be read.
+    The keys are `present` and `advertised_default` (sorted names). These devices, not ours, have accept_ra 1: the
+    kernel accepts routers' advertisements only while the host does not forward.
     """
     conf = "/proc/sys/net/ipv6/conf"
     advertised = []
@@ -180,8 +177,7 @@ def _ipv6(files: Files, kernel: Kernel) -> Facts:
 def _link_local_route(files: Files) -> t.Optional[str]:
     """Return the device of the host's route to 169.254.1.1, or None if it has none. Workloads' devices do not count.
 
-    The route is the one with the longest prefix and then the lowest metric. Unreachable and prohibited routes do not
-    count either.
+    The longest prefix and then the lowest metric wins. Unreachable and prohibited routes do not count either.
     """
     best: tuple[int, int] = (-1, 0)
     device = None
@@ -202,10 +198,7 @@ def _has(files: Files, program: str) -> bool:
 
 
 def _cni(files: Files, folder: str) -> Facts:
-    """Return the files of networks in `folder` in the order of runtimes, and the runtimes that take the first of them.
-
-    The keys are `folder`, `networks` (names of files) and `runtimes` (names of installed programs).
-    """
+    """Return the network files in `folder` in the order of runtimes, and the runtimes that take the first of them."""
     return {
         "folder": folder,
         "networks": sorted(name for name in files.listing(folder) if name.endswith(_CNI_ENDINGS)),

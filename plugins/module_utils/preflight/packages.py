@@ -25,10 +25,7 @@ _PLUGINS_SINCE = (4, 5)  # the first release of podman that knows netavark's plu
 
 
 def installed(files: Files, names: t.Iterable[str]) -> dict[str, t.Optional[str]]:
-    """Return {package: version, or None if it is not installed} for `names`.
-
-    All are None if dpkg's file cannot be read.
-    """
+    """Return {package: version, or None if it is not installed} for `names`; all None without dpkg's file."""
     status = files.read_bytes(STATUS)
     return {name: _version(status, name) for name in names}
 
@@ -72,9 +69,7 @@ def missing(found: t.Mapping[str, t.Optional[str]]) -> list[str]:
 def candidate(run: t.Callable[..., t.Any], name: str = "bird2") -> t.Optional[str]:
     """Return the version of the package `name` that apt would install, or the installed one if apt keeps it.
 
-    None if there is no apt, no such package, or no fetched package lists, or after 30 seconds without an answer. `run`
-    starts a program, as Kernel.run does: its parameters are a list of arguments, and `timeout` in seconds. Errors of
-    `run` are passed on.
+    None if there is no apt, package, or fetched list, or no answer within 30 seconds. `run` is called as Kernel.run.
     """
     # Without its caches, apt-cache writes nothing: check mode requires that.
     off = ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="]

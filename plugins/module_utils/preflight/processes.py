@@ -71,10 +71,9 @@ def sockets(files: Files, protocol: str) -> dict[int, set[str]]:
 def owners(files: Files, inodes: t.AbstractSet[str], pids: t.Iterable[int]) -> list[Process]:
     """Return the processes of our own BIRD and among `pids` that hold one of the sockets with these inodes.
 
-    Of several processes that hold the same sockets, only the one examined first is returned: our own BIRD comes first,
-    then `pids` in ascending order. Once each socket has a holder, no further process is examined: on a converged node,
-    BIRD holds them all. Without root's rights, no process of others is found. A socket of the kernel itself (inode "0")
-    has none.
+    Of several holders of the same sockets only the first is returned: our own BIRD, then `pids` in ascending order.
+    Once each socket has a holder, no further process is examined: on a converged node, BIRD holds them all. Without
+    root's rights, no process of others is found. A socket of the kernel itself (inode "0") has none.
     """
     missing = {inode for inode in inodes if inode != "0"}
     found = []

@@ -46,8 +46,7 @@ def observe(files: Files, folder: str, docker: bool, podman: bool) -> Facts:
 
     `subnets` are objects with `cidr`, `of` (whose it is, for people), `file` ("" for a default) and `sure` (whether a
     network has it, and not only may get it). `firewall_driver` is netavark's, "" for its choice; `unreadable` are files
-    that are not what they should be. `folder` has the networks of CNI; `docker` and `podman` say whether these are
-    installed.
+    that are not what they should be. `folder` has the networks of CNI; `docker`, `podman`: whether it is installed.
     """
     found = _Found()
     if docker:
