@@ -38,9 +38,9 @@ def desired(
 
     `endpoints` are the attached workloads. One without an address is left out, and so is one with the interface or an
     address of another (see `beside_inventory`). `opened` are the CIDRs of spare blocks that the node uses. `interfaces`
-    are those of the host (see `interfaces_of`). `others` are endpoints of other nodes that the inventory does not have
-    (see the function `others`). Raise SelectorError if a selector of the policy is not valid, and ValueError if its
-    mark mask has fewer than five bits or the name of a protocol is unknown.
+    are those of the host (see `interfaces_of`), `others` endpoints of other nodes (see the function `others`). Raise
+    SelectorError if a selector of the policy is not valid, and ValueError if its mark mask has fewer than five bits or
+    the name of a protocol is unknown.
     """
     return NodePolicyTables().with_policy(with_workloads(state, endpoints, opened), interfaces, others)
 
@@ -48,8 +48,7 @@ def desired(
 def interfaces_of(kernel: Kernel, state: NodeState) -> Interfaces:
     """Return the host's interfaces that have addresses and are no workload's, as a mapping from name to addresses.
 
-    Addresses have no prefix length. The mapping is empty if the state's policy does not depend on them. Raise
-    KernelError.
+    Addresses have no prefix length. The mapping is empty if policy does not depend on them. Raise KernelError.
     """
     if not needs_interfaces(state):
         return NO_INTERFACES
@@ -63,8 +62,8 @@ def interfaces_of(kernel: Kernel, state: NodeState) -> Interfaces:
 def of_machine(machine: Machine, state: NodeState) -> NodeState:
     """Return what the node must have for `state`, by what is on its disk; for use without a running agent.
 
-    Write nothing. Raise RecordsUnreadable or IpamUnreadable if a workload's record or the allocations cannot be read,
-    KernelError, or what `desired` raises.
+    Raise RecordsUnreadable or IpamUnreadable if a workload's record or the allocations cannot be read, KernelError, or
+    what `desired` raises.
     """
     workloads, problems = Endpoints(machine.workloads).load()
     if problems:
@@ -76,20 +75,15 @@ def of_machine(machine: Machine, state: NodeState) -> NodeState:
 
 
 def as_readable(machine: Machine, state: NodeState) -> NodeState:
-    """Return what the node must have for `state`, by those of its records and allocations that can be read.
+    """Return what `of_machine` does, by those of the node's records and allocations that can be read.
 
-    Write nothing. The others are left out: a workload without a record has no rule that accepts its packets. Raise
-    KernelError, or what `desired` raises.
+    A workload without a record has no rule that accepts its packets.
     """
     return _readable(machine, state, interfaces_of(machine.kernel, state))
 
 
 def before_network(machine: Machine, state: NodeState) -> NodeState:
-    """Return the state that the firewall must have while the host's interfaces have no addresses yet.
-
-    Write nothing. Records and allocations that cannot be read are left out, as in `as_readable`. Raise what `desired`
-    raises.
-    """
+    """Return what `as_readable` does, for a firewall while the host's interfaces have no addresses yet."""
     return _readable(machine, network_to_come.closed(state), NO_INTERFACES)
 
 
@@ -102,10 +96,7 @@ def _readable(machine: Machine, state: NodeState, interfaces: Interfaces) -> Nod
 
 
 def with_attached(machine: Machine, state: NodeState) -> NodeState:
-    """Return `state` with the workloads that an agent attached, by those of their records that can be read.
-
-    Write nothing. The policy is not compiled for them. The same object is returned if it has all of them already.
-    """
+    """Return `state` with the attached workloads whose records can be read; their policy is not compiled."""
     workloads, dummy = Endpoints(machine.workloads).load()
     return with_workloads(state, workloads, ())
 

@@ -34,7 +34,6 @@ class Drained(t.NamedTuple):
 
 
 def path(folder: str) -> str:
-    """Return the path of the drain mark: drained.json in `folder`, which is Machine.store."""
     return os.path.join(folder, _NAME)
 
 
@@ -42,7 +41,6 @@ def load(folder: str) -> t.Optional[Drained]:
     """Return the drain mark in `folder`, None if the node accepts workloads.
 
     A file that cannot be read counts as a mark by "somebody" at "a time", because an ignored mark would lose workloads.
-    Raise nothing.
     """
     try:
         return Drained(**_DRAINED(bounded.read_json(path(folder))))
@@ -53,8 +51,5 @@ def load(folder: str) -> t.Optional[Drained]:
 
 
 def drain(folder: str, who: str) -> None:
-    """Write the drain mark in `folder`, with the current time and the name of the run, `who`.
-
-    Raise FileError on failure.
-    """
+    """Write the drain mark in `folder` for this moment and the run `who`. Raise FileError."""
     atomic_file.write(path(folder), json.dumps(Drained(now(), who)._asdict()), 0o600)

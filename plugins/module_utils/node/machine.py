@@ -83,7 +83,6 @@ def here(
 ) -> Machine:
     """Return the machine that this process runs on.
 
-    `agent` is as in Machine. `mounts` is the path of the mount namespace in which network namespaces are mounted, None
-    for this process's own.
+    `mounts` is the path of the mount namespace in which network namespaces are mounted, None for this process's own.
     """
     return Machine(LinuxKernel(mounts=mounts), agent)

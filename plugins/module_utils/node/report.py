@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node has at this moment, as plain data for the info modules. Reads only, with the standard library alone."""
+"""What a node has at this moment, as plain data for the info modules. Reads only, with the standard library alone.
+
+Functions with a kernel raise KernelError.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def devices(kernel: Kernel) -> list[Data]:
 
     The keys are name, kind, mtu (bytes), mac, up, alias, local (a tunnel's own outer address), vni, port (the UDP port
     of VXLAN) and addresses (a sorted list, each with its prefix length). A device without local, vni or port has None
-    there. Addresses of IPv6 link scope are left out. Raise KernelError.
+    there. Addresses of IPv6 link scope are left out.
     """
     held: dict[str, list[str]] = {}
     for address in (*kernel.addresses(), *kernel.addresses(family=6)):
@@ -57,7 +60,7 @@ def tunnels(kernel: Kernel) -> list[Data]:
     """Return the tunnel devices as `devices` does, each with `remotes`: its permanent forwarding entries to an address.
 
     A remote is a dict with address, mac and gateway. `gateway` is the address of the permanent neighbour that has this
-    MAC, None if there is none. Raise KernelError.
+    MAC, None if there is none.
     """
     found = []
     for device in devices(kernel):
@@ -77,7 +80,7 @@ def endpoints(kernel: Kernel) -> list[Data]:
 
     They are found by their interfaces' alias. The keys are name, namespace, interface, up, mtu (bytes), netns (the name
     of the network namespace that this collection created, else None) and addresses (a sorted list of the CIDRs that
-    this collection routes there). Raise KernelError.
+    this collection routes there).
     """
     owners = {owner: name for name, owner in kernel.netns_owners().items()}
     routed: dict[str, list[str]] = {}
@@ -131,7 +134,7 @@ def tables(kernel: Kernel, family: int = 4) -> dict[str, dict[str, list[str]]]:
 
     Only the rules that carry our mark are listed, whichever chain they are in. A chain of ours (`cali-*`) without any
     rule is there with an empty list. Rules are texts as iptables-save prints them, with -A. Tables that cannot be read
-    are left out. Raise KernelError.
+    are left out.
     """
     found: dict[str, dict[str, list[str]]] = {}
     observed = iptables.observe(kernel, [])
@@ -146,10 +149,7 @@ def tables(kernel: Kernel, family: int = 4) -> dict[str, dict[str, list[str]]]:
 
 
 def routes(kernel: Kernel, table: int = TABLE_MAIN, protocols: t.Collection[str] = ("calico", "bird")) -> list[Data]:
-    """Return the routes of both IP versions in one table, each as the dict that `route` returns.
-
-    `protocols` says whose: "calico" (this collection) or "bird". Raise KernelError.
-    """
+    """Return the routes of "calico" (this collection) or "bird" of both IP versions in one table, as `route` does."""
     return [
         route(destination, attributes)
         for protocol, name in PROTOCOL_NAMES.items()
@@ -178,10 +178,7 @@ def route(destination: str, attributes: RouteAttributes) -> Data:
 
 
 def blocks(stored: t.Optional[Stored]) -> list[Data]:
-    """Return the node's own blocks in the stored state, spare ones last, as dicts of cidr, pool and spare.
-
-    It is an empty list if `stored` is None.
-    """
+    """Return the node's own blocks in the stored state, spare ones last, as dicts of cidr, pool and spare."""
     if stored is None:
         return []
     ipam = stored.state.ipam
@@ -193,10 +190,9 @@ def blocks(stored: t.Optional[Stored]) -> list[Data]:
 
 
 def ipam(machine: Machine) -> Data:
-    """Return what the node itself assigned, read from its disk, so that it works without an agent.
+    """Return what the node itself assigned, {"allocated": {address: handle}, "opened": [CIDR]}, read from its disk.
 
-    The result is {"allocated": {address: handle}, "opened": [CIDR]}. `opened` has the spare blocks that were opened and
-    all blocks with an allocation. Raise IpamUnreadable.
+    `opened` has the spare blocks that were opened and all blocks with an allocation. Raise IpamUnreadable.
     """
     found = LocalIpam(machine.ipam)
     found.load()
@@ -207,10 +203,10 @@ def ipam(machine: Machine) -> Data:
 
 
 def workloads(kernel: Kernel, state: t.Optional[NodeState]) -> list[Data]:
-    """Return the workloads of `state` as dicts, with `up`: whether their interface exists and is up.
+    """Return the workloads of `state` as dicts, with `up` (their interface exists and is up); [] without a state.
 
-    It is an empty list if `state` is None. The other keys are name, namespace, address, address6, interface, netns, mtu
-    (bytes) and pool; address or address6 is "" for a workload without one. Raise KernelError.
+    The other keys are name, namespace, address, address6, interface, netns, mtu (bytes) and pool; address or address6
+    is "" for a workload without one.
     """
     if state is None:
         return []
@@ -232,12 +228,12 @@ def workloads(kernel: Kernel, state: t.Optional[NodeState]) -> list[Data]:
 
 
 def bgp(machine: Machine) -> Data:
-    """Return the status of BIRD as a dict: running, version, router_id, error and sessions.
+    """Return the status of BIRD as a dict: running, version, router_id, error and sessions. Raise nothing.
 
     A session is a dict with the fields of bird.status.Session and `established`. `running` is False if no BIRD can be
     reached at the control socket, or if it does not answer as BIRD does; each of three answers is waited for up to 10
     seconds. If BIRD cannot be read, `error` is a message, version and router_id are None and there are no sessions.
-    Else `error` is None, and router_id is "" if BIRD reports none. Raise nothing.
+    Else `error` is None, and router_id is "" if BIRD reports none.
     """
     try:
         found = status.observe(machine.bird_socket)

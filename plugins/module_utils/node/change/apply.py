@@ -3,11 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The change of this node to a state: plan, store, apply, reload BIRD, remove.
 
-The node module and the revert use it. The order makes it safe to be killed at any point. The engine and the new state
-are on the disk first, so that boot or the next run completes what was begun. Additions are in place before anything is
-removed, and BIRD is reloaded in between. Units start when the node is ready for them, and the files that announce the
-node come last. A generation is recorded when everything is in place and, with commit-confirm, confirmed
-(confirmation.py).
+The order makes it safe to be killed at any point. The engine and the new state are on the disk first, so that boot or
+the next run completes what was begun. Additions are in place before anything is removed, and BIRD is reloaded in
+between. Units start when the node is ready for them, and the files that announce the node come last. A generation is
+recorded when everything is in place and, with commit-confirm, confirmed (confirmation.py).
 
 If an agent runs, it writes the kernel (write/writer.py). An agent of another engine than the node must have is
 restarted before it gets the state, because only then it can read it.
@@ -73,14 +72,12 @@ def bring_to(
     leave them as they are, but for an agent that must restart before it gets the state (`comparison.agent_restart`).
     `keep` is the number of generations to keep, `lock_timeout` is in seconds. `passwords` maps the name of a secret to
     the password of BGP sessions, `datastore` the names of files for the datastore to their contents (None: those of the
-    node stay). A drained node returns to service. With `check` nothing is changed or locked,
-    conflicts are part of the plan, bird.cfg is not checked without BIRD's program, and `generation` is None.
+    node stay). A drained node returns to service. With `check` nothing is changed or locked, conflicts are part of the
+    plan, bird.cfg is not checked without BIRD's program, and `generation` is None.
 
     Without `check`, raise LockError if the node's lock is not free in time, or InTheWay if the plan has a conflict:
-    nothing is changed then. Raise StoreError, FileError, RecordsUnreadable, IpamUnreadable, ObserveError, KernelError,
-    ApplyError, MissingLibrary, BundleError, BirdError or OSError, LockUnusable for a lock file that cannot be opened,
-    AgentSilent, AgentRefused or NotTakenOver if an agent runs, and ValueError for a mode that is not octal, a policy
-    that cannot be compiled, or a password that cannot be written.
+    nothing is changed then. Raise another error of `errors.ERRORS`, BundleError or OSError, and ValueError for a mode
+    that is not octal, a policy that cannot be compiled, or a password that cannot be written.
     """
 
     def planned_by(by: t.Union[writer.Direct, writer.Through]) -> ChangePlan:
@@ -118,10 +115,7 @@ def bring_to(
 
 
 def _into_service(machine: Machine, planned: ChangePlan) -> ChangePlan:
-    """Return the plan with the removal of the drain mark, if there is one. Write nothing.
-
-    A run puts a drained node back into service; a reboot does not. Raise OSError if the mark cannot be read.
-    """
+    """Return the plan with the removal of the drain mark, if there is one: a run ends the drain, a reboot does not."""
     wanted = [file.WantedFile(drain.path(machine.store), None)]
     return dataclasses.replace(planned, files=(*planned.files, *file.diff(wanted, file.observe(None, wanted))))
 
@@ -138,10 +132,7 @@ def carry_out(
     Return the number of the recorded generation, and the notes of `KernelWriter.apply`. The number is None if none was
     recorded: the target was stored and complete before, a change waits for a confirmation, the phase is a step of a
     change, or the newest generation is the same. With `confirm`, if the plan changes anything, the revert is armed
-    first, once the engine that would do it is installed. Raise AgentSilent, AgentRefused, NotTakenOver, ApplyError,
-    MissingLibrary, BundleError, FileError, StoreError, BirdError, LockUnusable, OSError, ValueError for a password that
-    cannot be written or a policy that cannot be compiled, or, without an agent, ObserveError, KernelError,
-    RecordsUnreadable or IpamUnreadable.
+    first, once the engine that would do it is installed. Raise the errors of `bring_to` but LockError and InTheWay.
     """
     _check_bird(machine, planned)
     planned.writer.prepare(planned.node)
@@ -160,10 +151,7 @@ def carry_out(
 
 
 def _make(machine: Machine, planned: ChangePlan, keep: int) -> tuple[t.Optional[int], tuple[Change, ...]]:
-    """Store the target and make the changes of the plan except the engine's, in their order.
-
-    Return what `carry_out` returns, and raise what `carry_out` raises for these steps.
-    """
+    """Store the target and make the changes of the plan except the engine's. Return what `carry_out` returns."""
     store = Store(machine.store)
     target = dataclasses.replace(planned.target, when=now(), complete=False)
     by: writer.KernelWriter = planned.writer
@@ -203,9 +191,7 @@ def _make(machine: Machine, planned: ChangePlan, keep: int) -> tuple[t.Optional[
 def _check_bird(machine: Machine, planned: ChangePlan) -> None:
     """Raise PasswordMissing if a password is missing, or BirdError if BIRD cannot read the new bird.cfg.
 
-    Only a changed bird.cfg, or an unchanged one that is in the plan's `bird_to_read`, is checked. BirdError is also for
-    a BIRD that cannot be run or takes more than 60 seconds. Raise OSError if the temporary files for the check cannot
-    be written, or NotEncodable if the name of a secret cannot be.
+    Only a changed bird.cfg, or an unchanged one that is in the plan's `bird_to_read`, is checked. BIRD has 60 seconds.
     """
     planned.passwords.check()
     if (planned.bird or planned.bird_to_read) and planned.target.bird_config is not None:
@@ -216,9 +202,7 @@ def _check_bird(machine: Machine, planned: ChangePlan) -> None:
 def _tell_bird(machine: Machine, planned: ChangePlan) -> None:
     """Install bird.cfg and the passwords, and let BIRD read them; without a bird.cfg only store the passwords.
 
-    A BIRD that learned routes before their tunnel device existed writes them to the kernel then. Do nothing if there is
-    neither a bird.cfg nor a plan for the passwords. Raise BirdError or OSError, or NotEncodable for a password that
-    cannot be written.
+    A BIRD that learned routes before their tunnel device existed writes them to the kernel then.
     """
     wanted = planned.passwords.wanted
     if planned.target.bird_config is not None:

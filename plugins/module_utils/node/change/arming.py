@@ -27,9 +27,7 @@ def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[U
 
     Changes that were not confirmed before are reverted along with this one; only the latest 20 are named. Return what
     was stored, but with `boot` "" and `deadline` 0; None if there is nothing to revert to, and then nothing is done.
-    Raise BundleError if no engine is installed, StoreError if the change that waits cannot be read, FileError if the
-    disk refuses, or OSError if the boot's id cannot be read or the process cannot be started. After an error the change
-    that waited before waits again, or none.
+    Raise BundleError if no engine is installed. After an error the change that waited before waits again, or none.
     """
     waiting = UnconfirmedStore(machine.store)
     pending = waiting.load()
@@ -66,10 +64,7 @@ def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[U
 
 
 def restart_time(machine: Machine, armed: Unconfirmed) -> None:
-    """Store `armed` with the id of this boot, and with its deadline `armed.within` seconds from now.
-
-    Raise FileError if the disk refuses, or OSError if the boot's id cannot be read.
-    """
+    """Store `armed` with the id of this boot, and with its deadline `armed.within` seconds from the call."""
     uptime = machine.uptime()
     deadline = uptime.seconds + armed.within
     UnconfirmedStore(machine.store).save(dataclasses.replace(armed, boot=uptime.boot, deadline=deadline))

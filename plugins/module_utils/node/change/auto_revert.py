@@ -46,8 +46,7 @@ def wait(
     the last one fails too, the previous state is stored all the same, for the agent, the boot unit or the next run to
     complete, unless the stored state cannot be read. `sleep` takes seconds. `say` receives the sentences for the log,
     by default syslog. Raise StoreError if the file of the change cannot be read, or OSError if the boot's id cannot be.
-    If the last attempt failed, raise LockError if the lock is not free in 600 seconds or its file cannot be opened, or
-    FileError or OSError if the revert cannot be stored.
+    If the last attempt failed, raise LockError, FileError or OSError if the previous state cannot be stored.
     """
     say = say or _log
     waiting = UnconfirmedStore(machine.store)
@@ -83,11 +82,7 @@ def wait(
 
 
 def _go_back(machine: Machine, pending: Unconfirmed) -> tuple[Change, ...]:
-    """Store the previous state, and bring the node to it.
-
-    Return the notes of `carry_out`. Raise FileError if it cannot be stored, or what `plan_change` and `carry_out`
-    raise.
-    """
+    """Store the previous state, and bring the node to it. Return the notes of `carry_out`."""
     _store_previous(machine, pending)
     by = writer.from_machine(machine, WHO, machine.agent_patience)
     bgp = pending.previous.state.bird is not None
@@ -96,10 +91,7 @@ def _go_back(machine: Machine, pending: Unconfirmed) -> tuple[Change, ...]:
 
 
 def _store_previous(machine: Machine, pending: Unconfirmed) -> None:
-    """Store the previous state, not complete, so that the agent, the boot unit or the next run goes on from it.
-
-    Do nothing if the stored state cannot be read. Raise FileError if it cannot be written.
-    """
+    """Store the previous state, not complete, for others to go on from; skip it if the stored one is unreadable."""
     store = Store(machine.store)
     with contextlib.suppress(StoreError):
         stored = store.load()
@@ -107,10 +99,7 @@ def _store_previous(machine: Machine, pending: Unconfirmed) -> None:
 
 
 def _finish(machine: Machine, pending: Unconfirmed, problem: str = "") -> Revert:
-    """Record the revert, so that no change waits any more, and return it.
-
-    `problem` says what could not be restored, "" if everything was. Raise FileError or OSError on failure.
-    """
+    """Record the revert, and return it. `problem` says what could not be restored, "" if everything was."""
     news = pending.reverted(f"it was not confirmed within {pending.within:g} s", problem)
     UnconfirmedStore(machine.store).record_revert(news)
     return news

@@ -35,10 +35,9 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Chang
     starts afterwards and reads its file then. One that runs already writes the routes whose tunnel device was missing
     when it learned them. `lock_timeout` is in seconds.
 
-    A kernel that cannot be written does not keep the files and bird.cfg from being written. Raise LockError,
-    StoreError, FileError, ObserveError, KernelError, ApplyError, MissingLibrary, BirdError, OSError, RecordsUnreadable
-    or IpamUnreadable, ValueError for a stored mode that is not octal or a policy that cannot be compiled, and
-    AgentSilent, AgentRefused or NotTakenOver if an agent runs.
+    A kernel that cannot be written does not keep the files and bird.cfg from being written. Raise an error of
+    `errors.ERRORS` or OSError on failure, and ValueError for a stored mode that is not octal or a policy that cannot be
+    compiled.
     """
     store, waiting = Store(machine.store), UnconfirmedStore(machine.store)
     with lock.held("boot", lock_timeout, machine.lock):

@@ -33,9 +33,7 @@ class Engine(t.NamedTuple):
 def file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> list[Change]:
     """Return the removals of files that only `stored` has, its last one first, then the changes of `target`'s files.
 
-    Before all of them are the changes of folders with another mode than they must have. A file that is to be removed
-    and does not exist, or that is as `target` has it, has no change. `files` None counts as no files in either. Raise
-    OSError if a file or a folder cannot be read, or ValueError if a mode of `target` is not octal.
+    Changes of folders' modes come before all of them. `files` None counts as no files in either.
     """
     wanted = [
         file.WantedFile(machine.placed(entry.path), entry.content, int(entry.mode, 8)) for entry in target.files or ()
@@ -48,10 +46,7 @@ def file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -
 
 
 def engine_changes(machine: Machine, engine: t.Optional[Engine]) -> t.Iterator[Change]:
-    """Yield one change if no engine is installed, or one with another digest or with damage (`bundle.damage`).
-
-    Yield nothing if `engine` is None.
-    """
+    """Yield one change if no engine, another one or a damaged one is installed; nothing if `engine` is None."""
     if engine is None:
         return
     subject = os.path.join(machine.engine, "current")
@@ -82,10 +77,7 @@ def state_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) 
 
 
 def bird_changes(machine: Machine, target: Stored) -> t.Iterator[Change]:
-    """Yield the change of bird.cfg, or nothing if it is as `target` has it.
-
-    Yield nothing also if `target` has none: the file stays as it is then. Raise OSError if the file cannot be read.
-    """
+    """Yield the change of bird.cfg, or nothing if it is as `target` has it or `target` has none: it stays then."""
     if target.bird_config is None:
         return
     before = configuration.current(machine.bird_config)
@@ -103,8 +95,7 @@ def bird_changes(machine: Machine, target: Stored) -> t.Iterator[Change]:
 def bird_to_read(machine: Machine) -> t.Iterator[Change]:
     """Yield a change if BIRD runs with an older bird.cfg, older passwords or older snippets than those on the disk.
 
-    Yield nothing if no BIRD runs, there is no bird.cfg, or BIRD does not say when it read its files. Raise BirdError if
-    the running BIRD does not answer, or OSError if a file cannot be read.
+    Yield nothing if no BIRD runs, there is no bird.cfg, or BIRD does not say when it read its files.
     """
     if configuration.unread(machine.bird_config, machine.bird_socket):
         yield Change("bird", "~", machine.bird_config, "read before", "and its snippets as they are now", "soft reload")
@@ -115,9 +106,8 @@ def agent_restart(
 ) -> str:
     """Return why the running agent must restart before it gets `target`; "" if it need not, or if none runs.
 
-    `by` is the writer of the kernel, which knows the agent. The reasons are another engine than `engine` (None: any
-    will do), another agent.json than that of `target` (if it has one), and a change of the file of the agent's unit
-    among `files`.
+    `by` is the writer of the kernel, which knows the agent. `engine` None: any engine will do. `files` are the changes
+    of files, among them that of the agent's unit.
     """
     agent = by.agent
     if agent is None:

@@ -31,8 +31,8 @@ WHO = "confirmation"
 class Confirmation:
     """The result of `confirm`.
 
-    `outcome` is CONFIRMED, WENT_BACK, REPLACED or SAME_CONNECTION. `news` is the revert, if the change was reverted.
-    `generation` is the number of the generation that the change became, None if none was recorded.
+    `outcome` is one of the four constants above. `news` is the revert, if the change was reverted. `generation` is the
+    number of the generation that the change became, None if none was recorded.
     """
 
     outcome: str

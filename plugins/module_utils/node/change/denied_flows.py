@@ -37,10 +37,7 @@ _MULTICAST6 = 0xFF00  # the least first group of IPv6 multicast
 
 
 class NotCut(KernelError):
-    """The error for a kernel that refuses to cut connections that policy denies.
-
-    `error` is the refusal, `again` a sentence about the next attempt.
-    """
+    """The error for a kernel that refuses to cut denied connections; `again` is a sentence about the next attempt."""
 
     def __init__(self, error: KernelError, again: str) -> None:
         super().__init__(error.errno or errno.EIO, error.operation, error.extack)
@@ -73,10 +70,9 @@ class Judged(t.NamedTuple):
         return (*self.returning, *self.ending, *self.masters)
 
     def carry_out(self, kernel: Kernel) -> int:
-        """Cut the `ending` connections and let the `returning` ones go on; return the number of connections cut.
+        """Cut the `ending` connections, then let the `returning` ones go on; return the number of connections cut.
 
-        Connections that ended meanwhile do not count. The cut comes first. Raise KernelError if the kernel refuses
-        either.
+        Connections that ended meanwhile do not count. Raise KernelError if the kernel refuses.
         """
         count = kernel.connections_mark(self.ending, self.bits, True) if self.ending else 0
         if self.returning:
@@ -93,11 +89,11 @@ def judged(
 ) -> Judged:
     """Return which connections to cut (`ending`) and which to let go on again (`returning`), by the policy of `state`.
 
-    Read only. `state` has all workloads. Both are empty if there is no policy, or if policy does not cut denied flows.
-    `others` are other nodes' endpoints that the inventory does not have; what it says of workloads of `live` nodes does
-    not count. `connections` are those to judge, by default those that `kernel.connections` yields. One to a multicast
-    address counts as allowed. One that another connection brought about is judged as that one, and counts as allowed if
-    that one is not among them, or was itself brought about. Raise KernelError.
+    Both are empty if there is no policy, or if policy does not cut denied flows. `state` has all workloads. `others`
+    are other nodes' endpoints that the inventory does not have; what it says of workloads of `live` nodes does not
+    count. `connections` are those to judge, by default all of the kernel's. One to a multicast address counts as
+    allowed. One that another connection brought about is judged as that one, and counts as allowed if that one is not
+    among them, or was itself brought about. Raise KernelError.
     """
     policy = state.policy
     if policy is None or not policy.settings.cut_denied_flows:
@@ -161,10 +157,7 @@ class _Judge:
         self._known: dict[tuple[t.Any, ...], bool] = {}
 
     def denies(self, connection: Connection) -> bool:
-        """Return whether policy denies the connection; False if it goes to an address of `_is_multicast`.
-
-        Flows that do not differ for policy are judged only once. Raise KernelError.
-        """
+        """Return whether policy denies the connection, judging alike flows once. Multicast is not denied."""
         sent, flow = connection.sent, connection.flow
         if _is_multicast(sent.destination):
             return False
@@ -194,20 +187,14 @@ class _RoutedHost(PathHost):
 
 
 def _is_multicast(address: str) -> bool:
-    """Return whether an address is in ff00::/8, or is 224.0.0.0 or above: multicast, 255.255.255.255 and reserved ones.
-
-    Addresses are as inet_ntop(3) writes them.
-    """
+    """Return whether an address, as inet_ntop(3) writes it, is in ff00::/8, or is 224.0.0.0 or above."""
     if family_of(address) == 6:
         return int(address.partition(":")[0] or "0", 16) >= _MULTICAST6
     return int(address.partition(".")[0]) >= _MULTICAST
 
 
 def _asks_for_source_ports(policy_set: PolicySet) -> bool:
-    """Return whether the verdict may depend on a flow's source port.
-
-    It may with a rule that names source ports, and with untracked policy, which allows replies of failsafe ports.
-    """
+    """Return whether the verdict may depend on source ports: a rule names some, or untracked policy allows replies."""
     if any(policy.do_not_track for policy in policy_set.policies):
         return True
     owners: list[t.Union[Policy, PolicyProfile]] = [*policy_set.policies, *policy_set.profiles]

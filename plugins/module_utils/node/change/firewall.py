@@ -38,9 +38,7 @@ def restore(machine: Machine) -> NodePlan:
 
     It is the firewall for interfaces that have no addresses yet (see `desired.before_network`). Records and allocations
     that cannot be read are left out. Raise NothingStored, AgentWrites, LockError (if a lock is not free within 10
-    seconds or its file cannot be opened), StoreError, ObserveError, KernelError, ApplyError, AgentSilent or
-    AgentRefused, ValueError for a policy that cannot be compiled, or OSError if a change waits and the boot's id cannot
-    be read.
+    seconds), another error of `errors.ERRORS`, ValueError for a policy that cannot be compiled, or OSError.
     """
     with lock.held(WHO, _LOCK, machine.lock):
         state = _state(machine)
@@ -54,11 +52,7 @@ def restore(machine: Machine) -> NodePlan:
 
 
 def _state(machine: Machine) -> NodeState:
-    """Return the stored state, or the one before a change that was not confirmed in time or before a reboot.
-
-    It is the state that boot.restore chooses. Store nothing. A change whose file cannot be read does not count. Raise
-    NothingStored or StoreError, or OSError if a change waits and the boot's id cannot be read.
-    """
+    """Return the stored state, or the one before an unconfirmed change that is overdue, as boot.restore chooses it."""
     stored = Store(machine.store).load()
     if stored is None:
         raise NothingStored

@@ -37,10 +37,9 @@ def cut(
 
     It looks like `! session  ssh from 10.10.1.1 to 10.10.1.11 port 22    a new connection would be cut by ...`. `state`
     has all workloads; `others` are other nodes' endpoints that the inventory does not have, and what it says of
-    workloads of `live` nodes does not count. Sessions of one client to one address of the host are one change. After
-    five there is one more with the number of the others. It is an empty list if `state` has no policy, or no
-    HostEndpoint of this node. Sessions to an address that the host does not have are skipped. Read only. Raise
-    KernelError.
+    workloads of `live` nodes does not count. After five problems there is one more with the number of the others. The
+    list is empty if `state` has no policy, or no HostEndpoint of this node. Sessions to an address that the host does
+    not have are skipped. Raise KernelError.
     """
     policy = state.policy
     if policy is None or not any(_governs(one, state.node) for one in policy.endpoints):
@@ -73,10 +72,7 @@ def cut(
 
 
 def sentence(change: Change) -> str:
-    """Return a change of `cut` as a sentence: `a new connection like ssh from ... port 22 would be cut by ...`.
-
-    The one with the number of the others is `new connections like 2 more would be cut, the first of them by ...`.
-    """
+    """Return a change of `cut` as a sentence: `a new connection like ssh from ... port 22 would be cut by ...`."""
     return change.note.replace("a new connection", f"a new connection like {change.subject}", 1)
 
 

@@ -38,7 +38,7 @@ def restore(machine: Machine, *, pause: float = PAUSE, lock_timeout: float = 60.
 
     Also open Docker's socket again whose file is gone, and start the watching of folders if it does not run. A file
     that announces the node as ready is not written while a change is not complete. Raise LockError if a run changes the
-    node for longer than `lock_timeout` seconds, StoreError, FileError, ApplyError, ObserveError or OSError.
+    node for longer than `lock_timeout` seconds, another error of `errors.ERRORS`, or OSError.
     """
     time.sleep(pause)
     with lock.held("calico-files", lock_timeout, machine.lock):
@@ -57,10 +57,7 @@ def restore(machine: Machine, *, pause: float = PAUSE, lock_timeout: float = 60.
 
 
 def watch(machine: Machine) -> str:
-    """Start the unit that watches the folders, if it does not run; return "", or the sentence that it cannot.
-
-    Raise ObserveError if systemd cannot be asked.
-    """
+    """Start the unit that watches the folders, if it does not run; return "", or the sentence that it cannot."""
     wanted = [units.WantedUnit(PATH_UNIT, started=True)]
     changes = units.diff(wanted, units.observe(wanted, machine.systemctl))
     try:
@@ -71,10 +68,7 @@ def watch(machine: Machine) -> str:
 
 
 def unwatched(machine: Machine, stored: Stored) -> str:
-    """Return the sentence that folders are not watched, "" if they are, or if `stored` has no units that restore files.
-
-    Raise ObserveError if systemd cannot be asked.
-    """
+    """Return the sentence that folders are not watched, "" if they are, or if `stored` has no units for that."""
     if not any(entry.path.endswith(f"/{TIMER_UNIT}") for entry in stored.files or ()):
         return ""
     wanted = [units.WantedUnit(PATH_UNIT), units.WantedUnit(TIMER_UNIT)]
@@ -91,10 +85,7 @@ def unwatched_sentence() -> str:
 
 
 def list_paths(machine: Machine, files: t.Sequence[File]) -> None:
-    """Write the list of paths by which calico-files.service sees whether a file is missing, unless it is up to date.
-
-    Raise FileError if it cannot be written.
-    """
+    """Write the list of paths by which calico-files.service sees whether a file is missing, unless it is up to date."""
     path = os.path.join(machine.store, _NAME)
     text = "".join(f"{entry.path}\n" for entry in files)
     try:
@@ -108,10 +99,7 @@ def list_paths(machine: Machine, files: t.Sequence[File]) -> None:
 
 
 def drift(machine: Machine, stored: Stored) -> str:
-    """Return a sentence with the files and folders of the node that are not as the last run left them; "" if all are.
-
-    Raise OSError if one cannot be read.
-    """
+    """Return a sentence with the files and folders that are not as the last run left them; "" if all are."""
     if not stored.complete:
         return ""
     files = stored.files or ()

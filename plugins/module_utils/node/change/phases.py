@@ -26,8 +26,8 @@ _Key = t.Tuple[str, str, t.Any]
 class _Value(t.NamedTuple):
     """What an object is like after a phase.
 
-    `parts` is its description, in parts that can change separately; it is empty if the object does not exist. `exact`
-    holds what the description leaves out, None for the object's value at this moment.
+    `parts` is its description, in parts that can change separately; empty if the object does not exist. `exact` holds
+    what the description leaves out, None for the object's value at this moment.
     """
 
     parts: tuple[str, ...]
@@ -38,8 +38,7 @@ def steps(plans: t.Sequence[ChangePlan]) -> list[tuple[Change, ...]]:
     """Return, for each plan, the changes that its phase makes once the phase before it is done.
 
     `plans` are those of successive phases, all made at this moment. Changes have no `detail` and are sorted: problems,
-    removals, changes, additions, notes. Of problems, or notes, with one kind and subject only the first is kept, in the
-    first step that has one.
+    removals, changes, additions, notes. A problem or note that recurs is only in the first step that has it.
     """
     per_phase = [_changes(plan) for plan in plans]
     now = _now(per_phase)

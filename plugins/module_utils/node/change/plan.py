@@ -1,11 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of a change: everything that differs between a target state and this node. Nothing here changes anything.
-
-`plan_change` compares the target with the kernel (through the writer), the files, bird.cfg, the engine, the units and
-the BGP passwords. apply.py carries the plan out.
-"""
+"""The plan of a change: everything that differs between a target state and this node. Nothing here changes anything."""
 
 from __future__ import annotations
 
@@ -80,11 +76,7 @@ class ChangePlan:
 
     @property
     def shown(self) -> tuple[Change, ...]:
-        """All changes for people: problems, removals, changes, additions, notes; BIRD's routes included.
-
-        If the target or the stored state has policy, the many changes of policy's chains are one change, and so are
-        those of its sets (`policy_diff.folded`).
-        """
+        """All changes for people: problems, removals, changes, additions, notes. Policy's chains are one change."""
         others = (
             *self.bird,
             *self.bird_to_read,
@@ -114,10 +106,7 @@ class ChangePlan:
 
     @property
     def files_by_time(self) -> tuple[list[Change], list[Change]]:
-        """Two lists: the file changes made before those of the kernel, and those made when all else is in place.
-
-        The second has the new and changed files of `last_files`; their removals are in the first.
-        """
+        """Two lists: the file changes made before those of the kernel, and those that write `last_files`, made last."""
         late = [change for change in self.files if change.subject in self.last_files and change.action in "+~"]
         return [change for change in self.files if change not in late], late
 
@@ -129,11 +118,7 @@ class ChangePlan:
 
     @property
     def kept(self) -> list[str]:
-        """The kernel's notes, each as its subject, a blank and the note.
-
-        They are about objects that are kept on purpose or left out, problems of attached workloads, and problems inside
-        the network namespaces of workloads.
-        """
+        """The kernel's notes (subject, a blank, note): objects kept or left out, and problems of workloads."""
         return [f"{change.subject} {change.note}" for change in self.node.kept]
 
     @property
@@ -181,18 +166,16 @@ def plan_change(
     undoable: bool = False,
     datastore: t.Optional[t.Mapping[str, str]] = None,
 ) -> ChangePlan:
-    """Return the plan that brings the node to `target`.
+    """Return the plan that brings the node to `target`. Change nothing.
 
-    Change nothing. `by` plans the kernel's part, by default this process. This process also plans it if the agent must
-    restart first. `engine` and `wanted_units` are what the node must have, None and () to leave them; the restart is
-    planned in any case. `target.files` None stands for the stored files. `passwords` maps the name of a secret to the
-    password of BGP sessions, `datastore` is as in `apply.bring_to`.
+    `by` plans the kernel's part, by default this process, which also plans it if the agent must restart first. `engine`
+    and `wanted_units` are what the node must have, None and () to leave them; the restart is planned in any case.
+    `target.files` None stands for the stored files. `passwords` and `datastore` are as in `apply.bring_to`.
     `connections` are the SSH sessions to check against the new policy, if the plan changes anything. `undoable` is True
     if the node may revert the change by itself.
 
-    Raise ObserveError, KernelError, StoreError, BirdError, RecordsUnreadable or IpamUnreadable, OSError if a file or
-    the passwords cannot be read, ValueError if a file's mode is not octal or the policy cannot be compiled, and
-    AgentSilent or AgentRefused if an agent plans.
+    Raise an error of `errors.ERRORS`, OSError if a file or the passwords cannot be read, or ValueError if a file's mode
+    is not octal or the policy cannot be compiled.
     """
     stored = Store(machine.store).load()
     if target.files is None:
@@ -251,10 +234,7 @@ def plan_change(
 
 
 def _with_restart(wanted: t.Sequence[units.WantedUnit], reason: str) -> list[units.WantedUnit]:
-    """Return the units with the agent's restart for `reason`; unchanged if `reason` is empty.
-
-    The agent's unit is the last one then, and is added if it is not among them.
-    """
+    """Return the units with the agent's restart for `reason`, which comes last; unchanged if `reason` is empty."""
     if not reason:
         return list(wanted)
     others = [unit for unit in wanted if unit.name != units.AGENT_UNIT]
@@ -288,10 +268,7 @@ def _by_destination(state: NodeState) -> dict[str, BirdRoute]:
 
 
 def _returned_to(machine: Machine, target: Stored) -> t.Optional[NodeState]:
-    """Return the state to which the node reverts unless an earlier change to the plan of `target` is confirmed.
-
-    Return None if no such change waits, or if its file cannot be read.
-    """
+    """Return the state before an unconfirmed change to the plan of `target`; None if no such change can be read."""
     with contextlib.suppress(StoreError):
         pending = UnconfirmedStore(machine.store).load()
         if pending is not None and pending.plan == target.state.plan:

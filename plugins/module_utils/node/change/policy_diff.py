@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The differences between two policies of a node, by the names of policies and rule by rule, for people.
-
-The chains and sets that result from them are counted, and not shown one by one.
-"""
+"""The differences between two policies of a node, by the names of policies and rule by rule, for people."""
 
 from __future__ import annotations
 
@@ -37,10 +34,7 @@ _WHAT = {"ipset": "sets", "iptables": "chains"}
 
 
 class _Subject(t.NamedTuple):
-    """The key of one object of a policy. It tells a policy from another object that people read by the same name.
-
-    `name` is that name, such as `tier a` or `settings`; a policy may be called `settings`, too.
-    """
+    """The name of an object of a policy, such as `tier a` or `settings`; a policy may be called `settings`, too."""
 
     name: str
     is_policy: bool = False
@@ -54,10 +48,10 @@ class _Text(t.NamedTuple):
 
 
 def changes(old: t.Optional[PolicyState], new: t.Optional[PolicyState], node: str) -> list[Change]:
-    """Return what turns policy `old` into `new` on `node`; None means no policy.
+    """Return what turns policy `old` into `new` on `node`, for people only; None means no policy.
 
-    First come removals and changes of what `old` has, then what only `new` has, each in the order of `_texts`. They
-    are for people only: no driver applies them. `detail` is a unified diff.
+    First come changes of what `old` has, then what only `new` has, in the order of `_texts`. `detail` is a unified
+    diff.
     """
     before, after = _texts(old, node), _texts(new, node)
     found = []
@@ -75,8 +69,8 @@ def changes(old: t.Optional[PolicyState], new: t.Optional[PolicyState], node: st
 def folded(plan: t.Sequence[Change]) -> list[Change]:
     """Return the changes of a plan, in which those of policy's chains are one change, and those of its sets another.
 
-    These two are at the end, and count what is written and what is removed. Problems, notes, and changes of the sets
-    and tables in `_WITHOUT_POLICY` are left as they are.
+    These two are at the end, and count what is written and what is removed. Changes of the sets and tables in
+    `_WITHOUT_POLICY` are left as they are.
     """
     kept: list[Change] = []
     hidden: dict[str, list[Change]] = {}
@@ -100,10 +94,7 @@ def _without_policy(change: Change) -> bool:
 
 
 def _count(before: t.Sequence[str], after: t.Sequence[str]) -> str:
-    """Return `1 added, 2 removed`, counted in lines, without a number that is 0.
-
-    The text is "in another order" if only the order differs.
-    """
+    """Return `1 added, 2 removed`, counted in lines without numbers that are 0, or "in another order"."""
     gone, come = collections.Counter(before), collections.Counter(after)
     added, removed = sum((come - gone).values()), sum((gone - come).values())
     if not added and not removed:
@@ -120,11 +111,10 @@ def _detail(subject: str, was: t.Optional[_Text], will: t.Optional[_Text]) -> st
 
 
 def _texts(state: t.Optional[PolicyState], node: str) -> dict[_Subject, _Text]:
-    """Return a mapping from the name of each object of the policy to its text.
+    """Return the text of each object of the policy, in the order in which people read them; {} without a policy.
 
-    The order is tiers, policies, profiles, network sets, endpoints, settings. The workloads of `node` are one object,
-    and so are all endpoints of other nodes. It is empty without a policy. The tier `default` and the profile ALLOW_ALL
-    are left out.
+    The workloads of `node` are one object, and so are all endpoints of other nodes. The tier `default` and the profile
+    ALLOW_ALL are left out.
     """
     if state is None:
         return {}

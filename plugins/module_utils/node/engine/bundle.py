@@ -92,10 +92,7 @@ class BundleError(Exception):
 
 
 def bundle_digest(source: str) -> str:
-    """Return the 16 hex digits that name the engine below `source`, the module_utils folder: equal for equal code.
-
-    Raise OSError if a file cannot be read.
-    """
+    """Return the 16 hex digits that name the engine below `source`, the module_utils folder. Raise OSError."""
     return _digest(_content(source))
 
 
@@ -123,7 +120,7 @@ def damage(root: str = ROOT) -> tuple[str, ...]:
 
     That is what `engine_start.problems` and `surroundings` return, and a file `start` other than the engine's own. If
     `engine_start.run_module` has checked this engine in this process, only `start` is compared. An engine of a release
-    before 0.2.0 has no `start` and no manifest: only its sources are compared. Raise nothing.
+    before 0.2.0 has no `start` and no manifest: only its sources are compared.
     """
     digest = engine_start.in_use(root)
     if not digest:
@@ -146,7 +143,7 @@ def install(packed: PackedEngine, digest: str, root: str = ROOT) -> bool:
     Return True, or False if it is in use already and not damaged. Of other engines in `root`, only the one that was in
     use before stays. `digest` is what the builder says that the engine is. Raise BundleError if it is damaged or
     another one, or if others than root may write a folder above `root`. Raise atomic_file.FileError if the disk
-    refuses. After an error `current` leads where it did before, unless only the last step failed: writing the folder's
+    refuses. After an error the former engine stays in use, unless only the last step failed: writing the folder's
     entries to the disk.
     """
     previous = installed_digest(root)
@@ -178,8 +175,7 @@ def use(digest: str, root: str = ROOT) -> bool:
     """Make an engine that is in `root` already, as the one before, the engine in use; `install` puts a new one there.
 
     Return True, or False if it is in use already. Of other engines, only the one that was in use before stays. Raise
-    BundleError if there is none of this digest, if it is not as it was installed, or if others than root may write a
-    folder above `root`. Raise atomic_file.FileError if the disk refuses.
+    BundleError if there is none of this digest or it was changed, and what `install` raises for `root` and the disk.
     """
     previous = installed_digest(root)
     if previous == digest:
@@ -232,9 +228,9 @@ def _content(source: str) -> dict[str, bytes]:
 
 
 def _byte_code(text: bytes, path: str) -> bytes:
-    """Return the content of the .pyc file of a source that lies at `path`, for this interpreter.
+    """Return this interpreter's .pyc content of a source that lies at `path`, without the docstrings of functions.
 
-    It lacks the docstrings of functions: nothing reads them there, and each start of the engine would.
+    Nothing reads them there, and each start of the engine would load them.
     """
     tree = ast.parse(text)
     for node in ast.walk(tree):
@@ -272,10 +268,7 @@ def _unpacked(packed: PackedEngine, digest: str) -> UnpackedEngine:
 
 
 def _secure(root: str) -> None:
-    """Make `root` and its folder of manifests; both belong to this process's user, who alone may write there.
-
-    A symbolic link in the place of the folder of manifests is removed. Raise OSError on failure.
-    """
+    """Make `root` and its folder of manifests (no symbolic link), which only this process's user may write."""
     for folder in (root, os.path.join(root, engine_start.MANIFESTS)):
         if folder != root and os.path.islink(folder):
             os.unlink(folder)
@@ -287,9 +280,8 @@ def _secure(root: str) -> None:
 def _place(engine: UnpackedEngine, digest: str, root: str) -> None:
     """Write all files into a temporary folder, then rename it, so that a folder with the engine's name is complete.
 
-    Sources without byte code are compiled, and the manifest is written. Do nothing if the folder is there and
-    unchanged; a changed one is renamed. Byte code is not synced to the disk before the renaming: if it is lost in a
-    power failure, engine_start.choose starts this engine without it. Raise OSError on failure.
+    Sources without byte code are compiled. An unchanged folder stays, a changed one is renamed. Byte code is not synced
+    to the disk: if a power failure loses it, engine_start.choose starts this engine without it.
     """
     target = os.path.join(root, digest)
     if os.path.exists(os.path.join(target, engine_start.MAIN)) and not engine_start.problems(root, digest):
@@ -314,10 +306,7 @@ def _place(engine: UnpackedEngine, digest: str, root: str) -> None:
 
 
 def _write_files(files: t.Mapping[str, bytes], folder: str, sync: bool) -> None:
-    """Write `files`, which maps paths to contents, below `folder`. All users can read them, only the owner can write.
-
-    With `sync` each file is on the disk afterwards. Raise OSError on failure.
-    """
+    """Write `files` (path to content) below `folder`, readable for all; with `sync` they are on the disk then."""
     for above in sorted({str(parent) for name in files for parent in pathlib.PurePosixPath(name).parents}):
         folders.make(os.path.join(folder, above), _FOLDER_MODE)
         os.chmod(os.path.join(folder, above), _FOLDER_MODE)
@@ -348,10 +337,7 @@ def _point(digest: str, root: str) -> None:
 
 
 def _sweep(root: str, keep: t.AbstractSet[t.Optional[str]]) -> None:
-    """Remove all folders of `root` but the engines in `keep` (digests) and the manifests, and all other manifests.
-
-    What cannot be listed or removed stays. Raise nothing: the new engine is in use already.
-    """
+    """Remove all folders and manifests in `root` but those of the engines in `keep` (digests), as far as possible."""
     for name in _names(root):
         path = os.path.join(root, name)
         if name not in keep and name != engine_start.MANIFESTS and os.path.isdir(path) and not os.path.islink(path):
@@ -364,7 +350,6 @@ def _sweep(root: str, keep: t.AbstractSet[t.Optional[str]]) -> None:
 
 
 def _names(folder: str) -> list[str]:
-    """Return the names in a folder, [] if it cannot be listed."""
     try:
         return os.listdir(folder)
     except OSError:

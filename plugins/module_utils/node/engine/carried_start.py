@@ -44,7 +44,6 @@ class PackedEngine(t.NamedTuple):
 
     @classmethod
     def from_data(cls, data: bytes) -> PackedEngine:
-        """Return `data` with its sha256."""
         return cls(data, hashlib.sha256(data).hexdigest())
 
     def is_damaged(self) -> bool:
@@ -54,8 +53,7 @@ class PackedEngine(t.NamedTuple):
 class UnpackedEngine(t.NamedTuple):
     """The files of an engine by their paths.
 
-    `byte_code` has the contents of .pyc files by the paths of their sources; it is empty if it is not for this
-    interpreter.
+    `byte_code` has the contents of .pyc files by the paths of their sources; empty if it is for another interpreter.
     """
 
     sources: dict[str, bytes]
@@ -75,9 +73,8 @@ def unpack(data: bytes) -> UnpackedEngine:
     """Return the files of a packed engine.
 
     It is compressed by zlib: a line of JSON with `interpreter` and `files`, which has the path, the size of the source
-    and that of its byte code for each file; then all sources, then all byte code. So there is no byte code without its
-    source. Byte code for another interpreter is left out. Raise ValueError, with the reason as a clause, if `data` is
-    anything else.
+    and that of its byte code for each file; then all sources, then all byte code. Byte code for another interpreter is
+    left out. Raise ValueError, with the reason as a clause, if `data` is anything else.
     """
     try:
         plain = zlib.decompress(data)
@@ -108,7 +105,7 @@ class EngineModules:
         self._paths = {_module_name(path): path for path in engine.sources}
 
     def find_spec(self, name: str, *dummy: t.Any) -> t.Optional[importlib.machinery.ModuleSpec]:
-        """Return where the module `name` is, None if the engine does not have it. Other arguments are ignored."""
+        """Return where the module `name` is, None if the engine does not have it."""
         place = self._paths.get(name)
         if place is None:
             return None
@@ -124,7 +121,7 @@ class EngineModules:
         """Return None: the module is an ordinary one."""
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Run the module's code. Raise what it raises, or SyntaxError if this interpreter cannot compile it."""
+        """Run the module's code. Raise SyntaxError if this interpreter cannot compile it."""
         place = self._paths[module.__name__]
         code = self._engine.byte_code.get(place)
         exec(
@@ -150,8 +147,8 @@ def main(arguments: t.Sequence[str]) -> int:
 
     The module's request follows the engine there. Return 1 if the module's answer, which goes to stdout, is a failure,
     else 0. Return DAMAGED if the packed engine does not have this sha256: then nothing of it has run. Exit with a
-    sentence on stderr if this Python is too old. Raise ValueError for other arguments or input, and KeyError for a
-    request that lacks a key.
+    sentence on stderr if this Python is too old. Raise ValueError for other arguments or input, KeyError for a request
+    without a key.
     """
     digest, sha256, name = arguments
     packed = PackedEngine(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())), sha256)

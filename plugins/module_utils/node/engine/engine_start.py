@@ -9,8 +9,7 @@ The units, calicoctl and the process that reverts a change run it so. Ansible's 
 The installation copies this file out of the engine's folder. It compares every file of the engine, byte code included,
 with the manifest that the installation wrote, looks at who may write the folders on the way to them, and then becomes
 the engine. If something differs, it raises an alarm and starts the engine without its byte code, another one, or none;
-see `choose`. It imports nothing but the standard library, and of the engine only what runs a module, after it was
-checked.
+see `choose`. It imports only the standard library, until it has checked the engine and runs a module of it.
 
 Python 3.8 can parse and import this file, unlike the engine, so that an old Python gets one sentence (`too_old`).
 """
@@ -91,7 +90,6 @@ def sources_digest(content: t.Mapping[str, bytes]) -> str:
 
 
 def manifest_path(root: str, digest: str) -> str:
-    """Return the path of the manifest of the engine `digest`: manifests/<digest>.json in `root`, outside the engine."""
     return os.path.join(root, MANIFESTS, f"{digest}.json")
 
 
@@ -106,7 +104,7 @@ def problems(root: str, digest: str) -> list[EngineProblem]:
     The digest of its sources must be the one that names it, and all byte code must be that of the manifest. Files and
     folders must belong to root or to this process's user, and must not be writable for any other. Symbolic links are
     problems. Without a manifest (an engine of an older release) all byte code is a problem. If a file cannot be read,
-    that is the only problem in the result; nothing is raised. See `surroundings` for the folders around it.
+    that is the only problem. See `surroundings` for the folders around it.
     """
     folder = os.path.join(root, digest)
     try:
@@ -137,9 +135,8 @@ def problems(root: str, digest: str) -> list[EngineProblem]:
 def surroundings(root: str) -> list[EngineProblem]:
     """Return where others than root could put something in the place of the engine.
 
-    That is a wrong mode or owner of `root`, of a folder above it, or of `manifests` or `start` in it, or a wrong owner
-    of `current`. It is also a symbolic link in the place of `manifests` or `start`, or one of all these that cannot be
-    read. What is missing is no problem here; nothing is raised.
+    That is a wrong mode or owner of `root`, of a folder above it, or of `manifests` or `start` in it, a wrong owner of
+    `current`, and a symbolic link as `manifests` or `start`. A missing path is no problem; an unreadable one is.
     """
     real = os.path.realpath(root)
     found = above(root)
@@ -149,11 +146,7 @@ def surroundings(root: str) -> list[EngineProblem]:
 
 
 def above(root: str) -> list[EngineProblem]:
-    """Return the wrong modes and owners of the folders above `root` and above its real path; [] if there are none.
-
-    Of a symbolic link among them, or in the place of `root`, the owner counts. Raise nothing: a folder that cannot be
-    read is one of the problems.
-    """
+    """Return the wrong modes and owners of the folders above `root` and its real path; unreadable ones are listed."""
     real = os.path.realpath(root)
     folders = {*_parents(root), *_parents(real)} | ({root} if os.path.islink(root) else set())
     return [problem for path in sorted(folders) for problem in _problems_of(path, _check_folder_above)]
@@ -169,11 +162,7 @@ def in_use(root: str) -> str:
 
 
 class EngineChoice(t.NamedTuple):
-    """The engine to start.
-
-    `byte_code` says whether its byte code may be used. `alarm` is the text of the alarm, "" if the engine in use is as
-    it was installed.
-    """
+    """The engine to start, whether its byte code may be used, and the text of the alarm, "" if there is none."""
 
     digest: str
     byte_code: bool
@@ -183,10 +172,9 @@ class EngineChoice(t.NamedTuple):
 def choose(root: str) -> EngineChoice:
     """Return which engine to start: the one in use, or the newest other one with unchanged sources.
 
-    The one in use is also refused if others than root could have put it there; see `surroundings`. If only the byte
-    code of an engine differs, it is started without it: its name stands for its sources, and an older engine may refuse
-    the state that it stored. Raise LookupError with the text of the alarm if none can be started, or OSError if `root`
-    cannot be read.
+    The one in use is also refused if others than root could have put it there. If only the byte code of an engine
+    differs, it is started without it: its name stands for its sources, and an older engine may refuse the state that it
+    stored. Raise LookupError with the text of the alarm if none can be started, or OSError if `root` cannot be read.
     """
     current = in_use(root)
     others = sorted(
@@ -214,9 +202,8 @@ def choose(root: str) -> EngineChoice:
 def main(arguments: t.Sequence[str], root: str = ROOT, alarm: str = ALARM) -> int:
     """Replace this process by the engine that `choose` returns, with these arguments.
 
-    Return only if none can be started: then an alarm is raised, and the result is 1. Starting another engine than the
-    one in use, or one without its byte code, also raises an alarm. An alarm of an earlier start is removed if the
-    engine in use is unchanged. Raise OSError if Python cannot be executed.
+    Return 1 if none can be started. Then, and if it is not the engine in use with its byte code, raise an alarm; else
+    remove that of an earlier start. Raise OSError if Python cannot be executed.
     """
     try:
         choice = choose(root)
@@ -241,8 +228,7 @@ def run_module(arguments: t.Sequence[str], root: str = ROOT) -> int:
     engine need not be the one in use: the controller names the one that has its own code. Without a word on stdout,
     return ABSENT if there is none of this digest, ALTERED if it was changed or others than root could have changed it,
     and UNKNOWN_INTERPRETER if it has no byte code for this interpreter. No other engine takes its place, because the
-    caller has the code itself. Raise ValueError unless there are exactly two arguments, or if stdin is no JSON, and
-    KeyError for a request that lacks a key.
+    caller has the code itself. Raise ValueError for other arguments or input, KeyError for a request without a key.
     """
     digest, name = arguments
     if not _is_engine(root, digest):
@@ -260,10 +246,7 @@ def run_module(arguments: t.Sequence[str], root: str = ROOT) -> int:
 
 
 def read_alarm(path: str = ALARM) -> str:
-    """Return the text of the alarm that the last start raised, "" if it raised none.
-
-    A file that cannot be read gives a text that says so.
-    """
+    """Return the text of the alarm that the last start raised or that its file is unreadable, "" if there is none."""
     try:
         with open(path, encoding="utf-8") as stream:
             return str(json.loads(stream.read(_LONGEST_ALARM))["alarm"])
@@ -274,10 +257,7 @@ def read_alarm(path: str = ALARM) -> str:
 
 
 def _raise_alarm(sentence: str, path: str) -> None:
-    """Write the alarm to standard error, with the journal's priority `alert`, and to the file at `path`.
-
-    A terminal gets no priority. A file that cannot be written is ignored.
-    """
+    """Write the alarm to standard error, with the journal's priority `alert`, and if possible to a file."""
     priority = "" if sys.stderr.isatty() else "<1>"  # `alert` in sd-daemon(3)
     sys.stderr.write(f"{priority}{sentence}\n")
     folder = os.path.dirname(path)
@@ -293,10 +273,9 @@ def _raise_alarm(sentence: str, path: str) -> None:
 
 
 def _files(folder: str) -> tuple[dict[str, bytes], list[EngineProblem]]:
-    """Return the content of all regular files below `folder` by path, and the problems of kind, mode and owner.
+    """Return the content of all regular files below `folder` by relative path, and wrong kinds, modes and owners.
 
-    The paths are relative to `folder`. Symbolic links are not followed: they are problems, as are special files.
-    `folder` itself and the folders in it are checked, too. Raise OSError if a file or folder cannot be read.
+    Symbolic links are not followed: they are problems, as are special files.
     """
     contents: dict[str, bytes] = {}
     issues: list[EngineProblem] = []
@@ -319,10 +298,7 @@ def _files(folder: str) -> tuple[dict[str, bytes], list[EngineProblem]]:
 
 
 def _content(path: str, size: int) -> bytes:
-    """Return at most the first `size` + 1 bytes of a regular file: a file that has grown differs from its manifest.
-
-    Raise OSError if it cannot be read, also if it has become a symbolic link.
-    """
+    """Return at most the first `size` + 1 bytes of a regular file: a file that has grown differs from its manifest."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         content = os.read(handle, size + 1)
@@ -332,10 +308,7 @@ def _content(path: str, size: int) -> bytes:
 
 
 def _problems_of(path: str, check: t.Callable[[str, os.stat_result, list[EngineProblem]], None]) -> list[EngineProblem]:
-    """Return the problems that `check` finds at this path, none if it does not exist. Raise nothing.
-
-    A path that cannot be read is a problem.
-    """
+    """Return the problems that `check` finds at this path; none if it does not exist, one if it cannot be read."""
     found: list[EngineProblem] = []
     try:
         check(path, os.lstat(path), found)
@@ -384,10 +357,7 @@ def _check_owner(name: str, status: os.stat_result, issues: list[EngineProblem])
 
 
 def _recorded(root: str, digest: str) -> dict[str, str]:
-    """Return the manifest's mapping from path to sha256; an empty one if there is no manifest or it is damaged.
-
-    Raise OSError if the manifest cannot be read.
-    """
+    """Return the manifest's mapping from path to sha256; an empty one if there is no manifest or it is damaged."""
     try:
         with open(manifest_path(root, digest), encoding="utf-8") as stream:
             recorded = json.load(stream)
@@ -405,10 +375,7 @@ def _is_engine(root: str, name: str) -> bool:
 
 
 def _is_byte_code(name: str) -> bool:
-    """Return whether this is the path of a .pyc file in a folder __pycache__.
-
-    Python loads such a file only for a source beside the folder; it would load any other one by itself.
-    """
+    """Return whether this is a .pyc file in a folder __pycache__: Python loads it only for a source beside it."""
     return name.endswith(".pyc") and name.split("/")[-2:-1] == ["__pycache__"]
 
 

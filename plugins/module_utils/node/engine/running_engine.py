@@ -12,10 +12,7 @@ from . import engine_start
 
 
 def digest(root: str = engine_start.ROOT) -> t.Optional[str]:
-    """Return the digest of the engine that this process runs, or of the engine in use if this process runs from none.
-
-    Return None if none is in use either.
-    """
+    """Return the digest of the engine that this process runs, else of the engine in use, None if there is neither."""
     folder = os.path.realpath(__file__)
     for _level in ("engine", "node", "host_routing", "the folder of the digest"):
         folder = os.path.dirname(folder)

@@ -22,8 +22,7 @@ def start(command: t.Sequence[str], proc: str = "/proc") -> None:
     transient service instead, because logind may kill all processes of a session at its end. If a service would see
     other files, network or processes, or if systemd-run is missing, fails or takes more than 10 seconds, the process is
     started as without logind. After the 10 seconds systemd may start the service all the same: `command` must be safe
-    to run twice at a time. `proc` is the folder of proc(5), for tests. Raise OSError if the command, or a systemd-run
-    that exists, cannot be started.
+    to run twice at a time. `proc` is the folder of proc(5), for tests. Raise OSError if the command cannot be started.
     """
     nowhere = subprocess.DEVNULL
     if _in_a_session_of_init(proc):
@@ -39,10 +38,7 @@ def start(command: t.Sequence[str], proc: str = "/proc") -> None:
 
 
 def _in_a_session_of_init(proc: str) -> bool:
-    """Return whether this process is in a logind session and a service would see the same files, network and processes.
-
-    It is False if /proc cannot be read.
-    """
+    """Return whether this process is in a logind session, with the files, network and processes of a service."""
     try:
         with open(f"{proc}/self/cgroup", encoding="utf-8") as stream:
             if not _SESSION.search(stream.read()):

@@ -43,8 +43,7 @@ def here() -> t.Tuple[SshSession, ...]:
 def of_process(process: t.Optional[int] = None, proc: str = _PROC) -> t.Optional[SshSession]:
     """Return the SSH session of `process`, by default this one; None if it has none or it cannot be read.
 
-    SSH_CONNECTION is read in its environment, else in that of its nearest ancestor that has the variable. `proc` is the
-    folder of proc(5), for tests.
+    SSH_CONNECTION is that of its nearest ancestor, or its own. `proc` is the folder of proc(5), for tests.
     """
     number = os.getpid() if process is None else process
     while number > 0:
@@ -64,10 +63,7 @@ def of_process(process: t.Optional[int] = None, proc: str = _PROC) -> t.Optional
 
 
 def parse(text: str) -> t.Optional[SshSession]:
-    """Return the session that the text of SSH_CONNECTION describes, None for a text of another form.
-
-    The addresses are made canonical. The range of the ports is not checked.
-    """
+    """Return the session, with canonical addresses, that the text of SSH_CONNECTION describes; None for other texts."""
     try:
         client, client_port, server, server_port = text.split()
         return SshSession(_canonical(client), int(client_port), _canonical(server), int(server_port))
@@ -93,10 +89,7 @@ def established(port: int, proc: str = _PROC) -> list[SshSession]:
 
 
 def _end(text: str) -> tuple[str, int]:
-    """Return address and port of `0B010A0A:0016`, in which the address is in words of the host's byte order.
-
-    Raise ValueError or struct.error for a text of another form.
-    """
+    """Return address and port of `0B010A0A:0016`, in which the address is in words of the host's byte order."""
     address, dummy, port = text.partition(":")
     raw = bytes.fromhex(address)
     words = struct.unpack(f">{len(raw) // 4}I", raw)
@@ -106,7 +99,7 @@ def _end(text: str) -> tuple[str, int]:
 def _canonical(text: str) -> str:
     """Return an address in canonical form, without a zone; an IPv4-mapped IPv6 address as IPv4 (RFC 4291, 2.5.5.2).
 
-    The kernel shows IPv4 peers so at a socket for both versions. Raise ValueError for any other text.
+    The kernel shows IPv4 peers so at a socket for both versions.
     """
     address = ipaddress.ip_address(text.partition("%")[0])
     mapped = getattr(address, "ipv4_mapped", None)

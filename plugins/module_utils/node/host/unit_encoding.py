@@ -22,10 +22,9 @@ _NAME = re.compile(
 
 
 def unit_name(value: str) -> str:
-    """Return the name of a unit unchanged.
+    """Return the name of a unit unchanged. systemctl cannot read it as a pattern, an option or a path.
 
-    Raise NotEncodable unless it is an ASCII letter or digit, at most 200 more of these and ":_.@-", and a unit's type
-    such as ".service". systemctl cannot read such a name as a pattern, an option or a path.
+    Raise NotEncodable unless it is at most 201 ASCII letters, digits and ":_.@-", and a unit's type such as ".service".
     """
     if not _NAME.fullmatch(value):
         allowed = "Allowed are letters, digits and :_.@- with the unit's type at the end, as in calico-bird.service"

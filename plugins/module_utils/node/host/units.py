@@ -53,8 +53,7 @@ def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str,
     """Return a mapping from unit name to its state.
 
     A unit that does not exist counts as disabled and stopped. One whose UnitFileState is not `enabled`, such as a
-    static one, counts as disabled. Raise ObserveError if a name is not valid, or if systemctl fails or does not answer
-    within 150 seconds.
+    static one, counts as disabled. Raise ObserveError for an invalid name, or if systemctl fails or takes 150 seconds.
     """
     if not wanted:
         return {}
@@ -82,10 +81,7 @@ def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str,
 
 
 def running_instances(template: str, program: str = PROGRAM) -> list[str]:
-    """Return the names of the units of a template, such as calico-netns@.service, that run, by name.
-
-    Raise ObserveError if systemctl fails or does not answer within 150 seconds.
-    """
+    """Return the sorted names of the running units of a template, such as calico-netns@.service. Raise ObserveError."""
     pattern = unit_name(template).replace("@.", "@*.")
     states = f"--state={','.join((*_RUNNING, 'deactivating'))}"
     command = [program, "list-units", "--plain", "--no-legend", "--full", states, "--", pattern]
@@ -101,9 +97,8 @@ def running_instances(template: str, program: str = PROGRAM) -> list[str]:
 def diff(wanted: t.Sequence[WantedUnit], observed: t.Mapping[str, ObservedUnit]) -> list[Change]:
     """Return the changes that bring the observed units to the wanted state.
 
-    There is at most one per unit, in the order of `wanted`. A unit that is to be masked, and is, has none. One that
-    runs and needs no other change is restarted (`~`) if it has a `restart`. Raise KeyError if a wanted unit is not in
-    `observed`.
+    There is at most one per unit, in the order of `wanted`. One that runs and needs no other change is restarted (`~`)
+    if it has a `restart`. Every wanted unit must be in `observed`.
     """
     changes = []
     for unit in wanted:
@@ -138,9 +133,8 @@ def apply(changes: t.Sequence[Change], reload: bool, program: str = PROGRAM) -> 
     stopped and restarted. All changes are tried; of a unit, the steps after one that failed are not. A call may take
     150 seconds. Raise ApplyError with those that failed.
 
-    If the reading fails, units are only stopped: systemd would start the others with their former definition, so each
-    change that does not stop its unit fails. Without such a change the failure is ignored, because it belongs to no
-    change.
+    If the reading fails, each change fails that does not stop its unit, because systemd would start it with its former
+    definition.
     """
     failures = Failures()
     left = []
@@ -175,7 +169,6 @@ def _jobs(have: ObservedUnit, unit: WantedUnit) -> list[str]:
 
 
 def _reloaded(program: str) -> str:
-    """Make systemd read all unit files again; return "", or what failed, with the remedy."""
     code, dummy, error = _run([program, "daemon-reload"])
     if code == 0:
         return ""
@@ -186,10 +179,7 @@ def _reloaded(program: str) -> str:
 
 
 def _called(failures: Failures, change: Change, verbs: t.Iterable[str], program: str, *options: str) -> bool:
-    """Call systemctl with each of `verbs` for the unit of `change` until a call fails; return whether none did.
-
-    The failure is added to `failures`.
-    """
+    """Call systemctl with each of `verbs` for the unit of `change` until one fails; return whether none did."""
     name = change.new.name
     for verb in verbs:
         code, dummy, error = _run([program, verb, *options, "--", unit_name(name)])
@@ -206,8 +196,7 @@ def _called(failures: Failures, change: Change, verbs: t.Iterable[str], program:
 def _run(command: t.Sequence[str]) -> tuple[int, str, str]:
     """Return a command's exit status, its standard output, and the first line of its standard error.
 
-    The status is 127 if the program cannot be started, and 124 if it ran for longer than 150 seconds and was killed.
-    The output is "" then, and the line says why. Raise nothing.
+    The status is 127 if the program cannot be started, and 124 if it was killed after 150 seconds; the line says why.
     """
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)

@@ -66,11 +66,7 @@ class AllocationJournal:
 
     @property
     def grown(self) -> bool:
-        """Whether the file is large enough for `compact`.
-
-        At first it is with more than 256 KiB. After a `compact` it must also have doubled. After one that the disk
-        refused, it must have grown by another 256 KiB.
-        """
+        """Whether `compact` is due: above 256 KiB, and doubled since the last one, or 256 KiB more if that failed."""
         return self._size > self._limit
 
     def load(self) -> list[Record]:
@@ -113,8 +109,7 @@ class AllocationJournal:
     def append(self, records: t.Sequence[Record]) -> None:
         """Append the records as one line, and return when they are on the disk.
 
-        A missing file and its folder are created. Raise IpamNotWritten if the disk refuses; what was written of the
-        records is cut off then, at the latest by the next write.
+        A missing file and its folder are created. Raise IpamNotWritten if the disk refuses.
         """
         line, crc = _line(records, self._crc)
         try:
@@ -139,11 +134,7 @@ class AllocationJournal:
         self.writes += 1
 
     def compact(self, records: t.Sequence[Record]) -> bool:
-        """Replace the file by one with `records` only.
-
-        Return True, or False if the disk refuses: the old file stays then. A refusal does no harm. See `grown` for the
-        size at which to try again.
-        """
+        """Replace the file by one with `records` only; return False if the disk refuses, and the old file stays."""
         line, crc = _line(records, 0)
         handle, named = -1, True
         replacement.sweep(self._path)
@@ -167,7 +158,6 @@ class AllocationJournal:
         return True
 
     def close(self) -> None:
-        """Close the file. The next write opens it again."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
@@ -179,7 +169,6 @@ class AllocationJournal:
         return self._handle
 
     def _take_back(self) -> None:
-        """Cut off what a failed write left in the file. If that fails too, the next write does it."""
         if self._handle is not None and not self._clean:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, self._size)
@@ -188,7 +177,6 @@ class AllocationJournal:
 
 
 def unreadable(path: str, why: str) -> str:
-    """Return the message for a journal that cannot be read, with the reason `why`."""
     return (
         f"{path} cannot be read: {why}. It was damaged or written by another release. Nothing was changed, and no "
         "address is given meanwhile: one might be given twice. Use that release or bring the file back from a backup "

@@ -68,7 +68,8 @@ class LocalIpam:
 
     One thread assigns and releases; `flush` may run in other threads meanwhile. One process at a time writes a folder.
     `clock` and `boot` are as in SteadyClock, and `cooldown` is the seconds for which a released address is not
-    reassigned. Every method that assigns or releases raises RuntimeError before a successful `load`.
+    reassigned. Every method that assigns or releases raises RuntimeError before a successful `load`. Its change is not
+    on the disk before a flush that begins after the call.
     """
 
     def __init__(
@@ -94,10 +95,9 @@ class LocalIpam:
     # --- state ---
 
     def load(self) -> None:
-        """Read what was assigned and released before; write nothing.
+        """Read what was assigned and released before, nothing without a journal; write nothing.
 
-        Without a journal there are no allocations. Raise IpamUnreadable if the journal cannot be read or is damaged, or
-        if the boot's id cannot be read.
+        Raise IpamUnreadable if the journal cannot be read or is damaged, or if the boot's id cannot be read.
         """
         records = self._journal.load()
         try:
@@ -186,8 +186,7 @@ class LocalIpam:
     def check(self, state: NodeState, workloads: t.Iterable[AttachedWorkload]) -> consistency.Report:
         """Return how the allocations differ from what `state` plans and what the node's own `workloads` use.
 
-        Change nothing. The blocks are those of the last `grant`, not those of `state`. Raise ValueError if a text in
-        one of them is not an address or CIDR.
+        The blocks are those of the last `grant`, not those of `state`. Raise ValueError for an invalid address or CIDR.
         """
         grants = consistency.Grants(
             node=state.node,
@@ -226,10 +225,9 @@ class LocalIpam:
 
         `attributes` are texts about the owner, for people. `version` is the IP version, 4 or 6. `address` asks for that
         address only, whatever `version` says. `pools` (names or CIDRs) are those to choose from; empty means every pool
-        that assigns automatically and, with `address`, any. The address is not on the disk before a flush that begins
-        after this call. Raise AllocationError, with nothing changed, if no such address is free, if the handle has
-        another one of the version of `address`, if `address` or a pool is unknown here, or if a pool is disabled or
-        none is for workloads. Raise RuntimeError before a successful `load`.
+        that assigns automatically and, with `address`, any. Raise AllocationError, with nothing changed, if no such
+        address is free, if the handle has another one of the version of `address`, if `address` or a pool is unknown
+        here, or if a pool is disabled or none is for workloads.
         """
         self._need_load()
         with self._memory:
@@ -251,15 +249,12 @@ class LocalIpam:
         """Assign one address of each of the IP `versions` to `handle`, and return the allocations, IPv4 first.
 
         Without `versions`, they are those that `versions(pools)` returns and those of `addresses`, which maps an IP
-        version to the address to assign; with them, an address of another version is ignored. `attributes` are texts
-        about the owner, for people. `pools` may be of both versions. For a version that none of them is of, every pool
-        counts that assigns automatically and, for an address of `addresses`, any pool for workloads. An address that
-        the handle has is kept. They are not on the disk before a flush that begins after this call. Raise
-        AllocationError if an address or a pool is not available, or if the handle has another address: it keeps what it
-        had, and gets nothing. Raise RuntimeError before a successful `load`.
-
-        With `reserved`, reservations of `addresses` are taken over, and are reservations again after `reserve_again` or
-        an error.
+        version to the address to assign; with them, an address of another version is ignored. `attributes` are as in
+        `assign`. `pools` may be of both versions. For a version that none of them is of, every pool counts that assigns
+        automatically and, for an address of `addresses`, any pool for workloads. An address that the handle has is
+        kept. Raise AllocationError if an address or a pool is not available, or if the handle has another address: it
+        keeps what it had, and gets nothing. With `reserved`, reservations of `addresses` are taken over, and are
+        reservations again after `reserve_again` or an error.
         """
         self._need_load()
         with self._memory:
@@ -307,7 +302,7 @@ class LocalIpam:
         `address`, `pools` and `version` are as in `assign`, and so are the errors. An address that is reserved already
         is taken as well (AddressTaken). If no other address is left, it is the one that was released longest ago, whose
         cooldown is not over: after a reboot an engine starts all containers as soon as it has released the addresses
-        that they had. It is not on the disk before a flush that begins after this call.
+        that they had.
         """
         self._need_load()
         with self._memory:
@@ -324,11 +319,7 @@ class LocalIpam:
         return held if held is not None and held.handle == RESERVED + held.address else None
 
     def reserve_again(self, handle: str) -> list[Allocation]:
-        """Turn the addresses of `handle` that were reserved before into reservations, and release its others.
-
-        Return their allocations so far, an empty list if it has none. The change is not on the disk before a flush that
-        begins after this call. Raise RuntimeError before a successful `load`.
-        """
+        """Turn the reservable addresses of `handle` into reservations, release its others, and return what it had."""
         self._need_load()
         with self._memory:
             self._touched = True
@@ -341,11 +332,7 @@ class LocalIpam:
             return before
 
     def release(self, handle: str) -> list[Allocation]:
-        """Release all addresses of `handle` and return their allocations; an empty list if it has none.
-
-        They are not released on the disk before a flush that begins after this call. Raise RuntimeError before a
-        successful `load`.
-        """
+        """Release all addresses of `handle` and return their allocations; an empty list if it has none."""
         self._need_load()
         with self._memory:
             self._touched = True
@@ -354,8 +341,7 @@ class LocalIpam:
     def adopt(self, workloads: t.Iterable[AttachedWorkload]) -> list[str]:
         """Assign to workloads that are attached the addresses that they have, in case the journal was removed.
 
-        The caller must flush. Return a sentence for each address that its workload cannot have; [] for none. Raise
-        RuntimeError before a successful `load`.
+        The caller must flush. Return a sentence for each address that its workload cannot have; [] for none.
         """
         problems = []
         for workload in workloads:
@@ -379,10 +365,7 @@ class LocalIpam:
         self.prepare()()
 
     def prepare(self) -> t.Callable[[], None]:
-        """Take what is queued, and return a function that writes it to the disk, for a flush in another thread.
-
-        The function blocks, and raises IpamNotWritten as `flush` does; what it should have written is undone then.
-        """
+        """Take what is queued, and return a function that writes it to the disk as `flush` does, in another thread."""
         with self._memory:
             batch = _Batch(self._allocations.take_events(), self._touched)
             self._touched = False
@@ -402,7 +385,6 @@ class LocalIpam:
         return write
 
     def close(self) -> None:
-        """Close the journal's file."""
         with self._disk:
             self._journal.close()
 
@@ -436,10 +418,7 @@ class LocalIpam:
                 batch.error = IpamNotWritten(str(error))
 
     def _compact(self) -> None:
-        """Replace the journal by a shorter one, made from what is on the disk, because memory has more.
-
-        If it cannot be read or the disk refuses, the old one stays; nothing is raised.
-        """
+        """Replace the journal by a shorter one, if possible, made from what is on the disk, because memory has more."""
         journal = AllocationJournal(self._journal.path)
         try:
             allocations, epoch, dummy = _replayed(journal.load(), self._cooldown)
@@ -505,8 +484,7 @@ _FIELDS: t.Mapping[str, tuple[t.Callable[[t.Any], bool], ...]] = {
 def _replayed(records: t.Iterable[Record], cooldown: float) -> tuple[Allocations, t.Optional[Epoch], float]:
     """Return the allocations that the records result in, the last stored epoch or None, and the latest time in seconds.
 
-    The time is 0.0 if there is none. Raise ValueError for a record that is not complete or of an unknown kind, for an
-    invalid address, and for an assignment whose block is invalid or whose address is in use.
+    The time is 0.0 if there is none. Raise ValueError for a record that is invalid or contradicts those before it.
     """
     allocations = Allocations(cooldown)
     epoch: t.Optional[Epoch] = None

@@ -40,7 +40,6 @@ class Convergence(t.NamedTuple):
 
     @property
     def converged(self) -> bool:
-        """Whether nothing is missing."""
         return not self.missing
 
 
@@ -91,8 +90,7 @@ def absent(state: NodeState, present: t.Collection[str]) -> list[str]:
 def wait(machine: Machine, state: NodeState, timeout: float) -> Convergence:
     """Look repeatedly until nothing is missing or `timeout` seconds have passed, and return the last result.
 
-    With 0 it looks once. A BIRD that does not answer may delay the last look by 10 seconds for each answer. Raise
-    KernelError.
+    A BIRD that does not answer may delay the last look by 10 seconds for each answer. Raise KernelError.
     """
     deadline = time.monotonic() + timeout
     attempt = 0
@@ -107,10 +105,7 @@ def wait(machine: Machine, state: NodeState, timeout: float) -> Convergence:
 
 
 def _held(machine: Machine, state: NodeState, missing: list[str]) -> set[str]:
-    """Return the destinations in the state's routes that only backup routes reach; none if BIRD cannot be asked.
-
-    BIRD's error is appended to `missing` then.
-    """
+    """Return the destinations that only backup routes reach; if BIRD cannot be asked, its error goes to `missing`."""
     if state.bird is None or not state.bird.backups:
         return set()
     try:
@@ -122,10 +117,7 @@ def _held(machine: Machine, state: NodeState, missing: list[str]) -> set[str]:
 
 
 def _sessions(machine: Machine, state: NodeState, missing: list[str], dropped: Dropped) -> list[BirdPeer]:
-    """Return the peers whose sessions are Established, and append a clause to `missing` for each other one.
-
-    If BIRD cannot be asked, its error alone is appended, and the result is [].
-    """
+    """Return the peers whose sessions are Established; append to `missing` a clause for others, or BIRD's error."""
     if state.bird is None:
         return []
     try:

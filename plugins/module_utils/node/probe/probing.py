@@ -108,7 +108,6 @@ class ProbeResult(t.NamedTuple):
 
     @property
     def lost(self) -> int:
-        """The number of probes without an answer."""
         return self.sent - self.received
 
 
@@ -205,10 +204,7 @@ class Exchange:
         return True
 
     def receive_late(self, timeout: float) -> None:
-        """Wait until all answers are there, at most `timeout` seconds in all.
-
-        After a probe that was lost or refused, that is `timeout` seconds.
-        """
+        """Wait until all answers are there, at most `timeout` seconds in all, as after a probe that was lost."""
         deadline = time.monotonic() + timeout
         while any(len(tally.answered) < tally.sent for tally in self.tallies):
             left = deadline - time.monotonic()
@@ -216,7 +212,6 @@ class Exchange:
                 break
 
     def close(self) -> None:
-        """Close the sockets."""
         for sock in self._socks.values():
             sock.close()
 
@@ -232,10 +227,8 @@ def probe(
     """Send `count` probes to each target, and return one result for each, in their order.
 
     Probes to one target are `interval` seconds apart unless the process is held up, and those to all targets are spread
-    evenly over the interval. Answers may come until `timeout` seconds after the last probe. The call ends earlier if
-    all have come. Without targets, return an empty list at once. `mark` is the packets' fwmark, 0 for none. `source` is
-    the source address of packets of its IP version, "" for the kernel's choice. Raise ProbeError if a socket cannot be
-    opened, or cannot have `mark` or `source`.
+    evenly over the interval. Answers may come until `timeout` seconds after the last probe. `mark`, `source` and the
+    errors are as in Exchange.
     """
     if not targets:
         return []
@@ -296,7 +289,7 @@ def _open(icmp: _Icmp, mark: int, source: str) -> socket.socket:
 
 
 def _filter(sock: socket.socket, icmp: _Icmp) -> None:
-    """Forbid fragmentation of what is sent, and let only echo replies and `icmp.errors` in. Raise OSError."""
+    """Forbid fragmentation of what is sent, and let only echo replies and `icmp.errors` in."""
     wanted = sum(1 << kind for kind in (icmp.reply, *icmp.errors))
     if icmp is _ICMPV6:
         sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _IP_PMTUDISC_PROBE)
@@ -371,8 +364,7 @@ def _count(tallies: t.Sequence[Tally], payload: bytes, now: float) -> None:
 def _note(body: bytes, by_address: t.Mapping[str, list[Tally]], run: bytes, sender: str, icmp: _Icmp = _ICMP) -> None:
     """Record an ICMP error for the targets with the destination address of the packet that caused it.
 
-    `body` is the ICMP message, which quotes the first bytes of that packet. `sender` is the address that sent it. An
-    error about any packet but an echo request with the first two bytes of `run` as its identifier is ignored.
+    `body` is the ICMP message, which quotes the first bytes of that packet. Errors about another `run` are ignored.
     """
     inner = body[8:]
     length = icmp.header if icmp is _ICMPV6 else (inner[0] & 0xF) * 4

@@ -25,10 +25,9 @@ def resets(old: t.Optional[NodeState], new: NodeState, passwords: t.Collection[s
 
 
 def planned(old: t.Optional[NodeState], new: NodeState, passwords: t.Collection[str] = ()) -> t.Iterator[Change]:
-    """Yield one change for each BGP session that BIRD ends or restarts when the state changes from `old` to `new`.
+    """Yield one change for each of the `resets`, but a single one for more than eight with the same reason.
 
-    A change looks like `! session  Node_10_0_0_2 (node2)  restarts: cluster id`. More than eight sessions with the same
-    reason are one change. Yield nothing if `old` is None. `passwords` are the names of the secrets whose value changes.
+    A change looks like `! session  Node_10_0_0_2 (node2)  restarts: cluster id`.
     """
     groups: dict[str, list[SessionChange]] = {}
     for change in resets(old, new, passwords):
@@ -44,10 +43,7 @@ def planned(old: t.Optional[NodeState], new: NodeState, passwords: t.Collection[
 
 
 def withdrawn(old: t.Optional[NodeState], new: NodeState) -> tuple[str, ...]:
-    """Return the blocks (CIDRs) that `old` may advertise and `new` may not: all of them if `new` has no BGP.
-
-    The result is () if `old` is None or has no BGP.
-    """
+    """Return the blocks (CIDRs) that `old` may advertise and `new` may not; () if `old` is None or has no BGP."""
     if old is None or old.bird is None:
         return ()
     kept = set(new.bird.blocks) if new.bird else set()

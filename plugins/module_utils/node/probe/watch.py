@@ -40,10 +40,7 @@ PATIENCE = 30.0
 
 
 def interval(paths: int) -> float:
-    """Return the planned seconds between two probes to one path: 0.05 for up to ten paths, `paths` / 200 for more.
-
-    A node sends at most 200 probes per second, and fewer if they take too much of its processor's time.
-    """
+    """Return the planned seconds between two probes to one path: 0.05 for up to ten paths, `paths` / 200 for more."""
     return _TICK * max(1.0, paths / _BURST)
 
 
@@ -57,7 +54,7 @@ def start(
 
     Return when its process is ready to send. Wait at most 30 seconds for that, and before it 30 seconds for the end of
     the running watch. `path` is that of its result file, None for PATH. `exchange` opens the sockets, in that process.
-    Raise ProbeError if that fails, if the watch cannot be started, or if the running one does not end.
+    Raise ProbeError if any of this fails.
     """
     path = path or PATH
     stop(path)
@@ -106,7 +103,7 @@ def stop(path: t.Optional[str] = None, patience: float = PATIENCE) -> bool:
 def running(path: t.Optional[str] = None) -> t.Optional[int]:
     """Return the process id of the running watch, 0 if it has not written its id yet, None if no watch runs.
 
-    A missing lock file is created. Raise ProbeError if it cannot be opened.
+    Raise ProbeError if the lock file, which is created if it is missing, cannot be opened.
     """
     with _opened(path or PATH) as lock:
         if locks.take(lock):
@@ -137,7 +134,6 @@ def collect(process: t.Optional[int], path: t.Optional[str] = None) -> t.Optiona
 
 
 def _name(process: int) -> str:
-    """Return the name of a process by its id, "" if there is none. An id in a file may be from an ended process."""
     try:
         with open(f"/proc/{process}/comm", encoding="utf-8", errors="replace") as stream:
             return stream.read().strip()
@@ -167,8 +163,7 @@ def _open_lock(path: str) -> int:
 def _detached(opened: t.Callable[[], Exchange], limit: float, path: str, writing: int) -> t.NoReturn:
     """Run the watch in a process apart from the session and the pipes of the connection that started it, then exit.
 
-    `opened` opens the sockets of the probes, `limit` is in seconds, `path` is that of the result file. An error before
-    the first probe is written to `writing`, the pipe to the starter. This never returns.
+    An error before the first probe is written to `writing`, the pipe to the starter.
     """
     try:
         os.setsid()
@@ -240,12 +235,10 @@ def _write(path: str, state: str, exchange: Exchange, started: float) -> None:
 
 
 def _report(state: str, tallies: t.Sequence[Tally], started: float) -> dict[str, t.Any]:
-    """Return what was found: state, seconds (how long it ran), interval, resolution, `lost_by_second` and `targets`.
+    """Return what was found, with the keys that `collect` names; `started` is in monotonic seconds.
 
-    `started` is the time of its start in monotonic seconds.
-
-    `interval` is the planned time between two probes to one path, `resolution` the longest that occurred, or `interval`
-    if none did; both are in milliseconds. `targets` has the dict that `_found` returns for each of `tallies`.
+    `interval` is the planned milliseconds between two probes to one path, `resolution` the longest that occurred, or
+    `interval` if none did. `targets` has the dict that `_found` returns for each of `tallies`.
     """
     apart = interval(len(tallies))
     widest = max(
@@ -265,7 +258,7 @@ def _report(state: str, tallies: t.Sequence[Tally], started: float) -> dict[str,
 def _lost_by_second(tallies: t.Sequence[Tally], started: float) -> list[list[int]]:
     """Return [whole seconds from `started` to the sending of probes, how many of these are lost], for all paths.
 
-    Seconds without a loss are left out. Probes that `_found` does not count are not counted here either.
+    Seconds without a loss are left out, and so are probes that `_first_counted` leaves out.
     """
     counts: dict[int, int] = {}
     for tally in tallies:
@@ -292,10 +285,9 @@ def _found(tally: Tally, apart: float) -> dict[str, t.Any]:
     """Return the result for one target: the fields of ProbeResult, `lost`, and `silent`.
 
     `apart` is the planned seconds between two probes to it. `silent` is the milliseconds from the first probe to the
-    first one that was answered, 0.0 if that is less than a second or none was answered. A path without an answer in its
-    first second was down before the change: its probes count from the first answered one on. A path that never answers
-    has lost all probes. `longest_gap` is the most milliseconds from the first of some probes lost in a row until the
-    next one was sent, or would have been. `reason` is "" if none was lost. Round-trip times are None.
+    first one that was answered, 0.0 if that is less than a second or none was answered. `longest_gap` is the most
+    milliseconds from the first of some probes lost in a row until the next one was sent, or would have been. `reason`
+    is "" if none was lost. Round-trip times are None.
     """
     answered = sorted(tally.answered)
     first, silent = _first_counted(tally)

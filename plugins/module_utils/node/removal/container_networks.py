@@ -68,10 +68,7 @@ class RuntimeFailed(Exception):
 
 
 def observe(machine: Machine) -> RuntimesState:
-    """Return what the runtimes of this node have. Raise nothing.
-
-    Containers of a runtime that cannot be asked are known from the agent's records of workloads.
-    """
+    """Return what the runtimes of this node have, by the agent's records if a runtime cannot be asked."""
     records = Endpoints(machine.workloads).load()[0]
     networks: list[RuntimeNetwork] = []
     unknown: list[str] = []
@@ -127,7 +124,7 @@ def changes(found: RuntimesState) -> tuple[Change, ...]:
 
 
 def podman_files(machine: Machine) -> list[str]:
-    """Return the files of networks of podman that have our driver, by name. Raise nothing."""
+    """Return the files of networks of podman that have our driver, by name."""
     found = []
     for path in sorted(glob.glob(os.path.join(glob.escape(machine.placed(PODMAN_NETWORKS)), "*.json"))):
         try:
@@ -140,10 +137,9 @@ def podman_files(machine: Machine) -> list[str]:
 
 
 def remove(machine: Machine, removals: t.Sequence[Change], force: bool) -> None:
-    """Take running containers off their networks, then remove the networks of Docker.
+    """Take running containers off their networks, then remove the networks of Docker. What has gone is no failure.
 
-    Raise RuntimeFailed at the first that a runtime refuses or does not do in 30 seconds; with `force` the rest is done
-    all the same. What has gone meanwhile is no failure.
+    Raise RuntimeFailed at the first that a runtime refuses or does not do in 30 seconds; with `force` do the rest.
     """
     for change in removals:
         try:
@@ -165,7 +161,7 @@ def _remove(machine: Machine, network: RuntimeNetwork) -> None:
 
 
 def _docker_networks(machine: Machine) -> list[RuntimeNetwork]:
-    """Return Docker's networks of our driver; [] if no Docker is there. Raise RuntimeFailed if dockerd cannot say."""
+    """Return Docker's networks of our driver; [] if no Docker is there."""
     kept = glob.glob(os.path.join(glob.escape(machine.store), "docker", "*.json"))
     if not os.path.exists(machine.docker_socket):
         if not kept:
@@ -212,7 +208,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def _docker(machine: Machine, method: str, path: str, body: t.Any = None) -> t.Any:
-    """Return dockerd's answer, None for an empty one or for something that is not there. Raise RuntimeFailed."""
+    """Return dockerd's answer, None for an empty one or for something that is not there."""
     connection = _UnixConnection(machine.docker_socket)
     try:
         headers = {"Content-Type": "application/json"}
@@ -252,7 +248,7 @@ def _podman_containers(machine: Machine, attached: t.Collection[str]) -> dict[st
 
 
 def _podman(machine: Machine, *words: str) -> str:
-    """Return what podman prints, at most 16 MiB of it. Raise RuntimeFailed if it fails or takes over 30 seconds."""
+    """Return what podman prints, at most 16 MiB, within 30 seconds."""
     try:
         done = subprocess.run(
             [machine.podman, *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False

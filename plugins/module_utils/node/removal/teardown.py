@@ -1,12 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The teardown of a node: everything of ours is removed, and nothing else.
+"""The teardown of a node: everything of ours is removed, and nothing else. Stopping the services never does this.
 
-Stopping the services never does this. First containers leave our networks, and Docker's networks go, while plugins and
-agent answer. Then the files that announce the node as ready are removed. BIRD ends its
-sessions, so that its peers drop the node's blocks, and the units stop, so that no agent repairs what is about to go.
-Then the kernel's objects are removed, and the files last. The next teardown completes one that was interrupted. The
+First containers leave our networks, and Docker's networks go, while plugins and agent answer. Then the files that
+announce the node as ready are removed. BIRD ends its sessions, so that its peers drop the node's blocks, and the units
+stop, so that no agent repairs what is about to go. Then the kernel's objects are removed, and the files last. The
 lockfile on the controller keeps the node's blocks, so that they are its own if it returns.
 
 Settings of the kernel (ip_forward, rp_filter) stay as they are, because other software may need them.
@@ -56,10 +55,7 @@ _EMPTY = "empty"
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Everything of ours on the node, in the order in which it is removed.
-
-    `containers` is what container runtimes have of ours.
-    """
+    """Everything of ours on the node, in the order in which it is removed, and what container runtimes have of ours."""
 
     containers: container_networks.RuntimesState
     networks: tuple[Change, ...]
@@ -72,7 +68,6 @@ class Plan:
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """All removals, in their order."""
         return (
             *self.networks,
             *self.early_files,
@@ -119,13 +114,11 @@ def tear_down(
 ) -> Plan:
     """Remove everything that `plan` returns, unless `check`, and return that plan, which was made before.
 
-    Raise InTheWay, with nothing changed, while containers run in networks of ours, or a runtime cannot say so. With
-    `force` their network is taken away.
-
     What the agent adds to the kernel until it has stopped is removed too, but is not in that plan. `who` names this
-    process in the locks, and `lock_timeout` is the seconds to wait for each. Raise StoreError if the stored state
-    cannot be read: nothing is removed then. Raise ObserveError, KernelError, LockError, MissingLibrary, ApplyError or
-    OSError. An error ends the teardown; the next one completes it.
+    process in the locks, and `lock_timeout` is the seconds to wait for each. Raise InTheWay, with nothing changed,
+    while containers run in networks of ours, or a runtime cannot say so; with `force` their network is taken away.
+    Raise what `plan` raises (after a StoreError nothing was removed), LockError, MissingLibrary, ApplyError or OSError.
+    An error ends the teardown; the next one completes it.
     """
     if check:
         return plan(machine)
@@ -156,10 +149,7 @@ def tear_down(
 
 
 def _stored(machine: Machine) -> t.Optional[Stored]:
-    """Return the stored state, None if there is none. Raise StoreError if it cannot be read.
-
-    Once the store is removed, no later teardown could find the files and routes that only this state names.
-    """
+    """Return the stored state, None if there is none. Without it, a teardown could not find the node's files."""
     try:
         return Store(machine.store).load()
     except StoreError as error:
@@ -172,9 +162,8 @@ def _stored(machine: Machine) -> t.Optional[Stored]:
 def _nothing(kernel: Kernel, stored: t.Optional[Stored]) -> NodeState:
     """Return a state in which the node has no object of ours.
 
-    Its address is the stored one. If nothing is stored, it is the first IPv4 address of an interface other than lo,
-    else the first IPv6 address of an interface other than lo that is not link-local. Raise ObserveError if there is
-    none of these, or KernelError.
+    Its address is the stored one, else the first IPv4 address, else the first IPv6 address that is not link-local, of
+    an interface other than lo. Raise ObserveError if there is none.
     """
     if stored is not None:
         state = stored.state
@@ -189,10 +178,7 @@ def _nothing(kernel: Kernel, stored: t.Optional[Stored]) -> NodeState:
 
 
 def _bird_routes(kernel: Kernel, stored: t.Optional[Stored]) -> t.Iterator[Change]:
-    """Yield the removal of each of BIRD's routes inside the stored pools: BIRD leaves its routes when it stops.
-
-    Only the table main is read. Yield nothing if nothing is stored. Raise KernelError.
-    """
+    """Yield the removal of BIRD's routes (main table) in the stored pools: BIRD leaves its routes when it stops."""
     pools = [network(pool.cidr) for pool in stored.state.pools] if stored else []
     for family in (4, 6):
         for destination, attributes in kernel.routes(table=TABLE_MAIN, protocol=PROTOCOL_BIRD, family=family):
@@ -201,10 +187,7 @@ def _bird_routes(kernel: Kernel, stored: t.Optional[Stored]) -> t.Iterator[Chang
 
 
 def _remove_routes(kernel: Kernel, changes: t.Sequence[Change]) -> None:
-    """Delete these routes; one that is gone already is no failure.
-
-    Raise ApplyError with those that the kernel kept, or KernelError if it does not answer.
-    """
+    """Delete these routes; one that is gone already is no failure."""
     failures = Failures()
     operations = [RouteOperation("delete", change.subject, change.old) for change in changes]
     for failure in kernel.route_batch(operations) if operations else []:
@@ -227,8 +210,7 @@ def _files(machine: Machine, stored: t.Optional[Stored]) -> list[Change]:
 def _folders(machine: Machine) -> t.Iterator[Change]:
     """Yield the removal of each existing folder of ours with its content.
 
-    These are the stored states, allocations, records of workloads and of CNI deletes, and the engine. A symbolic link
-    to a folder is the host's own layout: it stays with the folder, which is emptied.
+    A symbolic link to a folder is the host's own layout: it stays with the folder, which is emptied.
     """
     for path in (machine.workloads, machine.ipam, machine.cni_deleted, machine.store, machine.engine):
         if not os.path.isdir(path):
@@ -242,10 +224,7 @@ def _folders(machine: Machine) -> t.Iterator[Change]:
 
 
 def _empty_folders(machine: Machine, files: t.Sequence[Change]) -> t.Iterator[Change]:
-    """Yield the removal of each folder that is ours, or that was made for a file of ours, and that will be empty.
-
-    The innermost ones come first. `files` are the removals of files. Raise OSError if a folder cannot be read.
-    """
+    """Yield the removal of each folder that is ours, or was made for our files, and is empty without `files`."""
     going = {change.subject for change in files}
     for path in own_folders.removable(machine):
         here = machine.placed(path)
@@ -256,10 +235,9 @@ def _empty_folders(machine: Machine, files: t.Sequence[Change]) -> t.Iterator[Ch
 
 
 def _remove_run_folders(machine: Machine) -> None:
-    """Remove the folder of locks and sockets with its content, and that of Docker's plugins if it is empty.
+    """Remove the folder of locks and sockets, and that of Docker's plugins if it is empty.
 
-    It is on a tmpfs, and each run makes it for its lock. A process that waits for that lock makes another file. What
-    cannot be removed is ignored: the next boot removes it.
+    It is on a tmpfs, and each run makes it for its lock. What cannot be removed ends with the boot.
     """
     shutil.rmtree(machine.placed("/run/calico"), ignore_errors=True)
     with contextlib.suppress(OSError):
@@ -281,7 +259,6 @@ def _remove_folders(changes: t.Sequence[Change]) -> None:
 
 
 def _remove_folder(path: str) -> None:
-    """Remove a folder with its content, or only the content if `path` is a symbolic link. Raise OSError."""
     if not os.path.islink(path):
         shutil.rmtree(path)
         return
@@ -295,8 +272,7 @@ def _remove_folder(path: str) -> None:
 def _withdraw(machine: Machine, planned: Plan) -> None:
     """Disable all protocols of BIRD, if its unit is to be stopped, so that peers drop its routes at once.
 
-    Peers would keep them for a graceful restart if BIRD were only stopped. A BIRD that refuses is ignored, and so is
-    one that does not give each answer within 10 seconds.
+    Peers would keep them for a graceful restart if BIRD were only stopped. A BIRD that fails or is silent is ignored.
     """
     if any(change.subject == units.BIRD_UNIT and change.old.started for change in planned.units):
         with contextlib.suppress(BirdError), client.BirdClient(machine.bird_socket) as bird:

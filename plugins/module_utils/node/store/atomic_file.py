@@ -15,8 +15,8 @@ class FileError(Exception):
 def write(path: str, content: str, mode: int) -> None:
     """Replace the file at `path` atomically, create missing folders, and return after the content is on the disk.
 
-    `mode` is the permissions, such as 0o644; folders get 0755. A symbolic link is followed. Raise
-    FileError if the file system refuses; its text says whether the new content is in place nevertheless.
+    `mode` is the permissions, such as 0o644; folders get 0755. A symbolic link is followed. Raise FileError if the file
+    system refuses.
     """
     try:
         replacement.store(path, content, mode)
@@ -33,10 +33,7 @@ def write(path: str, content: str, mode: int) -> None:
 
 
 def make_folder(folder: str) -> None:
-    """Make a folder with mode 0700, and missing ones above it, too; do nothing if it exists.
-
-    Raise FileError on failure.
-    """
+    """Make a folder and missing ones above it, with mode 0700; keep an existing one. Raise FileError."""
     try:
         folders.make(folder, folders.PRIVATE, folders.PRIVATE)
     except OSError as error:

@@ -45,25 +45,15 @@ class Endpoints:
         self._unfinished = os.path.join(folder, UNFINISHED)
 
     def load(self) -> tuple[list[AttachedWorkload], list[str]]:
-        """Return the committed workloads, sorted by id, and a sentence for each record that cannot be read.
-
-        A folder that cannot be read gives one sentence, and a missing one two empty lists. Raise nothing.
-        """
+        """Return the committed workloads, sorted by id, and a sentence for each record or folder that is unreadable."""
         return _read(self._folder)
 
     def unfinished(self) -> tuple[list[AttachedWorkload], list[str]]:
-        """Return the workloads whose add or delete is not finished, sorted by id.
-
-        Return also a sentence for each record, or for the folder, that cannot be read. Raise nothing.
-        """
+        """Return the workloads whose add or delete is not finished, and sentences, as `load` does."""
         return _read(self._unfinished)
 
     def close_to_others(self) -> None:
-        """Set the mode of both folders to 0700, and that of the regular files in them to 0600.
-
-        Earlier releases left the outer folder open to all. Remove what a killed process had begun to write. Raise
-        OSError on failure; missing folders are no failure.
-        """
+        """Correct the modes of folders and records, which earlier releases left open, and remove half-written files."""
         for folder in (self._folder, self._unfinished):
             try:
                 os.chmod(folder, _FOLDER_MODE)
@@ -79,11 +69,11 @@ class Endpoints:
                     os.chmod(entry.path, _FILE_MODE)
 
     def save(self, workload: AttachedWorkload) -> None:
-        """Write the committed record of a workload, and replace the one that it may have. Raise OSError on failure."""
+        """Write the committed record of a workload, and replace the one that it may have."""
         _write(self._folder, workload)
 
     def remove(self, identity: str) -> None:
-        """Remove the committed record of a workload, if there is one. Raise OSError on failure."""
+        """Remove the committed record of a workload, if there is one."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._folder, file_name(identity)))
 
@@ -91,7 +81,7 @@ class Endpoints:
         """Write the identity of the workload's network namespace into its unfinished record.
 
         The text has at most 38 ASCII characters. It is overwritten in place, which takes a tenth of the time of writing
-        the record anew. Raise FileNotFoundError if there is no such record, or another OSError on failure.
+        the record anew. Raise FileNotFoundError if there is no such record.
         """
         handle = os.open(os.path.join(self._unfinished, file_name(identity)), os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -100,28 +90,19 @@ class Endpoints:
             os.close(handle)
 
     def begin(self, workload: AttachedWorkload) -> None:
-        """Write the unfinished record of a workload at the beginning of an add. Raise OSError on failure."""
+        """Write the unfinished record of a workload at the beginning of an add."""
         _write(self._unfinished, workload)
 
     def commit(self, identity: str) -> None:
-        """Turn the unfinished record into a committed one at the end of an add.
-
-        Do nothing if there is no unfinished record. Raise OSError on failure.
-        """
+        """Turn the unfinished record, if there is one, into a committed one at the end of an add."""
         self._move(self._unfinished, self._folder, identity)
 
     def leave(self, identity: str) -> None:
-        """Turn the committed record into an unfinished one at the beginning of a delete.
-
-        Do nothing if there is no committed record. Raise OSError on failure.
-        """
+        """Turn the committed record, if there is one, into an unfinished one at the beginning of a delete."""
         self._move(self._folder, self._unfinished, identity)
 
     def forget(self, identity: str) -> None:
-        """Remove the unfinished record, if there is one, at the end of a delete or when an add is undone.
-
-        Raise OSError on failure.
-        """
+        """Remove the unfinished record, if there is one, at the end of a delete or when an add is undone."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._unfinished, file_name(identity)))
 
@@ -148,10 +129,7 @@ def file_name(identity: str) -> str:
 
 
 def _make(folder: str) -> None:
-    """Create one of the two folders with mode 0700, and the outer one before the inner one.
-
-    Folders above them are created with mode 0755. Raise OSError on failure.
-    """
+    """Create one of the two folders, the outer one before the inner one, and folders above them with mode 0755."""
     if os.path.basename(folder) == UNFINISHED and not os.path.isdir(os.path.dirname(folder)):
         _make(os.path.dirname(folder))
     folders.make(folder, _FOLDER_MODE)
@@ -159,10 +137,7 @@ def _make(folder: str) -> None:
 
 
 def _text(workload: AttachedWorkload) -> bytes:
-    """Return the record as JSON.
-
-    The namespace's identity is at its end, padded so that it can be overwritten in place.
-    """
+    """Return the record as JSON, with the namespace's identity padded at its end, to be overwritten in place."""
     told = json.dumps(workload.to_record()).encode("ascii")
     return told[:-1] + b', "netns_identity": ' + _netns_identity(workload.netns_identity) + b"}"
 

@@ -30,11 +30,10 @@ class LockUnusable(LockError):
 
 @contextlib.contextmanager
 def held(who: str, timeout: float = 60.0, path: str = PATH) -> t.Iterator[None]:
-    """Hold the lock file `path` within a `with` block.
+    """Hold the lock file `path`, which is created if it is missing, within a `with` block.
 
     The kernel releases the lock when the process ends. `who` names the holder in the file, for the errors of processes
-    that wait. Wait at most `timeout` seconds, and raise LockError if another process holds the lock for so long. The
-    file is created if it is missing. Raise LockUnusable, a LockError, if it cannot be opened.
+    that wait. Raise LockError if another process holds the lock for `timeout` seconds, or LockUnusable.
     """
     deadline = time.monotonic() + timeout
     handle = _opened(path)
@@ -65,7 +64,6 @@ def held(who: str, timeout: float = 60.0, path: str = PATH) -> t.Iterator[None]:
 
 
 def _opened(path: str) -> int:
-    """Return a descriptor of the lock file, which is created if it is missing. Raise LockUnusable."""
     try:
         return locks.opened(path)
     except OSError as error:
@@ -80,10 +78,7 @@ def _leads_to(path: str, handle: int) -> bool:
 
 
 def taken(path: str) -> bool:
-    """Return whether a process holds the lock file `path`; False if there is no such file. Never create it.
-
-    Raise LockUnusable, a LockError, if the file cannot be opened.
-    """
+    """Return whether a process holds the lock file `path`; False if there is no such file. Raise LockUnusable."""
     try:
         return locks.is_taken(path)
     except OSError as error:

@@ -31,10 +31,10 @@ class DatastoreCopy(t.NamedTuple):
 
 
 def load(folder: str, state: NodeState) -> OtherEndpoints:
-    """Return the endpoints of other nodes that the node with this state accepts, from the files in `folder`.
+    """Return the endpoints of other nodes that the node with this state accepts, from the readable files in `folder`.
 
-    A file that cannot be read has none. `state` may be one that the node is to get: what the datastore says of other
-    nodes then counts as before, because an agent that follows the datastore will find it confirmed.
+    `state` may be one that the node is to get: what the datastore says of other nodes then counts as before, because an
+    agent that follows the datastore will find it confirmed.
     """
     found = OtherEndpoints()
     with contextlib.suppress(remote_endpoints.RemoteUnreadable):
@@ -62,7 +62,6 @@ def datastore_copy(folder: str) -> t.Optional[DatastoreCopy]:
 
 
 def _stored_plan(folder: str) -> t.Optional[str]:
-    """Return the plan of the state that the node has, None if there is none that can be read."""
     try:
         stored = Store(folder).load()
     except StoreError:

@@ -50,8 +50,7 @@ class KnownEndpoints:
     def believed_by(self, state: t.Optional[NodeState]) -> KnownEndpoints:
         """Return the part that the node with this state accepts, with what it rejects added to `left_out`.
 
-        `state` is None for a node without a stored state, which accepts all of a report with blocks, unchecked, and
-        nothing of another.
+        A node without a stored state (None) accepts all of a report with blocks, unchecked, and nothing of another.
         """
         remote, left_out = self.remote.believed_by(state)
         return dataclasses.replace(self, remote=remote, left_out=(*self.left_out, *left_out))
@@ -67,23 +66,18 @@ class KnownEndpoints:
 
 
 def path(folder: str) -> str:
-    """Return the path of the file of other nodes' workloads in `folder`, which is Machine.store."""
     return os.path.join(folder, FILE)
 
 
 def load(folder: str, state: t.Optional[NodeState]) -> RemoteEndpoints:
-    """Return the stored endpoints of other nodes that the node with this state accepts; none if there is no file.
-
-    `state` is None for a node without a stored state. Raise RemoteUnreadable if the file cannot be read.
-    """
+    """Return the stored endpoints of other nodes that the node with this state accepts. Raise RemoteUnreadable."""
     return known(folder).believed_by(state).remote
 
 
 def known(folder: str) -> KnownEndpoints:
-    """Return the stored endpoints of other nodes, without those that are not valid.
+    """Return the stored endpoints of other nodes, valid but not yet accepted (`KnownEndpoints.believed_by`).
 
-    If there is no file, the result is empty and complete. Whether the node accepts an endpoint is not checked:
-    `KnownEndpoints.believed_by` does. Raise RemoteUnreadable if the file cannot be read.
+    If there is no file, the result is empty and complete. Raise RemoteUnreadable if the file cannot be read.
     """
     name = path(folder)
     try:
@@ -99,10 +93,7 @@ def known(folder: str) -> KnownEndpoints:
         ) from error
 
 
-def save(folder: str, known: KnownEndpoints) -> None:
-    """Replace the file of other nodes' workloads in `folder` by one with `known`.
-
-    Raise FileError on failure; its text says whether the old file is still there.
-    """
+def save(folder: str, known: Known) -> None:
+    """Replace the file of other nodes' workloads in `folder` by one with `known`. Raise FileError."""
     data = {"complete": known.complete, "nodes": known.remote.to_dict()}
     atomic_file.write(path(folder), json.dumps(data), 0o600)

@@ -26,8 +26,8 @@ def is_over(change: str, folder: str = FOLDER) -> bool:
     """Return True as soon as `change` does not wait any more, False if it still waits after the first seconds.
 
     These are 15 seconds, or a quarter of the time to confirm if that is less. A change that waits together with a later
-    one counts as not waiting: the later one has a process of its own. `folder` is the node's store. Without its file
-    about the change, no change waits; return False at once if that file cannot be read.
+    one counts as not waiting: the later one has a process of its own. `folder` is the node's store. Return False at
+    once if its file about the change cannot be read.
     """
     began = time.monotonic()
     path = os.path.join(folder, NAME)

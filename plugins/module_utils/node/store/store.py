@@ -59,10 +59,9 @@ class StoreError(Exception):
 
 
 def unreadable(path: str, why: object, remedy: str) -> StoreError:
-    """Return the error for a stored file that cannot be read.
+    """Return the error for a stored file that cannot be read, because of the exception or the words `why`.
 
-    `why` is the exception, or the reason in words. `remedy` is a sentence for a damaged file; the text has another one
-    if only the rights are missing.
+    `remedy` is a sentence for a damaged file; the text has another one if only the rights are missing.
     """
     if isinstance(why, PermissionError):
         return StoreError(f"{path} may be read by root alone. Become root, then run again.")
@@ -121,7 +120,11 @@ class Generation(t.NamedTuple):
 
 
 class Store:
-    """The files in `folder`: the node's state (state.json) and its generations."""
+    """The files in `folder`: the node's state (state.json) and its generations.
+
+    Reading raises StoreError, and so do `record` and `complete`, which read the newest generation. Writing raises
+    atomic_file.FileError, whose text says whether the old file is still there.
+    """
 
     def __init__(self, folder: str = FOLDER) -> None:
         self._folder = folder
@@ -129,7 +132,7 @@ class Store:
         self._generations = os.path.join(folder, "generations")
 
     def load(self) -> t.Optional[Stored]:
-        """Return the state of state.json, None if there is no such file. Raise StoreError if it cannot be read."""
+        """Return the state of state.json, None if there is no such file."""
         data = self._read(self._file)
         if data is None:
             return None
@@ -141,10 +144,7 @@ class Store:
             raise unreadable(self._file, error, _REMEDY) from error
 
     def save(self, stored: Stored) -> None:
-        """Replace state.json by one with `stored`, in which `files` None counts as no files.
-
-        Raise atomic_file.FileError on failure; its text says whether the old file is still there.
-        """
+        """Replace state.json by one with `stored`, in which `files` None counts as no files."""
         atomic_file.make_folder(self._folder)
         data = {
             "state": stored.state.to_dict(),
@@ -161,8 +161,7 @@ class Store:
 
         Return None, and write nothing, if its phase is a step of a change (not in AT_REST), or if the newest generation
         has the same digest and plan. The same state under another plan is a generation of its own, so that all nodes
-        can return to a plan. Raise StoreError if the newest generation cannot be read or their folder cannot be listed,
-        or atomic_file.FileError on failure to write.
+        can return to a plan.
         """
         if stored.state.phase not in AT_REST:
             return None
@@ -190,21 +189,14 @@ class Store:
         return number
 
     def complete(self, stored: Stored, keep: int = KEPT, record: bool = True) -> t.Optional[int]:
-        """Save `stored` as complete and, if `record`, also as a generation; return that generation's number.
-
-        Return None if no generation was recorded; see `record`. `keep` is the number of generations to keep. Raise
-        atomic_file.FileError on failure to write, and with `record` also StoreError as `record` does.
-        """
+        """Save `stored` as complete and, if `record`, also as a generation; return what `record` returns, else None."""
         done = dataclasses.replace(stored, complete=True)
         number = self.record(done, keep) if record else None
         self.save(done)
         return number
 
     def generations(self) -> list[Generation]:
-        """Return the heads of all generations, oldest first, without those that cannot be read.
-
-        Raise StoreError if their folder cannot be listed; a missing one means that there are none.
-        """
+        """Return the heads of all generations, oldest first, without those that cannot be read."""
         found = []
         for number in self._numbers():
             with contextlib.suppress(StoreError, Unreadable):
@@ -215,7 +207,6 @@ class Store:
         """Return one whole generation: a dict with the fields of Generation, `state` and `bird_config`.
 
         `state` is plain data for NodeState.from_dict, `bird_config` the text of bird.cfg, None for a node without BIRD.
-        Raise StoreError if there is no generation `number`, or if it cannot be read.
         """
         data = self._read(self._path(number))
         if data is None:

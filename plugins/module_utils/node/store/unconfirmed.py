@@ -68,10 +68,7 @@ class Uptime(t.NamedTuple):
 
 
 def uptime() -> Uptime:
-    """Return the kernel's id of this boot, and how many seconds ago the host booted.
-
-    Raise OSError if the id cannot be read.
-    """
+    """Return the kernel's id of this boot, and the seconds since it. Raise OSError if the id cannot be read."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
         return Uptime(stream.read().strip(), time.clock_gettime(time.CLOCK_BOOTTIME))
 
@@ -81,8 +78,7 @@ class Confirm:
     """A request that a change must be confirmed.
 
     `change` names the change, `within` is the time to confirm it in seconds. `session` is the SSH connection by which
-    the change came ("10.10.1.1 51444 10.10.1.11 22"), "" if it came otherwise: a confirmation must come by another
-    connection.
+    the change came ("10.10.1.1 51444 10.10.1.11 22"), "" for none: a confirmation must come by another connection.
     """
 
     change: str
@@ -113,7 +109,6 @@ class Unconfirmed:
 
     @property
     def change(self) -> str:
-        """The name of the latest change."""
         return self.changes[-1]
 
     def left(self, uptime: Uptime) -> float:
@@ -125,10 +120,7 @@ class Unconfirmed:
         return dataclasses.replace(self.previous, files=files, complete=False)
 
     def reverted(self, reason: str, problem: str = "") -> Revert:
-        """Return the record of a revert that happens now, for this `reason`.
-
-        `problem` says what could not be restored, "" if everything was.
-        """
+        """Return the record of a revert that happens now. `problem` is as in Revert."""
         return Revert(self.changes, now(), self.plan, self.previous.state.plan, reason, self.cut, problem)
 
 
@@ -159,16 +151,17 @@ class Revert(t.NamedTuple):
 
 
 class UnconfirmedStore:
-    """The two files about unconfirmed changes in `folder`, the node's store."""
+    """The two files about unconfirmed changes in `folder`, the node's store.
+
+    Reading a file raises StoreError. Writing one raises atomic_file.FileError, whose text says whether the old file is
+    still there, and removing one OSError; a missing one is no failure.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def load(self) -> t.Optional[Unconfirmed]:
-        """Return the change that waits for a confirmation, None if none does.
-
-        Raise StoreError if the file cannot be read.
-        """
+        """Return the change that waits for a confirmation, None if none does."""
         data = self._read(_NAME)
         if data is None:
             return None
@@ -199,10 +192,7 @@ class UnconfirmedStore:
         return os.path.exists(self._path(_NAME))
 
     def save(self, waiting: Unconfirmed) -> None:
-        """Store the change that waits for a confirmation.
-
-        Raise atomic_file.FileError on failure; its text says whether the old file is still there.
-        """
+        """Store the change that waits for a confirmation."""
         previous = waiting.previous
         data = {
             **{name: getattr(waiting, name) for name in _PLAIN},
@@ -216,10 +206,7 @@ class UnconfirmedStore:
         self._write(_NAME, data)
 
     def replace(self, waiting: t.Optional[Unconfirmed]) -> None:
-        """Store the change that waits for a confirmation, or with None that none waits; keep the last revert.
-
-        Raise atomic_file.FileError if the disk refuses, or OSError if the file cannot be removed.
-        """
+        """Store the change that waits for a confirmation, or with None that none waits; keep the last revert."""
         if waiting is not None:
             self.save(waiting)
             return
@@ -227,39 +214,29 @@ class UnconfirmedStore:
             os.unlink(self._path(_NAME))
 
     def clear(self) -> None:
-        """Remove the change that waits, so that it is not reverted, and the record of an earlier revert.
-
-        Raise OSError if one of the two files cannot be removed; a missing one is no failure.
-        """
+        """Remove the change that waits, so that it is not reverted, and the record of an earlier revert."""
         for name in (_NAME, _WENT_BACK):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path(name))
 
     def record_revert(self, news: Revert) -> None:
-        """Store that the change was reverted, and that none waits any more.
-
-        Raise atomic_file.FileError if the revert cannot be stored: the change waits then. Raise OSError if the file of
-        the change that waits cannot be removed.
-        """
+        """Store that the change was reverted, and that none waits any more. After a FileError it still waits."""
         self._write(_WENT_BACK, news._asdict())
         self.replace(None)
 
     def mark_shown(self) -> None:
-        """Store that a run has shown the last revert, if there is one. Raise StoreError or atomic_file.FileError."""
+        """Store that a run has shown the last revert, if there is one."""
         news = self.last_revert()
         if news is not None and not news.told:
             self._write(_WENT_BACK, news._replace(told=True)._asdict())
 
     def news(self) -> t.Optional[Revert]:
-        """Return the last revert if no run has shown it yet, else None. Raise StoreError if the file cannot be read."""
+        """Return the last revert if no run has shown it yet, else None."""
         found = self.last_revert()
         return None if found is None or found.told else found
 
     def last_revert(self) -> t.Optional[Revert]:
-        """Return the last revert; None if there was none or `clear` was called since.
-
-        Raise StoreError if the file cannot be read.
-        """
+        """Return the last revert; None if there was none or `clear` was called since."""
         data = self._read(_WENT_BACK)
         if data is None:
             return None

@@ -78,10 +78,7 @@ def unpack(packed: t.Optional[str]) -> t.Optional[DatastoreFiles]:
 
 
 def plan(machine: Machine, wanted: t.Optional[t.Mapping[str, str]]) -> list[Change]:
-    """Return the changes that give the node these files and no others of PATHS; none for None.
-
-    No change shows a content. Raise OSError if a file cannot be read.
-    """
+    """Return the changes, without contents, that give the node these files and no others of PATHS; none for None."""
     if wanted is None:
         return []
     here = {name: machine.placed(path) for name, path in PATHS.items()}

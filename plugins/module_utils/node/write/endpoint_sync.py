@@ -31,9 +31,8 @@ class ToldUnreadable(Exception):
 def own(machine: Machine) -> tuple[str, tuple[Endpoint, ...], list[str]]:
     """Return what this node reports of itself: its name, its endpoints, and a sentence for each unreadable record.
 
-    The endpoints are those that `own_endpoints` returns for the workloads that the agent attached. A folder of records
-    that cannot be read gives one sentence. A node that has no stored state returns ("", (), []). Raise StoreError if
-    the stored state cannot be read.
+    The endpoints are those that `own_endpoints` returns for the workloads that the agent attached. A node that has no
+    stored state returns ("", (), []). Raise StoreError if the stored state cannot be read.
     """
     stored = Store(machine.store).load()
     if stored is None:
@@ -73,10 +72,8 @@ def take(
     seconds. With `check` nothing is written or locked. Policy is applied only if `changed` of the result is True. A
     newer collection time alone is stored, but not reported as a change.
 
-    Raise ToldUnreadable if `told_of` refuses `told`. Raise LockError, FileError or StoreError. If policy is applied,
-    raise also AgentSilent, AgentRefused or NotTakenOver if an agent runs; without one RecordsUnreadable,
-    IpamUnreadable, ObserveError, KernelError, ApplyError or MissingLibrary, AgentSilent if one starts meanwhile, or
-    ValueError for a policy that cannot be compiled. The endpoints are stored by then.
+    Raise ToldUnreadable if `told_of` refuses `told`, or an error of `errors.ERRORS`. If one is raised while policy is
+    applied, or ValueError for a policy that cannot be compiled, the endpoints are stored by then.
     """
     if check:
         return _difference(machine, told, nodes)[0]
@@ -93,10 +90,7 @@ def take(
 def _difference(
     machine: Machine, told: t.Mapping[str, t.Any], nodes: t.Collection[str]
 ) -> tuple[Taken, t.Optional[KnownEndpoints], RemoteEndpoints]:
-    """Return the result of taking `told`, what is stored before (None if the file is unreadable), and what to store.
-
-    Raise StoreError, or ToldUnreadable if `told_of` refuses `told`.
-    """
+    """Return the result of taking `told`, what is stored before (None if the file is unreadable), and what to store."""
     stored = Store(machine.store).load()
     here = stored.state.node if stored else ""
     try:
@@ -132,10 +126,7 @@ def _by_name(remote: RemoteEndpoints) -> dict[str, Endpoint]:
 
 
 def _text(endpoint: Endpoint) -> str:
-    """Return an endpoint in words: `10.244.2.3  labels app=db,tier=data  ports sql tcp 5432`.
-
-    Labels that follow from its namespace are left out, and so is a part that would be empty.
-    """
+    """Return an endpoint in words, without labels of its namespace: `10.244.2.3  labels app=db  ports sql tcp 5432`."""
     implied = dict(namespaced_labels({}, endpoint.namespace))
     labels = ",".join(f"{key}={value}" for key, value in endpoint.labels if key not in implied)
     ports = ", ".join(f"{one.name} {one.protocol} {one.port}" for one in endpoint.ports)
@@ -144,13 +135,7 @@ def _text(endpoint: Endpoint) -> str:
 
 
 def _enforce(machine: Machine, who: str) -> None:
-    """Bring this node's policy in the kernel in line with what is on the disk.
-
-    If an agent runs, it does this. Without an agent, do nothing for a node without policy; without a stored state do
-    nothing at all. Raise StoreError, LockUnusable, AgentSilent, AgentRefused or NotTakenOver. Raise also, if policy is
-    applied without an agent, RecordsUnreadable, IpamUnreadable, ObserveError, KernelError, ApplyError, MissingLibrary,
-    or ValueError for a policy that cannot be compiled.
-    """
+    """Bring this node's policy in the kernel in line with what is on the disk, by the agent if one runs."""
     stored = Store(machine.store).load()
     if stored is None:
         return

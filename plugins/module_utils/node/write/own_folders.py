@@ -44,7 +44,7 @@ def changes(machine: Machine, files: t.Sequence[File]) -> list[Change]:
 
     `files` are the node's files. A folder of OWN has exactly its mode. Another one is looked at if a file that all may
     read is in it, or further below, and if this collection has made it, or nothing but `files` is in it. All users must
-    be able to enter and read it; further rights stay. Raise OSError if a folder cannot be read.
+    be able to enter and read it; further rights stay.
     """
     wanted = [file.WantedFolder(machine.placed(path), mode) for path, mode in OWN.items()]
     recorded = set(made(machine))
@@ -74,7 +74,7 @@ def made(machine: Machine) -> list[str]:
 def removable(machine: Machine) -> list[str]:
     """Return the folders that a teardown removes if nothing of others is in them, the innermost ones first.
 
-    These are the recorded ones and those below /etc/calico: /run/calico, the store and the engine go with all in them.
+    Folders that are removed with all in them are not among them: /run/calico, the store and the engine.
     """
     found = {*made(machine), "/etc/calico", "/etc/calico/etcd", "/etc/calico/podman"}
     return sorted(found, key=lambda path: (-path.count("/"), path))
@@ -83,8 +83,7 @@ def removable(machine: Machine) -> list[str]:
 def record(machine: Machine, files: t.Sequence[File]) -> None:
     """Record the folders that are missing and that writing `files` will make, but for those of OWN.
 
-    This comes before the folders are made, so that a run that is killed leaves none that is not recorded. Raise
-    FileError if the record cannot be written.
+    This comes before the folders are made, so that a run that is killed leaves none that is not recorded.
     """
     known = made(machine)
     above = _above(entry.path for entry in files)
@@ -106,7 +105,7 @@ def _above(paths: t.Iterable[str]) -> list[str]:
 
 
 def _has_nothing_else(machine: Machine, folder: str, files: t.Sequence[File]) -> bool:
-    """Return whether `folder` contains only `files` and folders above them. Raise OSError if it cannot be read."""
+    """Return whether `folder` contains only `files` and folders above them."""
     ours = {entry.path for entry in files}
     ours.update(_above(ours))
     return all(os.path.join(folder, name) in ours for name in os.listdir(machine.placed(folder)))

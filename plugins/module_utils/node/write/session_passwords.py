@@ -25,10 +25,7 @@ from ..machine import Machine
 
 
 class PasswordMissing(BirdError):
-    """The error for sessions that need a password which neither the run nor the node has.
-
-    `names` are the names of the secrets that are missing, `path` is that of the node's password file.
-    """
+    """The error for sessions that need passwords which neither the run nor the file at `path` has."""
 
     def __init__(self, names: t.Sequence[str], path: str) -> None:
         one = len(names) == 1
@@ -41,11 +38,11 @@ class PasswordMissing(BirdError):
 
 @dataclasses.dataclass(frozen=True)
 class PasswordPlan:
-    """What to do with the passwords.
+    """What to do with the passwords. Its repr has the names of secrets only.
 
-    Its repr has the names of secrets only. `wanted` is the new content of the file, None to leave it alone. `changes`
-    are for people: the change of the file and one for each changed password. `changed` are the names of secrets whose
-    value changes, `missing` those for which there is no password. `path` is that of the password file.
+    `wanted` is the new content of the file, None to leave it alone. `changes` are for people: the change of the file
+    and one for each changed password. `changed` are the names of secrets whose value changes, `missing` those for which
+    there is no password. `path` is that of the password file.
     """
 
     wanted: t.Optional[Passwords] = None
@@ -55,7 +52,6 @@ class PasswordPlan:
     path: str = ""
 
     def check(self) -> None:
-        """Raise PasswordMissing if a password is missing."""
         if self.missing:
             raise PasswordMissing(self.missing, self.path)
 
@@ -68,12 +64,12 @@ def plan(
     waiting: t.Optional[NodeState] = None,
     before: t.Optional[NodeState] = None,
 ) -> PasswordPlan:
-    """Return which passwords the file must have for the sessions of `state`, and what changes.
+    """Return which passwords the file must have for the sessions of `state`, and what changes. Write nothing.
 
-    Write nothing. `has_config` says whether the run has a bird.cfg: without one, the passwords of a node with BGP are
-    left alone, and the plan is empty. A missing password is listed in the plan, and nothing is raised for it. `given`
-    are the passwords of the run, by secret name. While the sessions are held as they were (SESSIONS_HELD), a known
-    password is preferred to a given one; otherwise the given one is.
+    `has_config` says whether the run has a bird.cfg: without one, the passwords of a node with BGP are left alone, and
+    the plan is empty. A missing password is listed in the plan. `given` are the passwords of the run, by secret name.
+    While the sessions are held as they were (SESSIONS_HELD), a known password is preferred to a given one; otherwise
+    the given one is.
 
     `waiting` is the state to which the node may still revert because of an earlier run, `before` the one to which it
     can revert from this run. Known passwords that only these need are kept, and all known ones in a phase that is not
@@ -107,19 +103,13 @@ def _of(state: t.Optional[NodeState], known: t.Mapping[str, str]) -> dict[str, s
 
 
 def outdated(machine: Machine, given: t.Mapping[str, str]) -> list[str]:
-    """Return the sorted names of the secrets in `given` that have another value on this node.
-
-    `given` maps the name of a secret to its password. Raise OSError if the password file cannot be read.
-    """
+    """Return the sorted names of the secrets in `given` (name to password) that have another value on this node."""
     known = secrets_file.current(machine.bird_config)
     return sorted(name for name in given if name in known and known[name] != given[name])
 
 
 def prune(machine: Machine, state: NodeState) -> None:
-    """Remove the passwords that the sessions of `state` do not need from the node's password file.
-
-    Do nothing if `state` is without BGP. Raise OSError on failure.
-    """
+    """Remove passwords that the sessions of `state` do not need from the node's file; do nothing without BGP."""
     if state.bird is not None:
         secrets_file.prune(machine.bird_config, _of(state, secrets_file.current(machine.bird_config)))
 
@@ -127,9 +117,7 @@ def prune(machine: Machine, state: NodeState) -> None:
 def _file(machine: Machine, known: t.Mapping[str, str], wanted: t.Mapping[str, str]) -> t.Iterator[Change]:
     """Yield the change of the password file, `+ bird     /etc/calico/bird.secrets.conf  2 passwords`, or nothing.
 
-    `known` are the passwords that it has, `wanted` those to show, by name. Only the names count: other values are
-    reported by `_sessions`. A file that has the right names, at least one, and another mode than secrets_file.MODE is
-    also a change. Raise OSError if its mode cannot be read.
+    Only the names count: other values are reported by `_sessions`. A mode other than secrets_file.MODE is changed, too.
     """
     path = secrets_file.beside(machine.bird_config)
     mode = secrets_file.open_to_others(machine.bird_config)
@@ -146,11 +134,7 @@ def _file(machine: Machine, known: t.Mapping[str, str], wanted: t.Mapping[str, s
 
 
 def _sessions(bird: t.Optional[Bird], changed: t.Sequence[str]) -> t.Iterator[Change]:
-    """Yield one change for each secret whose value changes.
-
-    It looks like `~ bird     password of 10.10.1.1    tor-a:password is another one`. Restarts of sessions are reported
-    by node/probe/sessions.py.
-    """
+    """Yield `~ bird     password of 10.10.1.1    tor-a:password is another one` for each secret whose value changes."""
     for name in changed:
         peers = [peer for peer in (bird.peers if bird else ()) if peer.password == name]
         shown = [f"{peer.node} ({peer.address})" if peer.node else peer.address for peer in peers]

@@ -36,13 +36,17 @@ _STEP = 0.1  # seconds between two looks for an agent that begins to start
 
 
 class KernelWriter(t.Protocol):
-    """A writer of the kernel: this process, or the agent."""
+    """A writer of the kernel: this process, or the agent.
+
+    Methods raise AgentSilent if an agent that writes does not answer in time, and AgentRefused if it answers with an
+    error.
+    """
 
     def plan(self, state: NodeState) -> NodePlan:
-        """Return what differs between the kernel and `state` with the node's own workloads and policy.
+        """Return what differs between the kernel and `state` with the node's own workloads and policy. Change nothing.
 
-        Change nothing. Raise ObserveError, KernelError, RecordsUnreadable, IpamUnreadable or, for a policy that cannot
-        be compiled, ValueError if this process plans, AgentSilent or AgentRefused if the agent does.
+        Raise ObserveError, KernelError, RecordsUnreadable, IpamUnreadable or, for a policy that cannot be compiled,
+        ValueError if this process plans.
         """
 
     def prepare(self, plan: NodePlan) -> None:
@@ -52,8 +56,8 @@ class KernelWriter(t.Protocol):
         """Make the additions, call `bird` unless it is None, then make the removals.
 
         Return a note (`=`) for each problem of a workload that was passed over, because its owner may have caused it.
-        Raise ApplyError, MissingLibrary, ObserveError, KernelError, AgentSilent or LockUnusable if this process writes,
-        AgentSilent, AgentRefused or NotTakenOver if the agent does, or what `bird` raises.
+        Raise ApplyError, MissingLibrary, ObserveError, KernelError, LockUnusable, or AgentSilent for an agent that
+        starts meanwhile, if this process writes; NotTakenOver if the agent could not apply all; or what `bird` raises.
         """
 
 
@@ -100,26 +104,17 @@ class Direct:
         self._who = who
 
     def plan(self, state: NodeState) -> NodePlan:
-        """Return what differs between `state`, with the node's own workloads and policy, and the kernel.
-
-        Change nothing. Raise ObserveError, KernelError, RecordsUnreadable or IpamUnreadable, or ValueError for a policy
-        that cannot be compiled.
-        """
         wanted = desired.of_machine(self._machine, state)
         return _Own(self._machine).judged(state, plan_node(self._machine.kernel, wanted))
 
     def prepare(self, plan: NodePlan) -> None:
-        """Raise MissingLibrary if the plan needs pyroute2 and that is not installed."""
         ready_to_write(self._machine.kernel, plan.changes)
 
     def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> tuple[Change, ...]:
         """Make the additions, call `bird` unless it is None, then make the removals, and hold writer.lock meanwhile.
 
-        `state` is not used: the plan has it. Return a note (`=`) for each addition that failed and was passed over,
-        because the owner of a workload may have caused that (see `_Own.is_about` and `apply_node`). Raise ApplyError,
-        MissingLibrary, ObserveError, KernelError, what `bird` raises, AgentSilent if writer.lock is not free within
-        `machine.agent_patience` seconds, or LockUnusable if the lock file cannot be opened. After an ApplyError of
-        additions, `bird` is not called and nothing is removed.
+        `state` is not used: the plan has it. Wait `machine.agent_patience` seconds for writer.lock. After an ApplyError
+        of additions, `bird` is not called and nothing is removed.
         """
         machine, own = self._machine, _Own(self._machine)
 
@@ -142,8 +137,7 @@ class Adding(Direct):
     def plan(self, state: NodeState) -> NodePlan:
         """Return what differs between the kernel and `state` with the workloads and policy that can be read.
 
-        Removals are left out: the objects may belong to what cannot be read. Raise ObserveError or KernelError, or
-        ValueError for a policy that cannot be compiled.
+        Removals are left out: the objects may belong to what cannot be read.
         """
         plan = plan_node(self._machine.kernel, desired.as_readable(self._machine, state))
         return plan.only(lambda change: change.action != "-")
@@ -152,7 +146,8 @@ class Adding(Direct):
 class Through:
     """The writer for a node whose agent runs: it sends the agent the state that the node must have.
 
-    A request that the agent does not answer in time is sent again, six times in all, before AgentSilent is raised.
+    A request that the agent does not answer in time is sent again, six times in all, before AgentSilent is raised. Each
+    method but `plan` raises NotTakenOver for problems of the agent.
     """
 
     def __init__(self, machine: Machine, agent: RunningAgent) -> None:
@@ -160,11 +155,7 @@ class Through:
         self.agent = agent
 
     def plan(self, state: NodeState) -> NodePlan:
-        """Ask the agent what differs, because it knows which workloads it is just attaching and detaching.
-
-        Return the plan; its `parts` are empty. Raise AgentSilent if it does not answer in time, or AgentRefused if it
-        cannot plan.
-        """
+        """Ask the agent what differs, because it knows which workloads it is just attaching; `parts` are empty."""
         answer = self._ask("node.plan", state=packed_state.pack(state))
         changes = [_change(entry) for entry in answer["changes"]]
         plan = NodePlan(
@@ -178,11 +169,7 @@ class Through:
         return _Own(self._machine).judged(state, plan)
 
     def _with_opened(self, state: NodeState) -> NodeState:
-        """Return the state with the spare blocks that the node opened moved to its blocks.
-
-        The notes about routes of blocks are made from it. An unreadable allocation journal counts as one that opened
-        none.
-        """
+        """Return the state with the spare blocks that the node opened moved to its blocks, for notes about routes."""
         ipam = LocalIpam(self._machine.ipam)
         with contextlib.suppress(IpamUnreadable):
             ipam.load()
@@ -194,10 +181,8 @@ class Through:
     def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> tuple[Change, ...]:
         """Send `state` to the agent for additions, call `bird` unless it is None, then send `state` again for removals.
 
-        `plan` is not used, because the agent makes its own. The agent keeps retrying what failed. Return a note (`=`)
-        for each problem of the second answer that was passed over, because the owner of a workload may have caused it
-        (see `_Own.is_about`). Raise NotTakenOver with the first five other problems, AgentSilent, AgentRefused, or what
-        `bird` raises.
+        `plan` is not used, because the agent makes its own. The agent keeps retrying what failed. NotTakenOver has the
+        first five problems that are not passed over.
         """
         packed = packed_state.pack(state)
         self._hand_over(packed, removals=False)
@@ -206,17 +191,11 @@ class Through:
         return self._hand_over(packed, removals=True)
 
     def resync(self) -> None:
-        """Let the agent compare everything with the kernel and repair it.
-
-        Raise NotTakenOver, AgentSilent or AgentRefused.
-        """
+        """Let the agent compare everything with the kernel and repair it."""
         self._raise_problems(self._ask("resync"))
 
     def reload_remote_endpoints(self) -> None:
-        """Let the agent read again what other nodes reported, and apply its policy with it.
-
-        Raise NotTakenOver, AgentSilent or AgentRefused.
-        """
+        """Let the agent read again what other nodes reported, and apply its policy with it."""
         self._raise_problems(self._ask("remote_endpoints.reload"))
 
     def _hand_over(self, packed: str, removals: bool) -> tuple[Change, ...]:
@@ -241,7 +220,6 @@ class Through:
 
 
 def _note(problem: str) -> Change:
-    """Return the note about a problem that the agent names in a sentence such as `workload a/b: ...`."""
     what, _colon, reason = problem.partition(": ")
     kind, _blank, subject = what.partition(" ")
     return Change(kind, "=", subject, note=reason)
@@ -263,8 +241,7 @@ class _Own:
     """The workloads that were attached to this node between runs.
 
     A problem with one of them does not block what the fleet wants here, because the workload's owner may have caused
-    it. Only an address that the fleet plans otherwise does. Nor does a problem inside the network namespace of any
-    workload, also of one that the inventory plans.
+    it. Only an address that the fleet plans otherwise does. Nor does a problem inside any workload's network namespace.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -273,10 +250,8 @@ class _Own:
     def judged(self, state: NodeState, plan: NodePlan) -> NodePlan:
         """Return `plan` with a problem (`!`) for each address of an attached workload that `state` plans otherwise.
 
-        A problem of an attached workload itself becomes a note (`=`) in `kept`, so that it does not block the plan, and
-        so does one inside the network namespace of any workload. If a workload with such a problem has no host end, the
-        additions that need that device, its routes and sysctls, are left out. Nothing is left out of a plan of the
-        agent.
+        Problems that must not block become notes (`=`) in `kept`. If a workload with such a problem has no host end,
+        the additions that need that device, its routes and sysctls, are left out, but not of a plan of the agent.
         """
         names = {f"{found.namespace}/{found.name}" for found in self._workloads}
 
@@ -306,11 +281,10 @@ class _Own:
         )
 
     def is_about(self, problem: str) -> bool:
-        """Return whether `problem`, a sentence of the agent, is about an attached workload, as `workload a/b: ...` is.
+        """Return whether `problem`, a sentence of the agent such as `workload a/b: ...`, is one that must not block.
 
-        A sentence is also about it if it begins with `route` and one of its addresses as a CIDR (/32 or /128), or with
-        `sysctl` and a key of its interface as sysctl(8) writes it (net.ipv4.conf.cali1.forwarding). A problem inside
-        the network namespace of any workload counts, too.
+        It may also begin with `route` and a CIDR (/32 or /128), or with `sysctl` and a key as sysctl(8) writes it
+        (net.ipv4.conf.cali1.forwarding).
         """
         subject, dummy, reason = problem.partition(": ")
         kind, dummy, name = subject.partition(" ")
@@ -323,5 +297,4 @@ class _Own:
 
 
 def _device(plan: NodePlan, change: Change) -> str:
-    """Return the device that must exist before this addition can be made, "" for none."""
     return plan.registry.step(plan.registry.name_of(change)).device(change)
