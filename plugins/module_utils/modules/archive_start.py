@@ -33,8 +33,7 @@ _refuse_an_old_python()
 def main_of(code: registry.LoadedModule, ansible_module: t.Callable[..., ModuleCall]) -> t.Callable[[], None]:
     """Return the function `main` of the module with this code; `ansible_module` is the class AnsibleModule.
 
-    The function runs the module. It prints the answer as JSON on stdout, and ends the process with status 1 if the
-    module fails, else 0.
+    It prints the module's answer as JSON on stdout, and ends the process with status 1 if the module fails, else 0.
     """
 
     def main() -> None:

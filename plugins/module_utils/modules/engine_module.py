@@ -86,8 +86,8 @@ class EngineModule:
     def fail_json(self, msg: str, **answer: t.Any) -> t.NoReturn:
         """End the module with an error: `answer` with `failed` True and `msg`. Raise a SystemExit that carries it.
 
-        `warnings` are added as in `exit_json`. If the request asks for tracebacks, the answer has as `exception` that
-        of the exception being handled, or else the call stack.
+        If the request asks for tracebacks, the answer has as `exception` that of the exception being handled, or else
+        the call stack.
         """
         failure: Data = {**answer, "failed": True, "msg": str(msg)}
         if self._traceback:
@@ -101,7 +101,7 @@ def answer_to(name: str, request: ModuleRequest) -> Data:
 
     An Exception that the module does not handle, or that an unknown name raises, is an answer too: `failed` True, `msg`
     and, if the request asks for tracebacks, `exception`. Another SystemExit than that of `exit_json` is raised, and
-    KeyError if the request lacks one of `params`, `check`, `diff` and `traceback`.
+    KeyError for a request that is not complete.
     """
     call = EngineModule(request)
     try:
@@ -116,10 +116,10 @@ def answer_to(name: str, request: ModuleRequest) -> Data:
 
 
 def line_of(answer: t.Mapping[str, t.Any]) -> str:
-    """Return the line of output that carries the answer, compressed from 32 KiB of JSON on.
+    """Return the line of output that carries the answer, in ASCII, compressed from 32 KiB of JSON on.
 
-    It is ASCII, begins with ANSWER, or with PACKED if it is compressed, and has no newline. Raise TypeError for a value
-    that is no data, and ValueError for one that contains itself.
+    It begins with ANSWER, or with PACKED if it is compressed, and has no newline. Raise TypeError for a value that is
+    no data, and ValueError for one that contains itself.
     """
     text = json.dumps(answer, default=_plain)
     return ANSWER + text if len(text) < _PACKED_FROM else PACKED + packed_json.pack_text(text)
@@ -128,8 +128,7 @@ def line_of(answer: t.Mapping[str, t.Any]) -> str:
 def logged(params: t.Mapping[str, t.Any], hidden: t.Collection[str]) -> str:
     """Return what the system's log says about a call: "Invoked with NAME=VALUE ...", "Invoked" without parameters.
 
-    The values of `hidden` parameters are NOT_LOGGING_PARAMETER. In others, the credentials of a URL, between `://` and
-    `@`, become ********, and up to 1024 characters are shown.
+    Values of `hidden` parameters and credentials of URLs are masked. Up to 1024 characters of a value are shown.
     """
     words = []
     for name, value in params.items():
@@ -170,11 +169,7 @@ def main(arguments: t.Sequence[str]) -> int:
 
 
 def _plain(value: t.Any) -> t.Any:
-    """Return what JSON has for a value of a type that Python's encoder refuses.
-
-    Mappings become dicts, sets sorted lists, dates and bytes texts. Raise TypeError for any other type, and for a set
-    that cannot be sorted.
-    """
+    """Return what JSON has for mappings, sets (sorted lists), dates and bytes; raise TypeError for other types."""
     if isinstance(value, t.Mapping):
         return dict(value)
     if isinstance(value, (set, frozenset)):

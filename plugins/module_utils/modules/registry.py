@@ -21,7 +21,12 @@ FOLDERS: t.Mapping[str, str] = {name: folder for folder, specs in _SPECS.items()
 
 
 class LoadedModule(t.Protocol):
-    """The code of a module."""
+    """The code of a module.
+
+    `run` carries out the call, and changes nothing in check mode. It ends in `exit_json`, or in `fail_json` for wrong
+    parameters (ValueError), for InTheWay, for errors of `node.errors.ERRORS` and of other rooms, and if an agent or a
+    member of etcd refuses or is silent. Other exceptions, such as an OSError of a file, are raised.
+    """
 
     __name__: str
 
@@ -29,10 +34,7 @@ class LoadedModule(t.Protocol):
 
 
 def spec(name: str) -> ModuleSpec:
-    """Return what the module `name` accepts, without loading its code.
-
-    `name` is without the collection's. Raise KeyError for one that is not in FOLDERS.
-    """
+    """Return what the module `name` (without the collection's) accepts, without its code. Raise KeyError if unknown."""
     return _SPECS[FOLDERS[name]][name]
 
 

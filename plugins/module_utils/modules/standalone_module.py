@@ -56,8 +56,8 @@ def run_info(module: ModuleCall, machine: Machine, look: t.Callable[[Machine], d
 def before_after(changes: t.Iterable[Change]) -> dict[str, str]:
     """Return the diff as Ansible shows it: {"before": text, "after": text}.
 
-    `before` has a line for each object that is changed or removed, `after` for each that is changed or added, if the
-    change has a text for it. Of a change's `detail`, the lines that begin with - or + follow, without that sign.
+    Each has a line for each object that has one in the change, then the lines of `detail` with - or +, without that
+    sign.
     """
     before, after = [], []
     for change in changes:

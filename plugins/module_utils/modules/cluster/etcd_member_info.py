@@ -24,11 +24,7 @@ def credentials_of(params: t.Mapping[str, t.Any]) -> t.Optional[Credentials]:
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Read what a host has of etcd, and answer as the module etcd_member_info.
-
-    End in `exit_json`, or in `fail_json` without root's rights, if a program of the host cannot be used, or the URL is
-    none.
-    """
+    """Read what a host has of etcd, and answer as the module etcd_member_info. It needs root's rights."""
     params = module.params
     if os.geteuid() != 0:
         module.fail_json(
@@ -45,7 +41,7 @@ def run(module: ModuleCall) -> t.NoReturn:
 
 
 def _silence_of_gate(url: t.Optional[str]) -> str:
-    """Return why the gate at `url` does not answer, "" if it does or there is no URL. Raise ClusterError."""
+    """Return why the gate at `url` does not answer, "" if it does or there is no URL."""
     return member.with_member(url, None, member.silence) if url else ""
 
 

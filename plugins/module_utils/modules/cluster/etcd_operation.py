@@ -17,10 +17,7 @@ from .etcd_member_info import credentials_of
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Change the cluster, and answer as the module etcd_operation.
-
-    End in `exit_json`, or in `fail_json` if the cluster refuses or does not answer.
-    """
+    """Change the cluster, and answer as the module etcd_operation."""
     params = module.params
 
     async def work(calls: MemberCalls) -> dict[str, t.Any]:

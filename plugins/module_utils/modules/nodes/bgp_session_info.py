@@ -19,8 +19,5 @@ def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.An
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Read the BGP sessions of a node, and answer as the module bgp_session_info.
-
-    End in `exit_json`, also if BIRD cannot be read: `error` of the answer then says why, and there are no sessions.
-    """
+    """Read the BGP sessions of a node, and answer as the module bgp_session_info, also if BIRD cannot be read."""
     standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))

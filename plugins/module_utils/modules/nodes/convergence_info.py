@@ -23,8 +23,7 @@ _NAMED = 5
 def state_of(params: t.Mapping[str, t.Any], here: machine.Machine) -> NodeState:
     """Return the state to wait for: the given one, else the stored one.
 
-    Raise ValueError for a given state of another version or with wrong fields, or if none is given and none is stored.
-    Raise StoreError if the stored one cannot be read.
+    Raise ValueError if a given one cannot be read or there is neither, and StoreError if the stored one cannot be read.
     """
     if params["state"] is not None:
         return NodeState.from_dict(params["state"])
@@ -44,10 +43,7 @@ def message(found: convergence.Convergence, timeout: int) -> str:
 
 
 def sessions_of(found: convergence.Convergence) -> dict[str, int]:
-    """Return the numbers of sessions, with the keys `expected`, `established` and `external_established`.
-
-    `external_established` counts those with routers outside the fleet, which `established` includes.
-    """
+    """Return the numbers of sessions: `expected`, `established`, and `external_established` among these."""
     return {
         "expected": found.sessions_expected,
         "established": found.sessions_established,
@@ -56,9 +52,9 @@ def sessions_of(found: convergence.Convergence) -> dict[str, int]:
 
 
 def answer_of(found: convergence.Convergence) -> dict[str, t.Any]:
-    """Return the module's answer: `changed` (False), `converged`, `missing`, and the counts `sessions` and `routes`.
+    """Return the module's answer: `changed`, `converged`, `missing`, `sessions` (see `sessions_of`) and `routes`.
 
-    `sessions` is what `sessions_of` returns, and `routes` has the keys `expected` and `present`.
+    `routes` has the keys `expected` and `present`.
     """
     return {
         "changed": False,
@@ -92,8 +88,6 @@ def waited(module: ModuleCall, fail: bool) -> dict[str, t.Any]:
 def run(module: ModuleCall) -> t.NoReturn:
     """Wait until a node's sessions and routes are in place, and answer as the module convergence_info.
 
-    End in `exit_json`. End in `fail_json` if the wait of `timeout` seconds was in vain, unless `fail` is False, and if
-    there is no readable state to wait for or the kernel cannot be asked. A BIRD that cannot be asked is waited for:
-    `missing` of the answer has its error.
+    A BIRD that cannot be asked is waited for: `missing` of the answer has its error.
     """
     module.exit_json(**waited(module, module.params["fail"]))

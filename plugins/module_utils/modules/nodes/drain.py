@@ -18,10 +18,7 @@ from ..module_call import ModuleCall
 def run(module: ModuleCall) -> t.NoReturn:
     """Stop a node from accepting new workloads, and answer as the module drain.
 
-    Write the drain mark unless it is there, the node has no folder for its state, or in check mode. End in `exit_json`,
-    or in `fail_json` if the mark cannot be written, or the agent refuses or does not answer in time. Without an agent,
-    the answer has the workloads whose records can be read. Raise ValueError if the agent returns a workload that this
-    release cannot read.
+    A node that has no folder for its state gets no mark. Without an agent, its records say which workloads it has.
     """
     here = machine.here()
     drained = drain.load(here.store) is not None

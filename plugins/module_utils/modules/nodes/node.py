@@ -33,10 +33,9 @@ from .node_request import NodeRequest
 
 
 def target_of(params: t.Mapping[str, t.Any]) -> Stored:
-    """Return the state, bird.cfg and files to apply.
+    """Return the state, bird.cfg (None without BIRD) and files (None to keep those of the node) to apply.
 
-    bird.cfg is None if the state has no BIRD, files is None if the parameter is. Raise ValueError if the state is
-    missing or this release cannot read it.
+    Raise ValueError if the state is missing or this release cannot read it.
     """
     if params["state"] is None:
         raise ValueError("state is missing. It is worked out by the module's action, on the controller.")
@@ -61,8 +60,7 @@ def units_of(params: t.Mapping[str, t.Any]) -> tuple[units.WantedUnit, ...]:
 def engine_of(request: NodeRequest) -> t.Optional[Engine]:
     """Return the engine that the node must have, None to keep its own.
 
-    Its `packed` is what came with the call, else the content of the file `engine`, else None. Raise OSError if that
-    file is needed and cannot be read.
+    Its `packed` is what came with the call, else the content of the file `engine`, else None.
     """
     if not request.engine_digest:
         return None
@@ -83,10 +81,7 @@ def confirm_of(
 
 
 def waiting_change(here: machine.Machine) -> str:
-    """Return the name of the change that waits for its confirmation, even if the change failed.
-
-    Return "" if none waits, or if the file that names it cannot be read.
-    """
+    """Return the name of the change that waits for its confirmation, even if it failed; "" if none can be read."""
     try:
         pending = unconfirmed.UnconfirmedStore(here.store).load()
     except StoreError:
@@ -95,11 +90,9 @@ def waiting_change(here: machine.Machine) -> str:
 
 
 def phases_of(here: machine.Machine, request: NodeRequest) -> list[dict[str, t.Any]]:
-    """Return what each phase will change once the one before it is done.
+    """Return what each phase will change once the one before it is done; [] if the request has no phases.
 
     Each is a dict with its name as `phase`, the lines as `plan` and the data as `changes`, as `changes_of` returns it.
-    The list is empty if the request has no phases. Nothing is changed. Raise ValueError for a state that this release
-    cannot read or for invalid passwords, or what plan_change raises.
     """
     plans = []
     for entry in request.phases:
@@ -117,10 +110,7 @@ def phases_of(here: machine.Machine, request: NodeRequest) -> list[dict[str, t.A
 
 
 def prepared_diff(plan: ChangePlan, steps: t.Sequence[t.Mapping[str, t.Any]] = ()) -> str:
-    """Return the plan as text for people: the phases `steps`, the plan's lines, then the details of its changes.
-
-    `steps` are as `phases_of` returns them. A detail is, for example, the difference of a file.
-    """
+    """Return the plan as text for people: `steps` as of `phases_of`, the plan's lines, then its changes' details."""
     node, lines = plan.target.state.node, []
     for step in steps:
         lines.append(
@@ -162,10 +152,9 @@ def settled(here: machine.Machine, state: NodeState, request: NodeRequest) -> t.
     """Return whether the node has all sessions and routes of `state`, and the counts of sessions, paths and probes.
 
     The keys are `converged`, `sessions` (see `sessions_of`), `paths`, and `sent` and `lost` of probes. Sessions with
-    `absent_nodes` of the request, and their routes, are not expected. Probes are sent only if nothing is missing. Else,
-    and without `targets`, the counts of paths and probes are 0. The node is looked at once: what is missing may need a
-    change of another host, which is not waited for here. A BIRD that cannot be asked counts as not converged. Return
-    None if the kernel cannot be asked or no probe can be sent.
+    `absent_nodes` of the request, and their routes, are not expected. Probes are sent only if nothing is missing. The
+    node is looked at once: what is missing may need a change of another host, which is not waited for here. A BIRD that
+    cannot be asked counts as not converged. Return None if the kernel cannot be asked or no probe can be sent.
     """
     try:
         seen = convergence.wait(here, convergence.without(state, request.absent_nodes), 0)
@@ -184,12 +173,7 @@ def settled(here: machine.Machine, state: NodeState, request: NodeRequest) -> t.
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Bring a whole node to its state, and answer as the module node.
-
-    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an
-    InTheWay, a BundleError or a ValueError. Another OSError, as for an archive of the engine that cannot be read, is
-    raised.
-    """
+    """Bring a whole node to its state, and answer as the module node."""
     here = machine.here(running_agent.connect)
     steps: list[dict[str, t.Any]] = []
     found: t.Optional[dict[str, t.Any]] = None

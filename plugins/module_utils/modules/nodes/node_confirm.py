@@ -43,12 +43,7 @@ def confirm(here: machine.Machine, params: t.Mapping[str, t.Any], check: bool) -
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Confirm a change of a node, which reverts it otherwise, and answer as the module node_confirm.
-
-    Change nothing in check mode. End in `exit_json`, also if there is nothing to confirm or the change is not confirmed
-    (see `outcome` of the answer), or in `fail_json` if the lock is not free in time or cannot be opened, or the node's
-    files cannot be read or written. An OSError is raised if the file of the change cannot be removed.
-    """
+    """Confirm a change of a node, which reverts it otherwise, and answer as the module node_confirm."""
     here = machine.here()
     try:
         answer = confirm(here, module.params, module.check_mode)

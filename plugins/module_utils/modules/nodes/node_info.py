@@ -79,12 +79,7 @@ def with_packed_policy(generation: dict[str, t.Any]) -> dict[str, t.Any]:
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Read the state of a node, and answer as the module node_info.
-
-    End in `exit_json`, or in `fail_json` if the stored state, the allocations or the kernel cannot be read, if the
-    wanted generation is missing or cannot be read, or for a ValueError. An OSError is raised if the file of passwords
-    cannot be read.
-    """
+    """Read the state of a node, and answer as the module node_info."""
     here = machine.here()
     params = module.params
     try:

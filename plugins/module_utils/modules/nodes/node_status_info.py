@@ -76,10 +76,7 @@ def files(here: machine.Machine, stored: Stored) -> t.Iterator[str]:
 
 
 def confirmation(here: machine.Machine) -> t.Iterator[str]:
-    """Yield a sentence if a change waits for its confirmation, and one for a revert that no run has shown yet.
-
-    If this cannot be read, yield only the error's text. Raise OSError if the machine's uptime cannot be read.
-    """
+    """Yield a sentence if a change waits for its confirmation, and one for a revert that no run has shown yet."""
     waiting = UnconfirmedStore(here.store)
     try:
         pending, news = waiting.load(), waiting.news()
@@ -180,10 +177,9 @@ def workloads(sources: Sources, state: NodeState, problems: list[str]) -> int:
 def run(module: ModuleCall) -> t.NoReturn:
     """Read the status of a node, and answer as the module node_status_info.
 
-    End in `exit_json`. If BIRD, a running agent, the kernel's routes, the allocations or the stored state cannot be
-    read, `problems` of the answer says so. Without a stored state, the answer lacks what depends on it. Wait up to 3
-    seconds for the agent to be in sync or report problems, and 5 seconds for the counters of the kernel if a session is
-    down for an unknown reason. Raise ValueError if the agent returns a workload that this release cannot read.
+    `problems` of the answer says what cannot be read; what depends on it is left out. Wait up to 3 seconds for the
+    agent to be in sync or report problems, and 5 seconds for the kernel's counters if a session is down for an unknown
+    reason.
     """
     here = machine.here()
     try:

@@ -31,8 +31,7 @@ def send(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], a_s
     Probe each target for `seconds` with `a_second` probes per second, at most 200 to all targets together, but at least
     one to each. If `seconds` is 0, probe `count` times, `interval` milliseconds apart. Targets with a loss are probed
     again, in at most `attempts` rounds in all, and the last round of a target counts. `timeout` is in milliseconds,
-    `mark` and `source` are as in `probing.probe`. Raise ProbeError without root's rights, for an IP version of a target
-    that the kernel lacks, or for a wrong `source`.
+    `mark`, `source` and the errors are as in `probing.probe`.
     """
     count, interval = params["count"], params["interval"] / 1000
     if params["seconds"] and targets:
@@ -85,8 +84,8 @@ def collect(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target]) 
 def together(sent: Found, watched: t.Optional[Found]) -> Found:
     """Return one entry for a target: the probes of full size in `sent` and those of the watch, if it had the target.
 
-    Counts are added up. `longest_gap` is that of the watch, or of `sent` if the watch has 0. `silent` is that of the
-    watch, 0.0 without one. Both are in milliseconds. `reason` says why either lost probes; all else is that of `sent`.
+    Counts are added up. `longest_gap` (that of `sent` if the watch has 0) and `silent` are those of the watch, in
+    milliseconds. `reason` says why either lost probes; all else is that of `sent`.
     """
     if watched is None:
         return {**sent, "silent": 0.0}
@@ -113,12 +112,10 @@ def counted(found: t.Sequence[Found]) -> Found:
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Send probes to many addresses at once, and answer as the module probe.
+    """Send probes to many addresses at once, and answer as the module probe, also if probes are lost.
 
-    Except in check mode, `watch` also starts or collects a watch, or only stops it and sends no probes. A watch is
-    started only if there are targets and no probe was lost. End in `exit_json`, also if probes are lost, or in
-    `fail_json` if none can be sent or the watch does not start or end. An OSError is raised if its result cannot be
-    read.
+    `watch` also starts or collects a watch, or only stops it and sends no probes. A watch is started only if there are
+    targets and no probe was lost.
     """
     params = module.params
     targets = targets_of(params)

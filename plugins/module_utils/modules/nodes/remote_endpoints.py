@@ -19,9 +19,7 @@ from ..module_call import ModuleCall
 def run(module: ModuleCall) -> t.NoReturn:
     """Store what a node knows of other nodes' workloads, apply its policy with them, and answer as remote_endpoints.
 
-    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, if `told`
-    cannot be read, or if the node's policy cannot be compiled: the workloads are stored by then. Workloads in `told`
-    that are not accepted are warnings.
+    If the node's policy cannot be compiled, the workloads are stored by then. Those that are not accepted are warnings.
     """
     here = machine.here(running_agent.connect)
     try:

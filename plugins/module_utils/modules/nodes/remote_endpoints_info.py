@@ -31,10 +31,7 @@ def known(remote: RemoteEndpoints) -> dict[str, t.Any]:
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Read a node's own workloads and those of others that it knows; answer as the module remote_endpoints_info.
-
-    End in `exit_json`, or in `fail_json` if the stored state cannot be read. What else cannot be read is a warning.
-    """
+    """Read a node's own workloads and those of others that it knows; answer as the module remote_endpoints_info."""
     here = machine.here()
     kept = KnownEndpoints()
     try:

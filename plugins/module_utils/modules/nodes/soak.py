@@ -16,10 +16,8 @@ from . import convergence_info, probe
 def run(module: ModuleCall) -> t.NoReturn:
     """Wait for the node's sessions and routes, then count what packets are lost, and answer as the module soak.
 
-    Without targets, and in check mode, no packet is sent. End in `exit_json`, also if probes are lost. End in
-    `fail_json` if sessions or routes are missing after `timeout` seconds, which a BIRD that cannot be asked counts as,
-    if there is no readable state to wait for, if the kernel cannot be asked, if no probe can be sent, or if the watch
-    does not end. A watch is ended only after probes were sent. An OSError is raised if its result cannot be read.
+    Without targets, and in check mode, no packet is sent. The module does not fail if probes are lost, but if sessions
+    or routes are missing after `timeout` seconds. A watch is ended only after probes were sent.
     """
     params = module.params
     answer = convergence_info.waited(module, fail=True)

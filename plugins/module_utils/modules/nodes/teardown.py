@@ -15,11 +15,7 @@ from ..module_call import ModuleCall
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Remove everything of the collection from a node, and answer as the module teardown.
-
-    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS` or an
-    InTheWay. Another OSError, as for a file that cannot be read, is raised.
-    """
+    """Remove everything of the collection from a node, and answer as the module teardown."""
     here = machine.here()
     try:
         plan = teardown.tear_down(

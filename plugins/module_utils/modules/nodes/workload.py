@@ -34,10 +34,7 @@ def wanted_of(params: t.Mapping[str, t.Any]) -> Data:
 
 
 def present(agent: AgentClient, wanted: Data) -> t.Optional[Data]:
-    """Return the workload as the agent has it, or None if it has none of that id.
-
-    Raise AgentError if it does not run or answer in time, or refuses for another reason.
-    """
+    """Return the workload as the agent has it, None if it has none of that id. Raise AgentError for other refusals."""
     try:
         return t.cast(Data, agent.call("workload.get", id=identity(wanted))["workload"])
     except AgentError as error:
@@ -100,11 +97,7 @@ def with_addresses(wanted: Data, have: Data) -> Data:
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Attach a workload between runs, or detach it, and answer as the module workload.
-
-    Change nothing in check mode. End in `exit_json`, or in `fail_json`, with the error's `code`, if the agent refuses,
-    does not run, or does not answer in time.
-    """
+    """Attach a workload between runs, or detach it, and answer as the module workload; an error has its `code`."""
     wanted = wanted_of(module.params)
     with AgentClient(machine.here().agent_socket) as agent:
         try:

@@ -18,7 +18,7 @@ from ..module_call import ModuleCall
 def chosen(found: t.Sequence[dict[str, t.Any]], params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """Return the workloads of `found` that have the name, namespace and labels asked for; None asks for any.
 
-    So does "" as the selector. Raise selectors.SelectorError for an invalid selector.
+    So does "" as the selector. Raise selectors.SelectorError for an invalid one.
     """
     selector = selectors.parse(params["selector"] or "all()")
     return [
@@ -33,10 +33,7 @@ def chosen(found: t.Sequence[dict[str, t.Any]], params: t.Mapping[str, t.Any]) -
 def run(module: ModuleCall) -> t.NoReturn:
     """Read the workloads of a node, and answer as the module workload_info.
 
-    Without an agent, those that it attached are read from the disk, with a warning; the answer lacks those whose
-    records cannot be read. End in `exit_json`, or in `fail_json` for an invalid selector, without a stored state that
-    can be read, or if a running agent refuses or does not answer in time. Raise ValueError if it returns a workload
-    that this release cannot read.
+    Without an agent, those that it attached are read from the disk, with a warning; unreadable ones are left out.
     """
     with Sources(machine.here(), module.warn) as sources:
         try:

@@ -11,9 +11,8 @@ from ...base.addresses import ip_address
 
 
 def kernel_text(text: str, version: int) -> str:
-    """Return the address of IP `version` (4 or 6) that `text` spells, as inet_ntop(3) writes it.
+    """Return the address of IP `version` (4 or 6) that `text` spells, as netlink's decoder and inet_ntop(3) write it.
 
-    Netlink's decoder and iproute2 write addresses so. Raise ValueError for any other text, also for an address with a
-    zone (fe80::1%eth0).
+    Raise ValueError for any other text, also for an address with a zone (fe80::1%eth0).
     """
     return socket.inet_ntop(socket.AF_INET if version == 4 else socket.AF_INET6, ip_address(text, version).packed)

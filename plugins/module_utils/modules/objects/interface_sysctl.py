@@ -17,10 +17,7 @@ from ..module_call import ModuleCall
 
 
 def wanted(params: t.Mapping[str, t.Any]) -> list[Sysctl]:
-    """Return the sysctls of the settings that are not None.
-
-    Raise ValueError for a proxy_delay of "all", the only setting that it lacks.
-    """
+    """Return the sysctls of the settings that are not None. Raise ValueError for a proxy_delay of "all"."""
     if params["interface"] == "all" and params["proxy_delay"] is not None:
         raise ValueError("interface all has no proxy_delay. Set it on default, or on each interface.")
     return [
@@ -36,9 +33,5 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Manage routing settings of an interface, and answer as the module interface_sysctl.
-
-    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an
-    InTheWay or a ValueError.
-    """
+    """Manage routing settings of an interface, and answer as the module interface_sysctl."""
     standalone_module.run_change(module, machine.here(), lambda kernel: steps(module.params, kernel))

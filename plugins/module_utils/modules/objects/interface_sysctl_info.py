@@ -19,8 +19,5 @@ def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.An
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Read routing settings of an interface, and answer as the module interface_sysctl_info.
-
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS` or a ValueError.
-    """
+    """Read routing settings of an interface, and answer as the module interface_sysctl_info."""
     standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))

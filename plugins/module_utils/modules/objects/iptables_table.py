@@ -17,11 +17,7 @@ from ..module_call import ModuleCall
 
 
 def wanted(params: t.Mapping[str, t.Any]) -> IptablesTable:
-    """Return the table to make.
-
-    Raise ValueError for a chain whose name lacks the collection's prefix or is longer than 28 characters, and for rules
-    that are not a list of texts.
-    """
+    """Return the table to make. Raise ValueError for an invalid name of a chain, and for rules that are no texts."""
     chains: dict[str, tuple[str, ...]] = {}
     for name, rules in params["chains"].items():
         if not name.startswith(iptables.PREFIX) or len(name) > 28:
@@ -44,9 +40,5 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Manage the collection's chains of an iptables table, and answer as the module iptables_table.
-
-    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an
-    InTheWay or a ValueError.
-    """
+    """Manage the collection's chains of an iptables table, and answer as the module iptables_table."""
     standalone_module.run_change(module, machine.here(), lambda kernel: steps(module.params, kernel))

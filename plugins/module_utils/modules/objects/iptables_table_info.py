@@ -18,8 +18,5 @@ def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.An
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Read the collection's iptables rules, and answer as the module iptables_table_info.
-
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS` or a ValueError.
-    """
+    """Read the collection's iptables rules, and answer as the module iptables_table_info."""
     standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))

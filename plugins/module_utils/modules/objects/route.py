@@ -24,9 +24,8 @@ from .address_option import kernel_text
 def wanted(params: t.Mapping[str, t.Any]) -> list[Route]:
     """Return the routes to make or remove, gateways in the kernel's spelling.
 
-    They are those of the parameter `routes`, or the one that the other parameters describe if it is None.
-    Raise ValueError for an invalid destination or gateway. Raise it also for a route to make that is unicast and has
-    neither device nor gateway.
+    They are those of the parameter `routes`, or the one that the other parameters describe if it is None. Raise
+    ValueError for an invalid one, or one to make that is unicast and has neither device nor gateway.
     """
     entries = params["routes"]
     if entries is None:
@@ -52,10 +51,7 @@ def _cidr(text: str) -> str:
 
 
 def _gateway(entry: t.Mapping[str, t.Any]) -> t.Optional[str]:
-    """Return the gateway as the kernel writes it, or None without one.
-
-    Raise ValueError if it is not an address of the destination's IP version, or has a zone.
-    """
+    """Return the gateway as the kernel writes it, or None without one."""
     text, version = entry["gateway"], family_of(entry["destination"])
     if text is None:
         return None
@@ -80,11 +76,7 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Manage routes with the collection's protocol number, and answer as the module route.
-
-    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an
-    InTheWay or a ValueError. End in `fail_json` also for `purge` without `routes` or with state absent.
-    """
+    """Manage routes with the collection's protocol number, and answer as the module route."""
     if module.params["purge"] and (module.params["routes"] is None or module.params["state"] == "absent"):
         module.fail_json(msg="purge needs routes and state: present. It removes whatever is not in that list.")
     standalone_module.run_change(module, machine.here(), lambda kernel: steps(module.params, kernel))

@@ -31,8 +31,5 @@ def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.An
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Read routes, and answer as the module route_info.
-
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS` or a ValueError.
-    """
+    """Read routes, and answer as the module route_info."""
     standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))

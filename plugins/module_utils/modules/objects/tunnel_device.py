@@ -33,9 +33,8 @@ OVERHEADS = {"ipip": OVERHEAD["IPIP"], "vxlan": OVERHEAD["VXLAN"], "vxlan6": OVE
 def device_of(params: t.Mapping[str, t.Any], kernel: Kernel) -> TunnelDevice:
     """Return the device to make; raise ValueError for an address that is invalid or of the wrong IP version.
 
-    Raise KernelError if the MTU is not given, or 0, and the kernel's interfaces cannot be read. The default MTU is that
-    of the interface with the local address, or 1500 bytes without one, less the kind's overhead. A VXLAN device has
-    the MAC address that follows from `node`, by default this host's name.
+    The default MTU is that of the interface with the local address, or 1500 bytes without one, less the kind's
+    overhead. A VXLAN device has the MAC address that follows from `node`, by default this host's name.
     """
     kind = params["kind"]
     name = NAMES[kind]
@@ -49,10 +48,7 @@ def device_of(params: t.Mapping[str, t.Any], kernel: Kernel) -> TunnelDevice:
 
 
 def _address(kind: str, option: str, text: t.Optional[str]) -> t.Optional[str]:
-    """Return the address as the kernel writes it, None for None.
-
-    Raise ValueError if it is not an address of the IP version that `kind` needs, or has a zone.
-    """
+    """Return the address as the kernel writes it, None for None. `kind` decides on its IP version."""
     if text is None:
         return None
     version = 6 if kind == "vxlan6" else 4
@@ -118,11 +114,7 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Manage the device of an IPIP or VXLAN tunnel, and answer as the module tunnel_device.
-
-    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an
-    InTheWay or a ValueError. End in `fail_json` also if `local` is missing for a VXLAN device to make.
-    """
+    """Manage the device of an IPIP or VXLAN tunnel, and answer as the module tunnel_device."""
     params = module.params
     if params["kind"] != "ipip" and params["state"] == "present" and not params["local"]:
         module.fail_json(

@@ -17,8 +17,5 @@ def look(here: machine.Machine) -> dict[str, t.Any]:
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Read the tunnel devices, and answer as the module tunnel_device_info.
-
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS` or a ValueError.
-    """
+    """Read the tunnel devices, and answer as the module tunnel_device_info."""
     standalone_module.run_info(module, machine.here(), look)

@@ -38,10 +38,7 @@ def endpoint_of(params: t.Mapping[str, t.Any]) -> VethEndpoint:
 
 
 def _address(params: t.Mapping[str, t.Any], option: str, family: int, example: str) -> str:
-    """Return the option's address as the kernel writes it, "" without one.
-
-    `family` is the IP version that it must have, 4 or 6. Raise ValueError for an invalid one, or one with a zone.
-    """
+    """Return the option's address as the kernel writes it, "" without one. `family` is its IP version, 4 or 6."""
     if not params[option]:
         return ""
     try:
@@ -77,11 +74,7 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Attach a network namespace to the host, or detach it, and answer as the module workload_endpoint.
-
-    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an
-    InTheWay or a ValueError.
-    """
+    """Attach a network namespace to the host, or detach it, and answer as the module workload_endpoint."""
     try:
         interface = endpoint_of(module.params).interface
     except ValueError as error:
