@@ -1,7 +1,4 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tools for all other packages of module_utils: addresses, names, selectors, size limits, encoders of text protocols.
-
-This package imports none of the others.
-"""
+"""Tools for all other packages of module_utils: addresses, names, documents, encoders. It imports none of them."""

@@ -39,7 +39,6 @@ class Address(t.NamedTuple):
 
     @property
     def text(self) -> str:
-        """The address as text in its canonical form."""
         return _text(self.version, self.number)
 
 
@@ -106,10 +105,7 @@ def _ipv6(text: str) -> t.Optional[int]:
 
 
 def ip_address(text: str, version: int) -> t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address]:
-    """Return the address of IP `version` (4 or 6) that `text` spells, as `canonical_address` reads it.
-
-    Raise ValueError for any other text.
-    """
+    """Return the address of IP `version` (4 or 6) that `text` spells, as `canonical_address` reads it."""
     found, value = canonical_address(text)
     if found != version:
         raise ValueError(f"{text!r} is not an IPv{version} address")
@@ -117,10 +113,7 @@ def ip_address(text: str, version: int) -> t.Union[ipaddress.IPv4Address, ipaddr
 
 
 def parse_address(text: str) -> t.Optional[Address]:
-    """Return the address that `text` spells, or None if it is not an address or has a zone.
-
-    An IPv4-mapped IPv6 address (::ffff:10.0.0.1) becomes the IPv4 address.
-    """
+    """Return the address that `text` spells, or None if it is not an address or has a zone."""
     number = _ipv4(text)
     if number is not None:
         return Address(4, number)
@@ -133,9 +126,8 @@ def parse_address(text: str) -> t.Optional[Address]:
 def parse_cidr(text: str) -> t.Optional[Cidr]:
     """Return the address and prefix length that `text` spells, or None if it is no CIDR.
 
-    An address without a prefix length, or with a zone, is no CIDR. The length may have leading zeros, up to six digits
-    in all. Bits beyond the prefix are kept in `number`. An IPv4-mapped IPv6 range with a prefix length of 96 or more
-    becomes the IPv4 range; a shorter one stays IPv6.
+    The length may have leading zeros, up to six digits in all. Bits beyond the prefix are kept in `number`. An
+    IPv4-mapped IPv6 range with a prefix length of 96 or more becomes the IPv4 range; a shorter one stays IPv6.
     """
     address, slash, length_text = text.partition("/")
     if not slash or not _LENGTH.fullmatch(length_text):
@@ -153,11 +145,7 @@ def parse_cidr(text: str) -> t.Optional[Cidr]:
 
 
 def parse_cidr_or_address(text: str) -> t.Optional[Cidr]:
-    """Return the range that `text` spells, or None if it is neither an address nor a CIDR.
-
-    An address without a prefix length is a range of one address. IPv4-mapped IPv6 text is read as by `parse_address`
-    and `parse_cidr`.
-    """
+    """Return the range that `text` spells, one address without a prefix length; None for any other text."""
     cidr = parse_cidr(text)
     if cidr:
         return cidr
@@ -203,10 +191,9 @@ def format_address(version: int, value: int) -> str:
 
 
 def canonical_cidr(text: str) -> tuple[int, int, int]:
-    """Return a CIDR as (IP version, first address as a number, prefix length).
+    """Return a CIDR as (IP version, first address as a number, prefix length). An IPv4-mapped IPv6 range is IPv6.
 
-    Raise ValueError if `text` is not an address with a valid prefix length without leading zeros, or has bits set
-    beyond the prefix. An IPv4-mapped IPv6 range is IPv6.
+    Raise ValueError for any other text, also for a length with leading zeros, and for bits set beyond the prefix.
     """
     address, slash, length = text.partition("/")
     version, value = canonical_address(address)
@@ -253,17 +240,14 @@ def _number6(address: str) -> int:
 
 
 def bounds(cidr: str) -> tuple[int, int]:
-    """Return the first and the last address of a valid CIDR as numbers. It must have no bits beyond the prefix."""
+    """Return the first and the last address of a CIDR without bits beyond the prefix, as numbers."""
     address, dummy, length = cidr.partition("/")
     first = number(address)
     return first, first | (1 << (BITS[family_of(address)] - int(length))) - 1
 
 
 def inside(cidr: str, outer: str) -> bool:
-    """Return whether all of the CIDR `cidr` is in the CIDR `outer`; False if their IP versions differ.
-
-    Both must be valid and have no bits beyond the prefix.
-    """
+    """Return whether all of CIDR `cidr` is in `outer`, both without bits beyond their prefixes."""
     if family_of(cidr) != family_of(outer):
         return False
     first, last = bounds(cidr)
@@ -277,10 +261,7 @@ def host(address: str) -> str:
 
 
 def contains(cidr: str, address: str) -> bool:
-    """Return whether an address is in a CIDR; False if their IP versions differ.
-
-    Both must be valid, and the CIDR must have no bits beyond its prefix.
-    """
+    """Return whether an address is in a CIDR without bits beyond its prefix."""
     return inside(host(address), cidr)
 
 
@@ -296,16 +277,12 @@ class Network(t.NamedTuple):
     length: int
 
     def holds(self, other: Network) -> bool:
-        """Return whether all of `other` is in this network; False for another IP version."""
         inner = self.bits == other.bits and other.length >= self.length
         return inner and other.prefix >> (other.length - self.length) == self.prefix
 
 
 def network(cidr: str) -> Network:
-    """Return a valid CIDR as a Network.
-
-    Bits beyond the prefix are dropped. An address without a prefix length is a network of one address.
-    """
+    """Return a CIDR as a Network, without bits beyond the prefix; an address alone is a network of one."""
     address, dummy, written = cidr.partition("/")
     bits = BITS[family_of(address)]
     length = int(written or bits)

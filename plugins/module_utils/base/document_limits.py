@@ -20,9 +20,8 @@ _MIB = 1024 * 1024
 class DocumentLimits(t.NamedTuple):
     """The greatest size, number of values and depth of one text.
 
-    `size` is in bytes; a text that is already decoded has those of its UTF-8 encoding. `values` is the number of
-    scalars, mappings and lists, where those behind an alias count each time; keys count in YAML text only. `depth` is
-    the number of mappings and lists that are inside each other.
+    `size` is in bytes of UTF-8. `values` is the number of scalars, mappings and lists, where those behind an alias
+    count each time; keys count in YAML text only. `depth` is the number of mappings and lists inside each other.
     """
 
     size: int
@@ -74,20 +73,18 @@ def too_many(limits: DocumentLimits, line: t.Optional[int] = None) -> BeyondLimi
 
 
 def _check_size(text: str, limits: DocumentLimits) -> None:
-    """Raise BeyondLimits if a text is larger than `limits` allow."""
     # A text that has too many characters is not encoded, because that takes memory; it has too many bytes, too.
     if len(text) > limits.size or len(text.encode("utf-8", "surrogatepass")) > limits.size:
         raise too_large(limits)
 
 
 def check_yaml(text: str, loader: t.Any, limits: DocumentLimits = RESOURCES) -> None:
-    """Check all YAML documents in `text` against `limits` without building their values.
+    """Check all YAML documents in `text` together against `limits` without building their values.
 
-    `loader` is the PyYAML loader class that will load them. The values of all documents count together. Raise
-    BeyondLimits if a limit is exceeded, a number (unquoted, or tagged !!int or !!float) has more than 64 characters, or
-    a collection contains an alias of itself. Raise yaml.YAMLError if the text is not YAML; PyYAML's own scanner may
-    also raise OverflowError or ValueError, as for the escape UFFFFFFFF. Repeated keys, aliases without an anchor and
-    unknown tags are not noticed.
+    `loader` is the PyYAML loader class that will load them. Raise BeyondLimits if a limit is exceeded, a number
+    (unquoted, or tagged !!int or !!float) has more than 64 characters, or a collection contains an alias of itself.
+    Raise yaml.YAMLError if the text is not YAML; PyYAML's own scanner may also raise OverflowError or ValueError, as
+    for the escape UFFFFFFFF. Repeated keys, aliases without an anchor and unknown tags are not noticed.
     """
     import yaml
 
@@ -127,7 +124,10 @@ class _Size(t.NamedTuple):
 
 
 class _Walk:
-    """A count of the values and levels in a text, where an alias counts as much as the value it stands for."""
+    """A count of the values and levels in a text, where an alias counts as much as the value it stands for.
+
+    Methods raise BeyondLimits if a limit is exceeded.
+    """
 
     def __init__(self, limits: DocumentLimits) -> None:
         self._limits = limits
@@ -138,13 +138,12 @@ class _Walk:
         self.anchors: dict[str, t.Optional[_Size]] = {}
 
     def scalar(self, anchor: t.Optional[str], line: int) -> None:
-        """Count a scalar. Raise BeyondLimits if a limit is exceeded."""
         self._add(_Size(1, 0), line)
         if anchor is not None:
             self.anchors[anchor] = _Size(1, 0)
 
     def alias(self, anchor: str, line: int) -> None:
-        """Count the value behind an alias. Raise BeyondLimits if a limit is exceeded or that value contains the alias.
+        """Count the value behind an alias, which must not contain it.
 
         An alias without an anchor counts as one value: the loader reports it later.
         """
@@ -154,7 +153,7 @@ class _Walk:
         self._add(size, line)
 
     def begin(self, anchor: t.Optional[str], line: int) -> None:
-        """Count a mapping or list and open it. Raise BeyondLimits if a limit is exceeded."""
+        """Count a mapping or list and open it."""
         if anchor is not None:
             self.anchors[anchor] = None
         self._open.append([anchor, self._total, 0])
@@ -229,10 +228,7 @@ def _without_repetition(pairs: list[tuple[str, t.Any]]) -> dict[str, t.Any]:
 
 
 def repeated(key: str, line: t.Optional[int] = None) -> BeyondLimits:
-    """Return, not raise, the error for a mapping that has `key` twice; `line` counts from 1.
-
-    Of a key that is unprintable or has more than 80 characters, it shows the first 60, escaped.
-    """
+    """Return, not raise, the error for a mapping that has `key` twice; `line` counts from 1."""
     shown = key if len(key) <= 80 and key.isprintable() else f"{key[:60]!r}..."
     return BeyondLimits(f"has key {shown} twice.", "Remove one of them.", line)
 
@@ -240,8 +236,8 @@ def repeated(key: str, line: t.Optional[int] = None) -> BeyondLimits:
 def check_value(value: t.Any, limits: DocumentLimits = RESOURCES) -> None:
     """Raise BeyondLimits if a value that is already built has more values or levels than `limits` allow.
 
-    `limits.size` is not checked. An object that occurs in several places, as YAML's aliases do, counts each time. Keys
-    do not count, and an empty mapping or list is no level.
+    An object that occurs in several places, as YAML's aliases do, counts each time. Keys do not count, and an empty
+    mapping or list is no level.
     """
     left = limits.values
     level: list[t.Any] = [value]

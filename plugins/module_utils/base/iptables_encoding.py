@@ -54,29 +54,21 @@ def _token(form: re.Pattern[str], kind: str, allowed: str, value: str) -> str:
 def cidr(value: str) -> str:
     """Return an IPv4 or IPv6 address or CIDR unchanged, or a refused token if `value` does not have that form.
 
-    A refused token is a text that says what is wrong, and for which `check_line` raises. The form is checked roughly:
-    no number for its range, and no IPv6 address for the count of its groups.
+    The form is checked roughly: no number for its range, and no IPv6 address for the count of its groups.
     """
     return _token(_CIDR, "an address", "Allowed is an IPv4 or IPv6 address, with or without a prefix length", value)
 
 
 @functools.lru_cache(maxsize=8192)
 def interface(value: str) -> str:
-    """Return the name of an interface unchanged, or a refused token, for which `check_line` raises, if it is invalid.
-
-    A name has 1 to 15 ASCII letters, digits and _.:@~=#$%&^- , the first a letter, digit, _ or . ; a `+` may follow,
-    which stands for any ending.
-    """
+    """Return the name of an interface unchanged, or a refused token. A `+` at the end stands for any ending."""
     allowed = "Allowed are 15 letters, digits and _.:@~=#$%&^- , the first a letter, digit, _ or ., and a + at the end"
     return _token(_INTERFACE, "an interface", allowed, value)
 
 
 @functools.lru_cache(maxsize=65536)
 def set_name(value: str) -> str:
-    """Return the name of an IP set unchanged, or a refused token, for which `check_line` raises, if it is invalid.
-
-    A name has 1 to 31 ASCII letters, digits and _.:=~- , the first a letter, digit or _ .
-    """
+    """Return the name of an IP set, 1 to 31 ASCII characters, unchanged, or a refused token."""
     return _token(
         _SET, "an IP set", "Allowed are 31 letters, digits and _.:=~- , the first a letter, digit or _", value
     )
@@ -84,35 +76,26 @@ def set_name(value: str) -> str:
 
 @functools.lru_cache(maxsize=65536)
 def chain(value: str) -> str:
-    """Return the name of a chain unchanged, or a refused token, for which `check_line` raises, if it is invalid.
-
-    A name has 1 to 28 ASCII letters, digits and _.:/=+~@- , the first a letter, digit, _, . or : .
-    """
+    """Return the name of a chain, 1 to 28 ASCII characters, unchanged, or a refused token."""
     allowed = "Allowed are 28 letters, digits and _.:/=+~@- , the first a letter, digit, _, . or :"
     return _token(_CHAIN, "a chain", allowed, value)
 
 
 @functools.lru_cache(maxsize=65536)
 def word(value: str) -> str:
-    """Return the name of a protocol or a log prefix unchanged, or a refused token if `value` is not one plain word.
-
-    A plain word has at most 63 ASCII letters, digits and _.:~/- and begins with a letter or digit. `check_line` raises
-    for a refused token.
-    """
+    """Return the name of a protocol or a log prefix unchanged, or a refused token if `value` is not one plain word."""
     return _token(_WORD, "a word", "Allowed are 63 letters, digits and _.:~/- , the first a letter or digit", value)
 
 
 def check_table(value: str) -> None:
-    """Raise NotEncodable if `value` is not in TABLES, the kernel's tables."""
     if value not in TABLES:
         raise NotEncodable(PROTOCOL, "a table", value, f"Allowed is one of {', '.join(TABLES)}")
 
 
 def check_chain(value: str, ours: bool) -> None:
-    """Raise NotEncodable if `value` cannot be the name of a chain: 1 to 28 ASCII letters, digits and _.:/=+~@- .
+    """Raise NotEncodable if `value` cannot be the name of a chain, with `ours` one that begins with "cali-".
 
-    The first character must be a letter, a digit, "_", "." or ":". With `ours` the name must begin with "cali-".
-    Without, it may be a chain of others that holds a rule of ours.
+    Without `ours` it may be a chain of others that holds a rule of ours.
     """
     if not _CHAIN.fullmatch(value) or (ours and not value.startswith("cali-")):
         allowed = "Allowed are 28 letters, digits and _.:/=+~@- , the first a letter, digit, _, . or :"
@@ -123,7 +106,7 @@ def check_chain(value: str, ours: bool) -> None:
 def are_good(lines: t.Sequence[str]) -> bool:
     """Return whether a fast check accepts all of `lines`. True means that `check_line` raises for none of them.
 
-    False means that at least one line needs `check_line`, which may still accept it. An empty sequence is accepted.
+    False means that at least one line needs `check_line`, which may still accept it.
     """
     if not lines:
         return True

@@ -77,8 +77,7 @@ def check_device_name(name: str, field: str = "device name") -> str:
 def interface_name(namespace: str, name: str, prefix: str = INTERFACE_PREFIX) -> str:
     """Return the name of the host side of a workload's veth pair.
 
-    It is `prefix` and the first 11 hex digits of the SHA-1 of "namespace.name". Raise NamingError if the prefix is
-    longer than 4 bytes of UTF-8, or has a character or byte that `check_device_name` does not accept.
+    It is `prefix`, at most 4 bytes of UTF-8, and the first 11 hex digits of the SHA-1 of "namespace.name".
     """
     digits = hashlib.sha1(f"{namespace}.{name}".encode(), usedforsecurity=False).hexdigest()[:11]
     if len(prefix) + len(digits) > DEVICE_NAME_LIMIT:
@@ -94,22 +93,17 @@ def interface_name(namespace: str, name: str, prefix: str = INTERFACE_PREFIX) ->
 def handed_over_name(interface: str) -> str:
     """Return the name, on the host, of a workload's inner end that a container engine moves into its container.
 
-    `interface` is the name of the host end, as `interface_name` returns it. No host end has the result as its name,
-    because a "t" follows the prefix, which is no hex digit.
+    No host end, such as `interface`, has this name: a "t" follows the prefix, which is no hex digit.
     """
     return f"{INTERFACE_PREFIX}t{interface[len(INTERFACE_PREFIX) :]}"[:DEVICE_NAME_LIMIT]
 
 
 def is_mac(text: str) -> bool:
-    """Return whether `text` is the MAC address of one device in lower case: not multicast and not all zeros.
-
-    Its bytes are separated by colons, as the kernel writes them.
-    """
+    """Return whether `text` is the MAC address of one device as the kernel writes it: not multicast, not all zeros."""
     return bool(_MAC.fullmatch(text)) and not int(text[:2], 16) & 1 and text != "00:00:00:00:00:00"
 
 
 def is_mtu(value: t.Any) -> bool:
-    """Return whether `value` is an integer that an MTU of a workload may be, 68 to 65535 bytes."""
     # True and False are not MTUs, but bool is a subclass of int.
     return isinstance(value, int) and not isinstance(value, bool) and MTU[0] <= value <= MTU[1]
 
@@ -125,15 +119,13 @@ def vtep_mac(node: str) -> str:
 
 @functools.lru_cache(maxsize=8192)
 def vtep_link_local(node: str) -> str:
-    """Return the IPv6 link-local address of a node's VXLAN device as text, derived from the node's name."""
     return link_local(vtep_mac(node))
 
 
 def link_local(mac: str) -> str:
     """Return the IPv6 link-local address that the kernel forms from a MAC address such as "66:0a:...".
 
-    The kernel uses modified EUI-64 (RFC 4291, appendix A). Raise ValueError if `mac` is not six bytes in hex digits,
-    or IndexError if it is empty or has colons alone.
+    The kernel uses modified EUI-64 (RFC 4291, appendix A). Raise ValueError or IndexError if `mac` is not six bytes.
     """
     octets = bytes.fromhex(mac.replace(":", ""))
     identifier = bytes((octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]))
@@ -157,8 +149,7 @@ def router_id(node: str) -> str:
 def bird_peer_name(kind: str, address: str, port: t.Optional[int] = None) -> str:
     """Return the symbol of a BGP session in bird.cfg, for example `Mesh_10_0_0_1` or `Node_10_0_0_1_port_1179`.
 
-    `kind` is Mesh, Global, Node or Local_Workload, or "" for the part that follows it (`_10_0_0_1`). A `port` of None
-    adds no suffix.
+    `kind` is Mesh, Global, Node or Local_Workload, or "" for the part that follows it.
     """
     name = f"{kind}_{re.sub('[.:]', '_', address)}"
     return name if port is None else f"{name}_port_{port}"
@@ -190,10 +181,7 @@ def handle_id(network: str, container_id: str) -> str:
 
 
 def tunnel_handle_id(tunnel: str, node: str) -> str:
-    """Return the IPAM handle of a node's tunnel address, "TUNNEL-tunnel-addr-NODE".
-
-    Raise NamingError if `tunnel` is not one of TUNNELS.
-    """
+    """Return the IPAM handle of a node's tunnel address, "TUNNEL-tunnel-addr-NODE", for one of TUNNELS."""
     if tunnel not in TUNNELS:
         raise NamingError("tunnel", tunnel, "is not a kind of tunnel.", f"Use one of {', '.join(TUNNELS)}.")
     return f"{tunnel}-tunnel-addr-{node}"

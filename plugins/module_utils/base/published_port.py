@@ -55,7 +55,6 @@ class PublishedPort:
         return f"{address}{':' if address else ''}{self.host_port}:{self.port}/{self.protocol}"
 
     def to_dict(self) -> dict[str, t.Any]:
-        """Return the port as plain data for JSON; `read` reads it."""
         return dataclasses.asdict(self)
 
     @classmethod

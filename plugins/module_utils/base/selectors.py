@@ -73,10 +73,7 @@ class Leaf(Expression):
     """A node that tests labels and has no operands. `str(leaf)` is its canonical text."""
 
     def test(self, labels: Labels) -> bool:
-        """Return whether this condition of a selector is true for an object with these labels (name to value).
-
-        Each kind of leaf defines this. The method of Leaf itself raises NotImplementedError.
-        """
+        """Return whether this condition of a selector is true for an object with these labels (name to value)."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -255,10 +252,7 @@ def leaves(root: Expression) -> t.Iterator[Leaf]:
 
 
 def replace_leaves(root: Expression, replacement: t.Callable[[Leaf], Expression]) -> Expression:
-    """Return a copy of the tree `root` in which each leaf is replaced by the result of `replacement(leaf)`.
-
-    Errors raised by `replacement` are passed on.
-    """
+    """Return a copy of the tree `root` in which each leaf is replaced by the result of `replacement(leaf)`."""
     waiting: list[tuple[Expression, bool]] = [(root, False)]
     done: list[Expression] = []  # a stack of finished copies; a Not, And or Or takes its operands from the top
     while waiting:
@@ -372,7 +366,7 @@ class _Place:
 
 
 def _steps(root: Expression) -> list[tuple[_Test, int, int]]:
-    """Return the tree as a list of (test, next index if true, next index if false), as short-circuit code.
+    """Return the tree as short-circuit code: a list of (test, next index if true, next index if false).
 
     The next index is _MATCH or _NO_MATCH where evaluation ends.
     """
@@ -497,14 +491,16 @@ class _Group:
         self.conjunction = []
 
     def close(self) -> Expression:
-        """Return the expression of the whole group, negated if an odd number of "!" stood before it."""
         self.close_conjunction()
         node = self.alternatives[0] if len(self.alternatives) == 1 else Or(tuple(self.alternatives))
         return Not(node) if self.negated else node
 
 
 class _Parser:
-    """A parser of one text into the tree of a selector. `at` is the index of the next token."""
+    """A parser of one text into the tree of a selector. `at` is the index of the next token.
+
+    Methods that read raise SelectorError for tokens that they cannot read.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -526,7 +522,7 @@ class _Parser:
         return token
 
     def selector(self) -> Expression:
-        """Return the tree of the whole text, All() for a blank one. Raise SelectorError if it is not a selector."""
+        """Return the tree of the whole text, All() for a blank one."""
         if self.accept("end"):
             return All()
         groups = [_Group(False)]
@@ -559,7 +555,7 @@ class _Parser:
             return groups[0].close()
 
     def leaf(self) -> Leaf:
-        """Consume and return one test, such as `has(a)`. Raise SelectorError if the next tokens are no whole test."""
+        """Consume and return one test, such as `has(a)`."""
         if self.accept("all"):
             return All()
         if self.accept("global"):
@@ -586,10 +582,7 @@ class _Parser:
         raise self.fail(_AN_OPERATOR)
 
     def set(self) -> tuple[str, ...]:
-        """Consume a set, such as `{"a", "b"}`, and return its strings, sorted and unique.
-
-        Raise SelectorError if the next tokens are no set.
-        """
+        """Consume a set, such as `{"a", "b"}`, and return its strings, sorted and unique."""
         if not self.accept("{"):
             raise self.fail('a set such as {"a", "b"}')
         values: set[str] = set()
@@ -605,11 +598,9 @@ class _Parser:
 
 
 def parse(text: str) -> Selector:
-    """Return the selector that `text` spells, from a cache if possible.
+    """Return the selector that `text` spells, from a cache of the 1024 valid texts that were used last.
 
-    A text of nothing, or of spaces and tabs alone, selects everything, as `all()`. Raise SelectorError if it is not a
-    selector or not a str. The cache holds the 1024 valid texts that were used last. Use `parse_once` for texts that
-    callers of an API send.
+    Raise SelectorError if it is not a selector or not a str. Use `parse_once` for texts that callers of an API send.
     """
     if not isinstance(text, str):
         raise SelectorError(str(text), 0, "a text")
@@ -617,10 +608,7 @@ def parse(text: str) -> Selector:
 
 
 def parse_once(text: str) -> Selector:
-    """Return the selector that `text` spells, as `parse` does, without caching it.
-
-    Raise SelectorError if it is not a selector.
-    """
+    """Return the selector that `text` spells, without caching it. Raise SelectorError if it is not a selector."""
     return Selector(_Parser(text).selector())
 
 

@@ -19,11 +19,7 @@ _IN_LINE = re.compile(f"[\t\n{_OTHERS}]")
 
 
 def text(value: object) -> str:
-    """Return `str(value)` with all unsafe characters as Python's escapes, except line feeds and tabs.
-
-    Unsafe are control characters, marks of text direction, separators of lines, the byte order mark and halves of
-    surrogate pairs.
-    """
+    """Return `str(value)` with all unsafe characters as Python's escapes, except line feeds and tabs."""
     return _IN_TEXT.sub(_escape, str(value))
 
 
@@ -45,10 +41,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 class Stream:
-    """A text stream that escapes all text written to it, except line feeds and tabs.
-
-    All other attributes are those of the wrapped stream.
-    """
+    """A text stream that escapes what is written to it by `text`; all else is that of the wrapped stream."""
 
     def __init__(self, stream: t.TextIO) -> None:
         self._stream = stream

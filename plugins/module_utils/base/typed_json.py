@@ -8,8 +8,9 @@
     NODE({"name": "node1", "pools": "p"})   # raises Unreadable: pools is p, not a list of at most 131072
     NODE({"name": "node1", "pool": []})     # raises Unreadable: pool is not known. There are: name, pools
 
-A reader is a function that returns a value or raises Unreadable. It accepts Ansible's own lists and tables, and returns
-builtin types. A new one may be added beside its use: it raises Unreadable with an empty place, by `refuse`.
+A reader is a function that returns a value or raises Unreadable, with the path of an entry that is refused. It accepts
+Ansible's own lists and tables, and returns builtin types. A new one may be added beside its use: it raises Unreadable
+with an empty place, by `refuse`.
 """
 
 from __future__ import annotations
@@ -38,8 +39,7 @@ def shown(value: t.Any) -> str:
     """Return a value as errors show it: at most 80 characters, on one line, no control characters.
 
     A text is escaped and in quotes if it is empty, has characters that cannot be printed, or begins or ends with a
-    space. None, a bool and a number are shown as Python writes them, but a whole number of more than 40 digits is only
-    named: "a very large number". So are other objects: "a list" (also a tuple), "a table" (a dict), "a value".
+    space. A whole number of more than 40 digits is only named, and so are lists, tables and other objects.
     """
     if isinstance(value, str):
         text = str.__str__(value[:TEXT])
@@ -81,7 +81,7 @@ def refuse(value: t.Any, wanted: str) -> t.NoReturn:
 
 
 def text(most: int = TEXT) -> t.Callable[[t.Any], str]:
-    """Return a reader of texts of at most `most` characters. It raises Unreadable for any other value."""
+    """Return a reader of texts of at most `most` characters."""
 
     def read(value: t.Any) -> str:
         if not isinstance(value, str) or len(value) > most:
@@ -103,10 +103,7 @@ def secret(most: int = TEXT) -> t.Callable[[t.Any], str]:
 
 
 def matching(pattern: t.Pattern[str], wanted: str) -> t.Callable[[t.Any], str]:
-    """Return a reader of texts that `pattern` matches in full; `wanted` says in errors what they are.
-
-    It raises Unreadable for any other value.
-    """
+    """Return a reader of texts that `pattern` matches in full; `wanted` says in errors what they are."""
 
     def read(value: t.Any) -> str:
         if not isinstance(value, str) or pattern.fullmatch(value) is None:
@@ -117,7 +114,7 @@ def matching(pattern: t.Pattern[str], wanted: str) -> t.Callable[[t.Any], str]:
 
 
 def one_of(*words: str) -> t.Callable[[t.Any], str]:
-    """Return a reader of texts that are one of `words`. It raises Unreadable for any other value."""
+    """Return a reader of texts that are one of `words`."""
 
     def read(value: t.Any) -> str:
         if not isinstance(value, str) or value not in words:
@@ -128,7 +125,7 @@ def one_of(*words: str) -> t.Callable[[t.Any], str]:
 
 
 def whole(least: int = 0, most: int = 2**53) -> t.Callable[[t.Any], int]:
-    """Return a reader of integers from `least` to `most`. It raises Unreadable for other values, also for booleans."""
+    """Return a reader of integers, not booleans, from `least` to `most`."""
 
     def read(value: t.Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
@@ -139,10 +136,7 @@ def whole(least: int = 0, most: int = 2**53) -> t.Callable[[t.Any], int]:
 
 
 def number(least: float = 0.0, most: float = 1e12) -> t.Callable[[t.Any], float]:
-    """Return a reader of numbers from `least` to `most`, which returns floats.
-
-    It raises Unreadable for any other value, also for booleans and NaN.
-    """
+    """Return a reader of numbers from `least` to `most`, not booleans or NaN, which returns floats."""
 
     def read(value: t.Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
@@ -160,15 +154,12 @@ def flag(value: t.Any) -> bool:
 
 
 def maybe(reader: t.Callable[[t.Any], _Read]) -> t.Callable[[t.Any], t.Optional[_Read]]:
-    """Return a reader of the values that `reader` reads, and of None. It raises Unreadable as `reader` does."""
+    """Return a reader of the values that `reader` reads, and of None."""
     return lambda value: None if value is None else reader(value)
 
 
 def items(reader: t.Callable[[t.Any], _Read], most: int = ENTRIES, least: int = 0) -> t.Callable[[t.Any], list[_Read]]:
-    """Return a reader of lists and tuples of `least` to `most` entries, which returns a list of what `reader` returns.
-
-    It raises Unreadable for any other value, and with the index of the entry for one that `reader` refuses.
-    """
+    """Return a reader of lists and tuples of `least` to `most` entries that `reader` reads; it returns a list."""
 
     def read(value: t.Any) -> list[_Read]:
         if not isinstance(value, (list, tuple)) or not least <= len(value) <= most:
@@ -190,10 +181,7 @@ def _is_table(value: t.Any) -> bool:
 
 
 def by_name(reader: t.Callable[[t.Any], _Read], most: int = ENTRIES) -> t.Callable[[t.Any], dict[str, _Read]]:
-    """Return a reader of mappings of at most `most` entries from texts to values that `reader` reads.
-
-    It returns a dict. It raises Unreadable for any other value, and with the key for an entry that is refused.
-    """
+    """Return a reader of tables of at most `most` entries, from texts to values that `reader` reads, as a dict."""
     name = text()
 
     def read(value: t.Any) -> dict[str, _Read]:
@@ -213,10 +201,9 @@ def by_name(reader: t.Callable[[t.Any], _Read], most: int = ENTRIES) -> t.Callab
 def table(
     fields: t.Mapping[str, Reader], optional: t.Optional[t.Mapping[str, Reader]] = None
 ) -> t.Callable[[t.Any], dict[str, t.Any]]:
-    """Return a reader of mappings that have all of `fields`, any of `optional`, and nothing else.
+    """Return a reader of mappings that have all of `fields`, any of `optional`, and nothing else; it returns a dict.
 
-    `fields` and `optional` map names to readers. It returns a dict. It raises Unreadable if the value is no mapping, if
-    one of `fields` is missing, if a reader refuses its field, or if anything is left over.
+    `fields` and `optional` map names to readers.
     """
     known = {**fields, **(optional or {})}
     read_known = open_table(fields, optional)
