@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The part of a NodeState that bird.cfg is rendered from, as a value: all that BIRD does on one node.
+"""The part of a NodeState that bird.cfg is rendered from: all that BIRD does on one node.
 
-Times are seconds unless said otherwise, AS numbers integers, addresses strings without a prefix length. Lists contain
-both families: `family` (4 or 6), or the CIDR itself, says to which one an entry belongs. Secrets are named, never
-contained: a value of these classes may be printed, stored and compared.
+Times are seconds unless said otherwise, addresses strings without a prefix length. Lists contain both families:
+`family` (4 or 6), or the CIDR itself, says to which one an entry belongs. Secrets are named, never contained: these
+values may be printed, stored and compared.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ DEFAULT_CONNECT_RETRY_TIME = 5
 class BirdRoute:
     """A route to another node's block that BIRD is expected to write to the kernel. No driver writes it.
 
-    `destination` is a CIDR, `node` the node that has the block. `gateway` is "" if `next_hop` lies in another subnet
-    and no tunnel is used: then the underlay's routing decides. `mtu` is in bytes, None if the route sets none.
+    `gateway` is "" if `next_hop` lies in another subnet and no tunnel is used: then the underlay's routing decides.
+    `mtu` is in bytes, None if the route sets none.
     """
 
     destination: str
@@ -53,11 +53,10 @@ class Bfd:
 class BirdPeer:
     """One BGP session of a node with the peer `address`. It carries the routes of the family of its addresses.
 
-    `as_number` is the peer's. `kind` is mesh, client (this node is a reflector of the peer), reflector (the peer is a
-    reflector of this node), node (any other session with a node of the fleet) or external (a session with a router
-    outside of the fleet). Between two ASes, or with a router outside, only `cluster_id` says whether this node
-    reflects. Times are in seconds. A None of a field that `Bird.with_defaults` fills means the default for all
-    sessions. Any other None means that the feature is off.
+    `kind` is mesh, client (this node is a reflector of the peer), reflector (the peer is a reflector of this node),
+    node (any other session with a node of the fleet) or external (a session with a router outside of the fleet).
+    Between two ASes, or with a router outside, only `cluster_id` says whether this node reflects. A None of a field
+    that `Bird.with_defaults` fills means the default for all sessions. Any other None means that the feature is off.
     """
 
     name: str  # the session's name in BIRD, such as Mesh_10_10_1_12
@@ -92,8 +91,8 @@ class BirdPool:
     """An IP pool as BIRD's kernel filter treats it.
 
     `device` is the tunnel device, or "" for direct routes. With `cross_subnet` the device is used only for nodes
-    outside of the node's own subnet. `mtu` is in bytes, and None if routes set none. Without `export`, this node
-    neither advertises its blocks in the pool nor passes others on, unless a BGPFilter accepts them.
+    outside of the node's own subnet. `mtu` is in bytes, None if routes set none. Without `export`, this node neither
+    advertises its blocks in the pool nor passes others on, unless a BGPFilter accepts them.
     """
 
     cidr: str
@@ -132,7 +131,7 @@ class Communities:
 class Vtep6:
     """The link-local `gateway` in vxlan-v6.calico for packets to blocks of the node whose address is `next_hop`.
 
-    `gateway` is that node's end of the tunnel. The kernel accepts no global gateway that is on-link on another device.
+    It is that node's end of the tunnel. The kernel accepts no global gateway that is on-link on another device.
     """
 
     next_hop: str
@@ -143,7 +142,7 @@ class Vtep6:
 class Bird:
     """The data for the bird.cfg template of one node. The template contains syntax, not decisions.
 
-    `address` and `subnet` are "" for a node without IPv4, `address6` and `subnet6` for one without IPv6.
+    An address or subnet is "" if the node has none of that family.
     """
 
     router_id: str
@@ -178,7 +177,7 @@ class Bird:
     include_dir: str = ""  # the folder of the operator's own snippets of bird.cfg (*.conf); "": none
 
     def with_defaults(self, peer: BirdPeer) -> BirdPeer:
-        """Return `peer` with the defaults of this BIRD in place of None in its ports, own AS, own address and times.
+        """Return `peer` with this BIRD's defaults in place of None in its ports, own AS, own address and times.
 
         `long_lived_stale_time` stays None if this BIRD has none. The default of `port` is BGP_PORT for a router outside
         of the fleet, else the port of this BIRD. templates/bird uses the same defaults.
@@ -190,7 +189,7 @@ class Bird:
     def sockets(self, peer: BirdPeer) -> tuple[tuple[str, int], tuple[str, int]]:
         """Return (address, port) of both ends of the session with `peer`, sorted, so that both ends have the same.
 
-        Where the kernel chooses the source address, it counts as this node's address of the session's family.
+        A source address that the kernel chooses counts as this node's address of the session's family.
         """
         defaults = self._defaults(peer)  # `with_defaults` takes several times as long, and a fleet has many sessions
         own = peer.source_address or defaults["source_address"]

@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""BGPFilters as values: bird.cfg has them as functions, and `filter_verdict` evaluates them without BIRD.
-
-A BGPFilter has up to four lists of rules, by direction and family. Each list with rules becomes one function.
-"""
+"""BGPFilters as values: bird.cfg has them as functions, and `filter_verdict` evaluates them without BIRD."""
 
 from __future__ import annotations
 
@@ -52,10 +49,10 @@ class FilterRule:
 
 @dataclasses.dataclass(frozen=True)
 class FilterFunction:
-    """The rules of one BGPFilter for one direction and one family.
+    """The rules of one BGPFilter for one direction and one family (4 or 6).
 
-    `by_peer_type` is whether a rule depends on the session being iBGP or eBGP, which bird.cfg must then pass to the
-    function as an argument. `family` is 4 or 6.
+    `by_peer_type` is whether a rule depends on iBGP or eBGP, which bird.cfg must then pass to the function as an
+    argument.
     """
 
     filter: str  # the name of the BGPFilter

@@ -15,10 +15,9 @@ from .filter_rules import FilterFunction, FilterOperation, FilterRule
 
 @dataclasses.dataclass(frozen=True)
 class BgpRoute:
-    """A route as a filter sees it: its prefix and its BGP attributes.
+    """A route as a filter sees it. `local_pref` is None if the route has none.
 
-    `interface` is the outgoing interface, "" if it is not known. It is never known on import, because BIRD resolves the
-    next hop afterwards. `local_pref` is None if the route has none.
+    `interface` is the outgoing interface, "" if unknown, as always on import: BIRD resolves the next hop afterwards.
     """
 
     net: str  # the route's destination (CIDR)
@@ -32,10 +31,9 @@ class BgpRoute:
 
 @dataclasses.dataclass(frozen=True)
 class FilterVerdict:
-    """The result of a filter: whether it accepts, the changed route, and the index (from 0) of the rule that matched.
+    """A filter's result: whether it accepts, the changed route, and the index (from 0) of the rule that matched.
 
-    `accept` and `rule` are None and the route is unchanged if no rule matched: the default for that kind of session
-    decides.
+    If no rule matched, `accept` and `rule` are None: the default for that kind of session decides.
     """
 
     accept: t.Optional[bool]
@@ -46,9 +44,8 @@ class FilterVerdict:
 def verdict(function: FilterFunction, route: BgpRoute, same_as: bool) -> FilterVerdict:
     """Return the verdict of the first rule that matches `route`, or one with `accept` None if none does.
 
-    `same_as` is whether the session is with a router of the own AS. The verdict's route has the rule's operations
-    applied, also if the rule rejects it. Raise ValueError if the `net` of a rule and of the route are compared and one
-    of them is not an address or CIDR, or has bits beyond its prefix.
+    `same_as` is whether the session is iBGP. The rule's operations are applied to the verdict's route, also if the rule
+    rejects it. Raise ValueError if a `net` that is compared is not an address or CIDR, or has host bits.
     """
     for index, rule in enumerate(function.rules):
         if matches(rule, route, same_as):
@@ -59,8 +56,7 @@ def verdict(function: FilterFunction, route: BgpRoute, same_as: bool) -> FilterV
 def matches(rule: FilterRule, route: BgpRoute, same_as: bool) -> bool:
     """Return whether `route` fulfils all conditions of `rule`. `same_as` is whether the session is iBGP.
 
-    Raise ValueError if the two `net` are compared and one of them is not an address or CIDR, or has bits beyond its
-    prefix.
+    Raise ValueError if a `net` that is compared is not an address or CIDR, or has host bits.
     """
     if rule.peer_type and (rule.peer_type == "iBGP") != same_as:
         return False
@@ -90,10 +86,7 @@ def _prefix_matches(rule: FilterRule, cidr: str) -> bool:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """Return the pattern of a BIRD interface mask as a regular expression. `*` stands for any text.
-
-    BIRD's other wildcards, which rules cannot have, stand for themselves.
-    """
+    """Return a BIRD interface mask as a regular expression. `*` stands for any text; rules have no other wildcards."""
     return re.compile(".*".join(re.escape(part) for part in text.split("*")))
 
 

@@ -20,7 +20,7 @@ PRIORITY_BASE = 2147483647
 def functions(resource: BGPFilter) -> tuple[FilterFunction, ...]:
     """Return the functions of a BGPFilter that resources.check_supported accepts, one for each list with rules.
 
-    The order is import before export, and IPv4 before IPv6. The tuple is empty if the filter has no rules.
+    Import comes before export, and IPv4 before IPv6.
     """
     found = []
     for direction in (IMPORT, EXPORT):
@@ -71,18 +71,15 @@ def _operations(rule: BGPFilterRule) -> t.Iterator[FilterOperation]:
 
 
 def community(text: str) -> tuple[int, ...]:
-    """Return the numbers of a community: (65000, 100) for 65000:100, three numbers for a large one (RFC 8092).
+    """Return the numbers of a community text such as 65000:100 (3 numbers if it is a large one, RFC 8092).
 
-    Raise ValueError if a part between colons is no number. Their count and range are not checked.
+    Raise ValueError if a part is no number. Their count and range are not checked.
     """
     return tuple(int(number) for number in text.split(":"))
 
 
 def spec(found: t.Iterable[FilterFunction]) -> dict[str, t.Any]:
-    """Return the spec of the BGPFilter with these functions, as a document: the list importV4 and so on for each.
-
-    A direction and family without a function has no list in it.
-    """
+    """Return the spec of the BGPFilter with these functions, as a document: the list importV4 and so on for each."""
     return {f"{one.direction}V{one.family}": [_document(rule) for rule in one.rules] for one in found}
 
 

@@ -12,9 +12,8 @@ import dataclasses
 class Load:
     """The BGP load of a node once routing has converged.
 
-    `sent` and `received` count the routes announced when all sessions start from nothing and each side sends all its
-    routes. A route counts once for each session. They are lower bounds: a reflector that learns a block from another
-    reflector first announces it twice.
+    `sent` and `received` count the routes announced when all sessions start from nothing, once for each session. They
+    are lower bounds: a reflector that learns a block from another reflector first announces it twice.
     """
 
     sessions: int = 0
@@ -24,7 +23,6 @@ class Load:
     received: int = 0
 
     def __add__(self, other: Load) -> Load:
-        """Return the sum of two loads, field by field: those of one node's two IP versions."""
         mine, theirs = dataclasses.astuple(self), dataclasses.astuple(other)
         return Load(*(one + another for one, another in zip(mine, theirs)))
 
@@ -33,8 +31,7 @@ class Load:
 class Memory:
     """Resident memory of a BIRD process in KiB: without any session, for each session, and for each path.
 
-    docs/explanation/scaling.md describes the measurement (BIRD 2.0.12). Socket buffers belong to the kernel and are not
-    included.
+    docs/explanation/scaling.md describes the measurement (BIRD 2.0.12). The kernel's socket buffers are left out.
     """
 
     base: float
@@ -42,7 +39,7 @@ class Memory:
     path: float
 
     def of(self, load: Load) -> int:
-        """Return the resident memory of a BIRD with this load, in whole KiB, rounded."""
+        """Return the resident memory of a BIRD with this load, in whole KiB."""
         return round(self.base + self.session * load.sessions + self.path * load.paths)
 
 

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Passwords of BGP sessions (TCP MD5 signatures, RFC 2385): their names, their limits, and the one file that has them.
 
-A secret is known by `name:key`, as in a secretKeyRef. A Bird has only that name, and so has all that is stored or
-printed except the one file. bird.cfg says `password 'calico_secret_tor-a:password';` and includes that file, which
-defines this symbol. No message of this module contains a password.
+A secret is known by `name:key`, as in a secretKeyRef. Only that one file has the password; all else that is stored or
+printed has the name. bird.cfg says `password 'calico_secret_tor-a:password';` and includes the file, which defines this
+symbol. No message of this module contains a password.
 """
 
 from __future__ import annotations
@@ -37,10 +37,7 @@ _HEAD = """\
 
 
 class Passwords(t.Mapping[str, str]):
-    """A mapping from `name:key` to the password, iterated in the order of names. An unknown name raises KeyError.
-
-    Its repr has only the names, so that no message or traceback shows more.
-    """
+    """A mapping from `name:key` to the password, iterated in the order of names. Its repr has only the names."""
 
     def __init__(self, values: t.Optional[t.Mapping[str, str]] = None) -> None:
         self._values = dict(values or {})
@@ -77,7 +74,7 @@ def problem_of_name(name: t.Any, key: t.Any) -> t.Optional[SecretProblem]:
     """Return why `name` and `key`, of any type, cannot name a secret as `name:key`, or None if they can.
 
     `name` may have small letters, digits, "-" and ".", the first and last a letter or digit. `key` may have letters,
-    digits, "-", "_" and ".". Neither may be empty. `name:key` has at most 50 characters.
+    digits, "-", "_" and ".". `name:key` has at most 50 characters.
     """
     for word, value, form in (("name", name, _NAME), ("key", key, _KEY)):
         if not isinstance(value, str) or not form.fullmatch(value):
@@ -92,10 +89,9 @@ def problem_of_name(name: t.Any, key: t.Any) -> t.Optional[SecretProblem]:
 
 
 def problem_of_password(value: t.Any) -> t.Optional[SecretProblem]:
-    """Return why BIRD or the kernel would not accept `value` as a password, or None if they do.
+    """Return why BIRD or the kernel would not accept `value`, of any type, as a password, or None if they do.
 
-    `value` may have any type. They accept a text of 1 to 80 bytes (UTF-8) without double quotes and ASCII control
-    characters.
+    They accept a text of 1 to 80 bytes (UTF-8) without double quotes and ASCII control characters.
     """
     if not isinstance(value, str):
         return SecretProblem("is not text.", "Write the password in quotes.")
@@ -117,7 +113,7 @@ def problem_of_password(value: t.Any) -> t.Optional[SecretProblem]:
 def to_text(passwords: t.Mapping[str, str]) -> str:
     """Return the text of the file that BIRD includes, with one definition per password.
 
-    Raise NotEncodable, whose text contains no password, if a name or a password cannot be written.
+    Raise NotEncodable, whose text has no password, if a name or a password cannot be written.
     """
     return _HEAD + "".join(_definition(name, passwords[name]) for name in sorted(passwords))
 
@@ -149,8 +145,7 @@ def placeholders(names: t.Iterable[str]) -> Passwords:
 def pack(passwords: t.Mapping[str, str]) -> str:
     """Return the passwords as one opaque base64 text, in which a module receives them.
 
-    Ansible removes every `no_log` text from a module's output. If a password were a common word, that word would
-    disappear from the output.
+    Ansible removes every `no_log` text from a module's output. A password that is a common word would remove that word.
     """
     return base64.b64encode(json.dumps({name: passwords[name] for name in sorted(passwords)}).encode()).decode()
 
@@ -158,7 +153,7 @@ def pack(passwords: t.Mapping[str, str]) -> str:
 def unpack(packed: t.Optional[str]) -> Passwords:
     """Return the passwords that `pack` packed; no passwords for None or "".
 
-    Raise ValueError, whose text does not contain `packed`, if `packed` is not such a text.
+    Raise ValueError, whose text does not contain `packed`, if it cannot be read.
     """
     if not packed:
         return Passwords()

@@ -30,7 +30,7 @@ class PeerDefinition:
     """A BGPPeer and what the inventory says beyond it.
 
     `members` are the nodes for which it is written; None if the BGPPeer's own fields alone select them. `where` is the
-    name of the variable that contains it. `password` is the name of its secret (name:key), "" for no password.
+    name of its variable, `password` the name of its secret (name:key), "" for none.
     """
 
     peer: BGPPeer
@@ -41,14 +41,14 @@ class PeerDefinition:
 
     @functools.cached_property
     def address(self) -> t.Optional[PeerAddress]:
-        """The parsed peerIP, or None if it is invalid or the BGPPeer has none, as one that selects its peers."""
+        """The parsed peerIP, None if it is invalid or missing."""
         split = split_peer_ip(self.peer.peerIP) if self.peer.peerIP else None
         address = parse_address(split[0]) if split else None
         return PeerAddress(address.text, split[1], address.version) if split and address else None
 
     @property
     def is_global(self) -> bool:
-        """Whether it applies to every node: it has neither `members`, nor the BGPPeer's node or nodeSelector."""
+        """Whether it applies to every node."""
         return self.members is None and not self.peer.node and not self.peer.nodeSelector
 
 
@@ -56,8 +56,7 @@ class PeerDefinition:
 class Unasked:
     """The options of sessions that exist without a BGPPeer: those of the mesh and of the inventory's reflectors.
 
-    `mesh` is whether the mesh exists. `password` is the name of a secret, "" for no password.
-    `graceful_restart_time` None means the default for all sessions, `bfd` None no BFD.
+    `mesh` is whether the mesh exists. `password` is the name of a secret, "" for none. `bfd` None means no BFD.
     """
 
     mesh: bool = True

@@ -1,10 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fields of a BGPPeer beyond Calico v3: timers, BFD, its own listening port and a source address of its own.
+"""The fields of a BGPPeer beyond Calico v3, written beside Calico's in an inventory's lists of peers.
 
-These fields are written beside Calico's in an inventory's lists of peers. A document that Calico must read as well
-cannot have them.
+A document that Calico must read as well cannot have them. Reading a field raises Refused for an invalid value.
 """
 
 from __future__ import annotations
@@ -46,10 +45,6 @@ class Seconds:
     maximum: int
 
     def read(self, value: t.Any) -> int:
-        """Return the time in seconds.
-
-        Raise Refused if `value` is no time, not a whole number of seconds, or out of range.
-        """
         seconds: t.Any = parse_duration(value) if isinstance(value, str) else value
         number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
         if not number or not abs(seconds) < math.inf:
@@ -77,16 +72,9 @@ class _BfdFields:
 
 
 class BfdSwitch:
-    """The field type of `bfd`: true (default intervals), false, or a mapping with minRx, minTx and multiplier.
-
-    It is read as a Bfd, or as None for false.
-    """
+    """The field type of `bfd`: true (default intervals), false (read as None), or a mapping of the intervals."""
 
     def read(self, value: t.Any) -> t.Optional[Bfd]:
-        """Return the Bfd, with defaults for what is not given, or None for false.
-
-        Raise Refused if the value is neither a boolean nor a valid mapping.
-        """
         if isinstance(value, bool):
             return Bfd() if value else None
         if not isinstance(value, t.Mapping):
@@ -109,7 +97,6 @@ class SourceAddress:
     """The field type of an address of the node, with its prefix length if the peer is on its subnet."""
 
     def read(self, value: t.Any) -> str:
-        """Return the text unchanged. Raise Refused if it is not an address or CIDR."""
         cidr = parse_cidr_or_address(value) if isinstance(value, str) else None
         if cidr is None:
             raise Refused(
@@ -128,10 +115,9 @@ class SourceAddress:
 
 @dataclasses.dataclass(frozen=True)
 class PeerExtensions:
-    """The extensions of one BGPPeer. Times are in seconds.
+    """The extensions of one BGPPeer. Times are in seconds; None is the default of all sessions (`connectRetryTime`: 5).
 
-    A time of None means the default for all sessions, which is 5 for `connectRetryTime`. `listenPort` None or 0 means
-    the node's own listening port, `bfd` None no BFD, and `sourceAddress` "" that of the BGPPeer itself.
+    `listenPort` None or 0 means the node's own listening port, `bfd` None no BFD, `sourceAddress` "" the BGPPeer's own.
     """
 
     holdTime: t.Optional[int] = field(Seconds(*HOLD_TIME))
@@ -154,8 +140,8 @@ NAMES = tuple(types_of(PeerExtensions))
 def split(entry: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], PeerExtensions]:
     """Return (`entry` without the extensions, these), for a BGPPeer written flat or as a document with a `spec`.
 
-    A sourceAddress that is not written as an address is one of Calico's fields, and stays in `entry`. Raise Refused if
-    an extension has an invalid value. Calico's fields are not checked.
+    A sourceAddress that is not written as an address is one of Calico's fields, and stays. Raise Refused if an
+    extension has an invalid value. Calico's fields are not checked.
     """
     spec = entry.get("spec")
     if isinstance(spec, t.Mapping):

@@ -49,7 +49,6 @@ class _Definition:
     options: dict[str, t.Any]
 
     def families(self) -> tuple[int, ...]:
-        """Return (the family of the peerIP,), or (4, 6) without a valid one, as where a selector chooses the peers."""
         return (self.given.address.family,) if self.given.address else (4, 6)
 
 
@@ -86,12 +85,10 @@ class Peering:
             self._index(definition)
 
     def sessions(self, name: str) -> tuple[BirdPeer, ...]:
-        """Return the sessions of node `name`: first those without a BGPPeer, then those of BGPPeers.
+        """Return the sessions of node `name`: first those without a BGPPeer, then those of BGPPeers by precedence.
 
-        BGPPeers for all nodes come first, then those for some nodes, then those that name this node as their peer, each
-        in the order of definition. An address with a session of a BGPPeer has no session without one. The tuple is
-        empty if the node has no session. Raise KeyError if `name` is not a node of the fleet, and ValueError if the
-        node's subnet, with which the address of a router outside of the fleet is compared, is not a CIDR.
+        An address with a session of a BGPPeer has no session without one. Raise KeyError if `name` is not a node of the
+        fleet, and ValueError if the node's subnet, which is compared with routers outside of the fleet, is not a CIDR.
         """
         own = self._speakers[name]
         defined = self._defined(own)
@@ -103,8 +100,8 @@ class Peering:
         """Return an iterator over (definition, its nodes, their peers in the fleet), in the order of definition.
 
         Both tuples may be (), and a node may be in both. A node whose address is the peerIP is a peer only if asNumber
-        and port, where given, are its own; else the peers are (), as for a router outside of the fleet, even where
-        `sessions` has a session with that node.
+        and port, where given, are its own. Otherwise the peers are (), even where `sessions` has a session with that
+        node.
         """
         return ((one.given, one.local, one.remote) for one in self._definitions)
 
@@ -188,10 +185,7 @@ class Peering:
                 self._reverse.setdefault(speaker.name, []).append(definition)
 
     def _defined(self, own: Speaker) -> dict[tuple[str, int], BirdPeer]:
-        """Return the sessions that BGPPeers give `own`, by the peer's (address, port), as Calico tells peers apart.
-
-        Port 0 stands for BGP_PORT. The order is that of precedence.
-        """
+        """Return the sessions that BGPPeers give `own`, by (address, port; 0 for BGP_PORT) in order of precedence."""
         found: dict[tuple[str, int], BirdPeer] = {}
         for prefix, definitions in (("Global", self._globals), ("Node", self._forward.get(own.name, ()))):
             for definition in definitions:
@@ -203,11 +197,7 @@ class Peering:
         return found
 
     def _ahead(self, own: Speaker, definition: _Definition, prefix: str) -> t.Iterator[_Keyed]:
-        """Yield ((address, port), session) for each session that a BGPPeer gives to `own`, a node that it is for.
-
-        Port 0 stands for BGP_PORT. There is none with `own` itself, and none in a family in which one end has no
-        address.
-        """
+        """Yield ((address, port), session) for each session that a BGPPeer gives to `own`, a node that it is for."""
         peer, extensions = definition.given.peer, definition.given.extensions
         ahead = {
             "local_as": peer.localASNumber or None,
@@ -232,9 +222,7 @@ class Peering:
     def _back(self, own: Speaker, definition: _Definition) -> t.Iterator[_Keyed]:
         """Yield ((address, port), session) for each session that a BGPPeer gives to `own`, a peer that it names.
 
-        The ends are swapped: there is one session for each other node that the BGPPeer is for, in each family of
-        `definition.families()` in which both have an address. The other node's is the BGPPeer's source address, if it
-        gives one of that family. The key has the other node's address and port, 0 for BGP_PORT.
+        The ends are swapped. The other node's address is the BGPPeer's source address, if it gives one of that family.
         """
         peer, extensions = definition.given.peer, definition.given.extensions
         back: dict[str, t.Any] = {"source_address": "" if peer.sourceAddress == "None" else None}
@@ -286,9 +274,8 @@ def _session(
 ) -> _Keyed:
     """Return the key (address, port) and the session of `own` with the node `speaker` at `address`.
 
-    `port` 0 is the port on which that node listens; in the key, 0 stands for BGP_PORT. `as_number` is the peer's; None
-    takes it from the BGPPeer if `address` is its peerIP and it has one, else from the node. `prefix` begins the
-    session's name, and `fields` are the fields of the BirdPeer that only this end has.
+    `port` 0 is the port on which that node listens; in the key, 0 stands for BGP_PORT. `as_number` None means the
+    BGPPeer's, if `address` is its peerIP and it has one, else the node's. `fields` are the BirdPeer's at this end only.
     """
     if as_number is None:
         far = definition.given.address
@@ -320,8 +307,8 @@ def _outside(
 ) -> _Keyed:
     """Return the key (address, port) and the session of `own` with a router outside of the fleet.
 
-    In the key, port 0 stands for BGP_PORT. Without an asNumber the router has the AS number of `own`. `prefix` begins
-    the session's name, and `fields` are the fields of the BirdPeer that only this end has.
+    In the key, port 0 stands for BGP_PORT. Without an asNumber the router has the AS number of `own`. `fields` are the
+    BirdPeer's at this end only.
     """
     given = definition.given.peer
     as_number = given.asNumber or own.as_number
@@ -347,11 +334,7 @@ def _outside(
 
 
 def _options(given: PeerDefinition) -> dict[str, t.Any]:
-    """Return {field: value} for the fields of a BirdPeer that are the same at both ends of a session.
-
-    They are `password`, `ttl_security`, the times, `bfd`, `allow_local_as` and `filters`. A maxRestartTime is rounded
-    to whole seconds.
-    """
+    """Return the fields of a BirdPeer that are the same at both ends. A maxRestartTime is rounded to whole seconds."""
     peer, extensions = given.peer, given.extensions
     restart = parse_duration(peer.maxRestartTime) if peer.maxRestartTime else None
     return {
@@ -369,21 +352,14 @@ def _options(given: PeerDefinition) -> dict[str, t.Any]:
 
 
 def _next_hop(peer: BGPPeer, same_as: bool) -> str:
-    """Return the BirdPeer's `next_hop`: auto, self or keep.
-
-    keepOriginalNextHop gives keep for a session between two ASes and auto for one inside an AS (`same_as`). Without
-    it, nextHopMode decides; auto if there is none.
-    """
+    """Return the BirdPeer's `next_hop`. keepOriginalNextHop takes precedence, and needs keep only between two ASes."""
     if peer.keepOriginalNextHop:
         return "auto" if same_as else "keep"
     return _NEXT_HOP.get(peer.nextHopMode or "", "auto")
 
 
 def _is_meant(speaker: Speaker, as_number: t.Optional[int], far: t.Optional[PeerAddress]) -> bool:
-    """Return whether a BGPPeer for `far`, the address of `speaker`, means that node, and not another router.
-
-    It does if it gives no AS number or that of the node, and no port or that of the node. False if `far` is None.
-    """
+    """Return whether a BGPPeer for `far`, the address of `speaker`, means that node, and not another router."""
     return far is not None and as_number in (None, 0, speaker.as_number) and far.port in (0, speaker.listen_port)
 
 
@@ -403,11 +379,10 @@ def waits(own: Speaker, peer: Speaker, own_number: int, number: int) -> bool:
     """Return whether `own` is the passive side of the session with `peer`. The numbers are both addresses as integers.
 
     Exactly one side is passive, so that sessions never collide. BIRD's queue for connections has 8 places (`listen(fd,
-    8)` in sysdep/unix/io.c of every BIRD 2). A client that finds it full waits seconds until TCP retries. So no node
-    should receive many connections at once: a node with a cluster id connects to the nodes without one, which have few
-    sessions. Between others, the parity of the bits of both addresses decides, so that each side is passive for about
-    half of its sessions, also if all addresses are even. Other nodes do not matter: adding or removing one resets no
-    session.
+    8)` in sysdep/unix/io.c of every BIRD 2); a client that finds it full waits seconds until TCP retries. So a node
+    with a cluster id connects to the nodes without one, which have few sessions. Between others, the parity of the bits
+    of both addresses decides: each side is passive for about half of its sessions, also if all addresses are even.
+    Adding or removing other nodes resets no session.
     """
     if bool(own.cluster_id) != bool(peer.cluster_id):
         return not own.cluster_id

@@ -14,10 +14,7 @@ from .bird_state import Bird, BirdRoute
 
 
 def routers(bird: Bird, route: BirdRoute) -> tuple[str, ...]:
-    """Return the addresses of all peers outside of the fleet of the route's family: they may advertise the route.
-
-    The result is () if the route uses a tunnel, which leads to the node itself.
-    """
+    """Return the addresses of all peers outside of the fleet that may advertise the route, () if it uses a tunnel."""
     if route.device:
         return ()
     family = family_of(route.destination)
@@ -25,19 +22,12 @@ def routers(bird: Bird, route: BirdRoute) -> tuple[str, ...]:
 
 
 def by_routers_alone(bird: Bird, route: BirdRoute) -> bool:
-    """Return whether only routers outside of the fleet can advertise the route: they then decide where packets go.
-
-    False if the route has a gateway or a tunnel device, or if there is no such router.
-    """
+    """Return whether only routers outside of the fleet can advertise the route: they then decide where packets go."""
     return not route.gateway and bool(routers(bird, route)) and not within_fleet(bird, route)
 
 
 def within_fleet(bird: Bird, route: BirdRoute) -> bool:
-    """Return whether a session of the fleet advertises the route, judged by the sessions of the route's family.
-
-    It is one with the block's node or one of kind reflector. If this node reflects for a peer, it is any session with a
-    node of the fleet.
-    """
+    """Return whether a session of the fleet in the route's family advertises the route."""
     family = family_of(route.destination)
     peers = [peer for peer in bird.peers if peer.family == family]
     # A peer's `cluster_id` means that this node reflects for the peer. Such a node gets routes from any fleet session.

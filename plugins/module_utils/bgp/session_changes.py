@@ -3,12 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The effect of `birdc configure` on BGP sessions, derived from BIRD's present and its next configuration.
 
-BIRD keeps a session whose options did not change, and changes some options while the session runs. For any other change
-it sends Cease and starts the session again. Both sides then forget at once what they learned, graceful restart or not,
-and it takes a second or more until the session is up. Which options restart a session was measured with BIRD 2.0.12,
-2.17.5 and 3.4.0. RESTARTING has the session's own options that restart it in any of these versions
-(tests/integration/bird/sessions/test_session_changes.py repeats the measurement). BIRD's router id and bind mode do so
-too.
+BIRD changes some options while the session runs. For any other it sends Cease and starts the session again: both sides
+forget at once what they learned, graceful restart or not, and it takes a second or more until the session is up.
+RESTARTING has the options that restart a session in BIRD 2.0.12, 2.17.5 or 3.4.0
+(tests/integration/bird/sessions/test_session_changes.py measures it). BIRD's router id and bind mode do so too.
 """
 
 from __future__ import annotations
@@ -57,7 +55,6 @@ class SessionChange:
 
     @property
     def external(self) -> bool:
-        """Whether the peer is a router outside of the fleet."""
         return not self.node
 
     @property
@@ -72,7 +69,7 @@ def changes(
     """Return the sessions that restart, end or begin: first the old ones in their order, then the new ones in theirs.
 
     A session is recognized by its name. `before` or `after` is None if there is no BIRD. `passwords` are names
-    (name:key) of secrets whose value changes under the same name. The result is () if no session changes.
+    (name:key) of secrets whose value changes under the same name.
     """
     old = {peer.name: peer for peer in before.peers} if before else {}
     new = {peer.name: peer for peer in after.peers} if after else {}
@@ -104,8 +101,8 @@ def resets(
 def endangers(change: SessionChange, staying: t.Container[str]) -> bool:
     """Return whether routes that nodes still need may be missing because of the change.
 
-    `staying` are the names of the nodes that remain. False if the session begins, or if it ends with a leaving node
-    that did not reflect for this node: then only that node's routes are missing.
+    `staying` are the names of the nodes that remain. False if the session begins, or ends with a leaving node that did
+    not reflect for this node.
     """
     if change.what == "begins":
         return False
@@ -144,10 +141,7 @@ def _of_all_sessions(bird: Bird) -> tuple[t.Any, ...]:
 
 
 def _resolved(bird: Bird, peer: BirdPeer) -> dict[str, t.Any]:
-    """Return {field: value} for the fields of RESTARTING, after `Bird.with_defaults`.
-
-    A client in the same AS that has no cluster id gets that of the Bird.
-    """
+    """Return the values of the fields of RESTARTING after `Bird.with_defaults`."""
     whole = bird.with_defaults(peer)
     values = {field: getattr(whole, field) for field in RESTARTING}
     # In a stored state of an earlier release only the Bird has the cluster id of a client in the same AS.

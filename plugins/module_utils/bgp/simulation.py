@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The cost of BGP in a fleet before it exists: sessions, routes, announcements and memory of each node.
 
-The numbers are counted, not estimated. Sessions are those of `Peering`. Every block is followed over all sessions as
-BIRD passes it on (best paths, RFC 4271; reflection, RFC 4456; the role's filters). Only nodes with a cluster id pass
-routes on. Blocks that reach these nodes in the same way take the same paths from there, so such a group is followed
-once. The mesh is not examined pair by pair. So 5,000 nodes take a second.
+Sessions are those of `Peering`. Every block is followed over all sessions as BIRD passes it on (best paths, RFC 4271;
+reflection, RFC 4456; the role's filters). Blocks that reach the nodes with a cluster id, which alone pass routes on, in
+the same way take the same paths from there, so such a group is followed once. The mesh is not examined pair by pair. So
+5,000 nodes take a second.
 
 Two things are unknown. Each router outside of the fleet is assumed to advertise all blocks that any node sends to any
 of them. By eBGP, those of a node's own AS are not counted, unless the session allows that number. And BGPFilters may
@@ -34,7 +34,7 @@ class _Path:
 
     `by` is the name of the neighbour that sent it, "" if that is the owner of the blocks. `client` (the receiver
     reflects for the neighbour) and `external` (eBGP) describe that session, `arrived` is the receiver's cluster id in
-    it. `number` decides between paths that are otherwise equal: the lowest wins.
+    it. `number` decides between paths that are otherwise equal.
     """
 
     by: str
@@ -47,10 +47,7 @@ class _Path:
 
     @property
     def rank(self) -> tuple[int, bool, int, int]:
-        """The sort key of the path: the lowest one is best.
-
-        Whatever else BIRD compares is the same for all paths of a block here.
-        """
+        """The sort key of the path, lowest first. Whatever else BIRD compares is the same for all paths of a block."""
         return len(self.as_path), not self.external, len(self.clusters), self.number
 
 
@@ -72,9 +69,9 @@ class _Way:
 
 @dataclasses.dataclass(frozen=True)
 class _Group:
-    """Owners whose blocks take the same paths: their names, and the number of their blocks.
+    """Owners whose blocks take the same paths, and the number of these blocks.
 
-    `best` is the best path to these blocks by the name of each node that reflects and receives them.
+    `best` is the best path to them by the name of each node that reflects and receives them.
     """
 
     members: frozenset[str]
@@ -87,7 +84,7 @@ class _Told:
     """The blocks of other nodes that are sent over one direction of a session.
 
     `told` counts the blocks sent, `believed` those that the receiver accepts. `groups` are the indexes of the groups of
-    the accepted ones, and may include the receiver's own group.
+    the accepted ones, perhaps with the receiver's own.
     """
 
     told: int
@@ -98,9 +95,8 @@ class _Told:
 class Simulation:
     """The BGP sessions and routes of a whole fleet in one family, 4 or 6.
 
-    `blocks` maps a node's name to the number of blocks that it advertises; 0 for a node that is missing in it. Making a
-    Simulation raises selectors.SelectorError for an invalid selector, ValueError for an invalid address, subnet or
-    router id.
+    `blocks` maps a node's name to the number of blocks that it advertises, 0 if it is missing. Making a Simulation
+    raises selectors.SelectorError for an invalid selector, ValueError for an invalid address, subnet or router id.
     """
 
     def __init__(
@@ -127,19 +123,18 @@ class Simulation:
         self._covered: dict[t.Any, tuple[frozenset[str], int]] = {}
 
     def sessions(self) -> int:
-        """Return the number of sessions of the whole fleet in this family. Each session is counted once.
+        """Return the number of sessions of the whole fleet in this family.
 
-        One that only one of its two nodes has counts half; the sum is rounded down.
+        A session that only one of its two nodes has counts half; the sum is rounded down.
         """
         outside = sum(not peer.node for own in self._sessions.values() for peer in own)
         within = sum(len(own) + self._meshed(name) for name, own in self._sessions.items())
         return (within + outside) // 2
 
     def load(self, name: str) -> Load:
-        """Return the load of node `name` in this family.
+        """Return the load of node `name` in this family, all 0 if the node is unknown or has no address of the family.
 
-        All fields are 0 if the node is not in the fleet or has no address of this family. A session that the peer's
-        node does not have too counts in `sessions` and `sent` alone.
+        A session that the peer's node lacks counts in `sessions` and `sent` alone.
         """
         if name not in self._speakers:
             return Load()
@@ -174,10 +169,10 @@ class Simulation:
         return Load(len(own) + meshed, paths, routes, sent, received)
 
     def announcements(self, name: str) -> int:
-        """Return how often a new block of node `name` is announced in the whole fleet: the number of UPDATE messages.
+        """Return how many UPDATE messages announce a new block of node `name` in the whole fleet.
 
-        Announcements to routers outside of the fleet count, those that these send do not. Raise KeyError if the node
-        is not in the fleet or has no address of this family.
+        Announcements to routers outside of the fleet count, theirs do not. Raise KeyError if the node is not in the
+        fleet or has no address of this family.
         """
         count = len(self._sessions[name]) + self._meshed(name)
         group = self._groups[self._group_of[name]]
@@ -190,10 +185,7 @@ class Simulation:
     # --- sessions ---------------------------------------------------------------------------------------------------
 
     def _back(self, name: str, peer: BirdPeer) -> t.Optional[BirdPeer]:
-        """Return the session as the node `peer.node` has it, or None if it has none with this session's own address.
-
-        Sessions of the mesh are not searched. None too for a peer outside of the fleet.
-        """
+        """Return the session as the node `peer.node` has it, or None. Sessions of the mesh are not searched."""
         own = peer.source_address or self._speakers[name].end(self._family)
         return self._ends.get((peer.node, own))
 
@@ -212,7 +204,6 @@ class Simulation:
         return sum(self._blocks[name] for name in self._mesh)
 
     def _way(self, name: str, peer: BirdPeer) -> _Way:
-        """Return the direction of the session from the node `name` to its peer `peer`."""
         own = self._speakers[name]
         own_as = own.as_towards(peer)
         back = self._back(name, peer) if peer.node else None
@@ -263,8 +254,8 @@ class Simulation:
     def _followed(self, entry: t.Sequence[tuple[str, _Way]], owner: str, number: int) -> dict[str, _Path]:
         """Return the best path to a group's blocks by the name of each node that reflects and receives them.
 
-        `entry` has the sessions by which the owners advertise the blocks: (reflecting node, direction). `owner` is the
-        owner's name if it reflects itself, else "". `number` is the router id of a member of the group.
+        `entry` has the sessions by which the owners advertise the blocks. `owner` is the owner's name if it reflects
+        itself, else "". `number` is the router id of a member of the group.
         """
         heard: dict[str, dict[str, _Path]] = {name: {} for name in self._reflecting}
         for at, way in entry:
@@ -303,8 +294,7 @@ class Simulation:
     def _number(self, name: str, external: bool) -> int:
         """Return the number by which BIRD decides between equal paths from `name`; the lowest is best.
 
-        By eBGP it is the router id or, if none is given, the IPv4 address. By iBGP, or if there is neither, it is the
-        neighbour's address of this family: behind reflectors the router id is the owner's in all paths.
+        By iBGP it is the neighbour's address: behind reflectors the router id is the owner's in all paths.
         """
         own = self._speakers[name]
         if external and (own.router_id or own.address):
@@ -330,10 +320,7 @@ class Simulation:
 
     @staticmethod
     def _import(path: _Path, way: _Way) -> t.Optional[_Path]:
-        """Return the announced `path` as the receiver stores it, or None if it rejects it because of a loop.
-
-        A loop is the receiver's AS number more often than `way.allowed` in the path, or its cluster id in the list.
-        """
+        """Return the announced `path` as the receiver stores it, or None if it rejects it because of a loop."""
         if path.as_path.count(way.received_as) > way.allowed or way.received_cluster in path.clusters:
             return None
         return dataclasses.replace(path, client=way.from_client, external=way.external, arrived=way.received_cluster)
@@ -383,8 +370,8 @@ class Simulation:
     def _cover(self, groups: frozenset[int], meshed: bool, outside: t.Optional[int]) -> tuple[frozenset[str], int]:
         """Return (the names of the owners whose blocks a node knows, the number of these blocks).
 
-        The node knows those of `groups`, those of the mesh if it is `meshed`, and, unless `outside` is None, those that
-        routers outside of the fleet receive, except the owners in AS `outside`.
+        `outside` is the AS whose blocks the node does not accept from outside routers (0: none), or None without such
+        routers.
         """
         key = (groups, meshed, outside)
         found = self._covered.get(key)
@@ -408,10 +395,7 @@ class Simulation:
         return frozenset(found)
 
     def _own_as_outside(self, name: str, peer: BirdPeer) -> int:
-        """Return the number of the AS whose blocks `name` rejects from the outside router `peer`: its own; 0 for none.
-
-        None are rejected by iBGP, or if the session allows the own AS number in the path.
-        """
+        """Return the number of the AS whose blocks `name` rejects from the outside router `peer`, or 0 for none."""
         own_as = self._speakers[name].as_towards(peer)
         return 0 if peer.as_number == own_as or peer.allow_local_as else own_as
 

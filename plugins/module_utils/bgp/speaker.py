@@ -20,9 +20,9 @@ class Speaker:
     """A node of the fleet as BGP knows it.
 
     An address is "" if the node has none of that family. Subnets are CIDRs. `cluster_id` is "" if the node does not
-    reflect. `reflector` is whether the node belongs to the inventory's group of reflectors: it then has sessions with
-    the others in it, and with all nodes that the selector `clients` selects. A node with a `cluster_id` outside of that
-    group reflects if a BGPPeer gives it clients.
+    reflect. A `reflector` is in the inventory's group of reflectors: it has sessions with the others in it, and with
+    all nodes that the selector `clients` selects. Any other node with a `cluster_id` reflects if a BGPPeer gives it
+    clients. `ends` and `symbols` raise ValueError if an address is no IP address.
     """
 
     name: str
@@ -40,10 +40,7 @@ class Speaker:
 
     @functools.cached_property
     def ends(self) -> tuple[tuple[int, str, int], ...]:
-        """The tuple of (family, address, address as a number) for each address of the node, IPv4 first.
-
-        It raises ValueError if one is not an IP address.
-        """
+        """The tuple of (family, address, address as a number) for each address of the node, IPv4 first."""
         return tuple(
             (family, address, int(ipaddress.ip_address(address)))
             for family, address in ((4, self.address), (6, self.address6))
@@ -55,7 +52,6 @@ class Speaker:
         return self.address if family == 4 else self.address6
 
     def subnet_of(self, family: int) -> str:
-        """Return the node's subnet of that family as a CIDR, "" if it has none."""
         return self.subnet if family == 4 else self.subnet6
 
     def as_towards(self, peer: BirdPeer) -> int:
@@ -64,18 +60,14 @@ class Speaker:
 
     @functools.cached_property
     def symbols(self) -> dict[int, str]:
-        """The node's part of BIRD protocol names by family, as in {4: "10_10_1_12", 6: "fd00__12"}.
-
-        A family without an address of the node is missing. It raises ValueError if an address is no IP address.
-        """
+        """The node's part of BIRD protocol names by family, as in {4: "10_10_1_12", 6: "fd00__12"}."""
         return {family: naming.bird_peer_name("", address)[1:] for family, address, dummy in self.ends}
 
 
 def lies_in(address: str, subnet: str) -> bool:
-    """Return whether the subnet contains the address. False for the subnet "", and for one of the other family.
+    """Return whether the subnet (a CIDR, with or without host bits; "" contains nothing) contains the address.
 
-    The subnet is a CIDR, with or without host bits. Raise ValueError if a text is not an address or CIDR; for the
-    subnet "", the address is not checked.
+    Raise ValueError if a text is not an address or CIDR; for the subnet "", the address is not checked.
     """
     return bool(subnet) and ipaddress.ip_address(address) in _network(subnet)
 
