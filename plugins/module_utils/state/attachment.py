@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Workloads that are attached and detached between runs, and the NodeState with them. Pure.
-
-The same rules for what a workload needs on its host hold for these and for the inventory's.
-"""
+"""Workloads that are attached and detached between runs, and the NodeState with them. Pure."""
 
 from __future__ import annotations
 
@@ -86,7 +83,7 @@ class AttachedWorkload:
         return "cni" if self.container else ""
 
     def to_dict(self) -> dict[str, t.Any]:
-        """Return the workload's fields by name as plain data for JSON; `from_dict` reads it.
+        """Return the workload as plain data for JSON; `from_dict` reads it.
 
         `netns_identity` and `relabelled` are left out, `handed_over`, `ports` and `runtime` if they are not set.
         """
@@ -99,10 +96,7 @@ class AttachedWorkload:
         return told
 
     def to_record(self) -> dict[str, t.Any]:
-        """Return the workload's fields by name as plain data for the node's record of it; `from_dict` reads it.
-
-        `netns_identity` is left out, and `relabelled` if it is empty.
-        """
+        """Return the workload as plain data for the node's record of it: `to_dict`, and `relabelled` unless empty."""
         told = self.to_dict()
         return {**told, "relabelled": dict(self.relabelled)} if self.relabelled else told
 
@@ -130,8 +124,8 @@ class AttachedWorkload:
     def from_dict(cls, data: t.Any) -> AttachedWorkload:
         """Return the workload in `data`. Missing fields get their defaults, unknown ones of later releases are ignored.
 
-        Raise ValueError if `data` is not a dict, a value has a wrong type, an address is invalid, or id or name is
-        missing or empty.
+        Raise ValueError if `data` is not a dict, a value is of a wrong type or invalid, or id or name is missing or
+        empty.
         """
         if not isinstance(data, dict):
             raise ValueError("a workload's record is not a JSON object")
@@ -203,12 +197,10 @@ def endpoint(
 ) -> VethEndpoint:
     """Return the veth endpoint of a workload, as the drivers need it. Raise ValueError if the workload has no address.
 
-    `pool` is the pool of its IPv4 address, and `pool6` the pool of its IPv6 address if it has both. For a workload with
-    IPv6 alone, `pool` is the pool of that address. The MTU is the smallest of both pools' and the requested one. The
-    route_mtu is the smallest of the pools', at most the MTU, or None if no pool has one. For an IPv4 address, the name
-    in the endpoint is `workload.pool`; for an IPv6 address it is the name of the pool given here. Only the workload's
-    first address of each IP version is used. With `source_spoofing` the workload may send from addresses that are not
-    its own.
+    `pool` is the pool of its IPv4 address, and `pool6` that of its IPv6 address if it has both. For a workload with
+    IPv6 alone, `pool` is the pool of that address. MTU and route_mtu are the smallest of the pools' and the requested
+    one; route_mtu is None if no pool has one. Only the workload's first address of each IP version is used. With
+    `source_spoofing` the workload may send from addresses that are not its own.
     """
     address = next((found for found in workload.addresses if family_of(found) == 4), "")
     address6 = next((found for found in workload.addresses if family_of(found) == 6), "")
@@ -242,15 +234,14 @@ def endpoint(
 def endpoint_sysctls(workload: VethEndpoint) -> tuple[Sysctl, ...]:
     """Return the sysctls of the host end of a workload's link, in the order in which they must be written.
 
-    For a workload with an IPv4 address, proxy_arp and IPv4 forwarding are on. A delay of proxy_arp's answers has
-    crashed kernels (felix #1937), so the delay is 0. rp_filter 1 accepts an IPv4 packet only if the route to its source
-    uses this interface, also from a workload without an IPv4 address. A workload that may send from other addresses is
-    not checked: 2 is as strict as 1 on an interface without an address. With a published port of IPv4, packets from
-    127.0.0.1 of the host may leave by this interface: POSTROUTING gives them another source. What a workload itself
-    sends to 127.0.0.0/8 is dropped in the table raw.
+    A delay of proxy_arp's answers has crashed kernels (felix #1937), so the delay is 0. rp_filter 1 accepts an IPv4
+    packet only if the route to its source uses this interface, also from a workload without an IPv4 address. A workload
+    that may send from other addresses is not checked: 2 is as strict as 1 on an interface without an address. With a
+    published port of IPv4, packets from 127.0.0.1 of the host may leave by this interface: POSTROUTING gives them
+    another source. What a workload itself sends to 127.0.0.0/8 is dropped in the table raw.
 
-    For a workload with an IPv6 address, IPv6 forwarding is on, and IPv6 is enabled last. Then the link-local address,
-    which is its gateway, is derived from the MAC, and no duplicate address detection delays it.
+    IPv6 is enabled last. Then the link-local address, which is the workload's gateway, is derived from the MAC, and no
+    duplicate address detection delays it.
     """
     name = workload.interface
     sysctls: tuple[Sysctl, ...] = (
@@ -277,11 +268,7 @@ def endpoint_routes(workload: VethEndpoint) -> tuple[Route, ...]:
 
 
 def own_routes(bgp: bool, ipam: NodeIpam, workloads: t.Sequence[VethEndpoint]) -> tuple[Route, ...]:
-    """Return a blackhole route for each block that other nodes route here, and the routes to all workloads.
-
-    A block without a blackhole is one that has a single address, which is a workload's. Without BGP, spare blocks get
-    blackholes as well.
-    """
+    """Return a blackhole route for each block that other nodes route here, and the routes to all workloads."""
     hosts = {route.destination: route for workload in workloads for route in endpoint_routes(workload)}
     # Without BGP, other nodes already have routes to spare blocks. Packets to unused addresses in them must end here.
     blocks = ipam.blocks if bgp else ipam.blocks + ipam.spare_blocks
@@ -291,10 +278,7 @@ def own_routes(bgp: bool, ipam: NodeIpam, workloads: t.Sequence[VethEndpoint]) -
 
 
 def with_opened(ipam: NodeIpam, opened: t.Collection[str]) -> NodeIpam:
-    """Return `ipam` with the spare blocks in `opened` (CIDRs) moved to the end of `blocks`, in the order of `opened`.
-
-    A CIDR that is no spare block is ignored.
-    """
+    """Return `ipam` with the spare blocks in `opened` (CIDRs) moved to the end of `blocks`. Other CIDRs are ignored."""
     if not opened:
         return ipam
     spare = {block.cidr: block for block in ipam.spare_blocks}
@@ -310,10 +294,9 @@ class OwnEndpoints:
         self._source_spoofing = False
 
     def of(self, state: NodeState, workload: AttachedWorkload) -> VethEndpoint:
-        """Return the veth endpoint of a workload (see `endpoint`), and cache it by the workload's id until `forget`.
+        """Return the veth endpoint of a workload (see `endpoint`), the same object for the same workload and pools.
 
-        The same object is returned again for the same `workload` object with equal pools. The whole cache is emptied if
-        source spoofing in `state` changes. Raise ValueError if the workload has no address.
+        Raise ValueError if the workload has no address.
         """
         if state.workload_source_spoofing != self._source_spoofing:
             self._made.clear()
@@ -329,7 +312,6 @@ class OwnEndpoints:
         return known[2]
 
     def forget(self, id: str) -> None:
-        """Remove the workload with this id from the cache, if it is there."""
         self._made.pop(id, None)
 
 
@@ -339,8 +321,7 @@ def beside_inventory(
     """Return the veth endpoints of `workloads`, the node's own, sorted by id.
 
     A workload without an address is left out, because it cannot be on the host yet. So is one whose interface or
-    address another workload has: those of the inventory take precedence, then the smaller id. `own` is the cache to
-    use, None for none.
+    address another workload has: those of the inventory take precedence, then the smaller id.
     """
     made = own or OwnEndpoints()
     interfaces = {found.interface for found in state.workloads}
@@ -366,11 +347,9 @@ def with_workloads(
 ) -> NodeState:
     """Return `state` with the node's own workloads (see `beside_inventory`) and with its `opened` spare blocks open.
 
-    Their sysctls are added too, their routes, and a blackhole route for each opened block. A blackhole gives way to a
-    workload's route with its destination; any other route of the table main stays in place of a new one. `opened` are
-    CIDRs, `own` is the cache to use, None for none. Rules for their published ports are added, too,
-    and empty chains for them for the IP versions in `published`.
-    Equal input gives an equal result. The same object is returned if no workload is added and `opened` is empty.
+    `opened` are CIDRs. Sysctls, routes, blackhole routes of opened blocks and rules for published ports are added, and
+    empty chains for the IP versions in `published`. A blackhole gives way to a workload's route with its destination;
+    any other route of the table main stays in place of a new one. The same object is returned if nothing is added.
     """
     ipam = with_opened(state.ipam, opened)
     endpoints = beside_inventory(state, workloads, own)
@@ -394,10 +373,7 @@ def with_workloads(
 def with_published(
     tables: tuple[IptablesTable, ...], endpoints: t.Iterable[VethEndpoint], families: t.Collection[int] = ()
 ) -> tuple[IptablesTable, ...]:
-    """Return `tables` with the rules for the ports that `endpoints` publish, and empty chains for `families`.
-
-    The same object is returned if nothing is added.
-    """
+    """Return `tables` with the rules for the ports that `endpoints` publish, and empty chains for `families`."""
     publishing = [PublishingWorkload(found.addresses, found.ports) for found in endpoints if found.ports]
     return published_ports.with_ports(tables, publishing, WORKLOAD_INTERFACES, families)
 
@@ -405,10 +381,9 @@ def with_published(
 def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocated: t.Collection[str]) -> NodeState:
     """Return `state`, an earlier one to which the node reverts from `current`, with the newer blocks that are in use.
 
-    A block of `current`, also a spare one, is added to `ipam.blocks` if `state` does not have it but has its pool, and
-    one of the `allocated` addresses lies in it. It gets a blackhole route unless `state` has a route to it, and is
-    added to the IP sets of the node's own blocks. BIRD, if `state` has it, announces it unless the pool has
-    `disable_bgp_export`. The same object is returned if there is none, or if `current` is None.
+    A block of `current`, also a spare one, is in use if one of the `allocated` addresses lies in it. It is added if
+    `state` has its pool: with a blackhole route, in the IP sets of the node's own blocks, and, unless the pool has
+    `disable_bgp_export`, in BIRD's announcements. The same object is returned if there is none.
     """
     if current is None or not allocated:
         return state
@@ -435,10 +410,7 @@ def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocat
 
 
 def address_conflicts(state: NodeState, workloads: t.Iterable[AttachedWorkload]) -> list[str]:
-    """Return a sentence for each address of `workloads` that `state` plans for a tunnel or a workload of its own.
-
-    They are in the order of the workloads' ids.
-    """
+    """Return a sentence for each address of `workloads` that `state` plans for a tunnel or a workload of its own."""
     planned = {address: f"the {kind} tunnel" for kind, address in state.ipam.tunnels.items()}
     planned.update(
         (address, f"workload {found.namespace}/{found.name}")
@@ -457,8 +429,7 @@ def address_conflicts(state: NodeState, workloads: t.Iterable[AttachedWorkload])
 def is_of_pools(asked: t.Collection[str], pool: str, addresses: t.Collection[str]) -> bool:
     """Return whether a workload is of one of the `asked` pools, which are names or CIDRs.
 
-    `pool` is the name of the workload's pool and `addresses` are its addresses, without prefix length. No two pools
-    share an address, so a workload with an address in a pool's CIDR is of that pool.
+    `pool` is the name of its pool, `addresses` are its addresses without prefix length. No two pools share an address.
     """
     ranges = [str(found) for found in map(parse_cidr, asked) if found is not None]
     return pool in asked or any(contains(cidr, address) for cidr in ranges for address in addresses)
@@ -467,9 +438,9 @@ def is_of_pools(asked: t.Collection[str], pool: str, addresses: t.Collection[str
 def pools_of(state: NodeState, workload: AttachedWorkload) -> tuple[Pool, ...]:
     """Return the pools of the workload's addresses, one for each IP version that it has, IPv4 first.
 
-    The first is the pool with the name in `workload.pool`, if it has the right IP version. Otherwise a pool is the one
-    that contains the first address of the IP version. If there is none, or the workload has no address, it is a
-    substitute whose MTU fits into any tunnel of its IP version (IPv4 without an address).
+    The first is the pool named `workload.pool`, if it has the right IP version. Otherwise a pool is the one that
+    contains the address. If there is none, or no address, it is a substitute whose MTU fits into any tunnel of the IP
+    version.
     """
     first: dict[bool, str] = {}
     for address in workload.addresses:

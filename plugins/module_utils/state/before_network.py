@@ -34,9 +34,9 @@ _DHCPV6_CLIENT, _DHCPV6_SERVER = 546, 547
 def closed(state: NodeState) -> NodeState:
     """Return `state` with all interfaces closed that may turn out to belong to a HostEndpoint.
 
-    They are those that no HostEndpoint of the node names; the policy gets a HostEndpoint for "*" that denies. Failsafe
-    ports stay open, and so do DHCPv6 and IPv6 discovery of neighbours, routers and multicast listeners. The same object
-    is returned if the state has no policy, or if every HostEndpoint of the node names its interface.
+    A HostEndpoint for "*" denies. Failsafe ports, DHCPv6 and IPv6 discovery of neighbours, routers and multicast
+    listeners stay open. The same object is returned without a policy, or if every HostEndpoint of the node names its
+    interface.
     """
     if state.policy is None or not needs_interfaces(state):
         return state
@@ -57,7 +57,7 @@ def _closed(node: str, policy: PolicyState) -> PolicyState:
 def _policies() -> t.Iterator[model.Policy]:
     """Yield the policies that deny all but ICMPv6 of `_IPV6_SETUP` and DHCPv6, in which the host is the client.
 
-    The first holds for forwarded packets too. The second denies packets that policy before DNAT would accept.
+    The second denies packets that policy before DNAT would accept.
     """
     ingress = (*_setup(_DHCPV6_CLIENT), model.PolicyRule(model.DENY))
     egress = (*_setup(_DHCPV6_SERVER), model.PolicyRule(model.DENY))

@@ -14,8 +14,7 @@ class FleetError(Exception):
 
     `variable` is what to look for in the inventory (`calico_ip_pools[0].cidr`). `value` is its content, None to show
     none. `rule` is the rest of the sentence that says what is wrong, `remedy` a sentence that says how to go on.
-    `origin` is the file and line, or "" if these are not known. The error's text has all of them, and `value` as
-    `shown` returns it.
+    `origin` is the file and line, "" if not known.
     """
 
     def __init__(self, variable: str, value: t.Any, rule: str, remedy: str, origin: str = "") -> None:
@@ -27,7 +26,7 @@ class FleetError(Exception):
         super().__init__(str(self))
 
     def __reduce__(self) -> t.Any:
-        """Return (class, its arguments) for pickling: actions pass errors to the processes of other hosts."""
+        """Return (class, its arguments): actions pass errors to the processes of other hosts."""
         return type(self), (self.variable, self.value, self.rule, self.remedy, self.origin)
 
     def __str__(self) -> str:
@@ -50,10 +49,7 @@ def shown(value: t.Any) -> str:
 
 
 def within(label: str, field: str) -> str:
-    """Return the name of a field of the entry `label`.
-
-    For `calico_node_bgp_peers[0] of node1` and peerIP it is `calico_node_bgp_peers[0].peerIP of node1`.
-    """
+    """Return the name of a field of an entry: `peers[0].peerIP of node1` for `peers[0] of node1` and peerIP."""
     path, separator, owner = label.partition(" of ")
     return f"{path}.{field}{separator}{owner}"
 
@@ -61,7 +57,7 @@ def within(label: str, field: str) -> str:
 def did_you_mean(name: str, known: t.Iterable[str], otherwise: str) -> str:
     """Return a remedy: it suggests the entry of `known` that resembles `name`, or lists up to eight after `otherwise`.
 
-    Of more than eight only the first seven are listed, in alphabetical order. Raise IndexError if `known` is empty.
+    Raise IndexError if `known` is empty.
     """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.75)

@@ -14,10 +14,7 @@ from .node_state import Block, IpSet
 
 
 def ipsets(blocks: t.Iterable[Block], versions: t.Iterable[int]) -> tuple[IpSet, ...]:
-    """Return one IP set of `blocks`, the node's own, for each IP version of `versions`, also if it is empty.
-
-    Blocks of other versions are left out. A block of one address is a member without its prefix length.
-    """
+    """Return one IP set of `blocks`, the node's own, for each IP version of `versions`, also if it is empty."""
     members: dict[int, list[str]] = {version: [] for version in sorted(versions)}
     for block in blocks:
         version, single = (6, "/128") if family_of(block.cidr) == 6 else (4, "/32")
@@ -30,10 +27,7 @@ def ipsets(blocks: t.Iterable[Block], versions: t.Iterable[int]) -> tuple[IpSet,
 
 
 def with_blocks(sets: t.Iterable[IpSet], blocks: t.Iterable[Block]) -> tuple[IpSet, ...]:
-    """Return a state's `sets` with `blocks` added to those of them that hold the node's own blocks.
-
-    If there is no such set for the IP version of a block, the block is not added.
-    """
+    """Return a state's `sets` with `blocks` added to those of them that hold the node's own blocks."""
     more = {ipset.name: ipset.members for ipset in ipsets(blocks, (4, 6))}
     return tuple(
         dataclasses.replace(ipset, members=tuple(sorted({*ipset.members, *more[ipset.name]})))

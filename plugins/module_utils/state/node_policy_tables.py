@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The policy of a NodeState compiled into iptables tables and IP sets. Module, boot unit and agent all use it. Pure.
-
-There are tables of IPv4 and of IPv6. Each has chains for the workloads with an address of its version.
-"""
+"""The policy of a NodeState compiled into iptables tables and IP sets. Module, boot unit and agent all use it. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ class NodePolicyTables:
 
     A chain or set that has not changed since the last call is the same object, and so are all tables if nothing was
     compiled anew. Drivers recognize them by that. Another policy keeps the index of endpoints, and the chains that both
-    policies have. The chains of the policy before it stay as well: one is in force while another is planned.
+    have. The chains of the policy before it stay as well: one is in force while another is planned.
     """
 
     def __init__(self) -> None:
@@ -70,15 +67,14 @@ class NodePolicyTables:
         """Return `state` with its policy compiled into `iptables` and `ipsets`, for all workloads of the node.
 
         `state` must be without compiled policy, because the sets are appended to its own. A compiled table replaces the
-        one of `state` with its name and IP version. `interfaces` are the host's own interfaces with their addresses;
-        they matter to HostEndpoints that are known by address alone (`needs_interfaces`). `others` are endpoints that
-        the inventory does not contain, as they are at the time of the call; another thread may change them meanwhile.
-        If it is the collection of the last call, only what changed in it since then is read. Return `state` itself if
-        it has no policy.
+        one of `state` with its name and IP version. `interfaces` are the host's own with their addresses; they matter
+        to HostEndpoints that are known by address alone (`needs_interfaces`). `others` are endpoints that the inventory
+        does not contain; another thread may change them meanwhile. If it is the collection of the last call, only what
+        changed since then is read. Return `state` itself if it has no policy.
 
-        Raise SelectorError if the selector of a policy, or one in a rule in use, is not valid, and ValueError if the
-        mark mask has fewer than five bits. Errors of `Compiler.compile` are passed on, such as ValueError for an
-        unknown name of a protocol. After any error this object must not be used again: it would return older results.
+        Raise SelectorError if a selector in use is not valid, and ValueError if the mark mask has fewer than five bits
+        or a rule in use has an unknown name of a protocol. After any error this object must not be used again: it would
+        return older results.
         """
         if state.policy is None:
             return state
@@ -98,11 +94,7 @@ class NodePolicyTables:
         )
 
     def _feed(self, index: PolicyIndex, state: NodeState, policy: PolicyState, others: OtherEndpoints) -> None:
-        """Update the index with the endpoints that were added, removed or changed since the last call.
-
-        There may be ten thousand endpoints of other nodes. Only those that changed are looked at, and with another
-        policy those of the inventory.
-        """
+        """Update the index with the endpoints that changed since the last call. There may be ten thousand elsewhere."""
         if policy is not self._policy:
             self._policy, self._planned, self._own = policy, planned(policy, state.node), {}
         changes = others.changes_since(self.version if others is self._others else -1)
@@ -123,10 +115,7 @@ class NodePolicyTables:
                 index.update_endpoint(endpoint)
 
     def _workloads(self, state: NodeState, policy: PolicyState) -> t.Iterator[Endpoint]:
-        """Yield the endpoints of the node's workloads, and keep them for the next call.
-
-        A workload object of the last call gives the same endpoint object, unless the policy changed since then.
-        """
+        """Yield the endpoints of the node's workloads, and keep them for the next call."""
         before, self._own = self._own, {}
         for workload in state.workloads:
             known = before.get(workload.interface)
@@ -136,10 +125,7 @@ class NodePolicyTables:
             yield known[1]
 
     def _program(self, policy: PolicyState, settings: ChainSettings) -> _Program:
-        """Return the program for this policy, which may be without its latest changes.
-
-        One that is new begins with the results of the program used last.
-        """
+        """Return the program for this policy, perhaps without its latest changes. A new one reuses the last results."""
         known = next((one for one in self._programs if one.policy is policy and one.settings == settings), None)
         if known is None:
             known = next((one for one in self._programs if (one.policy, one.settings) == (policy, settings)), None)
@@ -158,9 +144,8 @@ class NodePolicyTables:
 class _Program:
     """The chains and sets of one policy, rendered.
 
-    `policy_set` is that of the policy, with the objects of the program from which this one was copied where they are
-    equal: a later comparison sees at once that they are. `revision` is that of the index from which the chains
-    and sets were compiled, -1 before the first time.
+    `policy_set` has the objects of the program from which this one was copied where they are equal: a later comparison
+    sees at once that they are. `revision` is that of the index from which the chains were compiled, -1 before.
     """
 
     def __init__(self, policy: PolicyState, settings: ChainSettings) -> None:
@@ -174,14 +159,12 @@ class _Program:
         self._rendering = PolicyTables()
 
     def copy(self, policy: PolicyState) -> _Program:
-        """Return a program for another policy that begins with the results of this one."""
         made = copy.copy(self)
         made.policy, made.policy_set = policy, policy.policy_set.sharing(self.policy_set)
         made._compilers, made._rendering = tuple(one.copy() for one in self._compilers), self._rendering.copy()
         return made
 
     def compile(self, node: NodePolicy, revision: int) -> None:
-        """Compile and render the policy of the node, which the index has at `revision`."""
         self.tables, self.sets = self._rendering.render(node, [one.compile(node) for one in self._compilers])
         self.revision = revision
 
@@ -191,13 +174,7 @@ def with_policy(
     interfaces: Interfaces = NO_INTERFACES,
     others: t.Union[OtherEndpoints, t.Iterable[Endpoint]] = (),
 ) -> NodeState:
-    """Return `state` with its policy compiled; see NodePolicyTables.with_policy. Nothing is kept for the next call.
-
-    `others` are a collection, or endpoints as one returns them.
-
-    Raise SelectorError if the selector of a policy, or one in a rule in use, is not valid, and ValueError if the mark
-    mask has fewer than five bits or a rule in use has an unknown name of a protocol.
-    """
+    """Return `state` with its policy compiled as by NodePolicyTables.with_policy, which also says what is raised."""
     known = others if isinstance(others, OtherEndpoints) else OtherEndpoints.from_endpoints(others)
     return NodePolicyTables().with_policy(state, interfaces, known)
 
@@ -218,11 +195,10 @@ def all_endpoints(
     They are the policy's, except for workloads of this node and of the `live` nodes; `others`; and the workloads of
     `state`.
 
-    `others` are what other nodes had some time ago, or the datastore has (OtherEndpoints.endpoints). An address that a
-    workload of `state` or one of those endpoints of the policy has is removed from them. One that loses all its
-    addresses this way is left out, and so is one of this node. A workload of another node that has the name of an
-    earlier one, or of one here, is renamed to "<name> on <node>", and if that is taken to "<name> on <node>
-    (<interface>)". A number follows the interface if that is taken, too.
+    `others` are what other nodes had some time ago, or the datastore has (OtherEndpoints.endpoints). They lose
+    addresses that a workload of `state` or one of those endpoints of the policy has, and one without any left is left
+    out, as is one of this node. A workload of another node whose name is taken is renamed to "<name> on <node>", and if
+    that is taken to "<name> on <node> (<interface>)", with a number as the last resort.
     """
     yield from elsewhere(state, policy, others, live)
     by_inventory = planned(policy, state.node)
@@ -260,11 +236,7 @@ def planned(policy: PolicyState, node: str) -> dict[str, Endpoint]:
 def own_endpoint(
     node: str, workload: VethEndpoint, policy: PolicyState, by_inventory: t.Mapping[str, Endpoint]
 ) -> Endpoint:
-    """Return the endpoint of one of the node's own workloads.
-
-    It is that of `by_inventory` (the result of `planned`) if name and interface match, else a new one from the
-    workload.
-    """
+    """Return the endpoint of one of the node's workloads, that of `planned` if name and interface match."""
     known = by_inventory.get(f"{workload.namespace}/{workload.name}")
     if known is not None and known.interface == workload.interface:
         return known
@@ -272,10 +244,7 @@ def own_endpoint(
 
 
 def _told_apart(endpoint: Endpoint, names: set[str]) -> Endpoint:
-    """Return the endpoint. A workload whose name is in `names` is renamed as `all_endpoints` says.
-
-    The resulting name of a workload is added to `names`.
-    """
+    """Return the endpoint, renamed as `all_endpoints` says if `names` has its name, and add its name to `names`."""
     if endpoint.kind != model.WORKLOAD_ENDPOINT:
         return endpoint
     if endpoint.name in names:
@@ -330,12 +299,7 @@ def workload_endpoint(
 
 
 def chain_settings(state: NodeState, settings: PolicySettings) -> ChainSettings:
-    """Return the settings for the compiler of chains: `settings`, and what the chains depend on in `state`.
-
-    That is the encapsulations of its tunnel devices, its VXLAN port (by default VXLAN_PORT), whether workloads may send
-    from any address, the IP versions for which it has a set of its own blocks, its IPv6 address, and the members of
-    etcd.
-    """
+    """Return the settings for the compiler of chains: `settings`, and what the chains depend on in `state`."""
     encapsulations = tuple(
         Encapsulation(IPIP)
         if device.kind == "ipip"
@@ -366,13 +330,11 @@ def chain_settings(state: NodeState, settings: PolicySettings) -> ChainSettings:
 
 
 def _local_blocks(state: NodeState) -> tuple[int, ...]:
-    """Return the IP versions for which the state has a set of the node's own blocks."""
     names = {ipset.name for ipset in state.ipsets}
     return tuple(family for family in FAMILIES if name_of(family, LOCAL_BLOCKS) in names)
 
 
 def _etcd_members(state: NodeState) -> tuple[str, ...]:
-    """Return the addresses in the sets of members of etcd; () for a state without such a set."""
     names = {name_of(family, ETCD_MEMBERS) for family in FAMILIES}
     return tuple(address for ipset in state.ipsets if ipset.name in names for address in ipset.members)
 

@@ -5,7 +5,7 @@
 
 The fleet compiler makes one per node, and drivers bring the kernel to it. A node keeps the last ones as its generations
 and applies the newest at boot. It is plain data: it can be compared and stored as JSON, but not hashed (see `digest`).
-Addresses are strings without a prefix length, CIDRs are strings with one, MTUs are bytes, AS numbers are integers.
+Addresses are strings without a prefix length, CIDRs are strings with one, MTUs are bytes.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ _NOT_STORED: t.Mapping[str, bool] = {"stored": False}
 class Pool:
     """One IP pool as the node needs it. `encapsulation` is IPIP, IPIPCrossSubnet, VXLAN, VXLANCrossSubnet or "None".
 
-    One list contains pools of both families, as with blocks and routes: a CIDR with ':' is IPv6. `block_size` is the
-    prefix length of its blocks. `workload_mtu` and `route_mtu` limit the `mtu` and `route_mtu` of workloads that are
-    attached with an address of the pool; `route_mtu` None sets no limit.
+    A list contains pools of both families: a CIDR with ':' is IPv6. `block_size` is the prefix length of its blocks.
+    `workload_mtu` and `route_mtu` limit the MTUs of workloads that are attached with an address of the pool; None: no
+    limit.
     """
 
     name: str
@@ -100,8 +100,8 @@ class Block:
 class NodeIpam:
     """The node's own part of the lockfile: all grants to it. `generation` is the lockfile's number.
 
-    `spare_blocks` are granted, but not in use until the node opens them. `reservations` are CIDRs. An address in them
-    is never chosen automatically, only assigned to a request that names the address.
+    `spare_blocks` are not in use until the node opens them. An address in `reservations` (CIDRs) is never chosen
+    automatically, only assigned to a request that names it.
     """
 
     generation: int = 0
@@ -117,8 +117,8 @@ class NodeIpam:
 class TunnelDevice:
     """A tunnel device: `tunl0` (kind ipip), `vxlan.calico`, or `vxlan-v6.calico` (kind vxlan, over an IPv6 underlay).
 
-    `address` is a /32 (/128) on the device, or None. `vxlan-v6.calico` also has the link-local address that is derived
-    from its MAC (`naming.vtep_link_local`), which is the gateway for other nodes.
+    `address` is a /32 (/128) on the device, or None. `vxlan-v6.calico` also has the link-local address of its MAC
+    (`naming.vtep_link_local`), the gateway for other nodes.
     """
 
     name: str
@@ -157,15 +157,13 @@ HOST_MAC = "ee:ee:ee:ee:ee:ee"
 class VethEndpoint:
     """A network namespace joined to the host by a veth pair.
 
-    A workload with both families has `address` and `address6`; one with IPv6 alone has "" as `address`. `pool6` is the
-    pool of `address6`. `mtu` is the MTU of both link ends. `route_mtu` is set only during a change of modes or MTUs. It
-    is put on the routes inside the namespace, so that nothing larger is sent while link ends differ: a veth drops
-    packets that exceed its peer's MTU.
+    A workload with IPv6 alone has "" as `address`. `pool6` is the pool of `address6`. `mtu` is the MTU of both link
+    ends. `route_mtu` is set only during a change of modes or MTUs. It is put on the routes inside the namespace, so
+    that nothing larger is sent while link ends differ: a veth drops packets that exceed its peer's MTU.
 
     A namespace that is not `netns_owned` is managed by others: it is neither created nor deleted, and the workload ends
     with it. `netns` may then also be an absolute path (/var/run/netns/x, /proc/812/ns/net). `netns_identity`
-    distinguishes the namespace that the workload was attached to from another one with the same name or path. It holds
-    until the next boot, is never stored with a state, and is ignored in comparisons.
+    distinguishes it from a later namespace with the same name or path. It holds until the next boot.
 
     With `handed_over`, a container engine moves the inner end into its container and configures it. `peer_interface` is
     the name that this end has on the host before. `netns` is where it was moved to, "" while that is not known.
@@ -202,9 +200,9 @@ class VethEndpoint:
 
 @dataclasses.dataclass(frozen=True)
 class Route:
-    """A route with our protocol number. `type` is unicast or blackhole.
+    """A route with our protocol number; `type` is unicast or blackhole, `mtu` None the device's.
 
-    A unicast IPv4 route without a gateway has scope link. `mtu` None leaves the MTU to the device.
+    A unicast IPv4 route without a gateway has scope link.
     """
 
     destination: str  # CIDR; for a single address with /32 or /128
@@ -259,7 +257,7 @@ class Hook:
 class IptablesTable:
     """Our chains (`cali-*`) of one iptables table, each a tuple of rules as iptables-restore reads them, without -A.
 
-    `family` is 4 or 6. `titles` maps a chain to a title for people, such as `NetworkPolicy default/web, ingress`.
+    `titles` maps a chain to a title for people, such as `NetworkPolicy default/web, ingress`.
     """
 
     name: str
@@ -311,8 +309,7 @@ class NodeState:
     def to_dict(self) -> dict[str, t.Any]:
         """Return the state as plain data for JSON; `from_dict` reads it. Without policy there is no key `policy`.
 
-        The keys are "version" and the names of the fields. Fields that a later release added (`_LATER`) are left out at
-        their default, and `netns_identity` always.
+        Fields that a later release added (`_LATER`) are left out at their default, and `netns_identity` always.
         """
         plain = self._without_policy()
         if self.policy is not None:
@@ -320,10 +317,7 @@ class NodeState:
         return plain
 
     def to_wire(self) -> dict[str, t.Any]:
-        """Return the state as `to_dict` does, but with the policy packed into one text (base/packed_json.py).
-
-        `from_dict` reads it.
-        """
+        """Return the state as `to_dict` does, but with the policy packed into one text; `from_dict` reads it."""
         plain = self._without_policy()
         if self.policy is not None:
             plain["policy"] = packed_json.pack(self.policy.to_dict())
@@ -338,10 +332,9 @@ class NodeState:
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> NodeState:
         """Return the state in `data`, the result of `to_dict` or `to_wire`.
 
-        Its policy may also be in two parts (see PolicyWire). A missing field gets its default, but a pool's missing
-        `workload_mtu` is computed (see `_fill_workload_mtu`). Raise ValueError for another version, an unknown field, a
-        missing one without a default, a value of another type, or an invalid CIDR or address in `pools`, `ipam` or
-        `bird_routes`. Raise it also for a policy that cannot be unpacked or that `PolicyState.from_dict` refuses.
+        Its policy may also be in two parts (see PolicyWire). A missing field gets its default. Raise ValueError for
+        another version, an unknown field, a missing one without a default, a value of another type, an invalid CIDR or
+        address, or a policy that cannot be unpacked or read.
         """
         fields = dict(_mapping(data))
         version = fields.pop("version", None)
@@ -384,10 +377,9 @@ class NodeState:
     ) -> NodeState:
         """Return the state with the placeholders UNDERLAY and UNDERLAY_GATEWAY replaced.
 
-        `device` is the underlay's device. `device6` is the device of the node's IPv6 address, for IPv6 routes and
-        sysctls; "" means the same one. `gateways` maps the address in a placeholder UNDERLAY_GATEWAY to its gateway;
-        None means {}. A route with such a placeholder for an address that is missing there is left out, because no path
-        leads to it. Routes with another gateway, or with none, stay.
+        `device` is the underlay's device, `device6` that of the node's IPv6 address, "" for the same one. `gateways`
+        maps the address in a placeholder UNDERLAY_GATEWAY to its gateway. A route whose address is missing there is
+        left out, because no path leads to it.
         """
         known = gateways or {}
         routes = []
@@ -420,11 +412,7 @@ _WITHOUT_POLICY = tuple(field.name for field in dataclasses.fields(NodeState) if
 
 
 def _shared_and_own(policy: t.Mapping[str, t.Any], node: str) -> dict[str, t.Any]:
-    """Return a PolicyState as plain data, merged from the part for all nodes and that for this node (see PolicyWire).
-
-    Endpoints of this node in the part for all nodes are dropped: its own part has them. Raise ValueError if a part
-    cannot be read.
-    """
+    """Return a PolicyState as plain data, merged from the parts for all nodes and for this node (see PolicyWire)."""
     try:
         shared = packed_json.unpack(policy["shared"])
         elsewhere = [one for one in shared["endpoints"] if one["node"] != node]
@@ -437,7 +425,7 @@ _LONGEST_CIDR = 49  # characters: of an IPv6 address whose last 32 bits are writ
 
 
 def _check_networks(state: NodeState) -> None:
-    """Raise ValueError if `pools`, `ipam` or `bird_routes` has a CIDR that is none or has host bits, or a bad address.
+    """Raise ValueError for a bad CIDR or address in `pools`, `ipam` or `bird_routes`.
 
     A node computes with these before it applies the state: it assigns addresses, and judges what other nodes report.
     """
@@ -475,11 +463,7 @@ def _parses(text: str) -> bool:
 
 
 def _fill_workload_mtu(fields: dict[str, t.Any]) -> None:
-    """Add `workload_mtu` to the pools of a stored state without it.
-
-    States of the first release lack it. It was the underlay's MTU minus the overhead of the pool's encapsulation. Raise
-    ValueError if `pools` is no list, one of them is no mapping, or an `underlay_mtu` that is needed is no integer.
-    """
+    """Add `workload_mtu` to the pools of a stored state of the first release, which lacks it."""
     pools = [_mapping(pool) for pool in _list(fields.get("pools", []))]
     if any("workload_mtu" not in pool for pool in pools):
         underlay = _reader(int)(fields.get("underlay_mtu", NodeState.underlay_mtu))
@@ -489,10 +473,7 @@ def _fill_workload_mtu(fields: dict[str, t.Any]) -> None:
 
 
 def _plain(value: t.Any) -> t.Any:
-    """Return dataclasses as dicts and tuples as lists, recursively, in a third of `asdict`'s time.
-
-    Fields that are not stored are left out, and fields of `_LATER` at their default.
-    """
+    """Return dataclasses as dicts and tuples as lists, without unstored fields, in a third of `asdict`'s time."""
     if isinstance(value, (str, int, type(None))):
         return value
     if isinstance(value, tuple):
@@ -506,7 +487,6 @@ def _plain(value: t.Any) -> t.Any:
 
 @functools.cache
 def _stored(kind: t.Any) -> tuple[str, ...]:
-    """Return the names of the fields of a dataclass that are part of its stored form."""
     return tuple(field.name for field in dataclasses.fields(kind) if field.metadata != _NOT_STORED)
 
 
@@ -526,7 +506,6 @@ _LATER: t.Mapping[type, t.Mapping[str, t.Any]] = {
 
 
 def _without_defaults(plain: dict[str, t.Any], later: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Remove the fields of `later` (name to default) that have their default from `plain`, and return `plain`."""
     for name, default in later.items():
         if plain[name] == default:
             del plain[name]
@@ -535,11 +514,9 @@ def _without_defaults(plain: dict[str, t.Any], later: t.Mapping[str, t.Any]) -> 
 
 @functools.cache
 def _reader(kind: t.Any) -> _Reader:
-    """Return the function that makes a value of `kind` from plain data.
+    """Return the function that makes a value of `kind` from plain data. It raises ValueError for other data.
 
     It is cached, so each annotation is evaluated once: the states of a fleet have few kinds of values in great numbers.
-    The function raises ValueError for an unknown field, a missing one without a default, a value of another type, and
-    a number that is not finite. Raise TypeError if `kind` is none that a NodeState has.
     """
     origin, arguments = t.get_origin(kind), t.get_args(kind)
     if origin is t.Union:  # Optional[X]

@@ -4,11 +4,11 @@
 """A collection, with versions, of other nodes' workloads beside those of a NodeState. Pure.
 
 There are two sources: the datastore, key by key, and reports of nodes, all of a node at once. A node is live while the
-datastore has all of its workloads. What a report or the inventory says of a live node does not count. For the other
-nodes all sources count. `policy/index/elsewhere.py` says which of them has an address that several have.
+datastore has all of its workloads. What a report or the inventory says of a live node does not count.
+`policy/index/elsewhere.py` says which source has an address that several have.
 
-In the agent, the event loop changes the collection, and the drivers' thread reads it while it compiles: `changes_since`
-gives it a copy of what changed. The lock that both take is held for one batch of changes or one copy.
+In the agent, the event loop changes the collection, and the drivers' thread reads it while it compiles. The lock that
+both take is held for one batch of changes or one copy (`changes_since`).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class _Lone:
 class OtherEndpoints:
     """The workloads of other nodes from the datastore and from reports.
 
-    `version` counts changes: it is the same as long as nothing has changed. `reports` are those given last. One thread
-    calls `apply` and `replace_reports`. Other threads may read if there is a `lock`.
+    `version` counts changes. `reports` are those given last. One thread calls `apply` and `replace_reports`. Other
+    threads may read if there is a `lock`.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class OtherEndpoints:
     ) -> bool:
         """Take changes of the datastore by (node, interface), None for a workload that is gone.
 
-        `live` are all nodes that are live from now on, None if that has not changed. Return whether anything changed.
+        `live` are all live nodes, None if that has not changed. Return whether anything changed.
         """
         found = {live_key(*key): endpoint for key, endpoint in changes.items()}
         return self._change(found, self._precedence if live is None else self._with_live(live, found))
@@ -129,7 +129,6 @@ class OtherEndpoints:
             return changed
 
     def _shorten(self) -> None:
-        """Forget the older half of the log if it is too long."""
         if len(self._log) <= _LOG_LIMIT:
             return
         entries = list(self._log.items())
@@ -142,14 +141,10 @@ class OtherEndpoints:
 
     @property
     def live(self) -> frozenset[str]:
-        """The nodes whose workloads are all in the datastore."""
         return self._precedence.live
 
     def changes_since(self, version: int) -> OtherChanges:
-        """Return what has changed since a version, or everything if that is not known any more.
-
-        Version -1 is that of a reader who knows nothing.
-        """
+        """Return what has changed since a version, or everything if it is too old or -1."""
         with self._lock:
             if version < self._floor or version < 0:
                 return OtherChanges(self.version, dict(self._endpoints), True, self._precedence)
@@ -161,10 +156,10 @@ class OtherEndpoints:
             return OtherChanges(self.version, found, False, self._precedence)
 
     def endpoints(self, node: str = "") -> tuple[Endpoint, ...]:
-        """Return the endpoints of all nodes but `node`, sorted by node and interface.
+        """Return the endpoints of all nodes but `node`, sorted by node and interface. It takes time by their number.
 
-        An address that several have belongs to the first of them by precedence, and is removed from the others. An
-        endpoint without an address is left out. The whole collection is gone through.
+        An address that several have belongs to the first of them by precedence. An endpoint without an address is left
+        out.
         """
         with self._lock:
             everything, precedence = list(self._endpoints.items()), self._precedence

@@ -22,18 +22,14 @@ CHAIN = "cali-nat-outgoing"
 def exemptions(bgp_ports: t.Iterable[int]) -> tuple[str, ...]:
     """Return the rules of CHAIN that exempt packets to `bgp_ports` (TCP), the assigned port of BGP, and those of BFD.
 
-    They are texts as iptables-restore reads them, without -A. They must precede the rules that masquerade.
+    They are as iptables-restore reads them, without -A, and must precede the rules that masquerade.
     """
     tcp = sorted({BGP_PORT, *bgp_ports})
     return (*(_exemption("tcp", port) for port in tcp), *(_exemption("udp", port) for port in BFD_PORTS))
 
 
 def is_exempt(state: NodeState, protocol: str, port: t.Optional[int]) -> bool:
-    """Return whether `state` has an exemption for packets of `protocol`, such as "tcp", to this port.
-
-    `port` is None for a protocol without ports, which is never exempt. The exemptions of either IP version count. A
-    state of an earlier release has none.
-    """
+    """Return whether `state` exempts packets of `protocol`, such as "tcp", to this port (None: it has no ports)."""
     rule = _exemption(protocol, port or 0)
     return any(rule in table.chains.get(CHAIN, ()) for table in state.iptables if table.name == "nat")
 

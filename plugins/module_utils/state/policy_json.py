@@ -27,11 +27,7 @@ T = t.TypeVar("T")
 
 
 def to_plain(value: t.Any) -> t.Any:
-    """Return a dataclass of the model, or a value of one of its fields, as plain data.
-
-    A dataclass becomes a dict without the fields at their default, and a tuple a list. Within a dataclass, a field of
-    pairs (labels, annotations) becomes a dict. A port becomes 80, "1000:2000" or "http".
-    """
+    """Return a dataclass of the model, or a value of one of its fields, as plain data."""
     if isinstance(value, (NamedPort, PortRange)):
         return _plain_port(value)
     if isinstance(value, tuple):
@@ -47,11 +43,7 @@ def to_plain(value: t.Any) -> t.Any:
 
 
 def from_plain(kind: type[T], data: t.Any) -> T:
-    """Return the dataclass `kind` from the `data` that `to_plain` made.
-
-    Raise ValueError if `data`, or the part for a dataclass in it, is no mapping, has an unknown field or lacks one
-    without a default, or if a value has another type than its field or is NaN or infinite.
-    """
+    """Return the dataclass `kind` from the `data` that `to_plain` made. Raise ValueError for any other data."""
     if not isinstance(data, (dict, t.Mapping)):
         raise ValueError(f"{kind.__name__} is made of {type(data).__name__}")
     known = {name: hint for name, hint, _default in _fields(kind)}
@@ -65,11 +57,7 @@ def from_plain(kind: type[T], data: t.Any) -> T:
 
 
 def _read(kind: t.Any, data: t.Any) -> t.Any:
-    """Return the value of a field with the type hint `kind`.
-
-    Raise ValueError if `data` is of another type, is NaN or infinite, or is the part for a dataclass and refused by
-    `from_plain`.
-    """
+    """Return the value of a field with the type hint `kind`."""
     if kind is str:  # most fields are
         return _scalar((str,), data)
     if kind == Port:
@@ -95,10 +83,7 @@ def _read(kind: t.Any, data: t.Any) -> t.Any:
 
 
 def _scalar(kinds: tuple[t.Any, ...], data: t.Any) -> t.Any:
-    """Return `data`. Raise ValueError unless it is of one of `kinds`; an integer counts as a float, a bool as itself.
-
-    NaN and infinity are refused, because JSON has neither.
-    """
+    """Return `data` if it is of one of `kinds`. NaN and infinity are refused, because JSON has neither."""
     fits = isinstance(data, kinds) or (float in kinds and isinstance(data, int))
     if not fits or (isinstance(data, bool) and bool not in kinds) or (isinstance(data, float) and not isfinite(data)):
         raise ValueError(f"{shown(data)} is no {' or '.join(kind.__name__ for kind in kinds)}")

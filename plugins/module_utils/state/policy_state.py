@@ -26,7 +26,6 @@ NO_POLICY = model.policy_set()
 
 
 def allow_all() -> PolicyProfile:
-    """Return the profile with the name ALLOW_ALL, which allows everything in both directions."""
     allow = (model.PolicyRule(model.ALLOW),)
     return PolicyProfile(ALLOW_ALL, ingress=allow, egress=allow)
 
@@ -60,7 +59,7 @@ class PolicySettings:
         return self.allow_action == chains.ACCEPT
 
     def to_dict(self) -> Data:
-        """Return all settings by name as plain data, also defaults: a later release that reads them may have others."""
+        """Return all settings as plain data, also defaults: a later release that reads them may have others."""
         return {field.name: to_plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
 
 
@@ -77,10 +76,7 @@ class PolicyState:
     settings: PolicySettings = PolicySettings()
 
     def to_dict(self) -> Data:
-        """Return the state as plain data for JSON; `from_dict` reads it.
-
-        The keys are "endpoints", "settings" and the fields of the PolicySet.
-        """
+        """Return the state as plain data for JSON; `from_dict` reads it."""
         return {
             "tiers": to_plain(self.policy_set.tiers),
             "policies": to_plain(self.policy_set.policies),
@@ -92,10 +88,9 @@ class PolicyState:
 
     @classmethod
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> PolicyState:
-        """Return the state in `data`.
+        """Return the state in `data`, the result of `to_dict`. Selectors are not parsed.
 
-        Raise ValueError if `data` is no mapping, if it lacks a key of `to_dict` or has another one, if `from_plain`
-        refuses a value, or if `model.policy_set` refuses the policies. Selectors are not parsed.
+        Raise ValueError if `data` is not a PolicyState, or if `model.policy_set` refuses the policies.
         """
         if not isinstance(data, (dict, t.Mapping)):
             raise ValueError(f"PolicyState is made of {type(data).__name__}")

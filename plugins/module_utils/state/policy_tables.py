@@ -28,7 +28,6 @@ class PolicyTables:
         self._rendered: tuple[list[t.Any], tuple[IptablesTable, ...]] = ([], ())  # compiled tables, rendered tables
 
     def copy(self) -> PolicyTables:
-        """Return a renderer that begins with the results of this one. Neither changes those of the other."""
         made = PolicyTables()
         made._of_chains, made._of_sets, made._rendered = self._of_chains.copy(), self._of_sets.copy(), self._rendered
         return made

@@ -28,8 +28,6 @@ _LOOPBACK4, _LOOPBACK6 = "127.0.0.0/8", "::1/128"
 
 
 class PublishingWorkload(t.NamedTuple):
-    """A workload's addresses and the ports that it publishes."""
-
     addresses: tuple[str, ...]
     ports: tuple[PublishedPort, ...]
 
@@ -42,9 +40,8 @@ def with_ports(
 ) -> tuple[IptablesTable, ...]:
     """Return `tables` with the rules for the ports of `workloads` in nat; the same object if there is none.
 
-    `interfaces` are patterns of the workloads' host ends, such as "cali+". For the IP versions `families`, the chains
-    are there without ports, too: a rule can be removed from a chain at once, a chain not always. Equal workloads in
-    another order give equal rules.
+    `interfaces` are patterns of the workloads' host ends, such as "cali+". The IP versions `families` get the chains
+    without ports, too: a rule can be removed from a chain at once, a chain not always.
     """
     publishing = sorted(one for one in workloads if one.ports)
     if not publishing and not families:

@@ -32,9 +32,8 @@ _WHEN_LIMIT = 40
 class Collected:
     """The workloads that one node reported.
 
-    `when` is the time of the report (ISO 8601, UTC, by the controller's clock). `blocks` are the node's blocks by the
-    lockfile; all addresses lie in them. They are None if an older release collected the report, which did not check
-    addresses.
+    `when` is the time of the report (ISO 8601, UTC, by the controller's clock). `blocks` are the node's by the
+    lockfile; all addresses lie in them. None: an older release collected the report, and did not check addresses.
     """
 
     when: str
@@ -49,10 +48,7 @@ class Collected:
 
 
 class Told(t.NamedTuple):
-    """A report of one node as the controller sends it on. `endpoints` None means that they have not changed.
-
-    `when` and `blocks` are as in Collected.
-    """
+    """A report of one node as the controller sends it on. `endpoints` None means that they have not changed."""
 
     when: str
     endpoints: t.Optional[tuple[Endpoint, ...]] = None
@@ -69,9 +65,8 @@ class RemoteEndpoints:
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The endpoints of all nodes, sorted by node; those of one node are in the order of its report.
 
-        If two nodes report one address, it belongs to the node whose report is newer, or at equal times to the one
-        whose name sorts last. The address is removed from the other node's endpoint. An endpoint with no address left
-        is left out.
+        An address that two nodes report belongs to the node whose report is newer, or at equal times to the one whose
+        name sorts last. An endpoint with no address left is left out.
         """
         owner: dict[str, str] = {}
         for node in sorted(self.nodes, key=lambda name: (self.nodes[name].when, name)):
@@ -87,7 +82,7 @@ class RemoteEndpoints:
     def when(self, endpoint: Endpoint) -> t.Optional[str]:
         """Return the time (ISO 8601, UTC) of the report that contains this endpoint, None if no report does.
 
-        It is found by its node, interface and namespace, because its name may have been changed to be unique.
+        Its name is not compared: it may have been changed to be unique.
         """
         collected = self.nodes.get(endpoint.node)
         if collected is None:
@@ -98,12 +93,11 @@ class RemoteEndpoints:
         return collected.when if known else None
 
     def updated(self, told: t.Mapping[str, Told], nodes: t.Collection[str]) -> RemoteEndpoints:
-        """Return the reports updated with those in `told`, by node.
+        """Return the reports updated with those in `told`, by node; known reports of nodes not in `nodes` are dropped.
 
-        Known reports of nodes that are not in `nodes`, the fleet's, are dropped. A new report replaces the known one,
-        also if its node is not in `nodes`. If its `endpoints` is None, the known endpoints stay, with the new time, but
-        for those outside of the new blocks; if its `blocks` is None as well, the known blocks stay. Without a known
-        report it is ignored. Raise ValueError if such new blocks are not CIDRs or have host bits.
+        A new report replaces the known one. If its `endpoints` is None, the known endpoints stay, with the new time,
+        except those outside of the new blocks. Without a known report it is ignored. Raise ValueError if such new
+        blocks are not CIDRs or have host bits.
         """
         found = {name: collected for name, collected in self.nodes.items() if name in nodes}
         for name, one in told.items():
@@ -120,11 +114,9 @@ class RemoteEndpoints:
     def believed_by(self, state: t.Optional[NodeState]) -> tuple[RemoteEndpoints, tuple[LeftOut, ...]]:
         """Return the reports with the endpoints that the node with this state accepts, and those that it does not.
 
-        A report stays even if no endpoint is left in it. It is the last check. No address of a node or of this node's
-        blocks may belong to another node's workload. A report of an older release, which has no blocks, must have
-        addresses in a pool, and in no block to which BIRD's routes lead to a third node.
-
-        A node without a state accepts all of a report with blocks, unchecked, and none of another. If everything is
+        No address of a node or of this node's blocks may belong to another node's workload. A report of an older
+        release, which has no blocks, must have addresses in a pool, and in no block to which BIRD's routes lead to a
+        third node. A node without a state accepts all of a report with blocks, and none of another. If everything is
         accepted, the reports returned are this object.
         """
         check = ReaderCheck(state)
@@ -142,7 +134,7 @@ class RemoteEndpoints:
         return (RemoteEndpoints(found), tuple(left_out)) if left_out else (self, ())
 
     def to_dict(self) -> Data:
-        """Return the reports as plain data for JSON, in the form of `told_of`'s `data`; `from_dict` reads it."""
+        """Return the reports as plain data for JSON; `from_dict` reads it."""
         return {
             name: {
                 "collected": collected.when,
@@ -156,7 +148,7 @@ class RemoteEndpoints:
     def from_dict(cls, data: t.Any) -> tuple[RemoteEndpoints, tuple[LeftOut, ...]]:
         """Return the reports in `data`, the result of `to_dict`, and the endpoints that are left out.
 
-        Raise ValueError if `data` has another form, or a block is not a CIDR (see `told_of`).
+        Raise ValueError as `told_of` does.
         """
         told, left_out = told_of(data)
         return cls().updated(told, data), left_out
@@ -172,10 +164,7 @@ def _lies_in(blocks: OwnBlocks, text: str) -> bool:
 
 
 class ReaderCheck:
-    """The knowledge of one node with which it judges what others say of their workloads.
-
-    `state` is None for a node without a stored state. `node` is the node's name, "" without a state.
-    """
+    """The knowledge of one node (`state` None: it has none stored) with which it judges others' workloads."""
 
     def __init__(self, state: t.Optional[NodeState]) -> None:
         self._state = state
@@ -217,9 +206,8 @@ class ReaderCheck:
 def told_of(data: t.Any) -> tuple[dict[str, Told], tuple[LeftOut, ...]]:
     """Return the reports in `data` by node, as `updated` takes them, and the endpoints that are left out.
 
-    `data` is {node: {"collected": when, "endpoints": [...] or missing, "blocks": [...] or missing}}. Endpoints that are
-    invalid (see `read_endpoints`) are left out. Raise ValueError if `data` has another form, a time of more than 40
-    characters, or a block that is not a CIDR or has host bits.
+    `data` is {node: {"collected": when, "endpoints": [...] or missing, "blocks": [...] or missing}}. Raise ValueError
+    for another form, a time of more than 40 characters, or a block that is not a CIDR or has host bits.
     """
     if not isinstance(data, t.Mapping):
         raise ValueError("what nodes told is not a dictionary")
@@ -253,8 +241,7 @@ def _blocks(node: str, data: t.Any) -> t.Optional[OwnBlocks]:
 def own_endpoints(state: NodeState, workloads: t.Iterable[AttachedWorkload]) -> tuple[Endpoint, ...]:
     """Return the endpoints that a node reports, sorted by name: those of `workloads`, which came between runs.
 
-    Those that `beside_inventory` leaves out are not reported, nor are the inventory's workloads: other nodes know these
-    by the plan.
+    Those that `beside_inventory` leaves out are not reported.
     """
     profiles = (state.policy.settings if state.policy else PolicySettings()).workload_profiles
     added = with_workloads(state, workloads, ()).workloads[len(state.workloads) :]

@@ -33,10 +33,12 @@ _INTERFACE = re.compile(r"[a-zA-Z0-9_.-]{1,15}", re.ASCII)
 
 
 class OwnBlocks:
-    """The blocks of one node. `address in blocks` tests whether an address lies in one of them."""
+    """The blocks of one node. `address in blocks` tests whether an address lies in one of them.
+
+    The constructor raises ValueError if a text is not a CIDR, or has host bits.
+    """
 
     def __init__(self, cidrs: t.Iterable[str]) -> None:
-        """Read the CIDRs of the blocks. Raise ValueError if a text is not a CIDR, or has host bits."""
         self.cidrs = tuple(cidrs)
         self._owners = BlockOwners((cidr, "") for cidr in self.cidrs)
 
@@ -45,10 +47,12 @@ class OwnBlocks:
 
 
 class BlockOwners:
-    """The owners of many blocks. The time to look up an address depends on the number of block sizes only."""
+    """The owners of many blocks, from (CIDR, owner) pairs. A look-up takes time by the number of block sizes only.
+
+    The constructor raises ValueError if a text is not a CIDR, or has host bits.
+    """
 
     def __init__(self, blocks: t.Iterable[tuple[str, str]]) -> None:
-        """Read (CIDR, owner) pairs. Raise ValueError if a text is not a CIDR, or has host bits."""
         self._owners: dict[tuple[int, int, int], str] = {}
         for text, owner in blocks:
             cidr = addresses.parse_cidr(text)
@@ -82,11 +86,10 @@ def read_endpoints(
 ) -> tuple[tuple[Endpoint, ...], tuple[LeftOut, ...]]:
     """Return the workloads that `node` reported in `data`, sorted by name, and the parts of it that are left out.
 
-    `data` should be a list as `policy_json.to_plain` makes it; any other value is left out as a whole. A workload is
-    left out if a field is invalid or unknown, or if an earlier one that was accepted has its name, its interface or one
-    of its addresses. Entries after the first limits.ENDPOINTS are left out too. Labels for the namespace are not taken
-    from `data` but made here. Nothing is raised. `blocks` are the node's, and must contain all addresses; with None
-    addresses are checked for their form only.
+    `data` should be a list as `policy_json.to_plain` makes it. A workload is left out if a field is invalid or unknown,
+    or if an earlier accepted one has its name, its interface or one of its addresses. Labels for the namespace are not
+    taken from `data` but made here. Nothing is raised. `blocks` are the node's, and must contain all addresses; None
+    checks only their form.
     """
     if not isinstance(data, (list, tuple)):
         return (), (LeftOut(node, "the list of its workloads", f"it is {shown(data)}."),)
@@ -154,10 +157,7 @@ def read_endpoint(node: str, data: t.Any, blocks: t.Optional[OwnBlocks]) -> Endp
 
 
 def _name(data: t.Mapping[str, t.Any]) -> tuple[str, str]:
-    """Return the name, `<namespace>/<name>`, and the namespace.
-
-    Raise RefusedEndpoint if either is invalid or they do not match.
-    """
+    """Return the name, `<namespace>/<name>`, and the namespace."""
     name, namespace = data.get("name"), data.get("namespace")
     if not isinstance(name, str) or len(name) > limits.NAME:
         raise RefusedEndpoint(f"its name is not a text of at most {limits.NAME} characters.")

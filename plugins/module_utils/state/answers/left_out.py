@@ -24,11 +24,7 @@ class LeftOut:
 
 
 def sentences(left_out: t.Iterable[LeftOut]) -> list[str]:
-    """Return sentences about the parts, sorted by node.
-
-    Each of the first eight parts (limits.NAMED) of a node has its own sentence. If the node has more parts, one more
-    sentence gives their number.
-    """
+    """Return sentences about the parts, sorted by node: up to limits.NAMED of a node, and the count of the others."""
     by_node: dict[str, list[LeftOut]] = {}
     for one in left_out:
         by_node.setdefault(one.node, []).append(one)
