@@ -35,8 +35,8 @@ class NodeAllocations:
     """The blocks and addresses of one node.
 
     `blocks` are open, in the order of opening: addresses are taken from them. `spare_blocks` may be opened by the node
-    itself. `tunnels` maps a kind of TUNNEL_KINDS to an address, `workloads` a workload's name to its IPv4 address, and
-    `workloads6` a workload's name to its IPv6 address. All addresses lie in `blocks`.
+    itself. `tunnels` maps a kind of TUNNEL_KINDS to an address, `workloads` and `workloads6` a workload's name to its
+    IPv4 and IPv6 address. All addresses lie in `blocks`.
     """
 
     blocks: tuple[BlockGrant, ...] = ()
@@ -56,8 +56,8 @@ class QuarantinedBlock:
     """A block that `node` lost, for example because `node` left the inventory or the pool no longer selects it.
 
     Routes to the block may still be live. So the planner gives it to no other node until the operator releases it;
-    `node` itself may get it back. `generation` is the generation of the plan that put the block into quarantine.
-    `spare` is True if the node is not known to have opened the block.
+    `node` itself may get it back. `generation` is that of the plan that put the block into quarantine. `spare`: the
+    node is not known to have opened it.
     """
 
     cidr: str
@@ -71,10 +71,8 @@ class QuarantinedBlock:
 class AllocationPlan:
     """The plan of all blocks and addresses of a fleet.
 
-    `encapsulations` maps a pool's name to one of ENCAPSULATIONS: how the fleet ran the pool when that was last known. A
-    pool whose encapsulation is not known is missing in it. The encapsulation does not change the plan, so
-    `same_content` ignores it. `warnings` are sentences about the run that made the plan; they are not part of its
-    content.
+    `encapsulations` maps a pool's name to one of ENCAPSULATIONS: how the fleet ran the pool when that was last known.
+    `warnings` are sentences about the run that made the plan.
     """
 
     generation: int = 0
@@ -85,10 +83,7 @@ class AllocationPlan:
     warnings: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     def same_content(self, other: t.Optional[AllocationPlan]) -> bool:
-        """Return whether `other` has the same pools, nodes and quarantine. False if `other` is None.
-
-        The plans' own generations, their encapsulations and warnings are not compared.
-        """
+        """Return whether `other` has the same pools, nodes and quarantine. Nothing else is compared."""
         return (
             other is not None
             and self.pools == other.pools

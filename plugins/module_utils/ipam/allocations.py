@@ -6,8 +6,7 @@
 The rules are those of Calico's IPAM (libcalico-go, lib/ipam/ipam_block.go) with strict affinity: a node takes addresses
 only from blocks that were granted to it. A block gives first the address that has been free for longest; its first and
 last addresses are not excluded. A released address rests for a cooldown, because neighbours may still have it in their
-caches. Reservations and the cooldown apply to the automatic choice only. `Allocations.assign` says when a request for
-one address is refused.
+caches. Reservations and the cooldown apply to the automatic choice only.
 
 When all open blocks are full, the next spare block is opened. Each opening, assignment and release is an event (Opened,
 Assigned or Released). Events can be stored and replayed, or undone from the last one backwards.
@@ -69,7 +68,7 @@ class Assigned(t.NamedTuple):
 class Released(t.NamedTuple):
     """The event that an address was released. `at` is in seconds of a monotonic clock.
 
-    `allocation` is the one that ended. It is None in stored events, and in events of `snapshot`.
+    `allocation` is the one that ended, None in stored events and in events of `snapshot`.
     """
 
     address: str
@@ -83,9 +82,9 @@ Event = t.Union[Opened, Assigned, Released]
 class Usage(t.NamedTuple):
     """The numbers of addresses of one block, by what they are used for. `size` is the number of all of them.
 
-    `in_use` counts addresses of workloads, of tunnels and of the inventory. `reserved` counts addresses in
-    reservations. `cooling` counts addresses that rest after their release. An address may count in several of these.
-    `free` counts all others; it is 0 in a block that is no longer granted.
+    `in_use` counts addresses of workloads, of tunnels and of the inventory, `reserved` those in reservations, `cooling`
+    those that rest after their release. An address may count in several. `free` counts all others; it is 0 in a block
+    that is no longer granted.
     """
 
     cidr: str
@@ -101,8 +100,7 @@ class Usage(t.NamedTuple):
 class PoolUse(t.NamedTuple):
     """The settings of an IP pool that decide who gets addresses from it.
 
-    With `assignment_mode` Manual, a pool gives addresses only to workloads that ask for the pool or for an address of
-    it.
+    With `assignment_mode` Manual, a pool gives addresses only to workloads that ask for it or for an address of it.
     """
 
     cidr: str = ""
@@ -164,8 +162,8 @@ class _Block:
     """One block and its free addresses.
 
     `free` has the addresses for the automatic choice, the longest free first. `automatic` is whether the pool takes
-    part in the automatic choice. `granted` is False for a block that the plan does not grant, but in which workloads
-    have addresses. `ahead` is whether the plan has the block as a spare one, `spare` whether it is also not opened yet.
+    part in it. `granted` is False for a block that the plan does not grant, but in which workloads have addresses.
+    `ahead`: the plan has the block as a spare one; `spare`: it is also not opened yet.
     """
 
     def __init__(self, cidr: str, pool: str, granted: bool, ahead: bool, opened: bool, automatic: bool) -> None:
@@ -182,9 +180,10 @@ class _Block:
 
 
 class Allocations:
-    """All allocations of one node. `cooldown` is in seconds.
+    """All allocations of one node. `cooldown` and `now`, which is of a monotonic clock, are in seconds.
 
-    Methods with a parameter `now` need seconds of a monotonic clock.
+    Parameters `pools` are names or CIDRs. Methods that have them raise NoSuchPool if one does not exist or is disabled,
+    or if none of them is for workloads.
     """
 
     def __init__(self, cooldown: float = COOLDOWN) -> None:
@@ -212,23 +211,18 @@ class Allocations:
     # --- reading ---
 
     def by_handle(self, handle: str) -> t.Optional[Allocation]:
-        """Return the first allocation of `of_handle`, or None if the handle has none."""
         held = self._handles.get(handle)
         return held[0] if held else None
 
     def of_handle(self, handle: str) -> tuple[Allocation, ...]:
-        """Return all allocations of `handle`, () if it has none.
-
-        There is at most one of each IP version, unless another release of this collection assigned them.
-        """
+        """Return all allocations of `handle`, at most one of each IP version unless another release assigned them."""
         return tuple(self._handles.get(handle, ()))
 
     def versions(self, pools: t.Sequence[str] = ()) -> tuple[int, ...]:
         """Return the IP versions of a workload that requests none, sorted: (4,), (6,) or (4, 6).
 
-        If `pools` (names or CIDRs) is not empty, they are those of the named pools that are for workloads. Otherwise
-        they are those of this node's blocks that take part in the automatic choice, or (4,) if there is no such block.
-        Raise NoSuchPool if a named pool does not exist or is disabled, or if none of them is for workloads.
+        They are those of `pools` if it is not empty, else those of this node's blocks that take part in the automatic
+        choice, or (4,) if there is none.
         """
         if pools:
             found = {self._version_of(name) for name in self._qualified(pools)}
@@ -237,11 +231,7 @@ class Allocations:
         return tuple(sorted(found)) or (4,)
 
     def of_version(self, pools: t.Sequence[str], version: int) -> list[str]:
-        """Return the names of the `pools` (names or CIDRs) that are of IP version `version` and for workloads.
-
-        The list is empty if `pools` is. Raise NoSuchPool if one does not exist or is disabled, or if none is for
-        workloads.
-        """
+        """Return the names of the `pools` that are of IP version `version` and for workloads; [] without `pools`."""
         return [name for name in self._qualified(pools) if self._version_of(name) == version] if pools else []
 
     def _version_of(self, pool: str) -> int:
@@ -264,8 +254,7 @@ class Allocations:
     def opened(self) -> tuple[str, ...]:
         """The CIDRs of the opened blocks that the plan still grants as spare ones, in the order of opening.
 
-        Before the first call of `grant` it is not known which blocks are spare. Then these are all opened blocks, and
-        all blocks in which addresses are allocated.
+        Before the first call of `grant` these are all opened blocks, and all blocks in which addresses are allocated.
         """
         if self._grants is None:
             # Which blocks are spare is not known yet, so all blocks that may be opened spare ones are returned.
@@ -274,10 +263,7 @@ class Allocations:
         return tuple(cidr for cidr in self._opened if cidr in ahead)
 
     def usage(self, now: float) -> list[Usage]:
-        """Return the usage of every block: the `blocks` of `grant`, then its `spares`, each in their order.
-
-        Blocks that are no longer granted, but still in use, come last. `now` is in seconds of a monotonic clock.
-        """
+        """Return the usage of every block in the order of `grant`, then of blocks in use that it no longer has."""
         self._tick(now)
         in_use = collections.Counter(held.block for held in self._held.values())
         for key in self._fixed:
@@ -316,14 +302,12 @@ class Allocations:
     ) -> list[str]:
         """Replace the granted blocks, and return sentences for people about allocations that contradict the new grant.
 
-        An allocation contradicts it if its block is no longer granted, or if its address is in `reserved`. `reserved`
-        maps an address of a tunnel or of the inventory to words for its owner ("this node's ipip tunnel").
-        `reservations` are CIDRs. `pools` maps a pool's name to its settings; None is an empty mapping. A pool that is
-        missing in it takes part in the automatic choice with PoolUse's defaults. Requests for such a pool, or for an
-        address of it, are refused unless the mapping is empty. Allocations stay, whatever the grant says; the list is
-        empty if none contradicts it. Spare blocks with allocated addresses become open, with an event for each. Raise
-        ValueError, with nothing changed, if a text in the first four parameters is not an address or CIDR, or a CIDR
-        has host bits.
+        An allocation, which stays, contradicts it if its block is no longer granted, or if its address is in
+        `reserved`. That maps an address of a tunnel or of the inventory to words for its owner ("this node's ipip
+        tunnel"). `reservations` are CIDRs. `pools` maps a pool's name to its settings. A pool that is missing in it
+        takes part in the automatic choice with PoolUse's defaults, but requests for it are refused unless the mapping
+        is empty. Spare blocks with allocated addresses become open, with an event for each. Raise ValueError, with
+        nothing changed, if a text in the first four parameters is not an address or CIDR, or a CIDR has host bits.
         """
         fixed = {canonical_address(address): whose for address, whose in reserved.items()}
         ranges = _Ranges(reservations)
@@ -374,21 +358,17 @@ class Allocations:
     ) -> Allocation:
         """Assign an address to `handle` and return it; return its present one if it has one of that IP version.
 
-        The present one keeps its attributes, and `pools` are not looked at then. `now` is in seconds of a monotonic
-        clock.
-
-        With `address`, only this address will do; its IP version replaces `version`. `pools` are names or CIDRs of
-        pools to choose from. Without them, the enabled pools for workloads that assign automatically take part. Open
-        blocks are used before spare ones, in the order in which `grant` got them. Of spare blocks, one of the first
-        pool is opened, in the order of `pools` or else of names. With `resting`, an address whose cooldown is not over
-        is chosen if no other one is left: that of the earliest release. The assignment, and before it the opening of a
-        spare block, are recorded as events.
+        The present one keeps its attributes, and `pools` are not looked at then. With `address`, only this address will
+        do; its IP version replaces `version`. Without `pools`, the enabled pools for workloads that assign
+        automatically take part. Open blocks are used before spare ones, in the order in which `grant` got them. Of
+        spare blocks, one of the first pool is opened, in the order of `pools` or else of names. With `resting`, the
+        address of the earliest release is chosen if all that is left is in its cooldown. The assignment, and before it
+        the opening of a spare block, are recorded as events.
 
         On an error no allocation changes. Raise HandleTaken if `handle` has another address of the version of
-        `address`, AddressTaken if `address` is allocated or reserved for a tunnel or an inventory workload, and
-        NotInBlocks if it is no address or lies in no granted block (with `pools`, of those of them that are for
-        workloads). Raise NoSuchPool if one of `pools` is unknown or disabled or none is for workloads; without `pools`,
-        the pool of `address` is checked so. Raise NoAddress if no address is left to choose.
+        `address`, AddressTaken if `address` is allocated or reserved for a tunnel or an inventory workload, NotInBlocks
+        if it is no address or lies in no granted block (of `pools`), and NoAddress if no address is left to choose.
+        Without `pools`, NoSuchPool is about the pool of `address`.
         """
         self._tick(now)
         wanted = None if address is None else self._parse(address)
@@ -417,9 +397,9 @@ class Allocations:
         return allocation
 
     def release(self, handle: str, now: float, keep: t.Collection[Allocation] = ()) -> list[Allocation]:
-        """Release all addresses of `handle` except those in `keep`, and return their allocations, [] if there are none.
+        """Release all addresses of `handle` except those in `keep`, and return their allocations.
 
-        Their cooldown begins at `now`, in seconds of a monotonic clock. Each release is recorded as an event.
+        Their cooldown begins at `now`. Each release is recorded as an event.
         """
         self._tick(now)
         released = [allocation for allocation in self._handles.get(handle, ()) if allocation not in keep]
@@ -435,8 +415,8 @@ class Allocations:
     def pass_on(self, held: Allocation, handle: str, attributes: t.Mapping[str, str], now: float) -> Allocation:
         """Give an allocation to another handle, without a cooldown in between, and return the new one.
 
-        `now` is in seconds of a monotonic clock. A release and an assignment are recorded as events. `handle` must have
-        no address of its IP version. Raise ValueError if `held` is no allocation of this object.
+        A release and an assignment are recorded as events. `handle` must have no address of its IP version. Raise
+        ValueError if `held` is no allocation of this object.
         """
         key = canonical_address(held.address)
         if self._held.get(key) is not held:
@@ -459,9 +439,8 @@ class Allocations:
     def replay(self, events: t.Iterable[Event]) -> None:
         """Apply stored events, oldest first, without recording them again. Events not taken yet are dropped.
 
-        The release of an address that is free begins its cooldown anew. Raise Contradiction if an event assigns an
-        address that is in use, or if its address is invalid. Raise ValueError if the block of an allocation that lies
-        in no granted block is not a CIDR, or has host bits. After an error the object must not be used.
+        Raise Contradiction if an event assigns an address that is in use, or if its address is invalid, and ValueError
+        if a block is not a CIDR, or has host bits. After an error the object must not be used.
         """
         for event in events:
             if isinstance(event, Assigned):
@@ -497,10 +476,7 @@ class Allocations:
     def snapshot(self) -> list[Event]:
         """Return a list of events that leads to the present state under the present grant.
 
-        The order is: opened blocks, releases of addresses that are free now, allocations.
-
-        Releases are left out if their cooldown is over and their address lies in no granted block. Before the first
-        call of `grant` no release is left out.
+        Releases are left out if their cooldown is over and their address lies in no granted block.
         """
         resting = [
             Released(format_address(*key), at)
@@ -515,8 +491,8 @@ class Allocations:
         """Return the block to take from, and its longest free address as a number.
 
         It is the first open block with a free address, else the spare block with one that `_rank` puts first. With
-        `resting`, it is then the block of the address that rests longest. Raise NoAddress if there is none. `pools` are
-        names; None means the pools that assign automatically.
+        `resting`, it is then the block of the address that rests longest. `pools` None means those that assign
+        automatically.
         """
         candidates = [
             block
@@ -584,12 +560,7 @@ class Allocations:
                 yield block, key[1], at
 
     def _claim(self, key: _Key, pools: t.Optional[t.Sequence[str]]) -> _Block:
-        """Return the block of a requested address.
-
-        Raise AddressTaken if it is allocated or reserved for a tunnel or an inventory workload. Raise NotInBlocks if it
-        lies in no granted block (of `pools`), and NoSuchPool if `pools` is None and the block's own pool is unknown,
-        disabled or not for workloads.
-        """
+        """Return the block of a requested address, or raise the errors of `assign` about it."""
         address = format_address(*key)
         held = self._held.get(key)
         whose = self._fixed.get(key) if held is None else held.handle
@@ -610,8 +581,7 @@ class Allocations:
     def _qualified(self, asked: t.Sequence[str]) -> list[str]:
         """Return the names of the `asked` pools (names or CIDRs) that are for workloads; at least one.
 
-        Without any settings of pools, those of this node's blocks exist. Raise NoSuchPool if one does not exist or is
-        disabled, or if none is for workloads.
+        Without any settings of pools, those of this node's blocks exist.
         """
         by_cidr = {_range(use.cidr): name for name, use in self._pools.items() if use.cidr}
         known = {name for name, use in self._pools.items() if not use.disabled}
@@ -650,10 +620,7 @@ class Allocations:
             raise Contradiction(str(error)) from error
 
     def _open(self, block: _Block) -> None:
-        """Mark the block as opened.
-
-        Record an event if the plan has it as a spare block that was not opened before.
-        """
+        """Mark the block as opened, with an event if it is a spare block that was not opened before."""
         if block.ahead and block.cidr not in self._opened:
             self._opened[block.cidr] = None
             self._events.append(Opened(block.cidr))
@@ -678,10 +645,7 @@ class Allocations:
         self._released[key] = self._releases, at
 
     def _tick(self, now: float) -> None:
-        """Set the clock to `now` (monotonic seconds), and make addresses available again whose cooldown is over.
-
-        Addresses that are planned, reserved or in no granted block are left out.
-        """
+        """Set the clock to `now`, and make addresses available again whose cooldown is over."""
         self._now = now
         cooling = self._cooling
         while cooling and cooling[0][1] + self._cooldown <= now:
@@ -695,7 +659,6 @@ class Allocations:
         return key not in self._fixed and not self._reservations.holds(*key)
 
     def _block_of(self, key: _Key) -> t.Optional[_Block]:
-        """Return the granted block that contains the address, or None."""
         version, value = key
         for family, shift in self._shifts:
             if family == version:
@@ -707,8 +670,7 @@ class Allocations:
     def _derive(self) -> None:
         """Rebuild the blocks and their free and cooling addresses from the allocations, the releases and the grant.
 
-        An allocation in a granted block of another CIDR or pool than it names gets these. Raise ValueError if the block
-        of an allocation that lies in no granted block is not a CIDR, or has host bits.
+        An allocation in a granted block of another CIDR or pool than it names gets these.
         """
         self._blocks, self._at = {}, {}
         default = PoolUse()

@@ -4,9 +4,8 @@
 """The blocks of a pool as whole numbers, and the order in which a host looks for a free block.
 
 The order resembles Calico's (libcalico-go's randomBlockGenerator). It starts at a block that a hash of the host's name
-gives, goes up, wraps around and visits each block once. So hosts begin spread over the pool. The start
-differs from Calico's, which depends on Go's random numbers. Nothing may rely on it, because the lockfile keeps what was
-granted.
+gives, goes up, wraps around and visits each block once. So hosts begin spread over the pool. Nothing may rely on the
+start, because the lockfile keeps what was granted.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ def _spread(seed: int) -> int:
 class BlockSpace:
     """The blocks of one pool, numbered from 0 upwards.
 
-    `base` is the first address as a number, `count` the number of blocks, and `size` the number of addresses in a
-    block. The constructor raises ValueError if `cidr` is not a CIDR or has host bits, or if blocks of prefix length
+    `base` is the first address as a number, `count` the number of blocks, `size` the number of addresses in a block.
+    The constructor raises ValueError if `cidr` is not a CIDR or has host bits, or if blocks of prefix length
     `block_size` would be larger than the pool or smaller than an address.
     """
 
@@ -58,18 +57,16 @@ class BlockSpace:
         self.end = self.base + (self.count << self.shift)  # the first address behind the pool, as a number
 
     def cidr(self, index: int) -> str:
-        """Return the CIDR of block number `index`."""
         return f"{format_address(self.version, self.first_address(index))}/{self.block_size}"
 
     def first_address(self, index: int) -> int:
-        """Return the first address of block number `index`, as a number."""
         return self.base + (index << self.shift)
 
     def contains(self, version: int, address: int) -> bool:
         return version == self.version and self.base <= address < self.end
 
     def index_at(self, address: int) -> int:
-        """Return the number of the block that contains `address` (a number), which must lie in the pool."""
+        """Return the number of the block that contains `address`, which must lie in the pool."""
         return address - self.base >> self.shift
 
     def index_of(self, cidr: str) -> int:
@@ -106,14 +103,10 @@ class FreeBlocks:
         return index not in self._next
 
     def take(self, index: int) -> None:
-        """Mark block number `index` as taken."""
         self._next[index] = index + 1
 
     def pass_over(self, first: int, end: int) -> None:
-        """Exclude the blocks `first` to `end` - 1 from the results of `first()`; they stay free.
-
-        Such runs must not overlap.
-        """
+        """Exclude the free blocks `first` to `end` - 1 from the results of `first()`. Such runs must not overlap."""
         bisect.insort(self._passed, (first, end))
 
     def first(self, host: str) -> t.Optional[int]:

@@ -35,13 +35,12 @@ def carry_over(
 ) -> None:
     """Fill the ledger with all of `previous` that stays valid, and add warnings for people to it.
 
-    Nothing is returned. `requests` are by (workload name, IP version). `released` has node names and CIDRs whose blocks
-    leave quarantine, `allocated` the addresses that each node's agent assigned.
+    `requests` are by (workload name, IP version). `released` has node names and CIDRs whose blocks leave quarantine,
+    `allocated` the addresses that each node's agent assigned.
 
-    Raise PlanError if a node has blocks of a pool that is missing, if a pool with blocks of nodes or in quarantine
-    changed its CIDR or block size or does not have such a block, if a node's block in `previous` also belongs to
-    another node or is in quarantine, or if a workload declares an address that another one has. Raise ValueError if a
-    text in `allocated` is not an address.
+    Raise PlanError if a node has blocks of a pool that is missing, if a pool with blocks changed its CIDR or block size
+    or does not have such a block, if a node's block also belongs to another node or is in quarantine, or if a workload
+    declares an address that another one has. Raise ValueError if a text in `allocated` is not an address.
     """
     quarantine = _quarantine(ledger, previous, released)
     _check_pools(ledger, previous, quarantine)
@@ -56,11 +55,7 @@ def carry_over(
 
 
 def _quarantine(ledger: Ledger, previous: AllocationPlan, released: t.Collection[str]) -> list[QuarantinedBlock]:
-    """Return the quarantined blocks of `previous` and the blocks of removed nodes, without those that are released.
-
-    `released` has names of nodes, and CIDRs that contain blocks. The ledger gets warnings about removed nodes whose
-    blocks stay, about released blocks, and about items of `released` that match no block.
-    """
+    """Return the quarantined blocks of `previous` and the blocks of removed nodes, without those that are released."""
     entries = list(previous.quarantine)
     removed = []
     for node, part in sorted(previous.nodes.items()):
@@ -87,8 +82,7 @@ def _release(
 ) -> tuple[list[QuarantinedBlock], list[QuarantinedBlock]]:
     """Return (entries that stay in quarantine, entries that are free again).
 
-    An entry is freed if `released` has its node's name, or a CIDR that contains its block. One warning is about the
-    items of `released` that match no entry, if there are any.
+    An entry is freed if `released` has its node's name, or a CIDR that contains its block.
     """
     by_name: dict[str, bool] = {}
     by_range: dict[tuple[int, int, int], tuple[str, bool]] = {}
@@ -123,10 +117,7 @@ def _release(
 
 
 def _check_pools(ledger: Ledger, previous: AllocationPlan, quarantine: t.Iterable[QuarantinedBlock]) -> None:
-    """Raise PlanError if a pool in use is missing, or if a pool with blocks changed its CIDR or block size.
-
-    Blocks in quarantine count for the second check, but not for the first.
-    """
+    """Raise PlanError if a pool in use is missing, or if a pool with blocks changed its CIDR or block size."""
     using: dict[str, set[str]] = {}
     for node in ledger.nodes:
         part = previous.nodes.get(node)
@@ -222,8 +213,7 @@ def _held(ledger: Ledger, previous: AllocationPlan, node: str) -> _Held:
 def _return_blocks(ledger: Ledger, held: dict[str, _Held]) -> None:
     """Give quarantined blocks back to the nodes that had them, if the inventory has the node and the pool selects it.
 
-    A block that was open is open again at once. A spare one stays in quarantine; it comes before free blocks when a
-    block is chosen for the node.
+    A spare one stays in quarantine; it comes before free blocks when a block is chosen for the node.
     """
     for (name, index), entry in sorted(ledger.quarantine.items()):
         pool, node = ledger.pools[name], ledger.nodes.get(entry.node)
@@ -242,8 +232,7 @@ def _hold_allocated(
     """Reserve the addresses that agents assigned, and yield the blocks that contain them.
 
     An address is reserved when the caller takes its block from the iterator. These addresses are in use, so they take
-    precedence over addresses that were only planned. Addresses outside of the node's open blocks are ignored. Raise
-    ValueError if a text is not an address.
+    precedence over planned ones. Addresses outside of the node's open blocks are ignored.
     """
     for node, addresses in sorted(allocated.items()):
         blocks = held[node].open if node in held else {}
@@ -267,8 +256,7 @@ def _keep_addresses(
 
     An address is valid if it lies in an open block of its node and is still needed: `_tunnel_stays` holds, or the
     workload is still on the node and requests no other address or pool. An address that an agent assigned to another
-    workload is not kept; a warning says so unless the workload declares the address. Raise PlanError if a workload
-    declares an address that another workload has.
+    workload is not kept; a warning says so unless the workload declares it.
     """
     used: set[Key] = set()
     wanted = {(pool.name, address): name for (name, dummy), (pool, address) in declared.items()}
@@ -325,10 +313,7 @@ def _moved(what: str, address: str) -> str:
 
 
 def _place(ledger: Ledger, blocks: t.Container[Key], text: str) -> t.Optional[tuple[PoolState, int]]:
-    """Return the pool of an address and the address as a number, or None if it lies in none of `blocks`.
-
-    Raise ValueError if `text` is not an address.
-    """
+    """Return the pool of an address and the address as a number, or None if it lies in none of `blocks`."""
     version, address = canonical_address(text)
     pool = ledger.index.at(version, address)
     if pool is None or (pool.name, pool.space.index_at(address)) not in blocks:
@@ -339,8 +324,7 @@ def _place(ledger: Ledger, blocks: t.Container[Key], text: str) -> t.Optional[tu
 def _tunnel_stays(ledger: Ledger, pool: PoolState, node: str, wanted: t.Optional[t.Collection[str]]) -> bool:
     """Return whether a node keeps its tunnel address from `pool`. `wanted` are the pools that use this tunnel, or None.
 
-    Connections of the host itself use the address. So it stays as long as the pool selects the node. Otherwise it goes
-    if the tunnel is not needed, or if the pool is disabled and the node may use another pool of `wanted`.
+    Connections of the host itself use the address. So it stays as long as the pool selects the node.
     """
     if node in pool.selected:
         return True

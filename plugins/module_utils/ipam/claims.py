@@ -4,13 +4,13 @@
 """The blocks that a node's copy may claim by the lockfile: only the node's own.
 
 Root on a node writes that node's copy. So a claim to a block that the lockfile does not give to the node is left out,
-which a notice says, and the rest of the plan goes on. A node that has such a block open must not be changed meanwhile:
-its copy may be false, or people must decide about addresses in use. If most copies are newer than the lockfile, and
-their nodes are at least two or all of the fleet, the lockfile is an old one that was restored. Then a node may also
-claim a block that is free in the lockfile. It may claim a block of another node if there is a second witness: the
-former owner's own newer copy, which no longer has the block, or, if the owner has no copy, the newer nodes' routes for
-it, all to the claimant. A node that is the whole fleet needs no witness. Otherwise the lockfile decides. A block that
-two nodes claim goes to its owner by the lockfile, else to the one to which all such routes lead, else to neither.
+which a notice says. A node that has such a block open must not be changed meanwhile: its copy may be false, or people
+must decide about addresses in use. If most copies are newer than the lockfile, and their nodes are at least two or all
+of the fleet, the lockfile is an old one that was restored. Then a node may also claim a block that is free in the
+lockfile, or one of another node if there is a second witness: the former owner's own newer copy, which no longer has
+the block, or, if the owner has no copy, the newer nodes' routes for it, all to the claimant. A node that is the whole
+fleet needs no witness. A block that two nodes claim goes to its owner by the lockfile, else to the one to which all
+such routes lead, else to neither.
 """
 
 from __future__ import annotations
@@ -55,9 +55,8 @@ class Copy:
 class Base:
     """The lockfile as the base on which claims are judged: the owner of each block, and the blocks that can exist.
 
-    The owner of a block in quarantine is the node that lost it. `name` is the lockfile's name in messages. `nodes` are
-    the inventory's nodes. `pools` are the inventory's pools; they matter for blocks of pools that the lockfile does not
-    have yet.
+    The owner of a block in quarantine is the node that lost it. `name` is the lockfile's name in messages. `nodes` and
+    `pools` are the inventory's; the latter matter for blocks of pools that the lockfile does not have yet.
     """
 
     def __init__(
@@ -112,12 +111,10 @@ class Checked:
 def checked(base: Base, copies: t.Mapping[str, Copy], notices: list[str], routes: Routes) -> Checked:
     """Return the copies without the claims that are refused, and add sentences about refused claims to `notices`.
 
-    A copy claims the blocks of `_insisted`. For each node, up to eight sentences are each about one claim, and one more
-    counts the others, if any. A copy more than GENERATIONS_AHEAD generations ahead gets the lockfile's generation,
-    which one more sentence says.
-
-    No error is raised but those of `routes`: with a lockfile, no node's copy stops a run. `routes` is called for nodes
-    with newer copies, and only if the lockfile counts as an old one.
+    Per node, up to eight sentences are each about one claim, and one more counts the others. A copy more than
+    GENERATIONS_AHEAD generations ahead gets the lockfile's generation, with a notice. With a lockfile, no node's copy
+    stops a run: only errors of `routes` are raised. It is called for nodes with newer copies, if the lockfile counts as
+    old.
     """
     generation = base.plan.generation
     copies = {node: _in_step(node, copy, base, notices) for node, copy in copies.items()}
@@ -205,11 +202,7 @@ def contradiction(grant: BlockGrant, one: str, other: str, copies: t.Mapping[str
 
 
 def blocks_of_others(witness: str, known: t.Container[str], routes: Routes) -> dict[Key, str]:
-    """Return the nodes that the routes of `witness` lead to, by block.
-
-    Routes to itself, to nodes that are not `known`, and texts that are no CIDRs or have host bits are left out. Of
-    several routes for a block, the last one counts. Errors of `routes` are passed on.
-    """
+    """Return the `known` nodes, except `witness`, that the routes of `witness` lead to, by block."""
     found = {}
     for cidr, node in routes(witness):
         if node in known and node != witness:
@@ -219,10 +212,7 @@ def blocks_of_others(witness: str, known: t.Container[str], routes: Routes) -> d
 
 
 def _routed(witnesses: t.Iterable[str], known: t.Container[str], routes: Routes) -> dict[Key, set[str]]:
-    """Return the nodes to which `witnesses` have a route, by block: those of `blocks_of_others` of each witness.
-
-    Errors of `routes` are passed on.
-    """
+    """Return the nodes to which `witnesses` have a route, by block."""
     found: dict[Key, set[str]] = {}
     for witness in witnesses:
         for key, node in blocks_of_others(witness, known, routes).items():
@@ -240,8 +230,7 @@ def _may_take(
 ) -> bool:
     """Return whether a second witness says that a block of `owner` by an old lockfile belongs to `node`.
 
-    That is the owner's own newer copy, if it lacks the block. If the owner has no copy, it is the newer nodes' routes
-    for this block, if all lead to `node`; `seen` has the nodes that they lead to, or is None without such routes.
+    `seen` has the nodes that the newer nodes' routes for the block lead to, or is None without such routes.
     """
     if owner in copies:
         copy = copies[owner]

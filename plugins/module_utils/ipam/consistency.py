@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The check whether the addresses that a node assigned are those in use on it: the result of `calicoctl ipam check`.
 
-The text follows that of Calico's command. The check looks at one node only. That suffices, because only the node that
-owns a block assigns addresses of it.
+The text follows that of Calico's command. Only the node that owns a block assigns addresses of it, so one node is
+enough.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .allocations import Allocation
 class Grants(t.NamedTuple):
     """The part of the plan that belongs to the node.
 
-    `pools` maps the names of active pools to CIDRs. `blocks` are (CIDR, pool, whether it is a spare block that is not
-    opened). `planned` maps the addresses of tunnels and of the inventory's workloads to their handles.
+    `pools` maps the names of active pools to CIDRs. `blocks` are (CIDR, pool, whether it is a spare block, not opened).
+    `planned` maps the addresses of tunnels and of the inventory's workloads to their handles.
     """
 
     node: str
@@ -46,9 +46,9 @@ class Mismatch(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The result of a check.
+    """The result of a check. `lines` are for people.
 
-    `lines` are for people. Each entry of the other fields is a problem; all but `invalid` are in order of addresses.
+    Each entry of the other fields is a problem; all but `invalid` are in order of addresses.
     """
 
     lines: tuple[str, ...]
@@ -62,16 +62,11 @@ class Report:
 
     @property
     def problems(self) -> int:
-        """The number of problems that were found."""
         found: tuple[t.Sized, ...] = (self.leaked, self.unused, self.missing, self.outside, self.mismatched)
         return sum(map(len, (*found, self.duplicate, self.invalid)))
 
     def to_dict(self) -> dict[str, t.Any]:
-        """Return the report as a dict of plain values for JSON.
-
-        The keys are the fields, and `problems` for their number. `lines` and `invalid` are lists of texts. All others
-        are lists of dicts, with "address" and "users" in `duplicate`, else with the fields of the entries' class.
-        """
+        """Return the report as a dict of plain values for JSON: the fields, and `problems` for their number."""
         return {
             "lines": list(self.lines),
             "problems": self.problems,
@@ -93,10 +88,9 @@ def check(
 ) -> Report:
     """Compare what IPAM assigned and planned with what is in use, and return a report.
 
-    `workloads` maps a handle to the addresses that the workload has, workloads of the inventory included. `tunnels`
-    maps the handle of a tunnel to its address. Addresses are compared as texts, so each must have its canonical form:
-    another spelling counts as another address. Raise ValueError if a text is not an address or CIDR, or a CIDR has host
-    bits.
+    `workloads` maps a handle to the addresses that the workload has, workloads of the inventory included, `tunnels` the
+    handle of a tunnel to its address. Addresses are compared as texts, so each must be canonical. Raise ValueError if a
+    text is not an address or CIDR, or a CIDR has host bits.
     """
     users: dict[str, list[str]] = {}
     for handle, addresses in [*workloads.items(), *((handle, (address,)) for handle, address in tunnels.items())]:

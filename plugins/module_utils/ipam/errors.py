@@ -11,8 +11,8 @@ import typing as t
 class IpamError(Exception):
     """The base of the errors of this package; its text is `variable`, `value`, `rule` and `remedy` in one line.
 
-    `variable` names the place that is wrong. `value` is its content, or None if there is nothing worth showing. `rule`
-    is the rest of the sentence that says what is wrong. `remedy` is a sentence that says how to go on.
+    `variable` names the place that is wrong. `value` is its content, None to show none. `rule` is the rest of the
+    sentence that says what is wrong. `remedy` is a sentence that says how to go on.
     """
 
     def __init__(self, variable: str, value: t.Any, rule: str, remedy: str) -> None:

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""New grants: declared addresses, a first block of every pool, tunnels, workloads and, last, spare blocks."""
+"""New grants: declared addresses, a first block of every pool, tunnels, workloads and, last, spare blocks.
+
+The functions raise PlanError for what the inventory cannot have, and if required blocks are not there.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,7 @@ _VARIABLE = "calico_workloads"
 
 
 def declared_addresses(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadRequest]) -> Declared:
-    """Return the pool and the number of each address that a workload declares, by (workload name, IP version).
-
-    Raise PlanError if a declared address is invalid, lies in no pool or in another one than the workload names, or is
-    declared by two workloads.
-    """
+    """Return the pool and the number of each address that a workload declares, by (workload name, IP version)."""
     found: Declared = {}
     holders: dict[tuple[str, int], str] = {}
     for key, request in requests.items():
@@ -66,9 +65,6 @@ def grant_declared(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadRequ
     """Assign the declared addresses that their workloads do not have yet, and open the blocks that contain them.
 
     Such a block is open on the workload's node already, free, a spare block of that node, or in quarantine for it.
-    Raise PlanError if the pool is disabled, does not select the node or is not for workloads. Also raise it if the
-    address has another holder, or if its block belongs to another node, is in quarantine for one, or overlaps a block
-    in quarantine of a pool that is gone.
     """
     for key, (pool, address) in declared.items():
         request = requests[key]
@@ -118,10 +114,7 @@ def grant_declared(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadRequ
 
 
 def grant_first_blocks(ledger: Ledger) -> None:
-    """Open a block of every enabled pool with automatic assignment for each node it selects that has none of it open.
-
-    Raise PlanError if a pool has too few blocks.
-    """
+    """Open a block of every enabled pool with automatic assignment for each node it selects that has none open."""
     for pool in ledger.pools.values():
         if not pool.grants_on_its_own:
             continue
@@ -137,9 +130,8 @@ def grant_first_blocks(ledger: Ledger) -> None:
 def grant_addresses(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadRequest], needs: Needs) -> None:
     """Assign the tunnel addresses of `needs`, then addresses to workloads that declare none. Present addresses stay.
 
-    `needs` maps a node to a mapping from kind of tunnel to the names of the pools that are preferred for it. Raise
-    PlanError if no pool fits, or if the pools that do have too few blocks. A node gets no tunnel address, without an
-    error, if no usable pool and none of its open blocks has the tunnel's IP version.
+    `needs` maps a node to a mapping from kind of tunnel to the names of the pools that are preferred for it. A node
+    gets no tunnel address, without an error, if no usable pool and no open block has the tunnel's IP version.
     """
     for node in ledger.nodes.values():
         for kind, pools in sorted(needs.get(node.name, {}).items()):
@@ -218,7 +210,7 @@ def _from_new_block(
 ) -> t.Optional[tuple[PoolState, int]]:
     """Open the next block of `node`. Return (its pool, its lowest free address as a number), or None if none is left.
 
-    The pools are tried in their order. A block is skipped, but stays open, if all its addresses are reserved.
+    A block is skipped, but stays open, if all its addresses are reserved.
     """
     for pool in pools:
         index = ledger.next_block(pool, node)
@@ -253,8 +245,8 @@ def _check_pool(pool: PoolState, request: WorkloadRequest, how: str) -> None:
 def grant_spare_blocks(ledger: Ledger) -> None:
     """Grant spare blocks, up to each pool's `spare_target`, to the nodes that the pool selects, as far as they go.
 
-    A pool that is disabled or has manual assignment grants none. In each pool, no node gets a second one before every
-    node could have a first. A pool with too few blocks for all is no error; the ledger gets a warning.
+    In each pool, no node gets a second one before every node could have a first. A pool with too few blocks is no
+    error; the ledger gets a warning.
     """
     short: dict[str, list[str]] = {}
     for pool in ledger.pools.values():

@@ -20,10 +20,12 @@ Key = t.Tuple[str, int]
 
 
 class Reservations:
-    """Ranges of addresses that are not chosen automatically: only a workload that declares one of them gets it."""
+    """Ranges of addresses that are not chosen automatically: only a workload that declares one of them gets it.
+
+    The constructor takes CIDRs of any version, and raises ValueError if one is no CIDR or has host bits.
+    """
 
     def __init__(self, cidrs: t.Iterable[str] = (), version: int = 4) -> None:
-        """Parse `cidrs` and keep those of IP version `version`. Raise ValueError if one is no CIDR or has host bits."""
         self._starts: list[int] = []
         self._ends: list[int] = []  # the first address after each range
         for found, first, prefix in sorted(canonical_cidr(cidr) for cidr in cidrs):
@@ -40,7 +42,7 @@ class Reservations:
         return bool(self._starts)
 
     def __iter__(self) -> t.Iterator[tuple[int, int]]:
-        """Yield (first address, first address after the range) of each range. No two ranges touch."""
+        """Yield (first address, address after the range) of each range. No two touch."""
         return zip(self._starts, self._ends)
 
     def __contains__(self, address: int) -> bool:
@@ -85,22 +87,20 @@ class PoolState:
         return self.pool.automatic and not self.pool.disabled
 
     def spare_target(self, spare_blocks: int) -> int:
-        """Return the number of spare blocks that each selected node should have of this pool.
+        """Return the number of spare blocks that each selected node should have of this pool, enabled or not.
 
-        It is `spare_blocks`, or 0 for a pool that is not for workloads or has manual assignment: spare blocks are
-        opened for workloads only. Whether the pool is disabled does not matter here.
+        It is 0 for a pool that is not for workloads or has manual assignment: spare blocks are opened for workloads
+        only.
         """
         return spare_blocks if self.pool.automatic and self.allows(WORKLOAD) else 0
 
     def usable_by(self, node: str, use: str) -> bool:
-        """Return whether the pool is enabled, selects the node, and allows the use (Workload or Tunnel)."""
         return not self.pool.disabled and node in self.selected and self.allows(use)
 
     def text(self, address: int) -> str:
         return format_address(self.space.version, address)
 
     def own(self, index: int, node: str) -> None:
-        """Make `node` the owner of the free block `index`."""
         self.free.take(index)
         self.owners[index] = node
 
@@ -116,7 +116,7 @@ class PoolState:
     def lowest_free(self, index: int, avoid: t.Container[int]) -> t.Optional[int]:
         """Return the block's lowest address (a number) that is not in use, reserved or in `avoid`, or None.
 
-        `avoid` must be the same in every call, because the search goes on where the last one ended.
+        `avoid` must be the same in every call: the search goes on where the last one ended.
         """
         first = self.space.first_address(index)
         address = self._lowest.get(index, first)
@@ -128,7 +128,7 @@ class PoolState:
 
 
 class NodeHoldings:
-    """The blocks and addresses that a node has been granted so far. Blocks stay in the order of granting."""
+    """The blocks, in order of granting, and addresses (numbers) that a node has been granted so far."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -158,16 +158,13 @@ class NodeHoldings:
         self.spare_in[pool].remove(index)
 
     def give_up(self, pool: str, addresses: t.Iterable[int]) -> None:
-        """Record addresses of the pool that became free in this run: `unused_address` excludes them.
-
-        A second call for a pool replaces what the first one recorded.
-        """
+        """Record the addresses of the pool that became free in this run: `unused_address` excludes them."""
         ordered = sorted(addresses)
         self._freed[pool] = frozenset(ordered)
         self._last_resort[pool] = collections.deque(ordered)
 
     def unused_address(self, pool: PoolState) -> t.Optional[int]:
-        """Return the lowest free address (a number) of the node's first open block of the pool that has one, or None.
+        """Return the lowest free address of the node's first open block of the pool that has one, or None.
 
         Reserved addresses and those freed in this run are excluded.
         """
@@ -184,7 +181,7 @@ class NodeHoldings:
         return address
 
     def given_up_address(self, pool: PoolState) -> t.Optional[int]:
-        """Return the lowest address (a number) of the pool that `give_up` recorded and that is still free, or None.
+        """Return the lowest address of the pool that `give_up` recorded and that is still free, or None.
 
         A reserved address is not free for others once its owner, which declared it, gives it up.
         """
@@ -197,8 +194,7 @@ class NodeHoldings:
 def pools_by_name(pools: t.Iterable[PoolRange], nodes: t.Iterable[NodeEntry]) -> dict[str, PoolState]:
     """Return the state of each pool by its name, in order of names, with the nodes that it selects.
 
-    Raise PlanError if two pools have one name or share addresses, or if a pool's CIDR and block size do not make
-    blocks.
+    Raise PlanError if two pools have one name or share addresses, or if a pool's CIDR and block size make no blocks.
     """
     states: dict[str, PoolState] = {}
     for pool in sorted(pools, key=lambda item: item.name):
@@ -224,24 +220,18 @@ def pools_by_name(pools: t.Iterable[PoolRange], nodes: t.Iterable[NodeEntry]) ->
 
 
 class PoolIndex:
-    """An index of pools by address."""
-
     def __init__(self, pools: t.Iterable[PoolState]) -> None:
         self._pools = sorted(pools, key=lambda state: (state.space.version, state.space.base))
         self._starts = [(state.space.version, state.space.base) for state in self._pools]
 
     def at(self, version: int, address: int) -> t.Optional[PoolState]:
-        """Return the pool that contains the address (a number), or None."""
         position = bisect.bisect_right(self._starts, (version, address)) - 1
         if position >= 0 and self._pools[position].space.contains(version, address):
             return self._pools[position]
         return None
 
     def blocks_touching(self, cidr: str) -> t.Iterator[tuple[PoolState, int]]:
-        """Yield (pool, block number) for every block that shares an address with `cidr`.
-
-        Raise ValueError if it is not a CIDR, or has host bits.
-        """
+        """Yield (pool, block number) for every block that shares an address with the CIDR; ValueError if it is none."""
         version, first, prefix = canonical_cidr(cidr)
         last = first + (1 << ((32 if version == 4 else 128) - prefix)) - 1
         position = max(bisect.bisect_right(self._starts, (version, first)) - 1, 0)
@@ -269,7 +259,7 @@ class Ledger:
         self.warnings: list[str] = []
 
     def set_aside(self, pool: PoolState, index: int, node: str, spare: bool) -> None:
-        """Move a block from its owner `node` into quarantine. Raise KeyError if the block has no owner."""
+        """Move a block from its owner `node` into quarantine."""
         del pool.owners[index]
         pool.quarantined[index] = node
         self.quarantine[pool.name, index] = QuarantinedBlock(
@@ -277,7 +267,7 @@ class Ledger:
         )
 
     def take_back(self, pool: PoolState, index: int, node: NodeHoldings) -> None:
-        """Move a block out of quarantine, to `node`, which had it before. Raise KeyError if it is not in quarantine."""
+        """Move a block out of quarantine, to `node`, which had it before."""
         del self.quarantine[pool.name, index]
         del pool.quarantined[index]
         pool.owners[index] = node.name
@@ -285,8 +275,7 @@ class Ledger:
     def next_block(self, pool: PoolState, node: NodeHoldings) -> t.Optional[int]:
         """Return the number of a block for `node` to open, which it owns then, or None if none is left.
 
-        The node's own spare blocks come first, then those of `new_block`. The block is neither spare nor open then: the
-        caller opens it.
+        The node's own spare blocks come first. The block is neither spare nor open then: the caller opens it.
         """
         spares = node.spare_in.get(pool.name)
         if spares:
@@ -298,7 +287,7 @@ class Ledger:
     def new_block(self, pool: PoolState, node: NodeHoldings) -> t.Optional[int]:
         """Return the number of a block that `node` does not own yet and owns from then on, or None if none is left.
 
-        The blocks in `node.returning` come first, then the first free block in the node's order.
+        The blocks in `node.returning` come first.
         """
         returning = node.returning.get(pool.name)
         if returning:

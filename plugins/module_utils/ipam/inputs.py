@@ -23,8 +23,7 @@ class PoolRange:
     """An IP pool as the planner needs it. `block_size` is the prefix length of its blocks.
 
     `selects` is the pool's nodeSelector as a function of a node's labels. `automatic` is False for assignmentMode
-    Manual: then blocks of the pool are granted only for tunnels, and for workloads that ask for the pool or for an
-    address of it.
+    Manual: then the pool is only for tunnels, and for workloads that ask for the pool or for an address of it.
     """
 
     name: str
@@ -38,8 +37,6 @@ class PoolRange:
 
 @dataclasses.dataclass(frozen=True)
 class NodeEntry:
-    """A node of the inventory: its name and its labels."""
-
     name: str
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -48,8 +45,8 @@ class NodeEntry:
 class WorkloadRequest:
     """One address of a workload that the inventory declares.
 
-    The planner chooses `pool` and `address` where they are None. `version` (4 or 6) is the IP version of the address.
-    It is ignored if a pool or an address is given, because these have a version of their own.
+    The planner chooses `pool` and `address` where they are None. These have an IP version of their own; else `version`
+    counts.
     """
 
     name: str

@@ -63,10 +63,7 @@ _ONE_SIDE = (
 
 
 def to_document(plan: AllocationPlan) -> dict[str, t.Any]:
-    """Return the plan as plain dicts, lists, strings, integers and booleans, in the order in which they are written.
-
-    The keys are "version", "generation", "pools", "nodes" and "quarantine".
-    """
+    """Return the plan as plain dicts, lists, strings, integers and booleans, in the order in which they are written."""
     nodes = {}
     for name, node in sorted(plan.nodes.items()):
         entry: dict[str, t.Any] = {}
@@ -163,17 +160,13 @@ def _scalar(value: t.Union[str, int, bool]) -> str:
 def load(text: str, name: str = ".calico.lock.yml") -> AllocationPlan:
     """Return the plan in the text of a lockfile. `name` is the file's name in errors.
 
-    Raise LockfileError if the text exceeds the limits of size, number or depth in document_limits.LOCKFILE, is not
-    YAML, has a key twice or a value that does not fit its tag, or is not a plan that `from_document` accepts. Raise
-    ImportError without PyYAML.
+    Raise LockfileError if the text exceeds document_limits.LOCKFILE, is not YAML, has a key twice, or is not a plan
+    that `from_document` accepts. Raise ImportError without PyYAML.
     """
     import yaml  # on the controller only, where Ansible brings it
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        """A YAML loader that refuses a key that occurs twice, as a manual merge may leave it.
-
-        YAML would use the last one.
-        """
+        """A YAML loader that refuses a key that occurs twice, as a manual merge may leave it."""
 
         def construct_mapping(self, node: t.Any, deep: bool = False) -> dict[t.Any, t.Any]:
             found: dict[t.Any, t.Any] = super().construct_mapping(node, deep)
@@ -210,11 +203,9 @@ def load(text: str, name: str = ".calico.lock.yml") -> AllocationPlan:
 def from_document(document: t.Any, name: str = ".calico.lock.yml") -> AllocationPlan:
     """Return the plan in a document of dicts and lists. `name` is the file's name in errors.
 
-    Raise LockfileError for another version, unknown or missing fields, wrong types, an empty key, negative generations,
-    blocks that are not blocks of their pool or are of an unknown pool, and addresses that are invalid, of the wrong IP
-    version or outside of their node's open blocks. Raise it also for a block or address that occurs twice, a workload
-    that occurs twice for one IP version, an unknown encapsulation or kind of tunnel, and a pool that cannot be cut into
-    blocks.
+    Raise LockfileError for another version, unknown or missing fields, wrong types or values, blocks that are not
+    blocks of their pool, addresses outside of their node's open blocks, and a block, address or workload that occurs
+    twice.
     """
     return _Reader(name).plan(document)
 
@@ -371,10 +362,7 @@ class _Reader:
         required: t.Mapping[str, type],
         optional: t.Optional[t.Mapping[str, type]] = None,
     ) -> dict[str, t.Any]:
-        """Return `entry` itself if it is a mapping with all `required` and no unknown fields, each of its type.
-
-        Raise LockfileError otherwise.
-        """
+        """Return `entry` itself if it is a mapping with all `required` and no unknown fields, each of its type."""
         place = f" at {path}" if path else ""
         if not isinstance(entry, dict):
             self._fail(f"has no mapping{place}.")

@@ -35,7 +35,7 @@ def plan(
     """Return the plan that follows `previous`.
 
     Raise PlanError if the inventory is invalid, if `previous` contradicts it or itself, or if a pool has too few blocks
-    for what is required. Raise ValueError if `previous` is given and a text in `allocated` is not an address.
+    for what is required. Raise ValueError if a text in `allocated` is not an address.
 
     `previous` is None if nothing was planned before; then `released`, `allocated` and `opened` are ignored. `nodes` are
     ALL nodes of the inventory that may own blocks, also in a limited run. `tunnels` maps a node to a mapping from a
@@ -53,9 +53,8 @@ def plan(
     replaced, or refused if a workload declares it. Each enabled pool with automatic assignment gives one open block to
     every node that it selects, more where addresses need them, and then spare ones as far as they go. Blocks of removed
     nodes, blocks without a used address of nodes that a pool no longer selects, and surplus spare blocks of enabled
-    pools go to quarantine, unless `released` frees those of removed nodes. The result's `warnings` are sentences for
-    people. Its generation is that of `previous` (or 0) plus one, or the same if the content is the same. Its
-    `encapsulations` are empty.
+    pools go to quarantine. The result's `warnings` are sentences for people. Its generation is that of `previous` (or
+    0) plus one, or the same if the content is the same. Its `encapsulations` are empty.
     """
     entries = list(nodes)
     ledger = Ledger(
@@ -112,10 +111,7 @@ def _unique(nodes: t.Iterable[NodeEntry]) -> set[str]:
 
 
 def _requests(ledger: Ledger, workloads: t.Iterable[WorkloadRequest]) -> dict[WorkloadKey, WorkloadRequest]:
-    """Return the requests by (workload name, IP version), in order of names, then of the field `version`.
-
-    Raise PlanError if a name is used twice for one IP version, or if a node or a pool is unknown.
-    """
+    """Return the requests by (workload name, IP version), in order of names, then of the field `version`."""
     found: dict[WorkloadKey, WorkloadRequest] = {}
     for workload in sorted(workloads, key=lambda item: (item.name, item.version, item.node)):
         other = found.setdefault((workload.name, _version(ledger, workload)), workload)

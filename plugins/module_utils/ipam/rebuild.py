@@ -4,10 +4,10 @@
 """The last plan, from the lockfile and from the copies that the nodes keep of their own parts.
 
 The lockfile decides, except that a node's newer copy decides about the node's own blocks, and that an older copy may
-show spare blocks that the node opened itself, or blocks that it still has (`claims` says which blocks a copy may
-claim). Without a lockfile the copies decide. Then, and if the lockfile is older than most copies (a git revert), the
-copies must be complete: a block in use on a node that could not be read must not look free. A limited run keeps the
-part of the plan of nodes that it leaves out.
+show spare blocks that the node opened itself, or blocks that it still has (see `claims`). Without a lockfile the copies
+decide. Then, and if the lockfile is older than most copies (a git revert), the copies must be complete: a block in use
+on a node that could not be read must not look free. A limited run keeps the part of the plan of nodes that it leaves
+out.
 """
 
 from __future__ import annotations
@@ -69,8 +69,7 @@ class Reconciled:
     sentences for people. `refused` maps the name of each node that must not be changed in this run to the reason.
 
     A plan that differs from the lockfile has a generation above the lockfile's and those of the copies that count. Its
-    blocks may name pools that it does not describe, because copies do not describe pools. plan() takes these from the
-    inventory.
+    blocks may name pools that it does not describe, because copies do not; plan() takes these from the inventory.
     """
 
     plan: t.Optional[AllocationPlan]
@@ -93,20 +92,19 @@ def reconcile(
     """Return, as a Reconciled, the plan to start from: by the lockfile, or by the nodes' copies where these are newer.
 
     Copies of nodes that are not in `inventory_nodes` are ignored. With a lockfile, the claims of a copy that
-    `claims.checked` refuses, such as those to a block of another node, are left out, which notices say. Without one,
-    contradicting copies are an error. `pools` are the inventory's, for blocks of pools that the lockfile does not have
-    yet. `lockfile_name` is the lockfile's name in messages. `routes` returns a node's stored routes, which show what it
-    knows of the blocks of others.
+    `claims.checked` refuses are left out, which notices say. `pools` are the inventory's. `lockfile_name` is the
+    lockfile's name in messages. `routes` returns a node's stored routes, which show what it knows of the blocks of
+    others.
 
     `unreachable` are inventory nodes that did not answer, `not_asked` the nodes that a limited run left out. A node
     that answered and has no copy is in neither of them, and is missing in `node_copies` or has generation 0 there.
     `accept_missing` (calico_rebuild_lockfile) continues without copies that would be necessary.
 
     Raise RebuildError, unless `accept_missing` is True, if the lockfile is missing or counts as old (`claims.Checked`)
-    and the copy of a node in `unreachable` or `not_asked` is missing. There is no such error without a lockfile if no
-    node that answered has a copy, and some node did answer, and `not_asked` is empty: that is a new fleet. Without a
-    lockfile, also raise it if two copies claim one block, if a copy has an invalid block or generation, or, unless
-    `accept_missing` is True, if a copy claims a block that another node with a copy routes to a node without one.
+    and the copy of a node in `unreachable` or `not_asked` is missing. A new fleet is no error: no lockfile, no copy,
+    some node answered, and `not_asked` is empty. Without a lockfile, also raise it if two copies claim one block, if a
+    copy has an invalid block or generation, or, unless `accept_missing` is True, if a copy claims a block that another
+    node with a copy routes to a node without one.
     """
     known = set(inventory_nodes)
     notices: list[str] = []
@@ -198,8 +196,7 @@ def _rebuilt(
 def _read(node: str, copy: NodeCopy, notices: t.Optional[list[str]]) -> _Copy:
     """Return the copy with its blocks parsed. A block that is both open and spare counts as open.
 
-    Invalid blocks are left out, and `notices` gets a sentence for each. If `notices` is None, raise RebuildError for an
-    invalid block, and for a generation that is too large.
+    Invalid blocks are left out, and `notices` gets a sentence for each; if it is None, they raise RebuildError.
     """
     if notices is None and copy.generation > claims.GENERATION:
         rule = f"keeps a copy of its blocks of generation {copy.generation}, which no fleet has come to."
@@ -259,7 +256,7 @@ def _check_routes(copies: t.Mapping[str, _Copy], known: t.Container[str], routes
 
 
 def _owned(plan: AllocationPlan) -> t.Iterator[_Key]:
-    """Yield the keys (`claims.Key`) of all blocks of the plan: open, spare or in quarantine."""
+    """Yield the keys of all blocks of the plan: open, spare or in quarantine."""
     for part in plan.nodes.values():
         for grant in (*part.blocks, *part.spare_blocks):
             yield canonical_cidr(grant.cidr)
@@ -331,9 +328,7 @@ def _learn(
     """Add the open blocks of a copy that the lockfile does not have as open to `blocks`, and remove them from `spare`.
 
     The copy is not newer than the lockfile. Either the node opened a spare block itself, or it is back after its blocks
-    went to quarantine or were released. Blocks that another node has are left out, and blocks in `quarantine` unless
-    the node is `returning`, which means that the lockfile lacks it. `notices` gets a sentence for each block that was
-    spare or free in the lockfile.
+    went to quarantine or were released. `returning` means that the lockfile lacks the node.
     """
     for key, grant in copy.blocks.items():
         if key in blocks:
@@ -377,10 +372,7 @@ def _keyed(grants: t.Iterable[BlockGrant]) -> dict[_Key, BlockGrant]:
 
 
 def _inside(blocks: t.Mapping[_Key, BlockGrant], addresses: t.Mapping[str, str]) -> dict[str, str]:
-    """Return the entries of `addresses` (name to address) that lie in the blocks.
-
-    Texts that are no addresses are left out.
-    """
+    """Return the entries of `addresses` (name to address) that lie in the blocks. Invalid texts are left out."""
     prefixes = {(version, prefix) for version, dummy, prefix in blocks}
     found = {}
     for name, text in sorted(addresses.items()):
