@@ -10,17 +10,6 @@
     evaluator.Evaluator(made, endpoints).verdict(...)      the verdict at one endpoint, with all steps
     packet_path.path(...), explanation.explain(...)        the verdict on the path through hosts, and in words
 
-| module | what it does |
-|---|---|
-| `model`, `hooks`, `node_policy` | the values; the points where a policy applies to a packet; the policy of a node |
-| `from_resources`, `scoped_selectors` | resources to values; namespaces and service accounts folded into selectors |
-| `to_resources`, `rule_words` | values to resources; rules as text |
-| `labels` | the labels that selectors see: an endpoint's own, its namespace's, and those of its profiles |
-| `address_index`, `rule_match`, `evaluator` | the reference implementation, which tests compare everything else with |
-| `packet_path`, `explanation` | the contents of `calicoctl policy explain` |
-| `restrictions`, `label_index` | the matches of many selectors on many items, kept up to date |
-| `needed_sets`, `set_members`, `sets_in_use`, `host_endpoints`, `policy_index` | the policy of a node, up to date |
-| `chains/`, `ip_sets` | the policy of a node as iptables rules and members of IP sets |
-
-Directions are "Ingress" and "Egress". Rules count from 1. Endpoints of other nodes are inputs like all others.
+`address_index`, `rule_match` and `evaluator` are the reference implementation, which tests compare everything else
+with. Directions are "Ingress" and "Egress". Rules count from 1. Endpoints of other nodes are inputs like all others.
 """

@@ -22,10 +22,9 @@ HOOKS = (UNTRACKED, PRE_DNAT, FORWARD, NORMAL)
 def applies_at(policy: Policy, direction: str, hook: str, endpoint: Endpoint) -> bool:
     """Return whether `policy`, if it selects `endpoint`, applies at `hook` in `direction`, "Ingress" or "Egress".
 
-    The result is False if `direction` is not among the policy's types. A policy with doNotTrack applies only at
-    UNTRACKED, one with preDNAT only at PRE_DNAT to ingress, and both only to host endpoints. Any other policy applies
-    at NORMAL, and with applyOnForward also at FORWARD of host endpoints. doNotTrack does not apply to the HostEndpoint
-    "*", because it would also affect connections of workloads.
+    A policy with doNotTrack applies only at UNTRACKED, one with preDNAT only at PRE_DNAT to ingress, and both only to
+    host endpoints. Any other policy applies at NORMAL, and with applyOnForward also at FORWARD of host endpoints.
+    doNotTrack leaves out the HostEndpoint "*", because it would also affect connections of workloads.
     """
     if direction not in policy.types:
         return False

@@ -16,9 +16,8 @@ Interfaces = t.Mapping[str, t.Collection[str]]
 def governing(host_endpoints: t.Iterable[Endpoint], interfaces: Interfaces) -> dict[str, Endpoint]:
     """Return a mapping from interface to the HostEndpoint that governs it; "*" is for all other interfaces.
 
-    A HostEndpoint with an interfaceName governs that interface, even if it does not exist yet. One without governs each
-    interface that has one of its expectedIPs. If several qualify, the one with the lowest name governs (Felix,
-    endpoint_mgr.go).
+    A HostEndpoint without an interfaceName governs each interface that has one of its expectedIPs. If several qualify,
+    the one with the lowest name governs (Felix, endpoint_mgr.go).
     """
     found: dict[str, Endpoint] = {}
     for endpoint in sorted(host_endpoints, key=lambda endpoint: endpoint.name):
@@ -32,8 +31,5 @@ def governing(host_endpoints: t.Iterable[Endpoint], interfaces: Interfaces) -> d
 
 
 def endpoint_of(interface: str, governed: t.Mapping[str, Endpoint]) -> t.Optional[Endpoint]:
-    """Return the HostEndpoint of `interface` in `governed`: its own, else the one of "*", else None.
-
-    "*" stands for any name here, also for "", the loopback and interfaces of workloads.
-    """
+    """Return the HostEndpoint of `interface`, any name, in `governed`: its own, else the one of "*", else None."""
     return governed.get(interface) or governed.get(WILDCARD)

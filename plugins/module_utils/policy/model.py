@@ -67,9 +67,9 @@ class Icmp:
 class Entity:
     """A match on the source or destination of packets: all fields that are set must match.
 
-    `nets` and `ports` match if one of their items does, `not_nets` and `not_ports` if none does. `nets` and `not_nets`
-    are canonical CIDRs of both IP versions. `selector` and `not_selector` are as written: `selects` and `excludes` say
-    which addresses they mean. "all()" matches only addresses of endpoints and network sets, and "" every address.
+    `nets` and `ports` match if one of their items does, `not_nets` and `not_ports` if none does. CIDRs are canonical,
+    of both IP versions. `selector` and `not_selector` are as written: `selects` and `excludes` say which addresses they
+    mean. "all()" matches only addresses of endpoints and network sets, and "" every address.
     """
 
     nets: tuple[str, ...] = ()
@@ -84,8 +84,7 @@ class Entity:
         """The canonical selector that an owner of the address must match, "" if the address needs no owner.
 
         With both selectors, the same endpoint or network set must match `selector` and not `not_selector`, as in Felix
-        (rule_scanner.go). What other owners of the address match does not count. Raise SelectorError if both are set
-        and one of them is not valid.
+        (rule_scanner.go). It raises SelectorError if both are set and one of them is not valid.
         """
         return _but_not(self.selector, self.not_selector) if self.not_selector and self.selector else self.selector
 
@@ -97,10 +96,6 @@ class Entity:
 
 @functools.lru_cache(_COMBINED)
 def _but_not(selector: str, not_selector: str) -> str:
-    """Return the canonical selector of what `selector` matches and `not_selector` does not.
-
-    Raise SelectorError if one of them is not valid.
-    """
     root = selectors.parse(selector).root
     operands = root.operands if isinstance(root, selectors.And) else (root,)
     return selectors.Selector(selectors.And((*operands, selectors.Not(selectors.parse(not_selector).root)))).canonical
@@ -151,7 +146,7 @@ class Policy:
     staged: bool = False
 
     def rules(self, direction: str) -> tuple[PolicyRule, ...]:
-        """Return the rules of a direction, "Ingress" or "Egress", in order; also if it is not among `types`."""
+        """Return the rules of a direction, in order; also if it is not among `types`."""
         return self.ingress if direction == INGRESS else self.egress
 
 
@@ -159,7 +154,7 @@ class Policy:
 class PolicyTier:
     """A group of policies. `default_action`, "Deny" or "Pass", is for flows that no policy of the tier decides.
 
-    A tier without a policy that applies has no effect. An `order` of None comes last.
+    An `order` of None comes last.
     """
 
     name: str
@@ -177,7 +172,6 @@ class PolicyProfile:
     egress: tuple[PolicyRule, ...] = ()
 
     def rules(self, direction: str) -> tuple[PolicyRule, ...]:
-        """Return the rules of a direction, "Ingress" or "Egress", in order."""
         return self.ingress if direction == INGRESS else self.egress
 
 
@@ -194,11 +188,11 @@ class DefinedPort:
 class Endpoint:
     """An interface of a workload or a host, on any node.
 
-    `kind` is "WorkloadEndpoint" or "HostEndpoint". `name` is unique within its kind: "default/web" for a workload, else
-    the name of the HostEndpoint. `interface` is the host side of a workload's interface ("cali..."). For a HostEndpoint
-    it is the interfaceName, "*" for all, or "" for interfaces that have one of `addresses`. `addresses` are single
-    addresses of both IP versions in canonical form, without a prefix length. `labels` are sorted, without those from
-    profiles. `profiles` are names, in the order of evaluation. `namespace` is "" for a HostEndpoint.
+    `kind` is "WorkloadEndpoint" or "HostEndpoint". `name` is unique within its kind: "default/web" for a workload.
+    `interface` is the host side of a workload's interface ("cali..."). For a HostEndpoint it is the interfaceName, "*"
+    for all, or "" for interfaces that have one of `addresses`. `addresses` are single addresses of both IP versions in
+    canonical form, without a prefix length. `labels` are sorted, without those from profiles. `profiles` are names, in
+    the order of evaluation. `namespace` is "" for a HostEndpoint.
     """
 
     kind: str
@@ -261,9 +255,8 @@ def policy_set(
     """Return the PolicySet of these values, sorted, with a tier `default` added if it is missing.
 
     Tiers, and policies within a tier, are sorted by order and then by name; those without an order come last (Felix,
-    policy_sorter.go). Profiles and network sets are sorted by name. Of tiers with one name the last counts. Raise
-    ValueError if two policies have the same name, or if a policy's tier does not exist, because that policy would have
-    no effect.
+    policy_sorter.go). Raise ValueError if two policies have the same name, or if a policy's tier does not exist,
+    because that policy would have no effect.
     """
     by_name = {tier.name: tier for tier in tiers}
     by_name.setdefault(DEFAULT_TIER, PolicyTier(DEFAULT_TIER, DEFAULT_TIER_ORDER))
@@ -290,10 +283,9 @@ def _place(ordered: t.Union[PolicyTier, Policy]) -> tuple[bool, float, str]:
 
 @dataclasses.dataclass(frozen=True)
 class Flow:
-    """The first packet of a flow.
+    """The first packet of a flow. `protocol` is an IANA number, addresses are canonical.
 
-    `protocol` is an IANA number. `source` and `destination` are addresses in canonical form. Ports, or ICMP type and
-    code, are None if the protocol does not have them.
+    Ports, or ICMP type and code, are None if the protocol does not have them.
     """
 
     protocol: int
@@ -306,7 +298,6 @@ class Flow:
 
     @property
     def ip_version(self) -> int:
-        """The IP version, 4 or 6, of the destination."""
         return family_of(self.destination)
 
 
@@ -314,7 +305,7 @@ class Flow:
 class Failsafe:
     """A port that no policy for a host can close. `net` limits this to peers in that CIDR, "" is for all peers.
 
-    `protocol` is a name of PROTOCOLS_WITH_PORTS, such as "tcp". Felix calls the pair ProtoPort.
+    `protocol` is a name of PROTOCOLS_WITH_PORTS. Felix calls the pair ProtoPort.
     """
 
     protocol: str
@@ -323,9 +314,9 @@ class Failsafe:
 
 
 class NamedPortKey(t.NamedTuple):
-    """The key of a set of (address, port) pairs that a named port means.
+    """The key of the set of (address, port) pairs that a named port means, at endpoints that match `selector`.
 
-    The pairs are those of endpoints that match `selector`; "" is all endpoints.
+    The selector "" matches all endpoints.
     """
 
     name: str

@@ -15,8 +15,7 @@ from .model import Endpoint, NamedPortKey, Policy, PolicyProfile
 class TierPolicies:
     """The names of the policies of one tier that apply to an endpoint, in order, including staged ones.
 
-    `ingress` and `egress` have those for each direction. A tier without such policies in a direction is skipped in that
-    direction. `default_action` is that of the tier.
+    A tier without such policies in a direction is skipped in that direction.
     """
 
     tier: str
@@ -30,8 +29,8 @@ class LocalEndpoint:
     """An endpoint of this node on one interface. "*" means all host interfaces without an endpoint of their own.
 
     `tiers` are for packets that a workload, or the host itself, sends and receives through the interface. Only host
-    endpoints have the others: `forward` for forwarded packets (applyOnForward), `pre_dnat` for all incoming packets
-    before DNAT (ingress only), and `untracked` for packets before connection tracking (doNotTrack).
+    endpoints have the others: `forward` (applyOnForward), `pre_dnat` for all incoming packets before DNAT (ingress
+    only), and `untracked` for packets before connection tracking (doNotTrack).
     """
 
     endpoint: Endpoint
@@ -54,10 +53,10 @@ class LocalEndpoint:
 class NodePolicy:
     """The policy that one node has to program.
 
-    `endpoints` are sorted by kind and interface. `policies` and `profiles` are mappings by name.
-    `selector_members` maps each canonical selector to its addresses and CIDRs of both IP versions, sorted and unique; a
-    single address has no prefix length. `named_port_members` maps each named port to its sorted, unique (address, port)
-    pairs. Both contain only the sets that rules of `policies` and `profiles` need.
+    `endpoints` are sorted by kind and interface. `selector_members` maps each canonical selector to its addresses and
+    CIDRs of both IP versions, sorted and unique; a single address has no prefix length. `named_port_members` maps each
+    named port to its sorted, unique (address, port) pairs. Both contain only the sets that rules of `policies` and
+    `profiles` need.
     """
 
     endpoints: tuple[LocalEndpoint, ...] = ()

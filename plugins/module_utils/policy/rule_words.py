@@ -14,7 +14,7 @@ from .model import EGRESS, INGRESS, Entity, Icmp, NamedPort, Policy, PolicyProfi
 def rule_text(rule: PolicyRule) -> str:
     """Return the rule as one line of text, annotations included, such as "Allow tcp to ports 80, 443 # owner: web".
 
-    Control characters are escaped. An ICMP code without a type is not shown.
+    Control characters are escaped.
     """
     words = [rule.action, *_protocol(rule)]
     for preposition, entity in (("from", rule.source), ("to", rule.destination)):
@@ -27,10 +27,7 @@ def rule_text(rule: PolicyRule) -> str:
 
 
 def rule_count(owner: t.Union[Policy, PolicyProfile]) -> str:
-    """Return the number of rules in force as text, "1 rule" or "3 rules".
-
-    Rules of a policy's direction that is not among its types do not count.
-    """
+    """Return the number of rules in force as text, "1 rule" or "3 rules"."""
     directions = owner.types if isinstance(owner, Policy) else (INGRESS, EGRESS)
     count = sum(len(owner.rules(direction)) for direction in directions)
     return f"{count} rule{'' if count == 1 else 's'}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The compiler of a node's policy to iptables chains and IP sets of one IP version. It has no side effects."""
+"""The compiler of a node's policy to iptables chains and IP sets of one IP version."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ from .workload_groups import Group, Groups
 class Compiler:
     """A compiler for IP version 4 or 6 that reuses results of its last compilation.
 
-    Sets of selectors, named ports and groups, and chains of policies, profiles and groups, are the same objects as
-    before if they were made from equal values. Workloads that join or leave a group that keeps other members change
-    only sets, and then no chain is compiled, unless workloads may send from any address.
+    Sets and chains are the same objects as before if they were made from equal values. Workloads that join or leave a
+    group that keeps other members change only sets, and then no chain is compiled, unless workloads may send from any
+    address. The constructor raises ValueError if the mark mask has fewer than five bits.
     """
 
     def __init__(self, settings: ChainSettings, family: int) -> None:
-        """Prepare a compiler for IP version `family`. Raise ValueError if the mark mask has fewer than five bits."""
         self.settings = settings
         self.family = family
         self._marks = marks(settings.mark_mask)
@@ -40,7 +39,6 @@ class Compiler:
         self._nets: tuple[PolicyIpSet, ...] = ()
 
     def copy(self) -> Compiler:
-        """Return a compiler that begins with the results of this one. Neither changes those of the other."""
         made = copy.copy(self)
         made._groups = copy.copy(self._groups)
         made._of_chains, made._of_sets = self._of_chains.copy(), self._of_sets.copy()
@@ -49,9 +47,9 @@ class Compiler:
     def compile(self, node: NodePolicy) -> Tables:
         """Return the tables and sets for a node's policy in the compiler's IP version.
 
-        Of several workloads, or several host endpoints, on one interface, only the first counts. Workloads without an
-        address of this IP version are left out. Raise KeyError if the chains need a policy that `node` does not have,
-        and ValueError if a rule in them has a protocol name that model.PROTOCOL_NUMBERS lacks.
+        Of several workloads, or several host endpoints, on one interface, only the first counts. Raise KeyError if the
+        chains need a policy that `node` does not have, and ValueError for a protocol name that model.PROTOCOL_NUMBERS
+        lacks.
         """
         hosts, workloads = sorted_out(node.endpoints)
         # A workload without an address of this family is in no set, so it needs no group and no chains.
@@ -78,8 +76,5 @@ class Compiler:
 
 
 def compile_node(node: NodePolicy, settings: ChainSettings, family: int) -> Tables:
-    """Return the tables and sets for a node's policy, compiled without a cache, for IP version 4 or 6.
-
-    Raise ValueError if the mark mask has fewer than five bits. Errors of `Compiler.compile` are passed on.
-    """
+    """Return the tables and sets of `Compiler.compile`, compiled without a cache."""
     return Compiler(settings, family).compile(node)

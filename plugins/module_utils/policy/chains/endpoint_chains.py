@@ -37,7 +37,12 @@ Profiles = t.Optional[tuple[str, ...]]
 
 
 class EndpointChains:
-    """A writer of the chains of endpoints of one node, for the table of `writer`."""
+    """A writer of the chains of endpoints of one node, for the table of `writer`.
+
+    Before any policy, the chains of hosts accept packets of established connections, drop those of invalid state if the
+    settings want this, and accept those of failsafe ports. `forward` does not know failsafe ports, and `untracked` no
+    connections. Methods raise KeyError if the node does not have a policy that a tier names.
+    """
 
     def __init__(self, writer: RuleWriter, node: NodePolicy) -> None:
         self.writer = writer
@@ -49,20 +54,11 @@ class EndpointChains:
     def workload(
         self, tiers: tuple[TierPolicies, ...], profiles: tuple[str, ...], direction: str
     ) -> list[IptablesRule]:
-        """Return the rules of the chain of a group of workloads with these tiers and profiles, in one direction.
-
-        Packets that neither a policy nor a profile accepts are denied as `RuleWriter.deny` does. Raise KeyError if the
-        node does not have a policy that a tier names for this direction.
-        """
+        """Return the rules of the chain of a group of workloads with these tiers and profiles, in one direction."""
         return [IptablesRule((), clear_marks(self.marks.verdict)), *self._decide(tiers, direction, profiles, True)]
 
     def host(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
-        """Return the rules for packets that the host itself receives ("Ingress") or sends ("Egress").
-
-        Packets of established connections are accepted. Packets of invalid state are dropped, if the settings want
-        this. Others of failsafe ports are accepted, and others that neither a policy nor a profile accepts are denied
-        as `RuleWriter.deny` does. Raise KeyError if the node does not have a policy that a tier names.
-        """
+        """Return the rules for packets that the host itself receives ("Ingress") or sends ("Egress")."""
         return [
             *self._tracked(direction),
             *self._failsafes(direction),
@@ -73,9 +69,7 @@ class EndpointChains:
     def forward(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
         """Return the rules for forwarded packets.
 
-        Packets of established connections are accepted. Packets of invalid state are dropped, if the settings want
-        this. Others are allowed unless a policy with applyOnForward, or the default action of its tier, denies them.
-        Raise KeyError if the node does not have a policy that a tier names.
+        They are allowed unless a policy with applyOnForward, or the default action of its tier, denies them.
         """
         return [
             *self._tracked(direction),
@@ -85,13 +79,7 @@ class EndpointChains:
         ]
 
     def pre_dnat(self, endpoint: LocalEndpoint) -> list[IptablesRule]:
-        """Return the rules for incoming packets before DNAT.
-
-        Packets of established connections are accepted. Packets of invalid state are dropped, if the settings want
-        this. Others of failsafe ports are accepted. The endpoint's preDNAT policies decide on the others, without
-        default actions of tiers and without profiles. Undecided packets continue to the other chains. Raise KeyError if
-        the node does not have a policy that a tier names.
-        """
+        """Return the rules for incoming packets before DNAT, by preDNAT policies alone. Undecided packets continue."""
         return [
             *self._tracked(model.INGRESS),
             *self._failsafes(model.INGRESS),
@@ -100,11 +88,9 @@ class EndpointChains:
         ]
 
     def untracked(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
-        """Return the rules for packets before connection tracking.
+        """Return the rules for packets before connection tracking, by doNotTrack policies alone.
 
-        Packets of failsafe ports are accepted. The endpoint's doNotTrack policies decide on the others, without
-        default actions of tiers and without profiles. Undecided packets continue to the other chains. Raise KeyError if
-        the node does not have a policy that a tier names.
+        Undecided packets continue.
         """
         return [
             *self._failsafes(direction),
@@ -117,7 +103,7 @@ class EndpointChains:
     def accept(self, *matching: str) -> t.Iterator[IptablesRule]:
         """Yield the rules that accept packets matching the conditions `matching`.
 
-        With the allow action "Return", they mark the packet as accepted and return, so that rules of others see it.
+        With the allow action "Return", they mark the packet and return, so that rules of others see it.
         """
         if self.writer.settings.allow_action == RETURN_ACTION:
             yield IptablesRule(matching, set_marks(self.marks.accept))
@@ -144,8 +130,7 @@ class EndpointChains:
         """Yield the rules of all tiers with policies in this direction, and then of the profiles.
 
         `last` means that no later hook decides, so that default actions of tiers apply. `profiles` is None at hooks
-        without profiles; if it is (), packets that no tier decides are denied. Raise KeyError if the node does not have
-        a policy.
+        without profiles; if it is (), packets that no tier decides are denied.
         """
         asked = False
         for tier in tiers:

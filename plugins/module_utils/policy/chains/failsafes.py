@@ -23,8 +23,7 @@ from .settings import ChainSettings
 def chains(settings: ChainSettings, family: int, both_ways: bool = False) -> Chains:
     """Return a mapping with the chains FAILSAFE_IN and FAILSAFE_OUT for IP version `family`.
 
-    Failsafes with a network of the other IP version are left out. With `both_ways` they also accept replies, by source
-    port. This is needed before connection tracking.
+    With `both_ways` they also accept replies, by source port. This is needed before connection tracking.
     """
     incoming = list(_rules(settings.failsafe_inbound, family, "dport", "-s"))
     outgoing = list(_rules(settings.failsafe_outbound, family, "dport", "-d"))

@@ -52,7 +52,7 @@ _TO_HOST = {settings.ACCEPT: ACCEPT, settings.RETURN: RETURN, settings.DROP: DRO
 
 
 def table(node: NodeChains) -> Table:
-    """Return the table filter of a node. Raise KeyError and ValueError as `Compiler.compile` does."""
+    """Return the table filter of a node."""
     write = node.writer(FILTER)
     chains: Chains = {
         "cali-INPUT": tuple(_input(node, write)),
@@ -93,8 +93,8 @@ def _input(node: NodeChains, write: EndpointChains) -> t.Iterator[IptablesRule]:
 def _cut(node: NodeChains, write: EndpointChains, direction: str) -> t.Iterator[IptablesRule]:
     """Yield the rules that log and drop packets of connections marked with `Marks.cut`, none if not in the settings.
 
-    The rules drop both directions of a connection. Deleting its conntrack entry is not enough: a packet of the other
-    end would create it again where policy allows that direction.
+    Deleting a connection's conntrack entry is not enough: a packet of the other end would create it again where policy
+    allows that direction.
     """
     if node.settings.cut_marked_flows:
         reason = Reason(log_prefix.DENY, direction, log_prefix.HOST, 0, log_prefix.CUT)

@@ -29,8 +29,8 @@ def dispatch(
 ) -> tuple[IptablesRule, ...]:
     """Return the rules that lead packets to the chain of the HostEndpoint of their interface, "*" last.
 
-    `direction` "Ingress" looks at the incoming interface, "Egress" at the outgoing one. `forward` selects the chains
-    for forwarded packets. `not_by_wildcard` are interfaces, such as "cali+", that "*" leaves out besides the loopback.
+    `forward` selects the chains for forwarded packets. `not_by_wildcard` are interfaces, such as "cali+", that "*"
+    leaves out besides the loopback.
     """
     by = comes_in_by if direction == model.INGRESS else goes_out_by
     rules: list[IptablesRule] = []

@@ -28,8 +28,8 @@ DIRECTIONS = (INGRESS, EGRESS)
 class NodeChains:
     """The endpoints and policies of one node during a compilation for IP version `family`.
 
-    `hosts` are the node's host endpoints, `groups` a mapping from ID to group of workloads. `memory` caches chains and
-    their targets.
+    `hosts` are the node's host endpoints, `groups` maps an ID to a group of workloads. `memory` caches chains and their
+    targets. Methods raise KeyError and ValueError as `Compiler.compile` does.
     """
 
     def __init__(
@@ -68,10 +68,7 @@ class NodeChains:
         return EndpointChains(RuleWriter(self.settings, self.marks, self.family, table), self.node)
 
     def table(self, write: EndpointChains, hooks: t.Sequence[HookRule], chains: Chains) -> Table:
-        """Return the table with the chains to which `hooks` lead: those of `chains`, policies, profiles and marks.
-
-        Raise KeyError if a rule leads to another chain, and ValueError for an unknown name of a protocol.
-        """
+        """Return the table with the chains to which `hooks` lead: those of `chains`, policies, profiles and marks."""
 
         def other(name: str) -> tuple[IptablesRule, ...]:
             return self._marking[name] if name in self._marking else self._of_owner(write.writer, name)
@@ -85,8 +82,7 @@ class NodeChains:
     def workload_chain(self, write: EndpointChains, group: Group, direction: str) -> tuple[IptablesRule, ...]:
         """Return the chain of a group of workloads in one direction, from the cache if possible.
 
-        The group's ID is a digest of its tiers and profiles, so the cache need not compare these. Errors of
-        `EndpointChains.workload` are passed on.
+        The group's ID is a digest of its tiers and profiles, so the cache need not compare these.
         """
 
         def made() -> tuple[IptablesRule, ...]:
@@ -116,8 +112,7 @@ def member_sets(
 ) -> t.Iterator[PolicyIpSet]:
     """Yield the sets of selectors, named ports, and groups of workloads in IP version `family`; empty ones, too.
 
-    If the dispatch of groups is a tree, the sets of its prefixes of IDs are included. Sets whose members did not change
-    come from the cache `memory`.
+    If the dispatch of groups is a tree, the sets of its prefixes of IDs are included.
     """
 
     def recall(name: str, make: t.Callable[[str, int, t.Any], PolicyIpSet], members: t.Any) -> PolicyIpSet:
@@ -132,10 +127,7 @@ def member_sets(
 
 
 def sorted_out(endpoints: t.Iterable[LocalEndpoint]) -> tuple[list[LocalEndpoint], list[LocalEndpoint]]:
-    """Return (host endpoints, workloads), each in the given order.
-
-    If several host endpoints, or several workloads, are for one interface, only the first is kept.
-    """
+    """Return (host endpoints, workloads), each in the given order, only the first of each for one interface."""
     hosts: dict[str, LocalEndpoint] = {}
     workloads: dict[str, LocalEndpoint] = {}
     for endpoint in endpoints:

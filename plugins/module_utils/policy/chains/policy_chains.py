@@ -4,8 +4,8 @@
 """Chains of policies and profiles: one per direction, shared by all endpoints to which they apply.
 
 A rule that allows or passes goes to a chain that marks the packet. From there the packet returns to the endpoint's
-chain, which tests the mark. So most rules are one line. A rule with lists of alternatives has further
-lines: one that clears marks, and one for each alternative, which sets a mark. Its last lines test these marks.
+chain, which tests the mark. So most rules are one line. A rule with lists of alternatives also has a line that clears
+marks, one for each alternative, which sets a mark, and last lines that test these marks.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from .tables import FILTER
 
 
 class PolicyChain(t.NamedTuple):
-    """The rules of a policy or profile in one direction, and the sets for the lists of CIDRs in them.
-
-    Sets of selectors and named ports are not included, because they belong to the node.
-    """
+    """The rules of a policy or profile in one direction, and the sets for the lists of CIDRs in them."""
 
     rules: tuple[IptablesRule, ...]
     sets: tuple[PolicyIpSet, ...]
 
 
 class RuleWriter:
-    """A writer of rules for one table and IP version, according to the settings."""
+    """A writer of rules for one table and IP version, according to the settings.
+
+    `matching` are the conditions of the rules, `reason` is what the log says. Nothing is logged if the NFLOG group in
+    the settings is 0.
+    """
 
     def __init__(self, settings: ChainSettings, marks: Marks, family: int, table: str) -> None:
         self.settings = settings
@@ -50,11 +51,7 @@ class RuleWriter:
         return REJECT if self.settings.deny_action == REJECT_ACTION and self.table == FILTER else DROP
 
     def deny(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[IptablesRule]:
-        """Yield the rules for packets that policy denies: log and drop them, or in audit mode log and accept them.
-
-        In the table filter they are rejected instead of dropped if the settings say so. `matching` are the conditions
-        of the rules, `reason` is what the log says. Nothing is logged if the NFLOG group in the settings is 0.
-        """
+        """Yield the rules for packets that policy denies: log and drop them, or in audit mode log and accept them."""
         if self.settings.audit:
             yield from self.note(matching, reason._replace(verdict=log_prefix.AUDIT))
             yield IptablesRule(matching, goto(names.ALLOWED))
@@ -63,24 +60,17 @@ class RuleWriter:
             yield IptablesRule(matching, self.drop)
 
     def drop_unasked(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[IptablesRule]:
-        """Yield the rules that log and drop packets that no policy can allow, also in audit mode.
-
-        `matching` are the conditions of the rules, `reason` is what the log says. Nothing is logged if the NFLOG group
-        in the settings is 0.
-        """
+        """Yield the rules that log and drop packets that no policy can allow, also in audit mode."""
         yield from self.note(matching, reason)
         yield IptablesRule(matching, DROP)
 
     def note(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[IptablesRule]:
-        """Yield the rule that logs matching packets to the NFLOG group, no rule if the group in the settings is 0.
-
-        `matching` are the conditions of the rule, `reason` is what the log says.
-        """
+        """Yield the rule that logs matching packets to the NFLOG group."""
         if self.settings.nflog_group:
             yield IptablesRule(matching, log(self.settings.nflog_group, log_prefix.prefix(reason)))
 
     def policy(self, policy: model.Policy, direction: str) -> PolicyChain:
-        """Return the chain of a policy in one direction, "Ingress" or "Egress", also if it is not among its types.
+        """Return the chain of a policy in one direction, also if it is not among its types.
 
         Rules without `conditions` for the IP version are left out. A staged policy decides nothing: a rule that
         matches, unless its action is Log, marks the packet as staged and leaves the chain; Deny also logs it. Raise
@@ -89,10 +79,7 @@ class RuleWriter:
         return self._chain(policy.rules(direction), direction, log_prefix.POLICY, policy.name, policy.staged)
 
     def profile(self, profile: model.PolicyProfile, direction: str) -> PolicyChain:
-        """Return the chain of a profile in one direction, without rules that have no `conditions` for the IP version.
-
-        Raise ValueError for a name of a protocol that is not in model.PROTOCOL_NUMBERS.
-        """
+        """Return the chain of a profile in one direction. Raise ValueError as `policy` does."""
         return self._chain(profile.rules(direction), direction, log_prefix.PROFILE, profile.name, False)
 
     def _chain(
@@ -138,10 +125,7 @@ class RuleWriter:
 
 
 def marking_chains(marks: Marks) -> Chains:
-    """Return a mapping with the chains that mark a packet as allowed, passed or decided by a staged policy.
-
-    Rules that decide go to these chains.
-    """
+    """Return a mapping with the chains that mark a packet as allowed, passed or decided by a staged policy."""
     return {
         names.ALLOWED: (IptablesRule((), set_marks(marks.accept)),),
         names.PASSED: (IptablesRule((), set_marks(marks.passed)),),

@@ -31,7 +31,7 @@ def raw_table(node: NodeChains) -> Table:
 
     Those of the host endpoint "*" are left out. Packets that a doNotTrack policy accepts are not tracked, so replies
     need a policy of their own. This table sees an incoming packet first, and clears its marks: a packet from a tunnel
-    still has the marks of the outer packet. Raise KeyError and ValueError as `Compiler.compile` does.
+    still has the marks of the outer packet.
     """
     write = node.writer(RAW)
     hosts = [one for one in node.hosts if one.untracked and one.interface != WILDCARD]
@@ -61,8 +61,7 @@ def mangle_table(node: NodeChains) -> Table:
     """Return the table mangle: preDNAT policies, and policy for packets of the host whose destination DNAT changes.
 
     For the latter, the table filter sees the outgoing interface from before DNAT. So it only marks the packet, and
-    POSTROUTING decides. Without host endpoints the table is empty. Raise KeyError and ValueError as
-    `Compiler.compile` does.
+    POSTROUTING decides. Without host endpoints the table is empty.
     """
     write = node.writer(MANGLE)
     hooks: list[HookRule] = []

@@ -21,20 +21,15 @@ class ResultCache:
         self._now: dict[t.Hashable, tuple[t.Any, t.Any]] = {}
 
     def copy(self) -> ResultCache:
-        """Return a cache with the same results. What happens to one of them later does not concern the other."""
         made = ResultCache()
         made._before, made._now = self._before, dict(self._now)
         return made
 
     def begin(self) -> None:
-        """Begin a round, which is one compilation. Results that the previous round did not use are dropped."""
         self._before, self._now = self._now, {}
 
     def recall(self, key: t.Hashable, given: t.Any, make: t.Callable[[], T]) -> T:
-        """Return the cached result for `key` if it was computed from a value equal to `given`, else `make()`.
-
-        The cache holds results of this and the previous round. Errors of `make` are passed on, without caching.
-        """
+        """Return the cached result for `key` if it was computed from a value equal to `given`, else `make()`."""
         found = self._now.get(key) or self._before.get(key)
         if found is None or not (found[0] is given or found[0] == given):
             found = (given, make())

@@ -46,9 +46,9 @@ FAILSAFE_OUTBOUND = (
 
 
 class Encapsulation(t.NamedTuple):
-    """A tunnel between the fleet's nodes.
+    """A tunnel between the fleet's nodes: `kind` is "ipip" or "vxlan", `port` the UDP port of VXLAN (0 for IPIP).
 
-    `kind` is "ipip" or "vxlan", `port` the UDP port of VXLAN (0 for IPIP), and `ip_version` that of the outer header.
+    `ip_version` is that of the outer header.
     """
 
     kind: str
@@ -97,15 +97,12 @@ class ChainSettings:
 
     @property
     def vxlan_ports(self) -> tuple[int, ...]:
-        """The UDP ports of VXLAN, sorted: the fleet's and the assigned one, 4789; one if they are equal.
-
-        Workloads may not send to them, unless `allow_vxlan_from_workloads` is true.
-        """
+        """The UDP ports of VXLAN to which workloads may not send by default: the fleet's and the assigned one, 4789."""
         return tuple(sorted({self.vxlan_port, VXLAN_PORT}))
 
     @property
     def rp_filter(self) -> bool:
-        """Whether the node sets the sysctl rp_filter of workloads' interfaces: whether 4 is in `local_blocks`.
+        """Whether the node sets the sysctl rp_filter of workloads' interfaces.
 
         A NodeState of an earlier release has neither those sysctls nor the set of the node's blocks.
         """

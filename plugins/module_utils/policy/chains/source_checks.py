@@ -14,8 +14,7 @@ most. For IPv4, the sysctl rp_filter does it, which is 1 on a workload's interfa
 has no rp_filter, so the match `rpfilter` does it. A packet from another interface is looked up only if its source is in
 a block of this node: the route to such a source leads to a workload or is the block's blackhole, so that source is
 forged. When workloads are added or removed, no rule or set here changes. The kernel itself drops addresses of the
-loopback, but not if an administrator set `net.ipv4.conf.all.route_localnet`, which overrides the setting of each
-interface.
+loopback, but not if an administrator set `net.ipv4.conf.all.route_localnet`.
 
 The kernel drops a packet from outside with an IPv4 address of the host as source, but not one with an IPv6 address.
 Only the node's address is checked here: other addresses of the host may be shared with other nodes (anycast, VRRP). A
@@ -52,7 +51,7 @@ _DIGITS = "0123456789abcdef"
 
 
 def chains(write: RuleWriter, interfaces: t.Iterable[str]) -> Chains:
-    """Return a mapping from name to rules of the chains to which the result of `rules` may lead, directly or not.
+    """Return a mapping from name to rules of the chains to which the result of `rules` may lead.
 
     `interfaces` are those of workloads as iptables patterns that end with "+", such as "cali+".
     """
@@ -71,7 +70,7 @@ def chains(write: RuleWriter, interfaces: t.Iterable[str]) -> Chains:
 def rules(write: RuleWriter, interfaces: t.Iterable[str]) -> t.Iterator[IptablesRule]:
     """Yield the rules of cali-PREROUTING that check sources. Packets of workloads do not reach the rules behind them.
 
-    `interfaces` are those of workloads as iptables patterns, such as "cali+". The rules lead to the result of `chains`.
+    `interfaces` are as for `chains`.
     """
     for interface in interfaces:
         yield IptablesRule((comes_in_by(interface),), goto(names.WORKLOAD_SOURCES))
@@ -113,17 +112,16 @@ def _of_workloads(write: RuleWriter) -> t.Iterator[IptablesRule]:
 
 
 def _knows_members(write: RuleWriter) -> bool:
-    """Return whether a member of etcd has an address of the IP version of `write`."""
     return any(is_of(write.family, address) for address in write.settings.etcd_members)
 
 
 def _link_local(interfaces: t.Iterable[str]) -> t.Iterator[IptablesRule]:
     """Yield the rules for packets with link-local sources; rpfilter cannot tell which of them are forged.
 
-    ICMPv6 types that only routers send are dropped. All packets that may create neighbour entries, all but a few ICMPv6
-    types, are dropped beyond a limit of 2 per second, with bursts of 5. Interfaces share a limit by the first hex digit
-    after the prefix of their names, which are digests. An interface that exceeds it takes from those with other digits
-    only the common limit, which is also for interfaces without such a digit.
+    ICMPv6 types that only routers send are dropped. Packets that may create neighbour entries are dropped beyond a
+    limit of 2 per second, with bursts of 5. Interfaces share a limit by the first hex digit after the prefix of their
+    names, which are digests. An interface that exceeds it takes from those with other digits only the common limit,
+    which is also for interfaces without such a digit.
     """
     for kind in _OF_ROUTERS:
         yield IptablesRule(("-p 58", f"-m icmp6 --icmpv6-type {kind}"), DROP)

@@ -24,10 +24,7 @@ class HookRule(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """An iptables table: our rules in it.
-
-    `chains` are exactly those of ours that can be reached from `hooks`, the rules in built-in chains.
-    """
+    """An iptables table: our rules in it. `chains` are exactly those of ours that can be reached from `hooks`."""
 
     name: str
     chains: Chains
@@ -36,10 +33,9 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class Tables:
-    """The tables and sets for IP version `family`, 4 or 6.
+    """The tables and sets for IP version `family`, 4 or 6. A table without rules of ours is left out.
 
-    A table without hooks is left out, because we have no rules in it. `sets` are sorted by name. They include all to
-    which the rules refer, except `all-hosts-net` and `local-blocks`.
+    `sets` are sorted by name: all to which the rules refer, except `all-hosts-net` and `local-blocks`.
     """
 
     family: int
@@ -54,7 +50,7 @@ class Tables:
 
 
 def targets(rules: t.Iterable[IptablesRule]) -> tuple[str, ...]:
-    """Return the names of our chains to which `rules` jump or go, each name once, in no particular order."""
+    """Return the names of our chains to which `rules` jump or go, each once, in no particular order."""
     return tuple({target for rule in rules for target in rule.targets()})
 
 
@@ -67,7 +63,7 @@ def reachable(
     """Return a mapping from name to rules of all chains that `hooks` lead to, directly or not, sorted by name.
 
     The rules of a chain are those in `chains`, else `other(name)`. `targets_of(name, rules)` returns the chains to
-    which they lead. Errors of both functions are passed on.
+    which they lead.
     """
     found: dict[str, tuple[IptablesRule, ...]] = {}
     waiting = list(targets(hook.rule for hook in hooks))

@@ -5,13 +5,13 @@
 
 All workloads with the same policies and profiles form a group and share one pair of chains. A group's ID is a digest of
 those lists. Its set has the (address, interface) pairs of its members. A packet from or to a workload is looked up in
-the sets of the groups. There are as many groups as different lists of policies, not as many as workloads. With more
-than FAN_OUT groups, the sets form a tree by digits of the IDs, so that the number of lookups grows logarithmically.
+the sets of the groups. With more than FAN_OUT groups, the sets form a tree by digits of the IDs, so that the number of
+lookups grows logarithmically.
 
 So adding or removing a workload changes members of sets. It changes chains only if it is the first or last of its
 group, or if workloads may use any address. Felix dispatches by interface name, and rewrites two chains for each
-workload. A set matches address and interface together. So a packet whose address does not belong to its interface is in
-no group. Unless workloads may use any address, it is dropped, like a packet from an unknown interface.
+workload. A packet whose address does not belong to its interface is in no group. Unless workloads may use any address,
+it is dropped, like a packet from an unknown interface.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ FAN_OUT = 16
 
 
 class Group(t.NamedTuple):
-    """A group of workloads with the same tiers and profiles.
+    """A group of workloads with the same tiers and profiles. `id` is a digest of these, 16 hex digits.
 
-    `id` is 16 hex digits, a digest of these. `members` are (address, interface) pairs with addresses of both IP
-    versions.
+    `members` are (address, interface) pairs with addresses of both IP versions.
     """
 
     id: str
@@ -86,7 +85,7 @@ def tree(by_id: t.Mapping[str, Group], prefix: str = "") -> Dispatch:
     """Return the tree for groups, a mapping from ID to group, whose IDs all begin with `prefix`.
 
     Up to FAN_OUT groups have a lookup each. More groups are divided by the next digit of their IDs, with a chain for
-    each digit that several groups share. `prefix` is the suffix of the topmost chain.
+    each digit that several groups share.
     """
     if len(by_id) <= FAN_OUT:
         return Dispatch({prefix: [(name, None) for name in by_id]}, {})
@@ -116,9 +115,8 @@ def chains(
 ) -> dict[str, tuple[IptablesRule, ...]]:
     """Return a mapping from name to rules of the dispatch chains of one direction: `root` and those below it.
 
-    Names are `root`, and `chain_name` of `root` with "-" and a suffix. `side` is "src" or "dst", the side of the packet
-    that is the workload. `family` is the IP version. `chain_of_group` returns the chain of a group's ID; its errors are
-    passed on. `otherwise` are rules at the end of each chain, for packets that no lookup matches.
+    `side` is "src" or "dst", the side of the packet that is the workload. `chain_of_group` returns the chain of a
+    group's ID. `otherwise` are rules at the end of each chain, for packets that no lookup matches.
     """
 
     def name(suffix: str) -> str:
@@ -145,8 +143,7 @@ def by_interface(
     """Yield a rule for each interface of the groups' members that leads its packets to its group's chain.
 
     The rules are for workloads that may use any address, behind the lookups by address. A packet passes up to one rule
-    per workload. `by` returns the condition for an interface, `chain_of_group` the chain of a group's ID. Errors of
-    both are passed on.
+    per workload. `by` returns the condition for an interface, `chain_of_group` the chain of a group's ID.
     """
     for group in by_id.values():
         for interface in dict.fromkeys(interface for _address, interface in group.members):
@@ -154,7 +151,7 @@ def by_interface(
 
 
 def members(by_id: t.Mapping[str, Group], dispatch: Dispatch) -> t.Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
-    """Yield (group ID or prefix of IDs, members) for each set of the tree; a member is (address, interface)."""
+    """Yield (group ID or prefix of IDs, members) for each set of the tree."""
     for group in by_id.values():
         yield group.id, group.members
     for prefix, below in dispatch.unions.items():

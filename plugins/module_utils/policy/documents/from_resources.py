@@ -47,9 +47,9 @@ AnyPolicy = t.Union[GlobalNetworkPolicy, NetworkPolicy]
 def policy_set(resources: t.Iterable[Resource], staged: t.Collection[str] = ()) -> model.PolicySet:
     """Return the PolicySet of the tiers, policies, profiles and network sets in `resources`, by `model.policy_set`.
 
-    Resources of other kinds and staged deletions are left out. Policies whose name (as of `policy_name`) is in `staged`
-    become staged ones. Raise ResourceError if a resource of any kind has a field that this collection does not support,
-    or if a policy's tier does not exist. Raise ValueError if two policies have the same name.
+    Staged deletions are left out. Policies whose name (as of `policy_name`) is in `staged` become staged ones. Raise
+    ResourceError if a resource of any kind has a field that this collection does not support, or if a policy's tier
+    does not exist. Raise ValueError if two policies have the same name.
     """
     resources = list(resources)
     tiers = {resource.name: resource for resource in resources if isinstance(resource, Tier)}
@@ -92,9 +92,9 @@ def is_deletion(resource: AnyPolicy) -> bool:
 
 
 def policy(resource: AnyPolicy, staged: bool = False) -> model.Policy:
-    """Return a policy resource of any kind as a value. It is staged if its kind is, or with `staged`.
+    """Return a policy resource of any kind as a value, with namespaces and service accounts folded into its selectors.
 
-    Namespaces and service accounts are folded into its selectors. Unsupported fields are dropped without an error.
+    It is staged if its kind is, or with `staged`. Unsupported fields are dropped without an error.
     """
     namespace = resource.namespace if isinstance(resource, NetworkPolicy) else ""
     parts = [selectors.parse(resource.selector).root]
@@ -133,10 +133,9 @@ def profile(resource: Profile) -> model.PolicyProfile:
 
 
 def network_set(resource: t.Union[GlobalNetworkSet, NetworkSet]) -> model.PolicyNetworkSet:
-    """Return a GlobalNetworkSet or NetworkSet resource as a value.
+    """Return a GlobalNetworkSet or NetworkSet resource as a value, with canonical CIDRs, sorted as text and unique.
 
-    A NetworkSet is named "namespace/name" and gets labels for its namespace. The nets are canonical CIDRs, sorted as
-    text and unique. A single address gets a prefix length of 32 or 128.
+    A NetworkSet is named "namespace/name" and gets labels for its namespace.
     """
     nets = tuple(sorted({_net(text) for text in resource.nets}))
     if not isinstance(resource, NetworkSet):
@@ -150,10 +149,7 @@ def network_set(resource: t.Union[GlobalNetworkSet, NetworkSet]) -> model.Policy
 
 
 def host_endpoint(resource: HostEndpoint) -> model.Endpoint:
-    """Return a HostEndpoint resource as a value. Its addresses are expectedIPs in canonical form, each once.
-
-    Ports without a name are left out.
-    """
+    """Return a HostEndpoint resource as a value. Its addresses are expectedIPs in canonical form, each once."""
     return model.Endpoint(
         kind=model.HOST_ENDPOINT,
         name=resource.name,
@@ -169,9 +165,8 @@ def host_endpoint(resource: HostEndpoint) -> model.Endpoint:
 def workload_endpoint(resource: WorkloadEndpoint) -> model.Endpoint:
     """Return a WorkloadEndpoint resource as a value named "namespace/name", with the addresses of its ipNetworks.
 
-    The addresses have no prefix length. Labels for its namespace, service account and orchestrator are added; own
-    labels that `namespaced_labels` drops are missing. Ports without a name are left out. Raise ResourceError if it has
-    a field that this collection does not support.
+    Labels for its namespace, service account and orchestrator are added; own labels that `namespaced_labels` drops are
+    missing. Raise ResourceError if it has a field that this collection does not support.
     """
     check_supported(resource)
     own = dict(resource.labels)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Conversion of policy values back to Calico v3 resources.
+"""Conversion of policy values back to Calico v3 resources. Values that no resource can have raise ResourceError.
 
 Namespaces that were folded into selectors are separated again: the policy's own namespace, which a resource implies,
 and namespaceSelectors of rules. Service accounts remain in the selectors as labels.
@@ -29,10 +29,7 @@ _ANYWHERE = f"has({NAME_LABEL}) || !has({NAME_LABEL})"
 
 
 def policy(value: model.Policy) -> Resource:
-    """Return a policy as a resource: of a staged kind if it is staged, and without the name's prefix "staged:".
-
-    Raise ResourceError if it is not valid as a resource.
-    """
+    """Return a policy as a resource: of a staged kind if it is staged, and without the name's prefix "staged:"."""
     namespace, name = _split(value.name, value.kind == "NetworkPolicy")
     own = _without(value.selector, namespace)
     spec: Data = {
@@ -52,12 +49,11 @@ def policy(value: model.Policy) -> Resource:
 
 
 def tier(value: model.PolicyTier) -> Resource:
-    """Return a tier as a Tier resource; an order of None becomes 1,000,000. Raise ResourceError if it is not valid."""
+    """Return a tier as a Tier resource; an order of None becomes 1,000,000."""
     return _resource("Tier", value.name, {"order": value.order, "defaultAction": value.default_action})
 
 
 def profile(value: model.PolicyProfile) -> Resource:
-    """Return a profile as a Profile resource. Raise ResourceError if it is not valid as one."""
     spec = {
         "labelsToApply": dict(value.labels),
         "ingress": [_rule(rule, "") for rule in value.ingress],
@@ -69,8 +65,7 @@ def profile(value: model.PolicyProfile) -> Resource:
 def network_set(value: model.PolicyNetworkSet) -> Resource:
     """Return a network set as a NetworkSet resource, or as a GlobalNetworkSet if it has no namespace.
 
-    The labels for its namespace are left out, and its profiles, because these resources have none. Raise ResourceError
-    if it is not valid as one.
+    The labels for its namespace are left out, and its profiles, because these resources have none.
     """
     namespace, name = _split(value.name, bool(value.namespace))
     labels = own_labels(value.labels, namespace)
@@ -80,7 +75,6 @@ def network_set(value: model.PolicyNetworkSet) -> Resource:
 
 
 def host_endpoint(value: model.Endpoint) -> Resource:
-    """Return a host endpoint as a HostEndpoint resource. Raise ResourceError if it is not valid as one."""
     spec = {
         "node": value.node,
         "interfaceName": value.interface,
@@ -98,10 +92,7 @@ def own_labels(labels: t.Iterable[tuple[str, str]], namespace: str) -> dict[str,
 
 
 def ports(values: t.Iterable[model.DefinedPort]) -> list[Data]:
-    """Return ports as a list of mappings with "name", "protocol" ("TCP") and "port", the form of endpoint resources.
-
-    An unknown name of a protocol is returned unchanged, for resources to refuse.
-    """
+    """Return ports in the form of endpoint resources. An unknown name of a protocol stays, for resources to refuse."""
     return [
         {"name": one.name, "protocol": _PROTOCOLS.get(one.protocol, one.protocol), "port": one.port} for one in values
     ]
@@ -121,7 +112,6 @@ def _given(fields: Data) -> Data:
 
 
 def _split(name: str, namespaced: bool) -> tuple[str, str]:
-    """Return (namespace, name) of "namespace/name" if `namespaced`, else ("", `name`)."""
     if not namespaced:
         return "", name
     namespace, _slash, rest = name.partition("/")
@@ -145,11 +135,7 @@ def _rule(rule: model.PolicyRule, namespace: str) -> Data:
 
 
 def _protocol(protocol: t.Optional[model.Protocol], rule: model.PolicyRule) -> t.Union[str, int, None]:
-    """Return a named protocol by its name in resources. A number or None is returned unchanged.
-
-    Where the name implies another IP version than the rule's, which Calico would refuse, return its number. An unknown
-    name is returned unchanged, for resources to refuse.
-    """
+    """Return a named protocol by its name in resources, or its number where the name implies another IP version."""
     if not isinstance(protocol, str):
         return protocol
     if rule.ip_version is not None and _IP_VERSION_OF.get(protocol, rule.ip_version) != rule.ip_version:
@@ -180,10 +166,7 @@ def _port(port: model.Port) -> t.Union[int, str]:
 
 
 def _scope(entity: model.Entity, namespace: str) -> Data:
-    """Return the `selector` and `namespaceSelector` fields of an entity in a policy of `namespace` ("" for none).
-
-    Fields that are not needed are missing or "". An invalid selector is returned unchanged, for resources to refuse.
-    """
+    """Return the `selector` and `namespaceSelector` fields of an entity in a policy of `namespace` ("" for none)."""
     own = _without(entity.selector, namespace) if entity.selector and namespace else None
     if own is not None:
         # A notSelector alone also implies the policy's own namespace, so the selector may be empty.
@@ -198,11 +181,7 @@ def _scope(entity: model.Entity, namespace: str) -> Data:
 
 
 def _without(selector: str, namespace: str) -> t.Optional[str]:
-    """Return `selector` without the operand that requires `namespace`, or None if it has no such operand.
-
-    The result is canonical, "" if nothing else is left. If `namespace` is "", the selector is returned unchanged. An
-    invalid selector has no operands.
-    """
+    """Return the canonical `selector` without the operand that requires `namespace`, or None if it has no such one."""
     if not namespace:
         return selector
     operands, own = _operands(selector), in_namespace(namespace)

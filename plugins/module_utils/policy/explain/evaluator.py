@@ -8,8 +8,8 @@ beside Calico's documentation, not to be fast.
 
 Order (Felix, rules/endpoints.go): tiers, in each tier the policies that apply to the endpoint, in each policy its
 rules. The first rule that matches with Allow, Deny or Pass decides; Pass continues with the next tier. If policies of a
-tier apply and none of them decides, the tier's default action does. A tier without applying policies is skipped. After
-the last tier, the endpoint's profiles are evaluated in turn, and a flow that none of them allows is denied.
+tier apply and none of them decides, the tier's default action does. After the last tier, the endpoint's profiles are
+evaluated in turn, and a flow that none of them allows is denied.
 
 Only the first packet of a flow is evaluated: replies and established flows pass by connection tracking. Decisions of
 the host outside of policy (failsafes, encapsulation, workload to host) are in `packet_path.py`.
@@ -38,10 +38,9 @@ class EvaluationStep:
     An end is a default action, a decision of the host (see `packet_path.py`), or that no policy decides at a hook.
     `tier` and `policy`, or `profile`, name the owner. For a tier's default action only `tier` is set, and for other
     ends none is. `rule` counts from 1, and is 0 if the step is not a rule. `action` is "Allow", "Deny", "Log" or
-    "Pass", also of a rule that did not match. It is "" for an owner without rules, and at a hook where no policy
-    decides. `matched` is false only for a rule that did not match and for an owner without rules. `reason` says why,
-    and is "" for a rule that matched. `staged` is true if the step decides nothing because its policy, or each one of
-    its tier that applies, is staged.
+    "Pass", also of a rule that did not match, or "". `matched` is false only for a rule that did not match and for an
+    owner without rules. `reason` says why, and is "" for a rule that matched. `staged` is true if the step decides
+    nothing because its policy, or each one of its tier that applies, is staged.
     """
 
     action: str = ""
@@ -56,10 +55,9 @@ class EvaluationStep:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """The result of an evaluation at one hook.
+    """The result of an evaluation at one hook. `action` is "allow", "deny" or "none".
 
-    `action` is "allow", "deny" or "none". `trace` has all steps in order, at least one. It ends with the one that
-    decides, or with one that says that no policy does.
+    `trace` has all steps in order, at least one. The last one decides, or says that no policy does.
     """
 
     action: str
@@ -67,7 +65,6 @@ class Verdict:
 
     @property
     def decided_by(self) -> EvaluationStep:
-        """The last step of the trace: the one that decided or, if `action` is "none", says that no policy does."""
         return self.trace[-1]
 
     @property
@@ -79,7 +76,8 @@ class Verdict:
 class Evaluator:
     """An evaluator of one policy set over the endpoints of all nodes.
 
-    With `enforce_staged`, staged policies decide like enforced ones. This previews their effect.
+    With `enforce_staged`, staged policies decide like enforced ones. This previews their effect. Methods raise
+    SelectorError if a policy's selector is not valid, and what `mismatch` raises.
     """
 
     def __init__(
@@ -94,14 +92,11 @@ class Evaluator:
         self._selected: dict[tuple[str, str], tuple[Policy, ...]] = {}
 
     def labels(self, endpoint: Endpoint) -> Labels:
-        """Return a mapping with the endpoint's own labels and those inherited from its profiles; own ones win."""
+        """Return the endpoint's own labels and those inherited from its profiles; own ones win."""
         return effective_labels(endpoint.labels, endpoint.profiles, self._given)
 
     def selecting(self, endpoint: Endpoint) -> tuple[Policy, ...]:
-        """Return the policies whose selector matches the endpoint, in the order of evaluation.
-
-        The result is cached by the endpoint's kind and name. Raise SelectorError if a policy's selector is not valid.
-        """
+        """Return the policies whose selector matches the endpoint, in the order of evaluation. The result is cached."""
         key = (endpoint.kind, endpoint.name)
         if key not in self._selected:
             labels = self.labels(endpoint)
@@ -120,7 +115,7 @@ class Evaluator:
 
         Without `enforce_staged`, staged policies decide nothing. If only staged policies of a tier apply, its default
         action decides nothing either. At NORMAL and FORWARD the trace has it, as staged, if none of their rules but Log
-        rules matches. Raise SelectorError if the selector of a policy is not valid. Errors of `mismatch` are passed on.
+        rules matches.
         """
         trace: list[EvaluationStep] = []
         for tier in self.policy_set.tiers:
@@ -174,8 +169,7 @@ class Evaluator:
     ) -> str:
         """Return the action of the first matching rule that is not a Log rule, or "" if there is none.
 
-        Append a completed copy of `where` to `trace` for each rule that was tried, or one copy if there are no rules.
-        Errors of `mismatch` are passed on.
+        `trace` gets a completed copy of `where` for each rule that was tried, or one copy if there are no rules.
         """
         if not rules:
             trace.append(dataclasses.replace(where, reason="has no rules in this direction"))
@@ -190,8 +184,5 @@ class Evaluator:
 def verdict(
     policy_set: PolicySet, endpoints: t.Iterable[Endpoint], endpoint: Endpoint, direction: str, flow: Flow
 ) -> Verdict:
-    """Return the verdict on one flow at the hook NORMAL. For several flows, make one Evaluator: it caches.
-
-    Errors of `Evaluator.verdict` are passed on.
-    """
+    """Return the verdict on one flow at the hook NORMAL. For several flows, make one Evaluator: it caches."""
     return Evaluator(policy_set, endpoints).verdict(endpoint, direction, flow)

@@ -34,11 +34,10 @@ def explain(
 ) -> list[str]:
     """Return the lines of text that explain `path`, the result of `packet_path.path` for `flow`.
 
-    `knowledge` maps names of endpoints to a text that says since when their data is known; only owners of the flow's
-    two addresses are looked up. `way` is lines about the packet's route, which are inserted before the hints. If a
-    stage has an endpoint, policies that apply at no stage are counted. With `all_policies`, each one that does not
-    apply at such a stage is listed for it instead, with the reason. Errors of `Evaluator.selecting` and, because hints
-    try rules that the path did not, of `rule_match.mismatch` are passed on.
+    `knowledge` maps names of endpoints to a text that says since when their data are known; only owners of the flow's
+    two addresses are looked up. `way` is lines about the packet's route, which are inserted before the hints. With
+    `all_policies`, each policy that does not apply at a stage is listed with the reason, else they are counted. Errors
+    are those of `Evaluator.verdict`: hints try rules that the path did not.
     """
     lines = [_headline(path)]
     rows = [row for stage in path.stages for row in _rows(stage, path)]
@@ -62,9 +61,9 @@ def explain(
 def to_document(path: Path) -> dict[str, t.Any]:
     """Return `path` as a mapping for JSON, with "verdict" ("allow" or "deny"), "would_deny" and a list "stages".
 
-    "would_deny" is true if the flow is allowed only because a host is in audit mode. A stage has "host", "endpoint" (a
-    name, None if the host decides), "direction", "hook", "answer" (whether it is about the answer to the flow),
-    "verdict", and "tried" with the fields of each EvaluationStep.
+    "would_deny" is true if the flow is allowed only because a host is in audit mode. In a stage, "endpoint" is a name,
+    None if the host decides, "answer" whether it is about the answer to the flow, and "tried" the fields of each
+    EvaluationStep.
     """
     return {
         "verdict": path.action,
@@ -87,9 +86,7 @@ def to_document(path: Path) -> dict[str, t.Any]:
 def decided_by(stage: Stage) -> str:
     """Return what decided at a stage, and where, as a text: "default/no-ssh#1 (ingress, HostEndpoint node1-eth0)".
 
-    Instead of a policy's rule it may be "profile NAME#1" or "the default of tier NAME". If no policy, profile or tier
-    did, it is "default" with the reason: "default (REASON) (ingress, host node1)". For the answer to the flow it is
-    "default/no-ssh#1 (egress, HostEndpoint node1-eth0, for the answer)".
+    Instead of a policy's rule it may be "profile NAME#1", "the default of tier NAME", or "default (REASON)".
     """
     step, endpoint = stage.verdict.decided_by, stage.endpoint
     name = _name(step)
@@ -113,10 +110,7 @@ def _headline(path: Path) -> str:
 
 
 def would_deny(path: Path) -> tuple[Stage, ...]:
-    """Return the stages of an allowed path whose denial had no effect because of audit mode.
-
-    The result is empty if the path is denied.
-    """
+    """Return the stages of an allowed path whose denial had no effect because of audit mode; () for a denied path."""
     return tuple(stage for stage in path.stages if path.action == ALLOWED and stage.verdict.action == DENIED)
 
 
@@ -131,10 +125,7 @@ def _decider(verdict: Verdict) -> str:
 
 
 def _name(step: EvaluationStep) -> str:
-    """Return the name of a step's owner and rule.
-
-    For example "default/no-ssh#1", "profile open#1", "the default of tier platform", or "default".
-    """
+    """Return the name of a step's owner and rule, as in "default/no-ssh#1" or "the default of tier platform"."""
     rule = f"#{step.rule}" if step.rule else ""
     if step.policy:
         return f"{step.policy}{rule}"
@@ -200,10 +191,7 @@ def _table(rows: t.Sequence[_Row]) -> list[str]:
 
 
 def _applying(path: Path, evaluator: Evaluator) -> t.Iterator[str]:
-    """Yield the names of the policies that apply at a stage of the path, whether evaluated or not. Names may repeat.
-
-    Errors of `Evaluator.selecting` are passed on.
-    """
+    """Yield the names of the policies that apply at a stage of the path, whether evaluated or not. Names may repeat."""
     for stage in path.stages:
         for policy in evaluator.selecting(stage.endpoint) if stage.endpoint else ():
             if stage.endpoint and applies_at(policy, stage.direction, stage.hook, stage.endpoint):
@@ -249,10 +237,7 @@ def _hints(stage: Stage, flow: Flow, evaluator: Evaluator) -> t.Iterator[str]:
 
 
 def _later_allowing(stage: Stage, endpoint: Endpoint, flow: Flow, evaluator: Evaluator) -> t.Iterator[str]:
-    """Yield a hint for each policy that applies and would allow the flow, but was not evaluated and is not staged.
-
-    `stage` must have denied the flow. Errors of `Evaluator.selecting` and `mismatch` are passed on.
-    """
+    """Yield a hint for each enforced policy that applies and would allow the denied flow, but was not evaluated."""
     decided_by = stage.verdict.decided_by
     reached = {step.policy for step in stage.verdict.trace}
     passing = (step for step in stage.verdict.trace if step.action == PASS and step.matched and not step.staged)

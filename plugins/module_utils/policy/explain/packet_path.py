@@ -8,9 +8,9 @@ endpoint by which the packet comes in. If the host is the destination, that endp
 host forwards the packet, these follow: the endpoint's applyOnForward policy, the egress policy of a source workload,
 the ingress policy of a destination workload, and applyOnForward policy of the host endpoint by which the packet leaves.
 The host endpoint "*" is also that of the interfaces of workloads for preDNAT and applyOnForward policy. A packet that
-untracked or preDNAT policy allows skips the other policies of that host endpoint, but not those of workloads and of the
-host endpoint by which it leaves. A workload's egress policy also applies if it sends to its own host. Packets of the
-host itself meet untracked and normal policy of the host endpoint by which they leave.
+untracked or preDNAT policy allows skips the other policies of that host endpoint only. A workload's egress policy also
+applies if it sends to its own host. Packets of the host itself meet untracked and normal policy of the host endpoint by
+which they leave.
 
 Answers belong to a tracked connection and pass without policy, with two exceptions. Untracked policy decides on each
 packet alone, so also on answers. And a host does not track what its untracked policy allows: unless untracked policy
@@ -67,10 +67,9 @@ _ALWAYS_FROM_WORKLOADS = frozenset({130, 131, 132, 133, 135, 136})
 
 @dataclasses.dataclass(frozen=True)
 class PathHost:
-    """A node and its network.
+    """A node and its network, without interfaces of workloads.
 
-    `interfaces` are pairs of interface and its addresses, without interfaces of workloads. `routes` are pairs of CIDR
-    and interface, in any order.
+    `interfaces` are pairs of interface and its addresses, `routes` pairs of CIDR and interface, in any order.
     """
 
     name: str
@@ -79,25 +78,20 @@ class PathHost:
 
     @property
     def addresses(self) -> frozenset[str]:
-        """The addresses of all interfaces."""
         return frozenset(address for _name, held in self.interfaces for address in held)
 
     def interface_to(self, address: str) -> str:
-        """Return the interface of the route with the longest prefix that contains `address`, or "" if there is none.
-
-        Of several such routes, the one with the last interface by name counts.
-        """
+        """Return the interface of the route with the longest prefix that contains `address`, or "" if there is none."""
         leading = [(cidr(net).length, interface) for net, interface in self.routes if cidr(net).contains(cidr(address))]
         return max(leading)[1] if leading else ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """One verdict on a path, at the node `host`.
+    """One verdict on a path, at the node `host`, in `direction` and at one of `hooks.HOOKS`.
 
-    `direction` is "Ingress" or "Egress", `hook` one of `hooks.HOOKS`. `endpoint` is the one whose policy is evaluated
-    or whose failsafe decides, or None if the host decides by itself. With `answer`, the verdict is on the answer to the
-    flow.
+    `endpoint` is the one whose policy is evaluated or whose failsafe decides, or None if the host decides by itself.
+    With `answer`, the verdict is on the answer to the flow.
     """
 
     host: str
@@ -112,8 +106,8 @@ class Stage:
 class Path:
     """The decisions on a flow, and on its answer as far as hosts decide on that. `action` is "allow" or "deny".
 
-    If it is "deny", the last stage denied the flow or its answer. Without stages, no host and no policy decides, and
-    the flow is allowed. In audit mode, stages may deny without effect.
+    If it is "deny", the last stage denied. Without stages, the flow is allowed. In audit mode, stages may deny without
+    effect.
     """
 
     action: str
@@ -134,10 +128,8 @@ def path(
 ) -> Path:
     """Return the path of `flow` from the host of its source to the host of its destination, and of the answer back.
 
-    A host that is not among `hosts` contributes no stages. `settings` are those of all hosts, None means the defaults.
-    `nodes` are the addresses of nodes that may send and receive encapsulated packets. With `before_dnat`, the flow
-    arrives at the first host in that form, and DNAT there makes it `flow`. Errors of `Evaluator.verdict` and of a
-    host's `interface_to` are passed on.
+    Parameters are as for Paths. With `before_dnat`, the flow arrives at the first host in that form, and DNAT there
+    makes it `flow`.
     """
     return Paths(evaluator, hosts, settings, nodes).of(flow, before_dnat)
 
@@ -146,7 +138,8 @@ class Paths:
     """A finder of the paths of many flows through the same hosts.
 
     `hosts` are the hosts that contribute stages. `settings` are those of all hosts, None means the defaults. `nodes`
-    are the addresses of nodes that may send and receive encapsulated packets.
+    are the addresses of nodes that may send and receive encapsulated packets. Methods pass on errors of
+    `Evaluator.verdict` and of a host's `interface_to`.
     """
 
     def __init__(
@@ -190,9 +183,7 @@ class Paths:
     def there(self, flow: Flow, before_dnat: t.Optional[Flow] = None) -> Path:
         """Return the path of a flow's first packet from the host of its source to the host of its destination.
 
-        A host that `Paths` was not given contributes no stages; without any stage the flow is allowed. With
-        `before_dnat`, the flow arrives at the first of its hosts in that form, and DNAT there makes it `flow`. Errors
-        of `Evaluator.verdict` and of a host's `interface_to` are passed on.
+        With `before_dnat`, the flow arrives at the first of its hosts in that form, and DNAT there makes it `flow`.
         """
         source, destination = self._place(flow.source), self._place(flow.destination)
         asked = _Asked(self)
@@ -210,7 +201,6 @@ class Paths:
 
         Without untracked policy there are none, because answers then belong to a connection that is tracked. With
         `beyond`, the flow left its host in that form because of SNAT, and the answer arrives in the form that fits.
-        Errors are as of `there`.
         """
         answer, arriving = answer_to(flow), answer_to(beyond or flow)
         if not self._untracked or answer is None or arriving is None:
@@ -242,7 +232,8 @@ class _Place(t.NamedTuple):
 class _Asked:
     """The stages of a path so far. A method that adds a stage raises _Denied if that ends the path.
 
-    If `answered` is given, the flow is the answer to the one of that path.
+    In audit mode, a denial by policy does not end it. `answered` is the path of the flow to which this one is the
+    answer.
     """
 
     def __init__(self, paths: Paths, answered: t.Optional[Path] = None) -> None:
@@ -255,11 +246,7 @@ class _Asked:
         self._invalid = False  # whether the host at hand drops the packet because of connection tracking
 
     def at(self, host: PathHost, source: _Place, destination: _Place, flow: Flow, arriving: Flow) -> None:
-        """Add the stages at `host`. `arriving` is the flow before DNAT, `flow` after it.
-
-        Raise _Denied on a denial, except one by policy in audit mode. Errors of `Evaluator.verdict` and
-        `host.interface_to` are passed on. `source` and `destination` are the places of the two addresses of `flow`.
-        """
+        """Add the stages at `host`. `arriving` is the flow before DNAT, `flow` after it."""
         self._invalid = False
         governed = self._governed[host.name]
         from_here, to_here = source.host == host.name, destination.host == host.name
@@ -298,8 +285,7 @@ class _Asked:
     def _untracked(self, host: PathHost, endpoint: t.Optional[Endpoint], direction: str, flow: Flow) -> bool:
         """Return whether untracked policy of `endpoint` lets the flow pass: its other policies are skipped then.
 
-        False if it does not decide. Flows with a failsafe, and their replies, are not evaluated. Raise _Denied on a
-        denial, except in audit mode: the result is True then. Errors of `Evaluator.verdict` are passed on.
+        Flows with a failsafe, and their replies, are not evaluated.
         """
         other = EGRESS if direction == INGRESS else INGRESS
         if not endpoint or self._failsafe(direction, flow) or self._failsafe(other, _reply(flow)):
@@ -307,10 +293,7 @@ class _Asked:
         return self._ask(host, endpoint, direction, UNTRACKED, flow)
 
     def _is_established(self, host: PathHost, flow: Flow) -> bool:
-        """Return whether `flow` is the answer to one that the host tracks, and so passes it without further policy.
-
-        If it is the answer to a flow that the host did not track, record whether connection tracking finds it invalid.
-        """
+        """Return whether `flow` is the answer to one that the host tracks, and so passes it without further policy."""
         if self._answered is None:
             return False
         ours = [one for one in self._answered.stages if one.host == host.name and one.hook == UNTRACKED]
@@ -319,11 +302,7 @@ class _Asked:
         return tracked
 
     def _unless_refused(self, host: PathHost, flow: Flow) -> None:
-        """Raise _Denied, after adding a stage, if the host drops a workload's `flow` before policy.
-
-        That is a flow to the host's loopback or a member of etcd, or one that is encapsulated where workloads may not
-        send such.
-        """
+        """Raise _Denied, after adding a stage, if the host drops a workload's `flow` before policy."""
         settings = self.settings
         if cidr(LOOPBACK[flow.ip_version]).contains(cidr(flow.destination)):
             self._host_says(host, EGRESS, DENIED, "workloads may not send to the host's loopback")
@@ -370,10 +349,7 @@ class _Asked:
             self._ask(host, endpoint, direction, NORMAL, flow)
 
     def _failsafe(self, direction: str, flow: Flow) -> t.Optional[Failsafe]:
-        """Return the first failsafe for the flow's protocol, destination port and peer, or None.
-
-        `direction` is that of the flow at the host: the peer is the source of an "Ingress" flow, else the destination.
-        """
+        """Return the first failsafe for the flow's protocol, destination port and peer, or None."""
         inbound = direction == INGRESS
         other = flow.source if inbound else flow.destination
         for failsafe in self.settings.failsafe_inbound if inbound else self.settings.failsafe_outbound:
@@ -391,11 +367,7 @@ class _Asked:
         )
 
     def _ask(self, host: PathHost, endpoint: Endpoint, direction: str, hook: str, flow: Flow) -> bool:
-        """Return whether a policy, profile or default decides at this hook and the flow passes; False if none decides.
-
-        Add a stage, unless none decides and no policy applies. Raise _Denied on a denial, except in audit mode: a
-        denied flow passes then. Errors of `Evaluator.verdict` are passed on.
-        """
+        """Add the stage of this hook, and return whether something decides there and the flow passes."""
         verdict = self.evaluator.verdict(endpoint, direction, flow, hook)
         if verdict.action != UNDECIDED or len(verdict.trace) > 1:
             if self._invalid:
@@ -422,8 +394,8 @@ class _Asked:
 def _leading_to(address: str, host: PathHost, governed: t.Mapping[str, Endpoint]) -> t.Optional[Endpoint]:
     """Return the HostEndpoint of the interface by which `host` reaches an address, or None.
 
-    `governed` maps an interface, or "*" for all others, to its HostEndpoint. For an address without a route the result
-    is the one of "*". Errors of `host.interface_to` are passed on.
+    `governed` maps an interface, or "*" for all others, to its HostEndpoint. "*" is also for an address without a
+    route.
     """
     return endpoint_of(host.interface_to(address), governed) if governed else None
 

@@ -29,9 +29,8 @@ _IN_NAMESPACE = re.compile(rf'\({re.escape(_NAMESPACE)} == "([^"]*)" && (.*)\)',
 def mismatch(rule: PolicyRule, flow: Flow, index: AddressIndex) -> str:
     """Return the first reason why `rule` does not match `flow`, in words, or "" if it matches.
 
-    A flow between addresses of different IP versions matches no rule. `index` knows the owners of addresses. Unless
-    an earlier reason is found, raise SelectorError for a selector of the rule that is not valid, or KeyError for an
-    unknown name of a protocol.
+    A flow between addresses of different IP versions matches no rule. `index` knows the owners of addresses. Raise
+    SelectorError for a selector of the rule that is not valid, or KeyError for an unknown name of a protocol.
     """
     return (
         _version_mismatch(rule, flow)
@@ -138,10 +137,7 @@ def _message(kind: t.Optional[int], code: t.Optional[int]) -> str:
 
 
 def _meant(port: Port, address: str, protocol: t.Optional[Protocol], index: AddressIndex) -> str:
-    """Return a port as text, a named one with its numbers for `protocol` at the address: "sql (5432)".
-
-    If no owner of the address has such a port, the result is "sql (no such port there)".
-    """
+    """Return a port as text, a named one with its numbers at the address: "sql (5432)", "sql (no such port there)"."""
     if not isinstance(port, NamedPort):
         return port_text(port)
     named = (one for owner in index.of(address) for one in owner.ports)
@@ -165,9 +161,6 @@ def _labelled(owner: AddressOwner, selector: str) -> str:
 
 
 def _selector_text(selector: str) -> str:
-    """Return a selector for people: `(projectcalico.org/namespace == "web" && REST)` becomes "REST in namespace web".
-
-    Any other selector is returned unchanged.
-    """
+    """Return a selector for people, with "in namespace web" in place of the test of that label."""
     match = _IN_NAMESPACE.fullmatch(selector)
     return f"{match.group(2)} in namespace {match.group(1)}" if match else selector

@@ -16,10 +16,7 @@ from .labels import Labels, effective_labels, labels_by_profile
 
 @dataclasses.dataclass(frozen=True)
 class AddressOwner:
-    """An endpoint or a network set that has an address, with its own and inherited labels.
-
-    `kind` is "WorkloadEndpoint", "HostEndpoint", "NetworkSet" or "GlobalNetworkSet". Network sets have no ports.
-    """
+    """An endpoint or a network set that has an address, with its own and inherited labels. `kind` is Calico's."""
 
     kind: str
     name: str
@@ -28,7 +25,7 @@ class AddressOwner:
 
 
 class AddressIndex:
-    """An index of all endpoints and network sets by address."""
+    """An index of all endpoints and network sets by address. Methods raise SelectorError for an invalid selector."""
 
     def __init__(self, policy_set: PolicySet, endpoints: t.Iterable[Endpoint]) -> None:
         given = labels_by_profile(policy_set.profiles)
@@ -48,7 +45,7 @@ class AddressIndex:
             self._by_net.extend((net, owner) for net in network_set.nets)
 
     def of(self, address: str) -> tuple[AddressOwner, ...]:
-        """Return the endpoints, then the network sets, that have `address`, a canonical one; () if there are none.
+        """Return the endpoints, then the network sets, that have `address`, a canonical one.
 
         A network set occurs once for each of its nets that contains the address.
         """
@@ -58,19 +55,12 @@ class AddressIndex:
         return self._cache[address]
 
     def match(self, selector: str, address: str) -> bool:
-        """Return whether an endpoint or network set that `selector` matches has `address`.
-
-        Raise SelectorError if `selector` is not valid.
-        """
+        """Return whether an endpoint or network set that `selector` matches has `address`."""
         parsed = selectors.parse(selector)
         return any(parsed.matches(owner.labels) for owner in self.of(address))
 
     def have_port(self, key: NamedPortKey, address: str, port: t.Optional[int]) -> bool:
-        """Return whether an endpoint that has `address` and matches the key's selector gives `port` the key's name.
-
-        The protocol of the named port must be the key's. The result is False if `port` is None. Otherwise raise
-        SelectorError if the key's selector is not valid.
-        """
+        """Return whether an endpoint that has `address` and matches the key's selector gives `port` the key's name."""
         if port is None:
             return False
         wanted = DefinedPort(key.name, key.protocol, port)

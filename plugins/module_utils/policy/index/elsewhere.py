@@ -31,17 +31,14 @@ _Origin = tuple[bool, str]
 
 
 def live_key(node: str, interface: str) -> OtherKey:
-    """Return the key of a workload in the datastore."""
     return WORKLOAD_ENDPOINT, node, interface
 
 
 def is_live(key: OtherKey) -> bool:
-    """Return whether a key is one of the datastore."""
     return len(key) == _LIVE
 
 
 def report_key(endpoint: Endpoint) -> OtherKey:
-    """Return the key of an endpoint in the report of its node."""
     return endpoint.kind, endpoint.node, endpoint.interface, endpoint.name
 
 
@@ -75,7 +72,6 @@ class Precedence:
         return live, "" if live else self.when.get(node, ""), node
 
     def first(self, origins: t.Iterable[_Origin]) -> _Origin:
-        """Return the one of these origins that has the address."""
         return max(origins, key=self._rank)
 
 
@@ -92,9 +88,9 @@ class OtherChanges(t.NamedTuple):
 
 
 class EndpointsElsewhere:
-    """The endpoints that count on `node`, but for its own workloads. `update` returns those that change.
+    """The endpoints that count on `node`, but for its own workloads. Not safe for several threads.
 
-    The time of `update` grows with what changed. It is not safe for several threads.
+    The time of `update`, which returns those that change, grows with what changed.
     """
 
     def __init__(self, node: str) -> None:
@@ -116,8 +112,8 @@ class EndpointsElsewhere:
         """Return the endpoints that are new or changed by their keys, and None for those that are gone.
 
         `inventory` has the endpoints of all nodes; if it is another object than at the last call, all of it is gone
-        through. Its endpoints count as changed if they are other objects. `here` has the addresses of the workloads on
-        the node.
+        through. Its endpoints count as changed if they are other objects. `here` has the addresses of the node's own
+        workloads.
         """
         found: dict[OtherKey, t.Optional[Endpoint]] = {}
         affected: dict[OtherKey, None] = {}
@@ -226,8 +222,8 @@ class EndpointsElsewhere:
     ) -> None:
         """Put the endpoints of the origin `before`, and of the one that has the address after it, into `affected`.
 
-        Without another origin nothing is put there: a node that gives one address to all of its workloads costs no more
-        than one that does not.
+        Without another origin nothing is put there: a node that gives one address to all of its workloads costs no
+        more.
         """
         after = self._precedence.first(held)
         if after != before:

@@ -42,7 +42,7 @@ class _Group(t.Generic[Item]):
         self.matching: set[str] = set()
 
     def demands_met(self) -> t.Iterator[Demand]:
-        """Yield the demands that these labels meet: each label with its value, and with any value (None)."""
+        """Yield the demands that these labels meet."""
         for label, value in self.labels.items():
             yield label, value
             yield label, None
@@ -60,8 +60,8 @@ class _Selector(t.Generic[Item]):
 class LabelIndex(t.Generic[Item]):
     """An index of items, which are any hashable values, and selectors, which are canonical texts.
 
-    Every change returns the matches that begin and end because of it. A change that leaves the state as it is returns
-    none.
+    Every change returns the matches that begin and end because of it. Unknown items, profiles and selectors can be
+    removed, which changes nothing.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class LabelIndex(t.Generic[Item]):
     def update_item(self, item: Item, labels: LabelPairs, profiles: tuple[str, ...] = ()) -> list[Match]:
         """Add an item, or replace its labels: its own, and those of `profiles` (see `effective_labels`).
 
-        Return the matches that begin and end. The tuples themselves are kept: items that share them take less memory.
+        The tuples themselves are kept: items that share them take less memory.
         """
         self._forget_profiles(item)
         self._own[item] = (labels, profiles)
@@ -100,7 +100,6 @@ class LabelIndex(t.Generic[Item]):
         return self._regroup(item)
 
     def remove_item(self, item: Item) -> list[Match]:
-        """Remove an item and return the matches that end. An unknown item changes nothing."""
         if item not in self._own:
             return []
         self._forget_profiles(item)
@@ -108,27 +107,17 @@ class LabelIndex(t.Generic[Item]):
         return self._regroup(item)
 
     def update_profile(self, name: str, labels: Labels) -> list[Match]:
-        """Set the labels that items inherit from a profile, also items added later.
-
-        Return the matches that begin and end.
-        """
+        """Set the labels that items inherit from a profile, also items added later."""
         if self._profiles.get(name) == labels:
             return []
         self._profiles[name] = dict(labels)
         return self._regroup_all(name)
 
     def remove_profile(self, name: str) -> list[Match]:
-        """Remove a profile, so that items no longer inherit its labels.
-
-        Return the matches that begin and end. An unknown profile changes nothing.
-        """
         return self._regroup_all(name) if self._profiles.pop(name, None) else []
 
     def add_selector(self, text: str) -> list[Match]:
-        """Add a selector and return the matches that begin; none if it is already there.
-
-        Raise SelectorError if `text` is not a selector.
-        """
+        """Add a selector. Raise SelectorError if `text` is not one."""
         if text in self._selectors:
             return []
         added: _Selector[Item] = _Selector(text)
@@ -143,7 +132,6 @@ class LabelIndex(t.Generic[Item]):
         return [Match(text, item, True) for item in self.items(text)]
 
     def remove_selector(self, text: str) -> list[Match]:
-        """Remove a selector and return the matches that end. An unknown selector changes nothing."""
         removed = self._selectors.pop(text, None)
         if removed is None:
             return []
@@ -166,10 +154,7 @@ class LabelIndex(t.Generic[Item]):
         return [match for item in list(self._items_by_profile.get(profile, ())) for match in self._regroup(item)]
 
     def _regroup(self, item: Item) -> list[Match]:
-        """Move an item to the group of its present labels, or out of all groups if it was removed.
-
-        Return the matches that begin and end.
-        """
+        """Move an item to the group of its present labels, or out of all groups if it was removed."""
         before = self._group_of.get(item)
         labels: Labels = {}
         after: t.Optional[_LabelSet] = None

@@ -22,8 +22,8 @@ NAME_LABEL = "projectcalico.org/name"
 def namespaced_labels(own: t.Mapping[str, str], namespace: str, service_account: str = "") -> LabelPairs:
     """Return the labels of an endpoint or set in a namespace, sorted: its own and those for its namespace.
 
-    Labels for `service_account` are added unless it is "". Own labels with the names or prefixes of such labels are
-    dropped, so that an endpoint cannot claim another namespace.
+    Labels for `service_account` are added unless it is "". Own labels with such names or prefixes are dropped, so that
+    an endpoint cannot claim another namespace.
     """
     labels = {
         label: value
@@ -39,10 +39,7 @@ def namespaced_labels(own: t.Mapping[str, str], namespace: str, service_account:
 
 
 def labels_by_profile(profiles: t.Iterable[PolicyProfile]) -> dict[str, Labels]:
-    """Return a mapping from profile name to the labels that endpoints inherit from it.
-
-    Of several profiles with one name, the last counts.
-    """
+    """Return a mapping from profile name to the labels that endpoints inherit from it."""
     return {profile.name: dict(profile.labels) for profile in profiles}
 
 
@@ -51,9 +48,8 @@ def effective_labels(
 ) -> dict[str, str]:
     """Return a mapping with `own` labels and those inherited from `profiles`, whose labels are in `given`.
 
-    `given` maps names of profiles to labels, such as the result of `labels_by_profile`. An own label overrides an
-    inherited one, and an earlier profile overrides a later one (Felix, labelindex). A profile that is not in `given`
-    adds nothing.
+    An own label overrides an inherited one, and an earlier profile overrides a later one (Felix, labelindex). A profile
+    that is not in `given` adds nothing.
     """
     labels: dict[str, str] = {}
     for profile in reversed(profiles):

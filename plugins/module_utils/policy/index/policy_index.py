@@ -41,7 +41,7 @@ class Changes:
     `sets_added` and `sets_removed` are keys of whole sets, `members` the changes in other sets. `interfaces`, maybe
     with "*", are those whose endpoint was added, removed or changed, or has other policies, another order of them or
     another default action of a tier. `policies` and `profiles` are the names of those that came into use, changed, or
-    went out of use. An undefined profile is never in use.
+    went out of use.
     """
 
     sets_added: frozenset[SetKey] = frozenset()
@@ -53,7 +53,6 @@ class Changes:
 
     @property
     def chains(self) -> bool:
-        """Whether interfaces, policies or profiles changed, not only sets."""
         return bool(self.interfaces or self.policies or self.profiles)
 
     def __bool__(self) -> bool:
@@ -64,8 +63,8 @@ class PolicyIndex:
     """The policy that `node` has to program, derived from the endpoints of all nodes and the policy set.
 
     Call the update methods and `remove_endpoint` in any order. Then `commit` makes one new state and returns what
-    changed, and `node_policy` returns the whole state. `interfaces` are the host's own, without those of workloads;
-    None means none.
+    changed, and `node_policy` returns the whole state. `interfaces` are the host's own, without those of workloads.
+    After a SelectorError the index must not be used again.
     """
 
     def __init__(self, node: str, interfaces: t.Optional[Interfaces] = None) -> None:
@@ -87,7 +86,7 @@ class PolicyIndex:
         self._profiles: RulesInUse[PolicyProfile] = RulesInUse()
 
     def update_endpoint(self, endpoint: Endpoint, key: t.Optional[Id] = None) -> None:
-        """Add an endpoint of any node, or replace the one of this key. `commit` returns what that changes.
+        """Add an endpoint of any node, or replace the one of this key.
 
         The key is (kind, name) by default, and has to be that for an endpoint of this node.
         """
@@ -101,7 +100,7 @@ class PolicyIndex:
             self._unsettled.add(key)
 
     def remove_endpoint(self, *key: str) -> None:
-        """Remove the endpoint of this key; `commit` returns what that changes. An unknown one is ignored."""
+        """Remove the endpoint of this key. An unknown one is ignored."""
         self._sets.remove_owner(key)
         self._remove_local(key)
 
@@ -111,16 +110,16 @@ class PolicyIndex:
             self._unsettled.add(key)
 
     def update_interfaces(self, interfaces: Interfaces) -> None:
-        """Replace the host's interfaces and their addresses, without interfaces of workloads, for the next `commit`."""
+        """Replace the host's interfaces and their addresses, without interfaces of workloads."""
         if interfaces == self._interfaces:
             return
         self._interfaces = interfaces
         self._unsettled |= {key for key in self._local if key[0] == HOST_ENDPOINT}
 
     def update_policy_set(self, policy_set: PolicySet) -> None:
-        """Replace all policies, tiers, profiles and network sets. `commit` returns what that changes.
+        """Replace all policies, tiers, profiles and network sets.
 
-        Raise SelectorError if the selector of a policy is not valid. The index must not be used after that.
+        Raise SelectorError if the selector of a policy is not valid.
         """
         before, self._policy_set = self._policy_set, policy_set
         if before is policy_set:
@@ -159,8 +158,7 @@ class PolicyIndex:
     def commit(self) -> Changes:
         """Make all updates effective, and return what changed since the last commit.
 
-        Raise SelectorError if a selector in a rule of a policy or profile in use is not valid. The index must not be
-        used after that.
+        Raise SelectorError if a selector in a rule of a policy or profile in use is not valid.
         """
         interfaces = self._settle() if self._unsettled or self._all_unsettled else frozenset()
         if not interfaces and not self._rules_unsettled:
@@ -176,11 +174,7 @@ class PolicyIndex:
         return Changes(added, removed, members, interfaces, policies.changed, profiles.changed)
 
     def _settle(self) -> frozenset[str]:
-        """Update the endpoints, and record which policies and profiles they use; `commit` puts these into use.
-
-        Return the interfaces, maybe with "*", whose endpoint was added, removed or changed, or has other policies,
-        another order of them or another default action of a tier.
-        """
+        """Update the endpoints and their use of policies and profiles. Return `Changes.interfaces`."""
         governed = self._governed()
         changed = set()
         for interface in self._endpoints.keys() - governed.keys():
@@ -204,8 +198,7 @@ class PolicyIndex:
     def _governed(self) -> dict[str, Endpoint]:
         """Return a mapping from interface, or "*", to the local endpoint that governs it.
 
-        If several workloads claim an interface, the one with the lowest name gets it, as in Felix. A workload precedes
-        a HostEndpoint of the same interface.
+        If several workloads claim an interface, the one with the lowest name gets it, as in Felix.
         """
         governed: dict[str, Endpoint] = {}
         for (kind, _name), endpoint in sorted(self._local.items()):
@@ -243,10 +236,7 @@ class PolicyIndex:
         )
 
     def node_policy(self) -> NodePolicy:
-        """Return the policy that the node has to program, as of the last commit.
-
-        The members of sets already contain later updates.
-        """
+        """Return the policy as of the last commit, but with members of sets that already contain later updates."""
         endpoints = sorted(self._endpoints.values(), key=lambda local: (local.endpoint.kind, local.interface))
         return NodePolicy(
             endpoints=tuple(endpoints),
@@ -262,8 +252,8 @@ def node_policy(
 ) -> NodePolicy:
     """Return the policy that `node` has to program, computed from these values alone.
 
-    `endpoints` are those of all nodes, `interfaces` the host's own, without those of workloads; None means none. Raise
-    SelectorError if the selector of a policy, or a selector in a rule in use, is not valid.
+    `endpoints` are those of all nodes, `interfaces` the host's own, without those of workloads. Raise SelectorError if
+    the selector of a policy, or a selector in a rule in use, is not valid.
     """
     index = PolicyIndex(node, interfaces)
     index.update_policy_set(policy_set)

@@ -5,7 +5,7 @@
 
 An endpoint in a namespace has the namespace's name in the label projectcalico.org/namespace. It also has the labels of
 the namespace with the prefix "pcns.", and those of its service account with "pcsa." (libcalico-go,
-updateprocessors/rules.go).
+updateprocessors/rules.go). Functions that fold a selector raise SelectorError if it is not valid.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ def of_namespaces(text: str) -> selectors.Expression:
     """Return an expression that matches endpoints and sets in namespaces that the namespaceSelector `text` selects.
 
     In `text`, all() means any namespace, and global() means without a namespace. Tests that a missing label passes,
-    such as !=, not in and !has, also match endpoints and sets without a namespace. Raise SelectorError if `text` is not
-    a selector.
+    such as !=, not in and !has, also match endpoints and sets without a namespace.
     """
 
     def replacement(leaf: selectors.Leaf) -> selectors.Expression:
@@ -49,10 +48,10 @@ class _OfOthers(Exception):
 
 
 def namespaces_of(node: selectors.Expression) -> str:
-    """Return a canonical namespaceSelector from which `of_namespaces` makes the expression `node`.
+    """Return a canonical namespaceSelector from which `of_namespaces` makes the expression `node`, "" if there is none.
 
-    The result is "" if there is none, for example because `node` also tests other labels, or because a rule's
-    namespaceSelector cannot be the text: the label "pcns." has no name behind the prefix, and a value may be "global(".
+    There is none if `node` also tests other labels, or if a namespaceSelector cannot be the text: the label "pcns." has
+    no name behind the prefix, and a value may be "global(".
     """
 
     def replacement(leaf: selectors.Leaf) -> selectors.Expression:
@@ -76,7 +75,7 @@ def of_service_accounts(text: str) -> selectors.Expression:
     """Return an expression that matches endpoints whose service account the selector `text` selects.
 
     In `text`, all() and global() mean any service account. Tests that a missing label passes, such as !=, not in and
-    !has, also match endpoints without a service account. Raise SelectorError if `text` is not a selector.
+    !has, also match endpoints without a service account.
     """
     return selectors.replace_leaves(
         selectors.parse(text).root, lambda leaf: _prefixed(leaf, SERVICE_ACCOUNT_PREFIX, SERVICE_ACCOUNT_LABEL)
@@ -88,8 +87,7 @@ def of_entity(entity: EntityRule, namespace: str) -> str:
 
     `namespace` is that of the policy, "" for none. In a policy with a namespace, an entity with a selector, notSelector
     or service accounts, but without a namespaceSelector, matches only endpoints and sets of that namespace. The
-    notSelector itself is not in the result, which is "" if nothing else selects. Raise SelectorError if one of the
-    other selectors is not valid.
+    notSelector itself is not in the result, which is "" if nothing else selects.
     """
     parts = []
     if entity.namespaceSelector:

@@ -17,9 +17,9 @@ Id = tuple[str, ...]
 
 
 class SetsInUse:
-    """The sets that the rules in use need, with members from endpoints of all nodes and network sets.
+    """The sets that the rules in use need.
 
-    Endpoints and network sets are the owners of members.
+    Endpoints and network sets are the owners of members. Unknown keys and names can be removed, which changes nothing.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class SetsInUse:
         self._taken: frozenset[SetKey] = frozenset()
 
     def update_owner(self, key: Id, owner: t.Union[Endpoint, PolicyNetworkSet]) -> None:
-        """Add an endpoint or network set, or replace the one of this key, and update the members of all sets."""
+        """Add an endpoint or network set, or replace the one of this key."""
         if self._owners.get(key) == owner:
             self._owners[key] = owner  # The equal one before it need not stay in memory.
             return
@@ -42,7 +42,6 @@ class SetsInUse:
             self._members.add(set_key, contribution(owner, set_key))
 
     def remove_owner(self, key: Id) -> None:
-        """Remove an endpoint or network set and its members from all sets. An unknown key changes nothing."""
         self._withdraw(key)
         self._index.remove_item(key)
         self._owners.pop(key, None)
@@ -56,14 +55,10 @@ class SetsInUse:
         return [set_key for selector in self._index.selectors(key) for set_key in self._filled_by[selector]]
 
     def update_profile(self, profile: PolicyProfile) -> None:
-        """Add or replace a profile, and update the members of all sets: owners that list it inherit its labels."""
+        """Add or replace a profile, whose labels the owners that list it inherit."""
         self._follow(self._index.update_profile(profile.name, dict(profile.labels)))
 
     def remove_profile(self, name: str) -> None:
-        """Remove a profile, whose labels are no longer inherited, and update the members of all sets.
-
-        An unknown name changes nothing.
-        """
         self._follow(self._index.remove_profile(name))
 
     def _follow(self, matches: t.Iterable[Match]) -> None:
@@ -75,7 +70,7 @@ class SetsInUse:
     def use(self, keys: t.Iterable[SetKey]) -> None:
         """Count one more user of each of these sets, and create and fill those that are new.
 
-        Raise SelectorError at the first key whose selector is not valid. Only the keys before it are counted then.
+        Raise SelectorError at the first key whose selector is not valid.
         """
         for key in keys:
             if key not in self._users:
@@ -109,8 +104,7 @@ class SetsInUse:
     def take_changes(self) -> tuple[frozenset[SetKey], frozenset[SetKey], dict[SetKey, MemberChange]]:
         """Return (new sets, deleted sets, changes of the members of all other sets) since the last call.
 
-        The third part is a mapping that contains only sets whose members changed. No set may have been deleted and
-        created again since then: its lost members would be missing.
+        No set may have been deleted and created again since then: its lost members would be missing.
         """
         before, self._taken = self._taken, frozenset(self._members)
         changes = {key: change for key, change in self._members.take_changes().items() if key in before}

@@ -44,10 +44,7 @@ class PolicyIpSet(t.NamedTuple):
 
 
 def name_of(family: int, name: str) -> str:
-    """Return the name in the kernel of the set `name` of IP version 4 or 6: "cali40..." or "cali60...".
-
-    It is cut to 31 characters.
-    """
+    """Return the name in the kernel of the set `name`: "cali40..." (IPv4) or "cali60...", cut to 31 characters."""
     return f"cali{family}0{name}"[:NAME_LIMIT]
 
 
@@ -64,20 +61,19 @@ def named_port_set(key: NamedPortKey, family: int) -> str:
 
 
 def nets_set(nets: t.Iterable[str], family: int) -> str:
-    """Return the name of the set for a rule's list of CIDRs, whatever their order, in IP version `family`."""
+    """Return the name of the set for a rule's list of CIDRs, whatever their order."""
     return name_of(family, f"c:{_digest(' '.join(sorted(nets)))}")
 
 
 def workloads_set(group: str, family: int) -> str:
-    """Return the name of the set of (address, interface) pairs of workloads in `group`, in IP version `family`.
+    """Return the name of the set of (address, interface) pairs of a group of workloads, by its ID.
 
-    `group` is the ID of a group of workloads, or a prefix of several IDs.
+    `group` may also be a prefix of several IDs.
     """
     return name_of(family, f"w:{group}")
 
 
 def is_of(family: int, address: str) -> bool:
-    """Return whether an address or CIDR is of IP version `family`, 4 or 6."""
     return family_of(address) == family
 
 
@@ -102,10 +98,9 @@ def addresses(name: str, family: int, members: t.Iterable[str]) -> PolicyIpSet:
 
 
 def addresses_and_ports(name: str, family: int, members: tuple[str, t.Iterable[tuple[str, int]]]) -> PolicyIpSet:
-    """Return the set `name` of address and port pairs of IP version `family`.
+    """Return the set `name` of (address, port) pairs of IP version `family`, as texts such as "10.65.0.1,tcp:80".
 
-    `members` is (protocol, pairs), where the protocol is a name such as "tcp" and a pair is (address, port). The set
-    has them as texts such as "10.65.0.1,tcp:80".
+    `members` is (protocol, pairs), where the protocol is a name such as "tcp".
     """
     protocol, pairs = members
     found = {f"{address},{protocol}:{port}" for address, port in pairs if is_of(family, address)}
@@ -113,10 +108,7 @@ def addresses_and_ports(name: str, family: int, members: tuple[str, t.Iterable[t
 
 
 def addresses_and_interfaces(name: str, family: int, members: t.Iterable[tuple[str, str]]) -> PolicyIpSet:
-    """Return the set `name` of those (address, interface) pairs that are of IP version `family`.
-
-    The set has them as texts such as "10.65.0.1,cali1".
-    """
+    """Return the set `name` of the (address, interface) pairs of IP version `family`, as texts: "10.65.0.1,cali1"."""
     found = {f"{address},{interface}" for address, interface in members if is_of(family, address)}
     return PolicyIpSet(name, ADDRESS_AND_INTERFACE, _inet(family), tuple(sorted(found)))
 

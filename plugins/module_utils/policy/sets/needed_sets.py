@@ -25,8 +25,8 @@ from ..model import (
 def named_port_key(port: NamedPort, protocol: t.Optional[Protocol], entity: Entity) -> NamedPortKey:
     """Return the key of the set that a named port in a rule refers to. A protocol of None counts as "tcp".
 
-    The entity's selector also limits ports among `not_ports`, because a rule with a selector can only match its
-    members (Felix, rule_scanner.go).
+    The entity's selector also limits ports among `not_ports`, because a rule with a selector can only match its members
+    (Felix, rule_scanner.go).
     """
     return NamedPortKey(port.name, str(protocol or "tcp"), entity.selects)
 
@@ -43,10 +43,7 @@ def of_rule(rule: PolicyRule) -> t.Iterator[SetKey]:
 
 
 def of_rules(owner: t.Union[Policy, PolicyProfile]) -> frozenset[SetKey]:
-    """Return the keys of the sets of selectors and named ports that the rules of a policy or profile refer to.
-
-    Rules of a policy's direction that is not among its types do not count.
-    """
+    """Return the keys of the sets of selectors and named ports that the rules in force of an owner refer to."""
     directions = owner.types if isinstance(owner, Policy) else (INGRESS, EGRESS)
     return frozenset(key for direction in directions for rule in owner.rules(direction) for key in of_rule(rule))
 
@@ -58,8 +55,7 @@ class Settled(t.NamedTuple):
     """The difference between two states of RulesInUse.
 
     `changed` are the names of policies or profiles that came into use, went out of use or have other content. `needed`
-    are the keys of the sets that their new rules need, `released` of those that their old rules needed. Both have a key
-    once for each of these policies or profiles.
+    are the keys of the sets that their new rules need, `released` of those that their old rules needed, once for each.
     """
 
     changed: frozenset[str]
@@ -87,10 +83,7 @@ class RulesInUse(t.Generic[V]):
                 del self._users[name]
 
     def settle(self, known: t.Mapping[str, V]) -> Settled:
-        """Put into use those of `known` that an interface uses, and no others. Return what changed.
-
-        `known` maps names to policies or profiles. Used names that are not in it are ignored.
-        """
+        """Put into use those of `known`, by name, that an interface uses, and no others. Return what changed."""
         used = {name: known[name] for name in self._users if name in known}
         changed = {name for name in used.keys() | self._in_use.keys() if used.get(name) != self._in_use.get(name)}
         needed = [key for name in sorted(changed & used.keys()) for key in of_rules(used[name])]
@@ -99,5 +92,5 @@ class RulesInUse(t.Generic[V]):
         return Settled(frozenset(changed), needed, released)
 
     def values(self) -> dict[str, V]:
-        """Return a mapping from name to policy or profile of those in use as of the last `settle`, sorted by name."""
+        """Return the policies or profiles in use as of the last `settle`, sorted by name."""
         return dict(sorted(self._in_use.items()))

@@ -22,7 +22,7 @@ Member = t.Union[str, tuple[str, int]]
 
 @dataclasses.dataclass(frozen=True)
 class MemberChange:
-    """The members that were added to a set and those that were removed. No member is in both."""
+    """The members that were added to a set and those that were removed."""
 
     added: frozenset[Member] = frozenset()
     removed: frozenset[Member] = frozenset()
@@ -31,8 +31,7 @@ class MemberChange:
 def contribution(owner: t.Union[Endpoint, PolicyNetworkSet], key: SetKey) -> frozenset[Member]:
     """Return the members that an endpoint or network set adds to the set `key`, whose selector matches it.
 
-    Members of a named port are (address, port) pairs, others are addresses and CIDRs. The result is empty if `key` is a
-    named port that the owner does not have. Network sets have no ports.
+    Members of a named port are (address, port) pairs, others are addresses and CIDRs.
     """
     if isinstance(owner, PolicyNetworkSet):
         return frozenset() if isinstance(key, NamedPortKey) else frozenset(map(without_needless_length, owner.nets))
@@ -49,7 +48,7 @@ def without_needless_length(net: str) -> str:
 
 
 class SetMembers:
-    """The members of the sets in use. Changes accumulate until `take_changes`."""
+    """The members of the sets in use. Changes accumulate until `take_changes`. An unknown set raises KeyError."""
 
     def __init__(self) -> None:
         self._counts: dict[SetKey, collections.Counter[Member]] = {}
@@ -65,14 +64,13 @@ class SetMembers:
         self._counts[key] = collections.Counter()
 
     def delete(self, key: SetKey) -> None:
-        """Delete a set. Raise KeyError if it does not exist."""
         del self._counts[key]
         self._sorted.pop(key, None)
         self._since.pop(key, None)
         self._before.pop(key, None)
 
     def add(self, key: SetKey, members: t.Iterable[Member]) -> None:
-        """Count one more owner of each of `members`. Raise KeyError if the set does not exist."""
+        """Count one more owner of each of `members`."""
         counts = self._counts[key]
         for member in members:
             if not counts[member]:
@@ -80,10 +78,7 @@ class SetMembers:
             counts[member] += 1
 
     def remove(self, key: SetKey, members: t.Iterable[Member]) -> None:
-        """Count one owner less of each of `members`, which must have one. Raise KeyError if the set does not exist.
-
-        A member without owners leaves the set.
-        """
+        """Count one owner less of each of `members`, which must have one. A member without owners leaves the set."""
         counts = self._counts[key]
         for member in members:
             counts[member] -= 1
@@ -92,7 +87,7 @@ class SetMembers:
                 self._touch(key, member, True)
 
     def members(self, key: SetKey) -> tuple[Member, ...]:
-        """Return the members of a set, sorted. Raise KeyError if the set does not exist."""
+        """Return the members of a set, sorted."""
         since = self._since.pop(key, None)
         if key not in self._sorted:
             self._sorted[key] = tuple(sorted(self._counts[key]))

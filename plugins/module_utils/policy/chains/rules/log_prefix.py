@@ -40,8 +40,7 @@ class Reason(t.NamedTuple):
 
     `verdict` is "deny", "log" or "audit". `direction` is "Ingress" or "Egress", as seen from the endpoint. `kind` is
     "policy", "profile", "tier", "no-profile" or "host". `rule` counts from 1, and is 0 for no rule. `name` is that of
-    the policy, profile or tier, "" for "no-profile", and for "host" the reason, such as "spoofed". In the result of
-    `reason` it is shortened.
+    the policy, profile or tier, "" for "no-profile", and for "host" the reason, such as "spoofed".
     """
 
     verdict: str
@@ -54,8 +53,8 @@ class Reason(t.NamedTuple):
 def shortened(name: str, room: int = 34) -> str:
     """Return `name` as it occurs in a prefix, with at most `room` characters.
 
-    A longer name, or one with characters other than letters, digits and "._/-", is cut to `room` - 13 characters, and
-    "~" and 12 hex digits of its SHA-256 are added. Other characters become "_".
+    A longer name, or one with characters other than letters, digits and "._/-", gets "~" and 12 hex digits of its
+    SHA-256.
     """
     plain = _OTHER_THAN_NAMES.sub("_", name)
     if plain == name and len(name) <= room:
@@ -72,8 +71,7 @@ def prefix(reason: Reason) -> str:
 def reason(text: str) -> t.Optional[Reason]:
     """Return the reason, with a shortened name, that the prefix `text` says, or None if it has another form.
 
-    The form is `verdict:direction:kind:rule:name`, with a direction of "in" or "out" and a number as the rule. The
-    words for verdict and kind are not checked.
+    The words for verdict and kind are not checked.
     """
     words = text.split(":", 4)
     if len(words) != 5 or words[1] not in _DIRECTIONS or not words[3].isdecimal():

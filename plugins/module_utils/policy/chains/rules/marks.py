@@ -43,7 +43,6 @@ class Marks(t.NamedTuple):
 
     @property
     def every(self) -> int:
-        """All five bits."""
         return self.accept | self.passed | self.first | self.second | self.staged
 
     @property
@@ -53,7 +52,7 @@ class Marks(t.NamedTuple):
 
 
 def marks(mask: int = DEFAULT_MASK) -> Marks:
-    """Return the marks made of the five lowest bits that are set in `mask`; bits above the 32nd are ignored.
+    """Return the marks made of the five lowest bits that are set in `mask`, a number of 32 bits.
 
     Raise ValueError if fewer than five bits are set.
     """

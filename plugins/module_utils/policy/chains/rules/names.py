@@ -51,7 +51,7 @@ def policy_chain(name: str, direction: str) -> str:
 
 
 def profile_chain(name: str, direction: str) -> str:
-    """Return the name of the chain of a profile in one direction, "Ingress" or "Egress"."""
+    """Return the name of the chain of a profile in one direction."""
     return chain_name("cali-pri-" if direction == INGRESS else "cali-pro-", name)
 
 
@@ -61,9 +61,9 @@ def workload_chain(group: str, direction: str) -> str:
 
 
 def host_chain(interface: str, direction: str, forward: bool = False) -> str:
-    """Return the name of the chain of the HostEndpoint of `interface` in one direction, "Ingress" or "Egress".
+    """Return the name of the chain of the HostEndpoint of `interface`. Ingress is packets from the network.
 
-    Ingress is packets from the network. With `forward` it is the chain for forwarded packets in the table filter.
+    With `forward` it is the chain for forwarded packets in the table filter.
     """
     if forward:
         return chain_name("cali-fhfw-" if direction == INGRESS else "cali-thfw-", interface)

@@ -30,7 +30,7 @@ class IptablesRule(t.NamedTuple):
         return " ".join((*self.conditions, *comment, self.action))
 
     def targets(self) -> tuple[str, ...]:
-        """Return a tuple with the name of the `cali-` chain that the rule leads to, or an empty one."""
+        """Return (the `cali-` chain that the rule leads to,), or ()."""
         words = self.action.split(" ")
         return (words[1],) if words[1].startswith("cali-") else ()
 
@@ -49,18 +49,12 @@ NOTRACK = "-j CT --notrack"
 
 
 def jump(chain: str) -> str:
-    """Return the action that jumps to `chain`; a packet that `chain` does not decide continues at the next rule.
-
-    An invalid name becomes a text that `check_line` refuses.
-    """
+    """Return the action that jumps to `chain`; a packet that `chain` does not decide continues at the next rule."""
     return f"-j {encoding.chain(chain)}"
 
 
 def goto(chain: str) -> str:
-    """Return the action that goes to `chain`; a packet that it does not decide skips the rest of the present chain.
-
-    An invalid name becomes a text that `check_line` refuses.
-    """
+    """Return the action that goes to `chain`; a packet that it does not decide skips the rest of the present chain."""
     return f"-g {encoding.chain(chain)}"
 
 
@@ -75,10 +69,7 @@ def clear_marks(bits: int) -> str:
 
 
 def log(group: int, prefix: str) -> str:
-    """Return the action that sends the first 128 bytes of a packet to an NFLOG group, with the text `prefix`.
-
-    The packet continues. A prefix that is not one plain word becomes a text that `check_line` refuses.
-    """
+    """Return the action that sends the first 128 bytes of a packet, which continues, to an NFLOG group."""
     return f"-j NFLOG --nflog-group {group} --nflog-size 128 --nflog-prefix {encoding.word(prefix)}"
 
 
@@ -120,25 +111,18 @@ INVALID = state("INVALID")
 
 
 def comes_in_by(interface: str) -> str:
-    """Return the condition that a packet comes in by an interface, a name or a pattern such as "cali+".
-
-    An invalid name becomes a text that `check_line` refuses.
-    """
+    """Return the condition that a packet comes in by an interface, a name or a pattern such as "cali+"."""
     return f"-i {encoding.interface(interface)}"
 
 
 def goes_out_by(interface: str) -> str:
-    """Return the condition that a packet goes out by an interface, a name or a pattern such as "cali+".
-
-    An invalid name becomes a text that `check_line` refuses.
-    """
+    """Return the condition that a packet goes out by an interface, a name or a pattern such as "cali+"."""
     return f"-o {encoding.interface(interface)}"
 
 
 def in_set(name: str, side: str, negated: bool = False) -> str:
     """Return the condition that the packet is in the IP set `name`, or with `negated` that it is not.
 
-    `side` is "src" or "dst". A set with two dimensions needs one for each: "src,src". An invalid name becomes a text
-    that `check_line` refuses.
+    `side` is "src" or "dst". A set with two dimensions needs one for each: "src,src".
     """
     return f"-m set {'! ' if negated else ''}--match-set {encoding.set_name(name)} {side}"

@@ -1,11 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A policy's rule as conditions of iptables.
+"""A policy's rule as conditions of iptables, which must all hold.
 
-All conditions of an iptables rule must hold, and one condition has at most 15 ports. So a list of ports, where one must
-match, may become several alternatives. A list of several CIDRs may become a set. Everything else becomes conditions
-that must all hold.
+One condition has at most 15 ports. So a list of ports, where one must match, may become several alternatives. A list of
+several CIDRs may become a set.
 """
 
 from __future__ import annotations
@@ -30,9 +29,8 @@ _DIRECTLY = {"tcp", "udp"}
 class Conditions(t.NamedTuple):
     """The conditions under which a packet matches a rule.
 
-    `all_of` are conditions that must all hold, first the protocol if there is one. `any_of` are up to two groups of
-    alternatives, each a tuple of conditions; in each group, one alternative must hold. `nets` are the lists of CIDRs
-    that need a set each.
+    `all_of` must all hold, first the protocol if there is one. `any_of` are up to two groups of alternatives, each a
+    tuple of conditions; in each group, one alternative must hold. `nets` are the lists of CIDRs that need a set each.
     """
 
     all_of: tuple[str, ...]
@@ -47,8 +45,7 @@ class _Never(Exception):
 def conditions(rule: PolicyRule, family: int) -> t.Optional[Conditions]:
     """Return the conditions of a rule for IP version `family`, 4 or 6; None only if no such packet can match.
 
-    Unless the rule is for the other IP version, raise KeyError for a name of a protocol that is not in
-    model.PROTOCOL_NUMBERS.
+    Raise KeyError for a name of a protocol that is not in model.PROTOCOL_NUMBERS.
     """
     if rule.ip_version not in (None, family):
         return None
@@ -80,10 +77,7 @@ def _protocol(rule: PolicyRule) -> list[str]:
 
 
 def _protocol_text(protocol: Protocol) -> str:
-    """Return "tcp" and "udp" unchanged, any other name as its number, and a number as text.
-
-    The names of others depend on /etc/protocols of the host. Raise KeyError for an unknown name.
-    """
+    """Return "tcp" and "udp" unchanged, any other as its number: other names depend on /etc/protocols of the host."""
     return str(protocol) if protocol in _DIRECTLY else str(protocol_number(protocol))
 
 
@@ -105,10 +99,7 @@ def _icmp(rule: PolicyRule, family: int) -> t.Iterator[str]:
 
 
 def _is_any(icmp: Icmp, family: int) -> bool:
-    """Return whether iptables would read the type as any type, which it does for ICMP type 255 in IPv4.
-
-    Resources cannot have this type, only 0 to 254.
-    """
+    """Return whether iptables would read the type as any type, which it does for ICMP type 255 in IPv4."""
     return family == 4 and icmp.type == 255
 
 
@@ -142,10 +133,7 @@ def _addresses(entity: Entity, side: str, family: int, nets: list[tuple[str, ...
 
 
 def _ports(entity: Entity, protocol: t.Optional[Protocol], side: str, family: int) -> list[tuple[str, ...]]:
-    """Return the alternatives for an entity's ports, each a tuple of conditions; empty if it has no ports.
-
-    The conditions do not include the protocol. `side` is "src" or "dst".
-    """
+    """Return the alternatives for an entity's ports, each a tuple of conditions without the protocol."""
     ranges, names = _kinds(entity.ports)
     alternatives: list[tuple[str, ...]] = [(_port_condition(chunk, protocol, side),) for chunk in _chunks(ranges)]
     for name in names:
@@ -164,7 +152,7 @@ def _no_ports(entity: Entity, protocol: t.Optional[Protocol], side: str, family:
 
 
 def _kinds(ports: t.Iterable[Port]) -> tuple[list[PortRange], list[NamedPort]]:
-    """Return (ranges, names): the ranges sorted and merged where they touch or overlap, and each name once."""
+    """Return (ranges, sorted and merged where they touch or overlap; names, each once)."""
     ranges: list[PortRange] = []
     for port in sorted((port for port in ports if isinstance(port, PortRange)), key=lambda port: port.first):
         if ranges and port.first <= ranges[-1].last + 1:
