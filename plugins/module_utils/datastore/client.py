@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The client of an etcd cluster: calls and watches at one member at a time, and another member when one fails.
 
-A token is known to the member that gave it and expires there, so each member is asked for its own. A call whose token
-is refused authenticates once more, after a random pause: after a restart of a member, many clients do.
+Each member is asked for a token of its own, as a token is known to the member that gave it alone, and expires there. A
+call whose token is refused authenticates once more, after a random pause: after a restart of a member, many clients do.
 
 A token names the entry of the members' log at which it was given. A member that was restored, or is of another cluster,
 does not refuse an old token: it keeps the call waiting until its log is as long. So a token is dropped when the member
-has closed a connection, as at its end, and whenever another member is chosen, as after a call without an answer.
+has closed a connection, and whenever another member is chosen.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Unreachable(Exception):
 
 
 class Member:
-    """One member, with the token that it gave."""
+    """One member, with the token that it gave. Calls raise EtcdError, or TransportError without an answer."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Member:
         self._asking = asyncio.Lock()
 
     async def call(self, path: str, body: bytes, seconds: float = CALL_SECONDS) -> Json:
-        """Return the answer to a call. Raise EtcdError, or TransportError without an answer.
+        """Return the answer to a call.
 
         A denied call on users and roles is repeated for a second. After a user was written, etcd 3.5 may read an old
         state of root, without its role, until the next commit 0.1 s later: `bucketBuffer.Range` in
@@ -108,7 +108,6 @@ class Member:
             await asyncio.sleep(_DENIED_PAUSE)
 
     async def _answered(self, path: str, body: bytes, seconds: float) -> Json:
-        """Return the answer to a call, with a new token if the member refuses the one that it gave."""
         token = await self._known_token(seconds)
         try:
             return await self._call(path, body, token, seconds)
@@ -126,7 +125,7 @@ class Member:
 
     @contextlib.asynccontextmanager
     async def watch(self, keys: KeyRange, revision: int, seconds: float = CALL_SECONDS) -> t.AsyncIterator[Lines]:
-        """Yield the lines of a watch of a range from `revision` on. Raise EtcdError or TransportError."""
+        """Yield the lines of a watch of a range from `revision` on."""
         token = await self._known_token(seconds)
         headers = {**_NEEDS_LEADER, **({"Authorization": token} if token else {})}
         try:
@@ -171,10 +170,7 @@ class Member:
             return self._token
 
     async def _patiently(self, body: bytes, seconds: float) -> Json:
-        """Return the answer to an authentication. A gate that is busy is asked again when it says, for `seconds`.
-
-        After a restart of a gate, all of its agents authenticate. Each adds a random pause, so that they spread.
-        """
+        """Return the answer to an authentication. A gate that is busy is asked again when it says, for `seconds`."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while True:
@@ -187,14 +183,14 @@ class Member:
             await asyncio.sleep(pause)
 
     async def close(self) -> None:
-        """Close the member's connections."""
         await self._transport.close()
 
 
 class EtcdClient:
     """A client of all members. `transports` maps a member's address, for people, to the way to it.
 
-    The first member is chosen at random, so that the clients of a fleet spread over the members.
+    Calls raise EtcdError for a refusal, and Unreachable if no member answers. The first member is chosen at random, so
+    that the clients of a fleet spread over the members.
     """
 
     def __init__(
@@ -222,27 +218,21 @@ class EtcdClient:
         self.member.drop_token()
 
     async def call(self, path: str, body: bytes) -> Json:
-        """Return the answer of the first member that gives one. Raise EtcdError for a refusal, or Unreachable.
-
-        Each member is asked once. A call that changes something may have been done by a member whose answer was lost,
-        so it has to be one that may be repeated.
-        """
+        """Return the first answer of a member. Each is asked once: a call that changes something must be repeatable."""
         try:
             return await self._answer(path, body)
         except AnswerTooLarge as error:
             raise self._too_large(error) from None
 
     def _too_large(self, error: AnswerTooLarge) -> Unreachable:
-        """Ask another member from now on, and return the error that says why."""
         name = self.member.name
         self.rotate()
         return Unreachable({name: str(error)})
 
     async def _answer(self, path: str, body: bytes, divisible: bool = False) -> Json:
-        """Return what `call` does. Raise AnswerTooLarge, too, which is no reason to ask another member.
+        """Return what `call` does, and raise AnswerTooLarge, which is no reason to ask another member.
 
-        A question that is `divisible` can be put as several smaller ones: a member that does not answer it is left, and
-        NoAnswer is raised.
+        A question that is `divisible` can be put as several smaller ones: NoAnswer to it is raised at once.
         """
         reasons: dict[str, str] = {}
         for dummy in range(len(self._members)):
@@ -261,7 +251,7 @@ class EtcdClient:
     async def pages(
         self, keys: KeyRange, size: int = PAGE, keys_only: bool = False, bounds: t.Optional[ShareLimits] = None
     ) -> t.AsyncIterator[gateway.Page]:
-        """Yield a range in pages, all of them at the revision of the first. Raise EtcdError or Unreachable.
+        """Yield a range in pages, all of them at the revision of the first.
 
         A page has at most `size` keys, and fewer where values are large or a member is slow. With `keys_only` the
         values are b"". What a node has below its prefix of workloads beyond `bounds` is left out, and the next page
@@ -296,14 +286,14 @@ class EtcdClient:
             limit = min(size, max(1, limit // 4) if slow else limit * 2, max(1, _PAGE_BYTES // largest))
 
     async def named(self, names: t.Sequence[str]) -> list[gateway.KeyValue]:
-        """Return those of the keys `names` that exist. Raise EtcdError or Unreachable."""
+        """Return those of the keys `names` that exist."""
         found: list[gateway.KeyValue] = []
         async for part, answer in self._parts(names, _AT_ONCE, gateway.values_request):
             found += gateway.values_of(answer, part)
         return found
 
     async def counts(self, ranges: t.Sequence[KeyRange]) -> list[int]:
-        """Return the number of keys in each range; no value is read. Raise EtcdError or Unreachable."""
+        """Return the number of keys in each range; no value is read."""
         found: list[int] = []
         async for part, answer in self._parts(ranges, _AT_ONCE, gateway.counts_request):
             found += gateway.counts_of(answer, len(part))
@@ -312,9 +302,9 @@ class EtcdClient:
     async def _parts(
         self, asked: t.Sequence[_T], most: int, request: t.Callable[[t.Sequence[_T]], bytes]
     ) -> t.AsyncIterator[tuple[t.Sequence[_T], Json]]:
-        """Yield parts of `asked`, in order, each with the answer to its `request`; at most `most` are in a part.
+        """Yield parts of `asked`, in order, each with the answer to its `request`.
 
-        A part that is too large for a member or for an answer is halved. Raise EtcdError or Unreachable.
+        A part has at most `most`. One that is too large for a member or for an answer is halved.
         """
         waiting = [asked[at : at + most] for at in range(0, len(asked), most)][::-1]
         while waiting:
@@ -329,22 +319,19 @@ class EtcdClient:
             yield part, answer
 
     async def get(self, key: str) -> t.Optional[gateway.KeyValue]:
-        """Return a key, None if it does not exist. Raise EtcdError or Unreachable."""
+        """Return a key, None if it does not exist."""
         page = gateway.page_of(await self.call("/v3/kv/range", gateway.get_request(key)))
         return page.entries[0] if page.entries else None
 
     async def history(self, keys: KeyRange, known: t.Sequence[str], revision: int) -> gateway.History:
-        """Return how many keys a range had at a revision, and the keys `known` as they were then.
-
-        Raise EtcdError, such as Compacted, AnswerTooLarge or Unreachable.
-        """
+        """Return how many keys a range had at a revision, and the keys `known` then. AnswerTooLarge is raised, too."""
         request = gateway.history_request(keys, known, revision)
         return gateway.history_of(await self._answer("/v3/kv/txn", request))
 
     async def last_change(self, keys: KeyRange, bounds: t.Optional[ShareLimits] = None) -> gateway.Page:
         """Return a page whose only entry is the key of a range that was changed last, without its value.
 
-        Keys beyond `bounds` are not looked at. It has no entry if the range has no key. Raise EtcdError or Unreachable.
+        Keys beyond `bounds` are not looked at. The page has no entry if the range has no key.
         """
         last: t.Optional[gateway.Page] = None
         newest: t.Optional[gateway.KeyValue] = None
@@ -360,31 +347,23 @@ class EtcdClient:
     async def write(
         self, operations: t.Sequence[gateway.Operation], conditions: t.Sequence[gateway.Unchanged] = ()
     ) -> bool:
-        """Do all `operations` in one transaction if all `conditions` hold, and return whether they did.
-
-        Raise EtcdError or Unreachable. etcd takes at most 128 operations by default.
-        """
+        """Do all `operations`, at most 128 by default, at once if all `conditions` hold; return whether they did."""
         return gateway.succeeded(await self.call("/v3/kv/txn", gateway.transaction_request(operations, conditions)))
 
     async def delete(self, keys: KeyRange) -> None:
-        """Delete all keys of a range, without reading them. Raise EtcdError or Unreachable."""
+        """Delete all keys of a range, without reading them."""
         await self.call(gateway.DELETE_RANGE, gateway.delete_request(keys))
 
     async def status(self) -> gateway.MemberStatus:
-        """Return the status of a member. Raise EtcdError or Unreachable."""
         return gateway.status_of(await self.call("/v3/maintenance/status", b"{}"))
 
     async def close(self) -> None:
-        """Close all connections."""
         for member in self._members:
             await member.close()
 
 
 class _Share:
-    """The part of a listing that one node has, while it is read in the order of keys.
-
-    `ended` is the name of the node whose keys behind the last page are left out, "" for none.
-    """
+    """The part of a listing that one node has. `ended` names the node whose further keys are left out, or is ""."""
 
     def __init__(self, bounds: t.Optional[ShareLimits]) -> None:
         self._bounds = bounds

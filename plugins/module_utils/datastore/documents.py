@@ -4,7 +4,7 @@
 """The documents of the datastore, as JSON in the values of its keys.
 
 Every document is input: a node writes those below its own prefix as it likes, and people edit by hand. So each has a
-typed, bounded reader, and one that is refused is left out with its reason.
+typed, bounded reader, which raises RefusedDocument with the reason.
 """
 
 from __future__ import annotations
@@ -54,10 +54,7 @@ def encode_endpoint(published: PublishedEndpoint) -> bytes:
 
 
 def decode_endpoint(key: EndpointKey, value: bytes, blocks: t.Optional[OwnBlocks]) -> PublishedEndpoint:
-    """Return the workload in the document at `key`, whose addresses lie in `blocks`, the node's, unless that is None.
-
-    Raise RefusedDocument for anything else.
-    """
+    """Return the workload at `key`. Its addresses have to lie in `blocks`, the node's, unless that is None."""
     body = decoded(value, ENDPOINT_BYTES)
     planned = body.pop(_PLANNED, False)
     if not isinstance(planned, bool):
@@ -73,10 +70,9 @@ def decode_endpoint(key: EndpointKey, value: bytes, blocks: t.Optional[OwnBlocks
 
 
 def _sharing(endpoint: Endpoint, size: int) -> Endpoint:
-    """Return the endpoint with the labels and profiles of an earlier one that are equal: many workloads have the same.
+    """Return the endpoint with the equal labels and profiles of an earlier one: many workloads have the same.
 
-    `size` is that of its document in bytes. Labels of large ones are not kept for others, so that no node can fill the
-    memory.
+    Those of a document of a large `size`, in bytes, are not kept, so that no node can fill the memory.
     """
     if size > _SHARED_LIMIT:
         return endpoint
@@ -95,12 +91,10 @@ def _shared(value: _Shared) -> _Shared:
 
 @functools.lru_cache(maxsize=1024)
 def _first_equal(value: t.Hashable) -> t.Hashable:
-    """Return the first of equal values."""
     return value
 
 
 def encode_blocks(cidrs: t.Iterable[str]) -> bytes:
-    """Return the document of a node's blocks."""
     return encoded({_BLOCKS: sorted(cidrs)})
 
 

@@ -50,11 +50,10 @@ _COMPARED = 8
 
 @dataclasses.dataclass(frozen=True)
 class FeedStatus:
-    """How fresh the content is.
+    """How fresh the content is. `synced`: all changes arrive as they happen.
 
-    `synced`: all changes arrive as they happen. `since` is when `synced` changed last, and `heard` when a member was
-    heard last, both in seconds of the clock time.time(), 0.0 for never. `member` is the one that is watched, "" for
-    none. `problem` is why there is none, or what was wrong last.
+    `since` is when `synced` changed last, and `heard` when a member was heard last, both in seconds of time.time(), 0.0
+    for never. `member` is watched, "" for none. `problem` is why there is none, or what was wrong last.
     """
 
     synced: bool = False
@@ -71,11 +70,10 @@ class _AnotherStore(Exception):
 
 
 class Feed:
-    """The feed of `keys` into `mirror`.
+    """The feed of `keys` into `mirror`. `progress` is the members' interval of progress in seconds, None if not known.
 
-    `progress` is the members' interval of progress in seconds, None if it is not known. `on_status` is called after
-    each change of `status`, except `heard`, and `on_read` with changes that the mirror has taken, () for a listing.
-    `clock` is time.time.
+    `on_status` is called after each change of `status`, except `heard`, and `on_read` with changes that the mirror has
+    taken, () for a listing. `clock` is time.time.
     """
 
     def __init__(
@@ -103,10 +101,7 @@ class Feed:
         self._refused_tokens = 0
 
     async def run(self) -> None:
-        """Read for the mirror until this is cancelled.
-
-        What fails is noted in `status` and tried again, at another member.
-        """
+        """Read for the mirror until this is cancelled. A failure is noted in `status`, and the next attempt follows."""
         while True:
             try:
                 await self._follow()
@@ -135,7 +130,6 @@ class Feed:
     # --- the content ---
 
     async def _list(self) -> None:
-        """List the range, after a random pause. A failure is noted, and the next attempt is `_follow`'s."""
         await asyncio.sleep(random.uniform(0, self._listing_jitter))
         try:
             await self._listed()
@@ -144,7 +138,6 @@ class Feed:
             await self._pause()
 
     async def _listed(self) -> Position:
-        """List the range, and return the position of the listing. Raise EtcdError or Unreachable."""
         first = True
         position: t.Optional[Position] = None
         async for page in self._client.pages(self._keys, bounds=self._mirror.bounds):
@@ -166,7 +159,7 @@ class Feed:
         return position
 
     async def _start(self) -> int:
-        """Return the revision from which a watch misses nothing. Raise _AnotherStore, EtcdError or Unreachable."""
+        """Return the revision from which a watch misses nothing. Raise _AnotherStore if there is none."""
         position = self._mirror.position
         if position is None:
             return (await self._listed()).revision + 1
@@ -186,10 +179,7 @@ class Feed:
         return revision + 1
 
     async def _compared(self, position: Position, revision: int) -> None:
-        """Compare the store at `revision` with the mirror.
-
-        Raise _AnotherStore if they differ, EtcdError or Unreachable.
-        """
+        """Raise _AnotherStore if the store at `revision` differs from the mirror."""
         known = self._mirror.newest(_COMPARED)
         try:
             found = await self._client.history(self._keys, [one.key for one in known], revision)
@@ -226,7 +216,6 @@ class Feed:
             raise _AnotherStore("the datastore went back to an earlier revision")
 
     async def _read(self, member: Member, lines: Lines, header: Header, revision: int) -> None:
-        """Apply the changes of a watch that begins at `revision`, until it fails."""
         if self._progress is not None:
             await self._read_lines(lines, header, revision, self._progress * _MISSED)
         asking = asyncio.ensure_future(self._ask(member))

@@ -6,7 +6,7 @@
 The gateway translates gRPC to JSON. Keys and values are base64, numbers of 64 bits are texts, and a field that has its
 zero value is missing. Errors of 3.4 and 3.5 have different fields; both have `code`, of gRPC, and `message`.
 
-Whatever a member answers is input: a field of another type or an overlong text makes an InvalidAnswer.
+Whatever a member answers is input: readers raise InvalidAnswer for a field of another type or an overlong text.
 """
 
 from __future__ import annotations
@@ -225,8 +225,8 @@ def range_request(
 ) -> bytes:
     """Return the request for the keys of a range. 0 means no limit, and the newest revision.
 
-    `local` lets the member answer from what it has, without asking the others. A member reads as many values as `limit`
-    says, with `keys_only` too. It reads all values of the range if the answer has to be sorted, so none is asked for.
+    `local` lets the member answer without asking the others. A member reads as many values as `limit` says, with
+    `keys_only` too. It reads all values of the range if the answer has to be sorted, so none is asked for.
     """
     body: Json = {"key": encoded(keys.start), "range_end": encoded(keys.end)}
     if limit:
@@ -241,7 +241,6 @@ def range_request(
 
 
 def get_request(key: str) -> bytes:
-    """Return the request for one key."""
     return to_bytes({"key": encoded(key)})
 
 
@@ -302,7 +301,6 @@ def watch_request(keys: KeyRange, revision: int) -> bytes:
 
 
 def to_bytes(body: Json) -> bytes:
-    """Return a request as JSON."""
     return json.dumps(body, separators=(",", ":")).encode("ascii")
 
 
@@ -315,7 +313,6 @@ def encoded(key: str) -> str:
 
 
 def decode(data: bytes) -> Json:
-    """Return the JSON object in an answer. Raise InvalidAnswer for anything else."""
     try:
         found = parse(data, once=False)
     except NotJson:
@@ -368,18 +365,18 @@ def _error(code: int, message: str) -> EtcdError:
 
 
 def page_of(body: Json) -> Page:
-    """Return the answer to a request for a range or a key. Raise InvalidAnswer."""
+    """Return the answer to a request for a range or a key."""
     entries = tuple(_key_value(entry) for entry in _list(body, "kvs"))
     return Page(header_of(body), entries, body.get("more") is True, number_of(body, "count"))
 
 
 def counts_of(body: Json, ranges: int) -> list[int]:
-    """Return the answer to `counts_request` for so many ranges. Raise InvalidAnswer."""
+    """Return the answer to `counts_request` for so many ranges."""
     return [number_of(part, "count") for part in _parts(body, ranges)]
 
 
 def values_of(body: Json, keys: t.Sequence[str]) -> list[KeyValue]:
-    """Return those of `keys` that exist, from the answer to `values_request`. Raise InvalidAnswer."""
+    """Return those of `keys` that exist, from the answer to `values_request`."""
     found = [_key_value(entry) for part in _parts(body, len(keys)) for entry in _list(part, "kvs")]
     if not {entry.key for entry in found} <= set(keys):
         raise InvalidAnswer("the answer has a key that was not asked for")
@@ -394,7 +391,6 @@ def _parts(body: Json, wanted: int) -> list[Json]:
 
 
 def history_of(body: Json) -> History:
-    """Return the answer to `history_request`. Raise InvalidAnswer."""
     parts = [_object(entry, "response_range") for entry in _list(body, "responses")]
     if not parts:
         raise InvalidAnswer("the answer has no responses")
@@ -403,18 +399,17 @@ def history_of(body: Json) -> History:
 
 
 def deleted_of(body: Json) -> int:
-    """Return the number of keys in the answer to DELETE_RANGE. Raise InvalidAnswer."""
+    """Return the number of keys in the answer to DELETE_RANGE."""
     return number_of(body, "deleted")
 
 
 def succeeded(body: Json) -> bool:
-    """Return whether the conditions of a transaction held, so that it was done. Raise InvalidAnswer."""
+    """Return whether the conditions of a transaction held, so that it was done."""
     header_of(body)
     return body.get("succeeded") is True
 
 
 def status_of(body: Json) -> MemberStatus:
-    """Return the answer to a request for a member's status. Raise InvalidAnswer."""
     return MemberStatus(
         header_of(body),
         text_of(body, "version"),
@@ -425,7 +420,7 @@ def status_of(body: Json) -> MemberStatus:
 
 
 def token_of(body: Json) -> str:
-    """Return the token in the answer to an authentication. Raise InvalidAnswer without a proper one."""
+    """Return the token in the answer to an authentication."""
     token = text_of(body, "token")
     if not token or not token.isascii() or not token.isprintable():
         raise InvalidAnswer("the answer to the authentication has no token")
@@ -433,7 +428,7 @@ def token_of(body: Json) -> str:
 
 
 def watch_answer_of(data: bytes) -> WatchAnswer:
-    """Return one line of a watch. Raise InvalidAnswer for another line, and the error that the line tells of."""
+    """Return one line of a watch. Raise the error that the line tells of."""
     body = decode(data)
     if "error" in body:
         found = _object(body, "error")
@@ -468,18 +463,17 @@ def cancellation_of(answer: WatchAnswer) -> EtcdError:
 
 
 def header_of(body: Json) -> Header:
-    """Return the header of an answer. Raise InvalidAnswer without one."""
     header = _object(body, "header")
     return Header(*(number_of(header, field) for field in ("cluster_id", "member_id", "revision", "raft_term")))
 
 
 def number_of(body: Json, field: str) -> int:
-    """Return a number of 64 bits, 0 if it is missing. Raise InvalidAnswer for another type."""
+    """Return a number of 64 bits, 0 if it is missing."""
     return _integer(body.get(field, 0))
 
 
 def text_of(body: Json, field: str) -> str:
-    """Return a text, "" if it is missing. Raise InvalidAnswer for another type or an overlong text."""
+    """Return a text, "" if it is missing."""
     value = body.get(field, "")
     if not isinstance(value, str) or len(value) > _TEXT_LIMIT:
         raise InvalidAnswer(f"the field {field} of an answer is no short text")

@@ -41,14 +41,13 @@ _PHASES = ("", *map(str, Phase))
 class Heartbeat:
     """How the agent of `node` did at the time `written`, in seconds of the node's clock time.time().
 
-    `version` is the release of the agent; `plan` and `phase` are those of the node's state, "" without a state.
-    `problems` counts problems, and `first_problem` is the text of one of them, cut to PROBLEM_LIMIT characters.
-    `drift_day` counts changes by other programs within a day. `sessions_established` of `sessions_total` BGP sessions
-    are Established, and `sessions_down` names the nodes at the other ends of those that are not. A node is named once
-    for each such session, a long list is cut, and routers outside the fleet are not named. `workloads` counts those of
-    the inventory, too. The node's policy knows the store of `cluster` up to, and with, `revision`; both are 0 if it has
-    never read one. `feed_synced` means that changes arrive as they happen, and `feed_age` is how many seconds ago a
-    member was heard last, None for never.
+    `version` is the agent's release; `plan` and `phase` are those of the node's state, "" without one. `first_problem`
+    is one of `problems`, cut to PROBLEM_LIMIT characters. `drift_day` counts changes by other programs within a day.
+    `sessions_down` names the nodes at the other ends of BGP sessions that are not Established, once for each session; a
+    long list is cut, and routers outside the fleet are left out. `workloads` counts those of the inventory, too. The
+    node's policy knows the store of `cluster` up to, and with, `revision`; both are 0 if it has never read one.
+    `feed_synced` means that changes arrive as they happen, and `feed_age` is how many seconds ago a member was heard,
+    None for never.
     """
 
     node: str
@@ -70,7 +69,7 @@ class Heartbeat:
     feed_age: t.Optional[float] = None
 
     def age(self, now: float) -> float:
-        """Return how many seconds ago the heartbeat was written; negative if the node's clock is ahead of `now`."""
+        """Return its age in seconds; negative if the node's clock is ahead of `now`."""
         return now - self.written
 
 
@@ -84,10 +83,7 @@ def encode(heartbeat: Heartbeat) -> bytes:
 
 
 def decode(node: str, value: bytes) -> Heartbeat:
-    """Return the heartbeat in the document `value` of the key of `node`.
-
-    Raise RefusedDocument if a field is missing, has another type, or is too large. Unknown fields are skipped.
-    """
+    """Return the heartbeat in the document `value` of `node`'s key. Raise RefusedDocument; skip unknown fields."""
     try:
         found = _HEARTBEAT(documents.decoded(value, keys.HEARTBEAT_BYTES))
     except Unreadable as error:
@@ -100,10 +96,7 @@ def decode(node: str, value: bytes) -> Heartbeat:
 
 
 def decode_all(values: t.Mapping[str, bytes]) -> tuple[dict[str, Heartbeat], dict[str, str]]:
-    """Return the heartbeats in the values of keys, and why others are left out, both by node.
-
-    Keys that are no heartbeat's are skipped.
-    """
+    """Return the heartbeats among keys and values, and why others are left out, both by node. Skip other keys."""
     found: dict[str, Heartbeat] = {}
     refused: dict[str, str] = {}
     for key, value in sorted(values.items()):

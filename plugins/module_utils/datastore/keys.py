@@ -12,6 +12,8 @@
 
 Agents watch one range, WATCHED: blocks and endpoints. Heartbeats change every few seconds and lie outside of it. A node
 owns exactly two prefixes, which end in a slash, so that the rights of node1 do not include those of node10.
+
+Functions that make a key or prefix raise InvalidKey for a name that no node, interface or pool can have.
 """
 
 from __future__ import annotations
@@ -51,7 +53,6 @@ class KeyRange(t.NamedTuple):
     end: str
 
     def __contains__(self, key: object) -> bool:
-        """Return whether a key lies in the range."""
         if not isinstance(key, str):
             return False
         return self.start.encode() <= key.encode("utf-8", "surrogateescape") < self.end.encode()
@@ -75,52 +76,45 @@ EVERYTHING = under(ROOT)
 
 
 def endpoints_of(node: str) -> str:
-    """Return the prefix of a node's workloads. Raise InvalidKey for a name that is no node's."""
+    """Return the prefix of a node's workloads."""
     return f"{ENDPOINTS}{_part(node)}/"
 
 
 def heartbeats_of(node: str) -> str:
-    """Return the prefix of a node's heartbeats. Raise InvalidKey for a name that is no node's."""
+    """Return the prefix of a node's heartbeats."""
     return f"{HEARTBEATS}{_part(node)}/"
 
 
 def of_node(node: str) -> tuple[KeyRange, KeyRange]:
-    """Return the ranges of all keys that a node writes. Raise InvalidKey for a name that is no node's."""
+    """Return the ranges of all keys that a node writes."""
     return under(endpoints_of(node)), under(heartbeats_of(node))
 
 
 def endpoint_key(node: str, interface: str) -> str:
-    """Return the key of a workload by the host end of its interface.
-
-    Raise InvalidKey for names that no node and no interface can have.
-    """
+    """Return the key of a workload by the host end of its interface."""
     if not _is_interface(interface):
         raise InvalidKey(f"{interface!r} is not the name of an interface")
     return f"{endpoints_of(node)}{interface}"
 
 
 def complete_key(node: str) -> str:
-    """Return the key that says that all workloads of a node are published. Raise InvalidKey for a bad name."""
+    """Return the key that says that all workloads of a node are published."""
     return f"{endpoints_of(node)}{_COMPLETE}"
 
 
 def heartbeat_key(node: str) -> str:
-    """Return the key of the heartbeat of a node's agent. Raise InvalidKey for a name that is no node's."""
     return f"{heartbeats_of(node)}{_AGENT}"
 
 
 def blocks_key(node: str) -> str:
-    """Return the key of a node's blocks. Raise InvalidKey for a name that is no node's."""
     return f"{BLOCKS}{_part(node)}"
 
 
 def node_key(node: str) -> str:
-    """Return the key of a node of the inventory. Raise InvalidKey for a name that is no node's."""
     return f"{NODES}{_part(node)}"
 
 
 def pool_key(pool: str) -> str:
-    """Return the key of an IP pool. Raise InvalidKey for a name that is no pool's."""
     return f"{POOLS}{_part(pool)}"
 
 
@@ -184,7 +178,6 @@ def most_bytes(key: str) -> t.Optional[int]:
 
 
 def is_node(text: str) -> bool:
-    """Return whether a node can have this name."""
     return _is_part(text)
 
 

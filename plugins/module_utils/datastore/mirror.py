@@ -43,10 +43,7 @@ _OUTSIDE = "one of its addresses lies in none of its node's blocks."
 
 
 class Position(t.NamedTuple):
-    """How far a mirror has read: all changes of the cluster up to, and with, `revision`.
-
-    `changed` is the revision of the last change among them, or of the listing if there was none since.
-    """
+    """How far a mirror has read: up to, and with, `revision`. `changed` is the last change's, or the listing's."""
 
     cluster: int
     revision: int
@@ -62,10 +59,9 @@ class KnownKey(t.NamedTuple):
 
 
 class _OfNode:
-    """What one node has published, and its blocks.
+    """What one node has published, and its blocks. `keys` below its prefix are kept, and `excess` beyond KEYS_OF_NODE.
 
-    `keys` are those below its prefix that are kept, and `excess` those beyond KEYS_OF_NODE. `size` is the bytes of the
-    documents in `published`.
+    `size` is the bytes of the documents in `published`.
     """
 
     __slots__ = ("blocks", "complete", "excess", "keys", "published", "size")
@@ -106,7 +102,6 @@ class _Content:
         return copied
 
     def known(self, key: str) -> KnownKey:
-        """Return what is known of the last change of a key."""
         mark = self.marks[key] >> _SIZE_BITS
         return KnownKey(key, mark >> _CHECKSUM_BITS, mark & (1 << _CHECKSUM_BITS) - 1)
 
@@ -120,9 +115,9 @@ class _Content:
         return len(self.marks) + sum(of_node.excess for of_node in self.nodes.values())
 
     def put(self, key: str, value: bytes, revision: int, created: bool = True) -> t.Iterator[EndpointKey]:
-        """Take the value of a key, and yield the workloads that this may change.
+        """Take the value of a key, and yield the workloads that this may change. `created`: the key is new.
 
-        A value that is refused leaves the one before it in force. `created`: the key did not exist before.
+        A value that is refused leaves the one before it in force.
         """
         if key not in self.marks:
             owner = keys.owner_of(key)
@@ -141,11 +136,9 @@ class _Content:
             self.refused[key] = str(refusal)
 
     def leave_out(self, node: str, count: int) -> None:
-        """Count keys of a node that are not read."""
         self._of(node).excess += count
 
     def mark(self, known: KnownKey) -> None:
-        """Note the last change of a key."""
         mark = known.mod_revision << _CHECKSUM_BITS | known.checksum
         self.marks[known.key] = mark << _SIZE_BITS | self._size(known.key)
 
@@ -154,7 +147,6 @@ class _Content:
         return self.marks.get(key, 0) & _SIZE_MASK
 
     def _resize(self, of_node: _OfNode, key: str, size: int) -> None:
-        """Note the size of the document that a key has from now on."""
         before = self._size(key)
         of_node.size += size - before
         self.marks[key] += size - before
@@ -259,8 +251,8 @@ class Mirror:
     """The content of the range keys.WATCHED, which a feed keeps up to date. All calls come from the event loop.
 
     `endpoints` are the workloads that count, `complete` the nodes that have published all of theirs. `on_change` gets
-    the keys of the workloads that came, changed, went or began or ceased to count, and the nodes that `is_complete`
-    has changed for.
+    the keys of workloads that came, changed, went or began or ceased to count, and the nodes that `is_complete` has
+    changed for.
     """
 
     def __init__(
@@ -277,10 +269,7 @@ class Mirror:
     # --- what a feed reads ---
 
     def newest(self, most: int) -> list[KnownKey]:
-        """Return the keys that were changed last, the newest first, at most `most` of them, without refused values.
-
-        A refused value may be large, and the store is asked for what this returns.
-        """
+        """Return the keys that changed last, at most `most`, newest first, without refused ones, which may be large."""
         content = self._content
         good = (key for key in content.marks if key not in content.refused)
         found = heapq.nsmallest(most, good, key=lambda key: (-content.revision(key), key))
@@ -293,7 +282,6 @@ class Mirror:
 
     @property
     def bounds(self) -> ShareLimits:
-        """The most that a listing reads of each node."""
         return ShareLimits(KEYS_OF_NODE, BYTES_OF_NODE)
 
     @property
@@ -390,7 +378,6 @@ class Mirror:
 
     @property
     def nodes(self) -> frozenset[str]:
-        """The nodes that have a key."""
         return frozenset(self._content.nodes)
 
     def endpoint(self, key: EndpointKey) -> t.Optional[Endpoint]:

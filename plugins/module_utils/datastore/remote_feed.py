@@ -79,10 +79,7 @@ class RemoteFeed:
     # ---- collect
 
     def changed(self, keys: t.AbstractSet[EndpointKey], nodes: t.AbstractSet[str] = frozenset()) -> None:
-        """Schedule workloads of the mirror that came, changed or went for a portion. Do not wait.
-
-        `nodes` are those that have published all of theirs, or no longer do.
-        """
+        """Schedule workloads that came, changed or went, and `nodes` whose completeness changed. Do not wait."""
         self._waiting.update(dict.fromkeys(keys))
         self._live_changed = self._live_changed or bool(nodes)
         loop = asyncio.get_running_loop()
@@ -93,7 +90,6 @@ class RemoteFeed:
 
     @property
     def waiting(self) -> int:
-        """The number of workloads that wait for a portion."""
         return len(self._waiting)
 
     def synced(self, synced: bool) -> None:

@@ -53,10 +53,7 @@ class DatastoreSettings:
 
     @classmethod
     def from_dict(cls, data: t.Any, path: str = "datastore.json") -> DatastoreSettings:
-        """Return the settings in `data`, the parsed content of the file `path`.
-
-        Raise DatastoreSettingsError for an unknown name, a value of another type, or an endpoint that is no URL.
-        """
+        """Return the settings in `data`, the parsed file `path`. Raise DatastoreSettingsError for anything else."""
         try:
             found = _SETTINGS(data)
         except Unreadable as error:
@@ -107,10 +104,7 @@ def address_of(endpoint: str) -> MemberAddress:
 
 
 def load(path: str) -> t.Optional[DatastoreSettings]:
-    """Read the settings from the file `path`; return None if there is no such file.
-
-    Raise DatastoreSettingsError if it cannot be read or used.
-    """
+    """Read the settings from the file `path`, None if there is none. Raise DatastoreSettingsError for unusable ones."""
     try:
         content = bounded.read(path, _SIZE_LIMIT)
     except bounded.TooLarge:

@@ -38,10 +38,7 @@ class SnapshotUnusable(Exception):
 
 
 class SnapshotHeader(t.NamedTuple):
-    """The first line of a copy. `written` is in seconds since 1970.
-
-    `plan` is that of the node's state when the datastore was followed last, "" if it never was.
-    """
+    """The first line of a copy. `written` is in seconds since 1970, `plan` the state's when last in sync, or ""."""
 
     position: Position
     keys: int
@@ -86,8 +83,7 @@ def write(path: str, content: t.Iterable[bytes]) -> None:
 def read(path: str, mirror: Mirror) -> t.Iterator[t.Optional[SnapshotHeader]]:
     """Read a copy into an empty mirror. Yield None after each PART of it, and at its end the header.
 
-    The mirror has the content only after the end. Raise SnapshotUnusable if the file is missing, not whole, or of
-    another form; the mirror stays empty.
+    The mirror has the content only after the end. It stays empty if SnapshotUnusable is raised.
     """
     try:
         with open(path, encoding="ascii") as file:

@@ -56,8 +56,7 @@ class Transport(t.Protocol):
     async def call(self, path: str, body: bytes, headers: Headers, seconds: float) -> tuple[int, bytes]:
         """Return the HTTP status and the body of the answer to a POST.
 
-        Raise TransportError if it is not there within `seconds`. Whether the member did what it was asked to do is then
-        not known.
+        Raise TransportError if it is not there within `seconds`. The member may have done what it was asked to do.
         """
 
     def watch(self, path: str, body: bytes, headers: Headers, seconds: float) -> t.AsyncContextManager[Lines]:
@@ -95,8 +94,7 @@ class MemberAddress(t.NamedTuple):
 class TlsFiles:
     """The files of TLS: the CA of the members, and a certificate of the client's own with its key, "" for none.
 
-    Files that change, such as a renewed certificate, count for the next connection. As long as the new ones cannot be
-    used, those before them do.
+    Files that change count for the next connection. While the new ones cannot be used, those before them do.
     """
 
     def __init__(self, ca: str, certificate: str = "", key: str = "") -> None:
@@ -154,7 +152,6 @@ class MemberConnection:
         return self.keeps and not self._reader.at_eof() and not self._writer.is_closing()
 
     def close(self) -> None:
-        """Close the connection at once."""
         with contextlib.suppress(Exception):
             self._writer.transport.abort()
 
@@ -281,7 +278,6 @@ class HttpTransport:
         self._idle: list[MemberConnection] = []
 
     async def call(self, path: str, body: bytes, headers: Headers, seconds: float) -> tuple[int, bytes]:
-        """Return the HTTP status and the body of the answer; see Transport."""
         return await within(seconds, self._call(path, body, headers))
 
     async def _call(self, path: str, body: bytes, headers: Headers) -> tuple[int, bytes]:
@@ -311,10 +307,7 @@ class HttpTransport:
 
     @contextlib.asynccontextmanager
     async def watch(self, path: str, body: bytes, headers: Headers, seconds: float) -> t.AsyncIterator[Lines]:
-        """Yield the lines of the answer; see Transport. Entering it raises RefusedStream for a status other than 200.
-
-        The connection is closed at the end.
-        """
+        """Yield the lines of the answer; see Transport. Entering it raises RefusedStream for any status but 200."""
         connection: t.Optional[MemberConnection] = None
 
         async def begin() -> tuple[MemberConnection, dict[str, str]]:
@@ -332,7 +325,6 @@ class HttpTransport:
                 connection.close()
 
     def broke(self) -> bool:
-        """Return whether the member has closed a kept connection; see Transport."""
         closed = [connection for connection in self._idle if not connection.usable]
         for connection in closed:
             self._idle.remove(connection)
@@ -340,7 +332,6 @@ class HttpTransport:
         return bool(closed)
 
     async def close(self) -> None:
-        """Close the connections that are kept."""
         while self._idle:
             self._idle.pop().close()
 
@@ -389,7 +380,6 @@ def _reason(error: OSError) -> str:
 
 
 async def _ended(task: asyncio.Task[t.Any]) -> None:
-    """Cancel a task and wait for its end. What comes of it is dropped."""
     task.cancel()
     await asyncio.wait({task})
     if not task.cancelled():

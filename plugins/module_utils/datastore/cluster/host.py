@@ -71,7 +71,7 @@ def files_digest() -> str:
 
 
 def controller_address(environment: t.Mapping[str, str], parent: int) -> str:
-    """Return the address from which SSH reaches this host, "" if it is not known.
+    """Return the address from which SSH reaches this host, "" if unknown.
 
     A become method such as sudo removes the variable, so the environments of the parents are searched, too.
     """

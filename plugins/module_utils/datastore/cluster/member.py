@@ -60,7 +60,8 @@ class MemberView:
 class MemberCalls:
     """Calls of the member at `url`, with the operator's user if the cluster asks for one.
 
-    `transport_to` returns the way to the member of a URL, and raises ValueError for a text that is none.
+    They raise EtcdError or TransportError. `transport_to` returns the way to the member of a URL, and raises ValueError
+    for a text that is none.
     """
 
     def __init__(
@@ -74,25 +75,20 @@ class MemberCalls:
         self.url = url
 
     async def ask(self, path: str, body: bytes = b"{}", seconds: float = _CALL_SECONDS) -> Json:
-        """Return the answer to a call, with the operator's user unless authentication is off.
-
-        Raise EtcdError or TransportError.
-        """
+        """Return the answer to a call, with the operator's user unless authentication is off."""
         try:
             return await self._member.call(path, body, seconds)
         except AuthenticationOff:
             return await self._plain.call(path, body, seconds)
 
     async def status(self, seconds: float = _CALL_SECONDS) -> gateway.MemberStatus:
-        """Return the member's status, which needs no user. Raise EtcdError or TransportError."""
+        """Return the member's status, which needs no user."""
         return gateway.status_of(await self._plain.call("/v3/maintenance/status", b"{}", seconds))
 
     async def members(self) -> tuple[ClusterMember, ...]:
-        """Return the members of the cluster. Raise EtcdError or TransportError."""
         return messages.members_of(await self.ask("/v3/cluster/member/list"))
 
     async def alarms(self) -> tuple[ClusterAlarm, ...]:
-        """Return the alarms of all members. Raise EtcdError or TransportError."""
         return messages.alarms_of(await self.ask("/v3/maintenance/alarm", messages.alarms_request()))
 
     async def auth(self) -> str:
@@ -111,7 +107,7 @@ class MemberCalls:
         return AUTH_ON
 
     async def proves_quorum(self) -> None:
-        """Read one key by consensus. Raise EtcdError or TransportError if the cluster has no quorum."""
+        """Read one key by consensus, which fails without a quorum."""
         await self.ask("/v3/kv/range", gateway.get_request("health"))
 
     async def others(self, members: t.Iterable[ClusterMember]) -> tuple[Answering, ...]:
@@ -135,7 +131,7 @@ class MemberCalls:
         return False
 
     async def snapshot(self, write: t.Callable[[bytes], object]) -> None:
-        """Pass the parts of a snapshot to `write`, in order. Raise EtcdError or TransportError.
+        """Pass the parts of a snapshot to `write`, in order.
 
         The end of the stream is no proof that it is whole: its last 32 bytes are the SHA-256 of those before.
         """
@@ -159,7 +155,6 @@ class MemberCalls:
             raise gateway.error_of(refused.status, refused.body) from None
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._transport.close()
 
 
@@ -214,10 +209,7 @@ async def silence(gate: MemberCalls) -> str:
 
 
 def with_member(url: str, credentials: t.Optional[Credentials], work: t.Callable[[MemberCalls], t.Awaitable[_T]]) -> _T:
-    """Return the result of `work` with calls of the member at `url`, by the files of TLS on this host.
-
-    Raise ClusterError if the files cannot be used, and what `work` raises.
-    """
+    """Return the result of `work` with calls of the member at `url`. Raise ClusterError without usable files of TLS."""
 
     async def run() -> _T:
         try:

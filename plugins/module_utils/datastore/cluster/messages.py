@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The messages about members, alarms and users of an etcd cluster (etcd 3.4 and 3.5): requests, and answers as values.
 
-Identities of members are numbers of 64 bits. Others see them as the texts that etcdctl shows, in hexadecimal digits.
+Identities of members are numbers of 64 bits. etcdctl shows them in hexadecimal digits. Readers of answers raise
+InvalidAnswer.
 """
 
 from __future__ import annotations
@@ -36,7 +37,6 @@ class ClusterAlarm(t.NamedTuple):
 
 
 def members_of(body: Json) -> tuple[ClusterMember, ...]:
-    """Return the members in an answer. Raise InvalidAnswer."""
     return tuple(
         ClusterMember(
             gateway.number_of(entry, "ID"),
@@ -50,7 +50,6 @@ def members_of(body: Json) -> tuple[ClusterMember, ...]:
 
 
 def alarms_of(body: Json) -> tuple[ClusterAlarm, ...]:
-    """Return the alarms in an answer. Raise InvalidAnswer."""
     return tuple(
         ClusterAlarm(gateway.number_of(entry, "memberID"), gateway.text_of(entry, "alarm"))
         for entry in _objects(body, "alarms")
@@ -73,7 +72,6 @@ def identity_request(identity: int) -> bytes:
 
 
 def alarms_request() -> bytes:
-    """Return the request to list all alarms."""
     return gateway.to_bytes({"action": "GET"})
 
 

@@ -51,10 +51,7 @@ async def wait(calls: MemberCalls, seconds: float, votes: bool) -> None:
 
 
 async def secure(calls: MemberCalls, credentials: Credentials, check: bool) -> bool:
-    """Switch authentication on, with the operator as the user root; return whether it was off.
-
-    Raise ClusterError for another user than root, which etcd demands, and if the cluster has another password.
-    """
+    """Switch authentication on, with the operator as the user root, which etcd demands; return whether it was off."""
     if credentials.user != "root":
         raise ClusterError(
             f"calico_etcd_username is {credentials.user}, and etcd switches authentication on with the user root "
@@ -124,10 +121,10 @@ async def remove(calls: MemberCalls, identity: int, seconds: float, check: bool)
 
 
 async def _changed(attempt: t.Callable[[], t.Awaitable[bool]], seconds: float, failed: str) -> bool:
-    """Return the result of the first attempt that raises no EtcdError or TransportError.
+    """Return the result of the first attempt that raises no EtcdError or TransportError within `seconds`.
 
     A cluster refuses to change its members until each has been connected for some seconds, and a learner gets no vote
-    before it has the log. Raise ClusterError after `seconds`.
+    before it has the log.
     """
     try:
         return await patiently(attempt, seconds, _PAUSE)
@@ -141,9 +138,9 @@ async def _changed(attempt: t.Callable[[], t.Awaitable[bool]], seconds: float, f
 async def revoke(calls: MemberCalls, user: str, check: bool, pause: float = _PROGRESS) -> tuple[bool, int]:
     """Delete a user, the role of the same name, and the keys below the prefixes of the node of that name.
 
-    No key is read, however many there are. The store then forgets them, `pause` seconds later: an agent that has not
-    heard of the deletion by then has to list the datastore anew. Return whether there was anything to delete, and the
-    number of keys. Raise InvalidKey for a name that is no node's.
+    Return whether there was anything to delete, and the number of keys, which are not read. The store then forgets
+    them, `pause` seconds later: an agent that has not heard of the deletion by then has to list the datastore anew.
+    Raise InvalidKey for a name that is no node's.
     """
     ranges = keys.of_node(user)
     changed = await _revoke_access(calls, user, check)
@@ -163,7 +160,6 @@ async def revoke(calls: MemberCalls, user: str, check: bool, pause: float = _PRO
 
 
 async def _revoke_access(calls: MemberCalls, user: str, check: bool) -> bool:
-    """Delete a user and the role of the same name; return whether there was one of them."""
     changed = False
     for path, field in (("user", "name"), ("role", "role")):
         try:
@@ -193,10 +189,7 @@ async def defragment(calls: MemberCalls, seconds: float) -> None:
 
 
 async def snapshot(calls: MemberCalls, path: str) -> int:
-    """Write a snapshot into the new file `path`, as etcdctl restores it; return its bytes.
-
-    Raise ClusterError if it is not whole; the file is then removed. Raise OSError if it cannot be written.
-    """
+    """Write a snapshot into the new file `path`, as etcdctl restores it; return its bytes. Also raise OSError."""
     last = b""
     digest = hashlib.sha256()
     size = 0

@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Token buckets: how much may be taken at once, and how much comes back within a second.
-
-Times are seconds of any one clock.
-"""
+"""Token buckets: how much may be taken at once, and how much returns each second, by any one clock in seconds."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ Serve = t.Callable[[AgentStream, ConnectionPlace], t.Awaitable[None]]
 
 
 class AgentListener:
-    """A socket whose connections are served by `serve`, each in a task, until `close`.
+    """A socket whose connections are served by `serve`, each in a task, until `close`. Raises OSError when it is made.
 
-    `regularly` is called each `interval` seconds. The constructor raises OSError.
+    `regularly` is called each `interval` seconds.
     """
 
     def __init__(

@@ -20,8 +20,8 @@ _Stamp = tuple[int, int, int]
 class ListFile(t.Generic[_T]):
     """A file with an entry on each line; empty lines and those that begin with # are none.
 
-    `path` "" or a file that does not exist has no entries. A file that cannot be used changes nothing: `problem` says
-    why, "" without one.
+    `path` "" or a missing file has no entries. A file that cannot be used changes nothing: `problem` says why, or is
+    "".
     """
 
     def __init__(self, path: str, read: t.Callable[[str], _T]) -> None:

@@ -54,7 +54,7 @@ class GatedMember:
     async def look(self) -> None:
         """Ask for the member's status on a new connection, which shows whether both certificates are still accepted.
 
-        If one is not, no other request is served on a connection that is older. A problem that lasts is said once.
+        If one is not, no other request is served on an older connection. A problem that lasts is said once.
         """
         problem = ""
         try:

@@ -45,11 +45,9 @@ class ConnectionPlace:
         self._places = places
 
     def established(self) -> None:
-        """Note the end of the handshake."""
         self._places.established(self)
 
     def release(self) -> None:
-        """Give the place to others."""
         self._places.release(self)
 
 
@@ -79,8 +77,8 @@ class ConnectionPlaces:
     def take(self, address: str, now: float) -> t.Optional[ConnectionPlace]:
         """Return a place for a connection from an address, None if there is none. `now` is in seconds of any clock.
 
-        If there is no room, the address' oldest connection whose handshake has not ended makes room. So slow handshakes
-        keep no place from others.
+        Without room, the address' oldest connection in its handshake makes room: slow handshakes keep no place from
+        others.
         """
         found = ipaddress.ip_address(address.partition("%")[0])
         of_fleet = found in self.fleet

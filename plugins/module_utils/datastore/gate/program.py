@@ -67,7 +67,6 @@ def server_context(ca: str, certificate: str) -> ssl.SSLContext:
 
 
 async def _run(options: argparse.Namespace) -> None:
-    """Serve until a signal. Raise OSError."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -83,10 +82,7 @@ async def _run(options: argparse.Namespace) -> None:
 
 
 def _trimmer() -> t.Callable[[], None]:
-    """Return a function that gives free memory back to the kernel, as far as glibc can.
-
-    Without it, the gate keeps the memory of the most connections that it ever had.
-    """
+    """Return a function by which glibc gives back free memory: it keeps that of the most connections otherwise."""
     try:
         import ctypes
 

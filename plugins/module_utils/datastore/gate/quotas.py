@@ -73,10 +73,7 @@ class Quota:
 
     @contextlib.asynccontextmanager
     async def read(self) -> t.AsyncIterator[None]:
-        """Wait until no other read of the user is under way; the body of the statement is the read.
-
-        A user whose reads have taken the member long waits longer.
-        """
+        """Wait for the user's other reads, longer if they took the member long; the statement's body is the read."""
         async with self._reading:
             await asyncio.sleep(min(_READ_PAUSE, self._answered.wait(0.0, self._clock())))
             yield
@@ -93,10 +90,7 @@ class Quota:
 
     @contextlib.contextmanager
     def watch(self, end: t.Callable[[], None]) -> t.Iterator[None]:
-        """Count a watch, the body of the statement, and call the `end` of the oldest one if there are too many.
-
-        Raise TooMuch if the user begins them too fast.
-        """
+        """Count a watch, the statement's body; `end` the oldest of too many. Raise TooMuch if one begins too soon."""
         self._check(self._beginning, 1.0, "begins watches")
         self._beginning.take(1.0)
         if len(self._watches) >= _WATCHES:
@@ -109,10 +103,7 @@ class Quota:
                 self._watches.remove(end)
 
     async def write(self, writes: t.Sequence[Json], ask: Ask) -> None:
-        """Count the puts and deletions of a transaction.
-
-        Raise TooMuch if they are not to be made now, EtcdError, or TransportError.
-        """
+        """Count the puts and deletions of a transaction. Raise TooMuch if they have to wait, and what `ask` raises."""
         async with self._writing:
             await self._write(writes, ask)
 
@@ -171,12 +162,10 @@ class Quota:
         )
 
     async def _count(self, ask: Ask) -> int:
-        """Return the number of keys below the user's prefix of workloads."""
         request = {**self._range(""), "count_only": True}
         return gateway.number_of(await ask(RANGE, gateway.to_bytes(request)), "count")
 
     async def _measure(self, ask: Ask) -> int:
-        """Return the bytes of keys and values below the user's prefix of workloads."""
         total, after = 0, ""
         while True:
             answer = await ask(RANGE, gateway.to_bytes({**self._range(after), "limit": str(PAGE_KEYS)}))
@@ -201,10 +190,7 @@ class Quotas:
 
     @contextlib.asynccontextmanager
     async def answer(self, reader: t.Optional[str]) -> t.AsyncIterator[None]:
-        """Wait until the member makes few answers to reads; the body of the statement waits for this one.
-
-        `reader` is the user who reads. A request that does not read, None, need not wait.
-        """
+        """Wait until the member makes few answers; the statement's body is one. A `reader` of None need not wait."""
         if reader is None:
             yield
             return
@@ -215,7 +201,6 @@ class Quotas:
                 yield
 
     def of(self, user: str) -> Quota:
-        """Return the quota of a user."""
         quota = self._of.get(user)
         if quota is None:
             quota = self._of[user] = Quota(user, self._workloads, self._clock)

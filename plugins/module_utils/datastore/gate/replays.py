@@ -78,7 +78,6 @@ class Replay:
         self._quiet = self._loop.call_later(_TURN_SECONDS, self.end)
 
     def end(self) -> None:
-        """Give the turn to others."""
         self.ended = True
         self._quiet.cancel()
         self._given()

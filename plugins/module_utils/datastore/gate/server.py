@@ -66,10 +66,7 @@ _Turn = contextlib.AsyncExitStack
 
 
 class RequestHead(t.NamedTuple):
-    """The head of a request. `user` is that of its token, None for a token that is not known.
-
-    `reads` means that the member reads keys for its answer.
-    """
+    """The head of a request. `user` is None for an unknown token. `reads`: the member reads keys for its answer."""
 
     path: str
     headers: dict[str, str]
@@ -79,11 +76,11 @@ class RequestHead(t.NamedTuple):
 
 
 class Gate:
-    """A server for agents before the member at `member`; `tls` is the gate's own way to it.
+    """A server for agents before the member at `member`; `tls` is the gate's own way to it. It needs a running loop.
 
     `fleet` is the path of a file with the addresses of the fleet, and `revoked` of one with the SHA-256 fingerprints of
     certificates that are no longer accepted; "" means none. There is room for so many `workloads` of each node. `free`
-    is called when many connections have ended. The event loop runs already.
+    is called when many connections have ended.
     """
 
     def __init__(
@@ -120,7 +117,6 @@ class Gate:
         return AgentListener(host, port, self._places, serve, self._regularly, _REGULAR_SECONDS)
 
     def _regularly(self) -> None:
-        """Read the lists again, end connections of revoked certificates, free memory, and look at the member."""
         now = asyncio.get_running_loop().time()
         if now >= self._next_look and (self._looking is None or self._looking.done()):
             self._next_look = now + _LOOK_SECONDS
@@ -153,7 +149,6 @@ class Gate:
                 del self._open[stream]
 
     async def _requests(self, stream: AgentStream, place: ConnectionPlace) -> None:
-        """Serve requests until the connection ends."""
         goes_on = True
         while goes_on:
             with stream.limit(_IDLE_SECONDS if stream.is_known else _NEWCOMER_SECONDS):
@@ -221,10 +216,9 @@ class Gate:
     async def _catch_up(
         self, user: str, start: int, turn: _Turn, taken: contextlib.AsyncExitStack
     ) -> t.Optional[Replay]:
-        """Wait until a watch from the revision `start` may begin; 0 is the next one, which need not wait.
+        """Return the replay of a watch from the old revision `start`, when it has its turn, and None for other watches.
 
-        Return the replay of a watch whose revision is old, None for others. Other requests of the user go on while it
-        waits. Raise TooFarBack, PutOff, EtcdError or TransportError.
+        Other requests of the user go on while it waits. 0 is the next revision. Raise TooFarBack or PutOff.
         """
         if not start or start > await self._member.newest():
             return None
@@ -239,10 +233,7 @@ class Gate:
     async def _take(
         self, request: RequestHead, user: str, wanted: t.Sequence[Json], taken: contextlib.AsyncExitStack
     ) -> None:
-        """Take what a request needs from its user's quota, until `taken` is left. Its writes are `wanted`.
-
-        Raise TooMuch, EtcdError or TransportError.
-        """
+        """Take what a request with the writes `wanted` needs from its user's quota, until `taken` is left."""
 
         async def ask(path: str, body: bytes) -> Json:
             call = RequestHead(path, request.headers, len(body), request.user, reads=True)
@@ -263,8 +254,7 @@ class Gate:
     ) -> bool:
         """Ask the member, pass its answer on, and return whether the agent's connection goes on.
 
-        Without an answer it ends, by which the agent knows that the member may not know its token any more. A watch
-        gives back its turn when it has begun.
+        Without an answer it ends, by which the agent knows that the member may not know its token any more.
         """
         try:
             upstream, status, header = await self._begin(request, asked)
@@ -295,10 +285,7 @@ class Gate:
                 upstream.close()
 
     async def _begin(self, request: RequestHead, asked: bytes) -> tuple[MemberConnection, int, dict[str, str]]:
-        """Ask the member, and return the connection with the status and the header of its answer.
-
-        Raise TransportError.
-        """
+        """Ask the member, and return the connection with the status and the header of its answer."""
         upstream = await self._member.connection()
         try:
             async with self._quotas.answer(request.user if request.reads else None):
@@ -313,7 +300,6 @@ class Gate:
 async def _pass_answer(
     stream: AgentStream, upstream: MemberConnection, status: int, header: t.Mapping[str, str]
 ) -> None:
-    """Pass on the answer to a call, one part after another."""
     waiting = _begun(status)
     with stream.limit(_SEND_SECONDS):
         async for part in upstream.parts(header):
@@ -381,7 +367,6 @@ def _chunk(part: bytes) -> bytes:
 
 
 async def _answer(stream: AgentStream, status: int, body: bytes, ends: bool = False) -> None:
-    """Send an answer, after which the connection may end."""
     head = f"{_status_line(status)}Content-Length: {len(body)}\r\n{'Connection: close' if ends else ''}"
     with stream.limit(_READ_SECONDS):
         await stream.send(f"{head.rstrip()}\r\n\r\n".encode("ascii") + body)

@@ -69,7 +69,6 @@ class AgentStream:
             self._read += await self._more()
 
     async def exactly(self, length: int) -> bytes:
-        """Return the next `length` bytes."""
         while len(self._read) < length:
             self._read += await self._more()
         return self._taken(length)
@@ -96,7 +95,6 @@ class AgentStream:
             await self._received()
 
     def abort(self) -> None:
-        """End the connection at once."""
         with contextlib.suppress(Exception):
             self._writer.transport.abort()
 

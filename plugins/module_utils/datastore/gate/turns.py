@@ -49,7 +49,7 @@ class FairTurns:
 
     @contextlib.asynccontextmanager
     async def turn(self, source: str, is_first: bool = True, wait: float = 0.0) -> t.AsyncIterator[GiveTurn]:
-        """Wait for the turn of a source, which is the body of the statement, or less if it calls what is yielded.
+        """Wait for the turn of a source: the body of the statement, or less if that calls what is yielded.
 
         Raise PutOff if it does not come within a few seconds, or if the source has to `wait` for so many seconds.
         """
@@ -98,7 +98,6 @@ class FairTurns:
         self._next()
 
     def _next(self) -> None:
-        """Give the free turns."""
         while self._running < self._at_once:
             waiting = self._first()
             if waiting is None:

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The messages of etcd's JSON gateway about users, roles and their permissions (etcd 3.4 and 3.5).
 
-A password stands in the body of a request alone: no path, value of this module or error has one.
+A password stands in the body of a request alone: no path, value of this module or error has one. Readers of answers
+raise InvalidAnswer.
 """
 
 from __future__ import annotations
@@ -62,7 +63,6 @@ def revoke_role(user: str, role: str) -> bytes:
 
 
 def new_role(role: str) -> bytes:
-    """Return the request of ROLE_ADD."""
     return to_bytes({"name": role})
 
 
@@ -87,7 +87,7 @@ def revoke(role: str, keys: KeyRange) -> bytes:
 
 
 def names_of(body: Json, field: str) -> tuple[str, ...]:
-    """Return the sorted names in a list of an answer: `users`, or `roles`. Raise InvalidAnswer."""
+    """Return the sorted names in a list of an answer: `users`, or `roles`."""
     found = body.get(field, [])
     if not isinstance(found, list) or len(found) > _MOST:
         raise InvalidAnswer(f"the field {field} of an answer is no list of at most {_MOST} names")
@@ -98,7 +98,7 @@ def names_of(body: Json, field: str) -> tuple[str, ...]:
 
 
 def permissions_of(body: Json) -> frozenset[Permission]:
-    """Return the permissions in the answer to ROLE_GET. Raise InvalidAnswer."""
+    """Return the permissions in the answer to ROLE_GET."""
     found = body.get("perm", [])
     if not isinstance(found, list) or len(found) > _MOST:
         raise InvalidAnswer(f"the field perm of an answer is no list of at most {_MOST} permissions")

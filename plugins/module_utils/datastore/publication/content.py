@@ -48,10 +48,7 @@ class Published:
 
 
 def plan(wanted: t.Mapping[str, bytes], found: t.Mapping[str, bytes]) -> tuple[Change, ...]:
-    """Return the changes that make the keys of `found`, those in PUBLISHED, the `wanted` ones, in order of keys.
-
-    The field `new` of a change is a tuple with the operation that makes it.
-    """
+    """Return, in order of keys, the changes from `found` to `wanted`. Each has its operation in the tuple `new`."""
     return tuple(
         _change(key, found.get(key), wanted.get(key))
         for key in sorted(wanted.keys() | found.keys())
@@ -60,10 +57,7 @@ def plan(wanted: t.Mapping[str, bytes], found: t.Mapping[str, bytes]) -> tuple[C
 
 
 def removal(node: str, found: t.Mapping[str, int]) -> tuple[Change, ...]:
-    """Return the changes that take away what `node` itself has published; `found` counts keys by prefix.
-
-    exchange.empty makes them. Raise InvalidKey for a name that is no node's.
-    """
+    """Return the changes, for exchange.empty, that remove what `node` has published; `found` counts keys by prefix."""
     return tuple(
         Change(kind, "-", f"{prefix[len(keys.ROOT) :]}*", _count(found[prefix]), None)
         for prefix, kind in ((keys.endpoints_of(node), "endpoint"), (keys.heartbeats_of(node), "heartbeat"))
@@ -72,10 +66,7 @@ def removal(node: str, found: t.Mapping[str, int]) -> tuple[Change, ...]:
 
 
 def left_behind(nodes: t.Collection[str], found: t.Mapping[str, int]) -> dict[str, int]:
-    """Return how many keys each name has that is not in `nodes`; `found` counts keys by prefix.
-
-    A key without the name of a node counts for "".
-    """
+    """Return how many keys each name has that is not in `nodes`, "" for no name; `found` counts keys by prefix."""
     counts: dict[str, int] = {}
     for prefix, count in found.items():
         name = keys.name_in(prefix)
@@ -85,7 +76,6 @@ def left_behind(nodes: t.Collection[str], found: t.Mapping[str, int]) -> dict[st
 
 
 def operations(changes: t.Iterable[Change]) -> t.Iterator[Operation]:
-    """Yield the operations that make these changes."""
     for change in changes:
         yield from change.new
 

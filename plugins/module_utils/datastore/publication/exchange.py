@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The run's part of the datastore: read what a cluster has, and carry out the plans of rights.py and content.py.
 
-All calls may be repeated, and a run that was cut short is completed by the next one: it compares again.
+All calls raise EtcdError or Unreachable. They may be repeated, and a run that was cut short is completed by the next
+one: it compares again.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class UnusableCluster(Exception):
 class ObservedCluster(t.NamedTuple):
     """What a cluster has: `values` of the keys that a run writes, and `heartbeats`, the values by key.
 
-    `version` is the release of the member that answered. Nodes write what they like below their own prefixes, so what
-    is there is only counted: `of_nodes` has the number of keys by prefix, of names that are none of the fleet's nodes.
+    `version` is the release of the member that answered. Nodes write what they like below their own prefixes, so that
+    is only counted: `of_nodes` has the number of keys by prefix, of names that are none of the fleet's nodes.
     """
 
     version: str
@@ -51,10 +52,7 @@ class ObservedCluster(t.NamedTuple):
 
 
 async def check(client: EtcdClient) -> str:
-    """Return the release of a member of a cluster that can carry a fleet.
-
-    Raise UnusableCluster if it cannot, EtcdError, or Unreachable.
-    """
+    """Return the release of a member of a cluster that can carry a fleet. Raise UnusableCluster if it cannot."""
     try:
         version = (await client.status()).version
         foreign = await _foreign(client)
@@ -91,8 +89,8 @@ async def observe(
 ) -> ObservedCluster:
     """Return what the cluster has in the ranges `published`, the heartbeats of `nodes`, and the users and roles.
 
-    Count also the keys of the node `leaving`, and of the first other names that are not in `nodes`. Raise InvalidKey,
-    UnusableCluster, EtcdError or Unreachable.
+    Count also the keys of the node `leaving`, and of the first other names that are not in `nodes`. Raise InvalidKey or
+    UnusableCluster.
     """
     version = await check(client)
     access = await _access(client)
@@ -102,10 +100,7 @@ async def observe(
 
 
 async def heartbeats(client: EtcdClient) -> dict[str, bytes]:
-    """Return the keys and values of the heartbeats of all nodes that have blocks. Raise EtcdError or Unreachable.
-
-    Each is asked for by its name: what else a node writes beside it is not read.
-    """
+    """Return the keys and values of the heartbeats of all nodes that have blocks; no other key of a node is read."""
     blocks = [entry.key async for entry in _entries(client, keys.under(keys.BLOCKS), keys_only=True)]
     return await _heartbeats(client, [node for node in map(keys.parse_blocks_key, blocks) if node is not None])
 
@@ -115,10 +110,7 @@ async def _heartbeats(client: EtcdClient, nodes: t.Iterable[str]) -> dict[str, b
 
 
 async def _counted(client: EtcdClient, nodes: t.Collection[str], leaving: str) -> dict[str, int]:
-    """Return the number of keys by prefix: of `leaving`, and of the first names that are not in `nodes`.
-
-    Only keys between the prefixes of `nodes` are read, one of each prefix.
-    """
+    """Return key counts by prefix: of `leaving`, and of the first names not in `nodes`, whose own keys are not read."""
     found: dict[str, int] = {}
     if leaving:
         prefixes = (keys.endpoints_of(leaving), keys.heartbeats_of(leaving))
@@ -134,10 +126,7 @@ async def _counted(client: EtcdClient, nodes: t.Collection[str], leaving: str) -
 
 
 async def _prefixes(client: EtcdClient, root: str, gap: KeyRange) -> dict[str, int]:
-    """Return the number of keys of the first prefixes in `gap`, which lies below `root`. Raise EtcdError, Unreachable.
-
-    A key without the name of a node counts for `root` itself.
-    """
+    """Return the key counts of the first prefixes in `gap` below `root`; keys without a node's name count for that."""
     found: dict[str, int] = {}
     start = gap.start
     while len(found) < _NAMED_LEFT:
@@ -187,10 +176,7 @@ async def _access(client: EtcdClient) -> Access:
 
 
 async def refused(client: EtcdClient, nodes: t.Iterable[str], secret: bytes) -> list[str]:
-    """Return those of `nodes` whose users have another password than the one made of `secret`.
-
-    Raise another EtcdError than a refusal of the password, or Unreachable.
-    """
+    """Return those of `nodes` whose users have another password than the one made of `secret`."""
     found = []
     for node in nodes:
         try:
@@ -216,7 +202,7 @@ async def write(client: EtcdClient, operations: t.Iterable[Operation]) -> None:
 
 
 async def _write(client: EtcdClient, part: t.Sequence[Operation]) -> None:
-    """Make operations in one transaction, or in halves where members take fewer. Raise EtcdError or Unreachable."""
+    """Make operations in one transaction, or in halves where members take fewer."""
     try:
         await client.write(part)
     except gateway.TooManyOperations:
@@ -228,19 +214,18 @@ async def _write(client: EtcdClient, part: t.Sequence[Operation]) -> None:
 
 
 async def empty(client: EtcdClient, node: str) -> None:
-    """Delete all that a node wrote, without reading it. Raise InvalidKey, EtcdError or Unreachable."""
+    """Delete all that a node wrote, without reading it. Raise InvalidKey for a name that is no node's."""
     for own in keys.of_node(node):
         await client.delete(own)
 
 
 async def change_access(client: EtcdClient, steps: t.Iterable[Step], secret: bytes) -> None:
-    """Carry out steps of a plan of rights.py, in their order. Raise EtcdError or Unreachable."""
+    """Carry out steps of a plan of rights.py, in their order."""
     for step in steps:
         await client.call(*_request(step, secret))
 
 
 def _request(step: Step, secret: bytes) -> tuple[str, bytes]:
-    """Return the path and the body of the call that makes a step."""
     if isinstance(step, rights.AddUser):
         return auth.USER_ADD, auth.user_with_password(step.user, rights.password(secret, step.user))
     if isinstance(step, rights.SetPassword):

@@ -132,9 +132,9 @@ def plan(
 ) -> tuple[Change, ...]:
     """Return the changes that give each node its user and role, and remove those of nodes that are not in `nodes`.
 
-    `operator` is the user of the run, `renewed` are nodes whose password has to be set although they have a user. The
-    field `new` of a change is a tuple of steps, in their order. No change has a password. Raise ForeignUser if a node
-    has the name of a user or role of something else, and InvalidKey for a name that is no node's.
+    `operator` is the user of the run; the nodes `renewed` get their password anew. The field `new` of a change is a
+    tuple of steps, in their order. No change has a password. Raise ForeignUser if a node has the name of a user or role
+    of something else, and InvalidKey for a name that is no node's.
     """
     found = [change for node in sorted(nodes) for change in _of_node(node, access, operator, node in renewed)]
     return (*_removals(nodes, access, operator), *found)
