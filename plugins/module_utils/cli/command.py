@@ -31,10 +31,10 @@ def main(
 
     0: done. 1: problems were found, or the command failed. 2: the command line was not understood, or a command whose
     verdict is 0 or 1, or a question to an inventory, has no answer. `failure` in a command's parsed arguments is the
-    least exit status if it fails, 1 if it is not set. A closed stdout, or an interrupt that the command itself does not
-    handle, is a failure too, without a message. Errors go to stderr; no exception is raised for them. `program` is the
-    name of this program in help and errors. `controller` tells that this is the collection's calicoctl, which usually
-    runs where Ansible is: there, errors say how to ask an inventory, or where to run the command.
+    least exit status if it fails. A closed stdout, or an interrupt that the command does not handle, is a failure
+    without a message. Errors go to stderr; none is raised. `program` is the name of this program in help and errors.
+    `controller` tells that this is the collection's calicoctl: errors then say how to ask an inventory, or where to run
+    the command.
     """
     # Names and messages come from nodes, workloads and files: their control characters are escaped (terminal_text.py).
     out, err = (t.cast(t.TextIO, terminal_text.Stream(stream)) for stream in (sys.stdout, sys.stderr))
@@ -43,9 +43,9 @@ def main(
 
 
 def _ordered(words: t.Sequence[str]) -> list[str]:
-    """Return the words with options before the command behind it, and `help COMMAND` as `COMMAND --help`.
+    """Return the words with options before the command behind it, whose parser knows them or says what is wrong.
 
-    So the parser of the command has to know them, or says what is wrong with them.
+    `help COMMAND` becomes `COMMAND --help`.
     """
     left, options = list(words), []
     while left:

@@ -42,8 +42,7 @@ _INSTEAD = {
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line: what is wrong, sometimes the word that was probably meant, and where help is.
 
-    An error is written to stderr and raises SystemExit with status 2. The word `help` in the place of a command prints
-    the help and raises SystemExit with status 0.
+    An error raises SystemExit with status 2, and the word `help` in the place of a command one with status 0.
     """
 
     def __init__(self, prog: t.Optional[str] = None, **named: t.Any) -> None:

@@ -48,5 +48,4 @@ async def _read(settings_of_node: DatastoreSettings) -> dict[str, bytes]:
 
 
 def connect(settings_of_node: DatastoreSettings) -> EtcdClient:
-    """Return a client for one conversation. Raise DatastoreSettingsError for unusable files of TLS."""
     return settings_of_node.client(_SECONDS)

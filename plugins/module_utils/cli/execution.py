@@ -21,10 +21,7 @@ from .sources import Sources
 
 
 def run(parsed: argparse.Namespace, machine: t.Optional[machines.Machine], program: str, controller: bool) -> int:
-    """Run a command that `parser.build` parsed and return the exit status; see `command.main`.
-
-    Errors go to stderr; no exception is raised for them.
-    """
+    """Run a command that `parser.build` parsed and return the exit status; see `command.main`. Errors go to stderr."""
     failure: int = getattr(parsed, "failure", PROBLEMS)
     try:
         with Sources(machine or machines.here()) as sources:
@@ -54,7 +51,6 @@ def run(parsed: argparse.Namespace, machine: t.Optional[machines.Machine], progr
 
 
 def _function(name: str) -> t.Callable[[argparse.Namespace, Sources], int]:
-    """Return the function of a command that the parser names, such as ipam.show."""
     module, dummy, function = name.partition(".")
     found: t.Callable[[argparse.Namespace, Sources], int] = getattr(
         importlib.import_module(f".commands.{module}", __package__), function

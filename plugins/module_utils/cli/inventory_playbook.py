@@ -38,12 +38,10 @@ Data = dict[str, t.Any]
 def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any], vault_password: str = "") -> Data:
     """Run playbooks/`playbook` with the extra variables `told` and return the object that it writes as its answer.
 
-    Wait for its end without a time limit. An inventory that Ansible cannot read as a whole has no answer. In the
-    answer, `lines` are the texts to print and `answer` is the same as data. `inventories` are as `ansible-playbook -i`
-    takes them, and `vault_password` is the path that --vault-password-file takes, "" for none. Raise NoVerdict on a
-    node, without Ansible, for an inventory that does not exist, if the playbook writes no answer (with Ansible's
-    output) or one that is no JSON, or if its answer is an error. Raise OSError if the program cannot be started or
-    temporary files cannot be written.
+    Wait for its end without a time limit. In the answer, `lines` are the texts to print and `answer` is the same as
+    data. `inventories` are as `ansible-playbook -i` takes them, and `vault_password` is the path that
+    --vault-password-file takes, "" for none. Raise NoVerdict on a node, without Ansible, and if the inventory or the
+    playbook gives no answer. Raise OSError if the program cannot be started or temporary files cannot be written.
     """
     path = os.path.join(COLLECTION, "playbooks", playbook)
     program = shutil.which(_PROGRAM)

@@ -22,9 +22,9 @@ _EPILOG = "Exit status: 0 done, 1 problems were found or it failed, 2 the comman
 def build(program: str = "calicoctl") -> Parser:
     """Return the parser. Parsed arguments have `run`, the name of the command's function in the folder `commands`.
 
-    The function is (arguments, sources) -> exit status. Those of a verb of absent.VERBS and of `help` have no `run`:
-    these are in the parser for their help alone. `of_node` is whether the command is about the node that it runs on,
-    unless it has an `inventory`. `program` is the program's name in help and errors.
+    The function is (arguments, sources) -> exit status. Without `run`, a command is parsed for its help alone.
+    `of_node` is whether the command is about the node that it runs on, unless it has an `inventory`. `program` is the
+    program's name in help and errors.
     """
     parser = Parser(
         prog=program,

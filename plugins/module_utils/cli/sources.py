@@ -39,7 +39,10 @@ def _to_stderr(text: str) -> None:
 class Sources:
     """One command's view of its node, as a context manager that holds one connection to the agent.
 
-    `warn` is called with sentences that the user should see besides the output.
+    `warn` is called with sentences that the user should see besides the output. Methods that need the agent, or the
+    state on the disk, raise CommandError: the agent does not run, refuses or does not answer within 30 seconds, its
+    socket may not be opened, or files are missing or cannot be read. They raise ValueError for content that this
+    release cannot read. Methods that do without an agent read the disk then, with a warning.
     """
 
     def __init__(self, machine: Machine, warn: t.Callable[[str], None] = _to_stderr) -> None:
@@ -61,12 +64,11 @@ class Sources:
         return os.path.exists(state) or bool(engine_start.in_use(self.machine.engine))
 
     def no_node(self) -> str:
-        """Return the sentence that this host is no node."""
         machine = self.machine
         return f"this host is no node: it has no {machine.store}/state.json and no engine in {machine.engine}."
 
     def stored(self) -> Stored:
-        """Return the node's stored state with its date. Raise CommandError if there is none or it cannot be read."""
+        """Return the node's stored state with its date."""
         try:
             stored = Store(self.machine.store).load()
         except StoreError as error:
@@ -85,20 +87,14 @@ class Sources:
         return self.stored().state
 
     def agent_settings(self) -> settings.AgentSettings:
-        """Return the settings in the agent's file on this node, whether the agent runs or not.
-
-        Without the file they are the defaults. Raise CommandError if it cannot be read or has invalid settings.
-        """
+        """Return the settings in the agent's file, whether it runs or not; they are the defaults without a file."""
         try:
             return settings.load(self.machine.placed(settings.PATH)).settings
         except settings.SettingsError as error:
             raise CommandError(str(error)) from error
 
     def heartbeats(self) -> t.Optional[dict[str, Heartbeat]]:
-        """Return the heartbeats of all nodes in the datastore, by node; None if it has none or cannot be read.
-
-        Warn of a datastore that cannot be read, and of heartbeats that are left out.
-        """
+        """Return the heartbeats of all nodes; None without a datastore or, with a warning, if that cannot be read."""
         path = self.machine.placed(self.machine.datastore)
         if not os.path.exists(path):
             return None
@@ -107,17 +103,13 @@ class Sources:
         return datastore_source.heartbeats(path, self.warn)
 
     def ask(self, method: str, **params: t.Any) -> Data:
-        """Return the agent's result for `method`.
-
-        Raise CommandError if the agent refuses, does not run, or does not answer within 30 seconds or not by the
-        protocol, or if its socket may not be opened.
-        """
+        """Return the agent's result for `method`."""
         return self.ask_for(0, method, **params)
 
     def ask_for(self, seconds: int, method: str, **params: t.Any) -> Data:
         """Return what `ask` does. While no agent answers, ask again, for `seconds` seconds at most.
 
-        An agent may end before its answer, so the method must be one that may be called twice. Raise what `ask` raises.
+        An agent may end before its answer, so the method must be one that may be called twice.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -129,11 +121,7 @@ class Sources:
             time.sleep(_STEP)
 
     def ask_if_running(self, method: str, **params: t.Any) -> t.Optional[Data]:
-        """Return the agent's result for `method`, or None if no agent runs, with one warning per command.
-
-        An answer that is not the protocol's counts as none. Raise CommandError if the agent refuses or does not answer
-        within 30 seconds, or if its socket may not be opened.
-        """
+        """Return the agent's result for `method`, or None if no agent runs, with one warning per command."""
         try:
             return self._client.call(method, **params)
         except NotRunning:
@@ -151,8 +139,7 @@ class Sources:
         """Return the agent's status. Wait PATIENCE (3) seconds at most for it to be in sync or report problems.
 
         It may be out of sync in the result. The agent is out of sync for a moment whenever a workload comes or goes:
-        only a longer time is worth reporting. Raise CommandError if the agent refuses, does not run, does not answer
-        within 30 seconds, or may not be asked.
+        only a longer time is worth reporting.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -168,13 +155,7 @@ class Sources:
         return False
 
     def workloads(self) -> list[AttachedWorkload]:
-        """Return the workloads that the API, the CNI plugin or a module attached, sorted by id.
-
-        Workloads of the inventory are not among them: they are in the state. If no agent runs, the records on the disk
-        are read, with a warning about that and one for each, or for their folder, that cannot be read. Raise
-        CommandError if the agent refuses, does not answer within 30 seconds or may not be asked, and ValueError if it
-        returns a workload that this release cannot read.
-        """
+        """Return the workloads that the API, the CNI plugin or a module attached, sorted by id, not the inventory's."""
         from ..node.store.endpoints import Endpoints
         from ..state.attachment import AttachedWorkload
 
@@ -191,11 +172,7 @@ class Sources:
         """Return the use of this node's blocks and its allocated addresses: {"usage": [...], "allocations": [...]}.
 
         The first list has a dict with the fields of Usage for each block, the second one a dict with the fields of
-        Allocation for each address. If no agent
-        runs, they are read from the disk, with warnings about that and about allocations that contradict the state.
-        Raise CommandError if the agent refuses, does not answer within 30 seconds or may not be asked. If no agent
-        runs, raise it also if allocations or the state cannot be read or there is no state, and ValueError if the state
-        has an invalid address or CIDR.
+        Allocation for each address.
         """
         answer = self.ask_if_running("ipam.show")
         if answer is None:
@@ -212,10 +189,7 @@ class Sources:
     def ipam_check(self) -> Data:
         """Return the check of allocations: {"lines": texts to print, "problems": the number of problems, ...}.
 
-        The other keys, with a list each, are leaked, unused, missing, outside, mismatched, duplicate and invalid. If no
-        agent runs, check what is on the disk, and warn. Raise CommandError if the agent refuses, does not answer within
-        30 seconds or may not be asked. If no agent runs, raise it also if allocations or the state cannot be read or
-        there is no state, and ValueError if the state has an invalid address or CIDR.
+        The other keys, with a list each, are leaked, unused, missing, outside, mismatched, duplicate and invalid.
         """
         answer = self.ask_if_running("ipam.check")
         if answer is None:
@@ -223,11 +197,7 @@ class Sources:
         return answer
 
     def _ipam_on_disk(self) -> LocalIpam:
-        """Return the allocations read from the disk. Changes to them are never flushed.
-
-        Warn about allocations that contradict the state. Raise CommandError if they or the state cannot be read, or if
-        there is no state, ValueError if the state has an invalid address or CIDR.
-        """
+        """Return the allocations read from the disk, with warnings about those that contradict the state."""
         from ..node.ipam.local_ipam import IpamUnreadable, LocalIpam
 
         ipam = LocalIpam(self.machine.ipam)

@@ -61,11 +61,11 @@ def wishes(
 
 
 def differences(wanted: t.Mapping[str, t.Any], have: t.Mapping[str, t.Any]) -> list[tuple[str, str, str]]:
-    """Return (field, value of the workload, wanted value) for each difference, [] if there is none.
+    """Return (field, value of the workload, wanted value), both as texts, for each difference.
 
-    Both values are texts. `wanted` is what `wishes` returns, `have` a workload as the agent's API returns it.
-    `netns`, `peer_interface`, `labels`, `mac` and `mtu` have to be equal, None included. It must have a wanted address,
-    be of one of the wanted pools, and have exactly the wanted families; what is not wanted is not compared.
+    `wanted` is what `wishes` returns, `have` a workload as the agent's API returns it. `netns`, `peer_interface`,
+    `labels`, `mac` and `mtu` have to be equal, None included. It must have a wanted address, be of one of the wanted
+    pools, and have exactly the wanted families; what is not wanted is not compared.
     """
     found = [
         (field, _shown(have[field]), _shown(wanted[field]))

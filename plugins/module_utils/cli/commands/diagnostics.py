@@ -94,10 +94,10 @@ def redacted(text: str) -> str:
 
 
 def collect(sources: Sources) -> t.Iterator[tuple[str, str]]:
-    """Yield (path below the archive's folder, text); the text is an error message if the source could not be read.
+    """Yield (path below the archive's folder, text); an unreadable source has an error message as its text.
 
-    Passwords are still in the text (see `redacted`). A command may take 20 seconds. Of its output, the last 16 MiB are
-    in the text; of a file, the first 16 MiB.
+    Passwords are still in the text (see `redacted`). A command may take 20 seconds. Texts are the last 16 MiB of its
+    output, and the first 16 MiB of a file.
     """
     for name, command in COMMANDS.items():
         yield f"{name}.txt", _said(command)
@@ -145,11 +145,7 @@ def _agent(sources: Sources, method: str) -> str:
 
 
 def _folder(folder: str, title: str) -> t.Iterator[tuple[str, str]]:
-    """Yield (`title`/name, text) of each file in `folder`, without subfolders and symbolic links, sorted by name.
-
-    The text is a file's first 16 MiB, or an error message if it cannot be read. If the folder cannot be read, yield
-    (`title`.txt, error message).
-    """
+    """Yield (`title`/name, text) of each file in `folder`, without subfolders and symbolic links, sorted by name."""
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:

@@ -31,7 +31,7 @@ class WantedResources(t.NamedTuple):
 
 
 class ResourceSource(HasAsNumber, t.Protocol):
-    """The owner of resources: a node, or an inventory."""
+    """The owner of resources, a node or an inventory."""
 
     def documents(self, kind: Kind) -> list[Document]:
         """Return all resources of a kind."""
@@ -65,10 +65,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _with_heartbeats(kind: Kind, sources: Sources) -> Kind:
-    """Return the kind Node with columns of the heartbeats, if the node has a datastore that answers; else the kind.
-
-    They are those of all nodes, read with this node's own user.
-    """
+    """Return the kind Node with columns of all nodes' heartbeats, if this node's datastore answers; else the kind."""
     found = sources.heartbeats() if kind.name == "Node" else None
     if found is None:
         return kind
@@ -116,10 +113,7 @@ def _of_words(arguments: argparse.Namespace) -> WantedResources:
 
 
 def _of_files(arguments: argparse.Namespace) -> list[WantedResources]:
-    """Return the resources that the documents of the files name.
-
-    Raise CommandError for a file that cannot be read, or a document without a kind that is known here or a name.
-    """
+    """Return the resources that the documents of the files name, as far as kinds and names are known."""
     from ..render import named_files
     from ..render.document_text import NotReadable, documents_of
 
@@ -173,7 +167,6 @@ def _selected(documents: list[Document], wanted: WantedResources) -> list[Docume
 
 
 def _is_called(document: Document, name: str) -> bool:
-    """Return whether `name` is the resource's name or, for a workload endpoint, its workload's name."""
     return name in (document["metadata"]["name"], document["spec"].get("workload"))
 
 
@@ -184,8 +177,7 @@ Writer = t.Callable[[Found, HasAsNumber, argparse.Namespace], str]
 def writer(output: str, wanted: t.Iterable[Kind]) -> Writer:
     """Return the function (found, source, arguments) -> text that formats resources by `output`, the word after -o.
 
-    Raise UsageError for another word than ps, wide, yaml, yml, json and custom-columns=NAME,..., or for no custom
-    column or one that a kind of `wanted` does not have.
+    Raise UsageError for an unknown word, and for no custom column or one that a kind of `wanted` does not have.
     """
     word, equals, rest = output.partition("=")
     if output in ("yaml", "yml"):
@@ -233,9 +225,9 @@ def _tables(headings: t.Mapping[Kind, t.Sequence[str]]) -> Writer:
 
 
 def _whole(found: Found, arguments: argparse.Namespace) -> t.Any:
-    """Return the one found document if one name was asked for, else a list resource (IPPoolList...) of all found.
+    """Return the one document if one name was asked for, else a list resource (IPPoolList...) of all found.
 
-    Of several documents that files name, return a plain list, as their kinds may differ.
+    Documents that files name are a plain list, as their kinds may differ.
     """
     documents = [document for dummy, of_kind in found for document in of_kind]
     if len(documents) == 1 and (arguments.filename or len(arguments.names) == 1):

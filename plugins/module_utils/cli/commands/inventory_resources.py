@@ -16,10 +16,9 @@ Data = dict[str, t.Any]
 
 @dataclasses.dataclass(frozen=True)
 class InventoryResources:
-    """The answer of playbooks/resources.yml.
+    """The answer of playbooks/resources.yml: `resources` by the name of their kind, and `ipam`.
 
-    `resources` are by the name of their kind. `ipam` has the blocks and addresses that the plan gives to nodes
-    (plugin_utils/sources/inventory_resources.py).
+    The latter has the blocks and addresses that the plan gives to nodes (plugin_utils/sources/inventory_resources.py).
     """
 
     as_number: t.Optional[int]
@@ -27,15 +26,10 @@ class InventoryResources:
     ipam: Data
 
     def documents(self, kind: Kind) -> list[Document]:
-        """Return all resources of a kind."""
         return self.resources[kind.name]
 
 
 def ask(inventories: t.Sequence[str], vault_password: str) -> InventoryResources:
-    """Return the resources of an inventory, with the blocks of its lockfile and those that a run would add.
-
-    `inventories` and `vault_password` are as `inventory_playbook.ask` takes them. Raise what `inventory_playbook.ask`
-    raises.
-    """
+    """Return an inventory's resources, with the blocks of its lockfile and of a run. See `inventory_playbook.ask`."""
     answer = inventory_playbook.ask("resources.yml", inventories, {}, vault_password)["answer"]
     return InventoryResources(answer["as_number"], answer["resources"], answer["ipam"])

@@ -107,7 +107,6 @@ def _address(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _show_address(arguments: argparse.Namespace, address: str, entries: t.Iterable[Data], unknown: str) -> int:
-    """Print the first of the `entries` for `address`, or `unknown` if there is none."""
     entry = next((entry for entry in entries if entry["address"] == address), None)
     if arguments.output == "json":
         sys.stdout.write(json.dumps(entry, indent=2) + "\n")
@@ -184,11 +183,10 @@ def check(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def release(arguments: argparse.Namespace, sources: Sources) -> int:
-    """Let the agent release an address that nothing uses, print that, and return exit status 0.
+    """Let the agent release an address that nothing uses, and all others of the same owner; print that and return 0.
 
-    All other addresses of the same owner are released with it. Raise UsageError for a text that is no address. Raise
-    CommandError if the address is not assigned, or if the agent refuses, does not run, does not answer in time or may
-    not be asked. There is no way without the agent: it is the only writer of allocations.
+    Raise UsageError for no address, and CommandError if it is not assigned or the agent does not release it. There is
+    no way without the agent: it is the only writer of allocations.
     """
     address = _checked(arguments.ip)
     if not sources.ask("ipam.release", address=address)["released"]:

@@ -60,10 +60,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _sessions(planned: Bird, observed: t.Optional[status.Status]) -> list[Session]:
-    """Return BIRD's sessions and the planned ones that BIRD lacks (state "none"), sorted by address and name.
-
-    The list is empty if BIRD was not observed.
-    """
+    """Return BIRD's sessions and the planned ones that it lacks (state "none"), sorted; [] if BIRD was not observed."""
     found = {session.name: session for session in observed.sessions} if observed else {}
     for peer in planned.peers:
         if peer.name not in found and observed is not None:

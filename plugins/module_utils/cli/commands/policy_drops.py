@@ -61,10 +61,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _say(answer: Data, nothing: str) -> None:
-    """Print to stderr why an answer is, or may be, empty or incomplete.
-
-    `nothing` is the text for an empty answer that has no other reason.
-    """
+    """Print to stderr why an answer may be incomplete; `nothing` is for an empty one that has no other reason."""
     if not answer["policy"]:
         sys.stderr.write("This node has no policy, so none drops anything.\n")
     elif not answer["wanted_group"]:
@@ -82,11 +79,7 @@ def _say(answer: Data, nothing: str) -> None:
 
 
 def _follow(arguments: argparse.Namespace, sources: Sources, asked: Data, answer: Data) -> None:
-    """Print the drops in `answer`, then every second those with new packets, until interrupted.
-
-    They are rows below a heading or, for the output json, one JSON object a line. Raise CommandError if the agent
-    refuses, stops, does not answer within 30 seconds, or may not be asked.
-    """
+    """Print the drops in `answer`, then every second those with new packets, until interrupted."""
     as_json, wide = arguments.output == "json", arguments.output == "wide"
     try:
         if not as_json:
@@ -143,10 +136,7 @@ def _port(drop: Data) -> str:
 
 
 def decided_by(drop: Data) -> str:
-    """Return in words what decided, such as `web#2` (a policy's second rule) or `default of tier platform`.
-
-    Other forms are for profiles, and for drops of the host without policy.
-    """
+    """Return what decided: `web#2` (a policy's second rule), `default of tier platform`, a profile, or the host."""
     kind, name, rule = drop["kind"], drop["name"], drop["rule"]
     if kind == log_prefix.POLICY:
         return f"{name}#{rule}"

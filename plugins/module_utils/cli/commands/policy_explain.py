@@ -57,11 +57,9 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _doubts(sources: Sources, node: str) -> list[str]:
-    """Return a list of at most one text: why the kernel may decide otherwise than the node's state says.
+    """Return at most one text: why the kernel may decide otherwise than the node's state says.
 
-    The list is empty if no agent answers, or if it is in sync and has no problems. An agent out of sync is waited for
-    as by `Sources.agent_status`, at most 3 seconds. Raise CommandError if the agent runs and refuses to state its
-    status, or does not state it in time.
+    There is none if no agent answers, or if it is in sync and has no problems; see `Sources.agent_status`.
     """
     if not sources.agent_runs():
         return []
@@ -77,9 +75,7 @@ def _doubts(sources: Sources, node: str) -> list[str]:
 def _known(sources: Sources) -> KnownNetwork:
     """Return the network as this node knows it: its own workloads and interfaces, and what it knows of other nodes.
 
-    Raise CommandError without a state, if the state cannot be read, or if the agent refuses, does not answer within 30
-    seconds or may not be asked. Raise ValueError if the agent returns a workload that this release cannot read, and
-    KernelError if addresses cannot be read. `device_to` of the result raises KernelError if the kernel refuses.
+    Raise what Sources does, and KernelError if addresses cannot be read. `device_to` of the result raises that, too.
     """
     stored = sources.stored()
     state = with_workloads(stored.state, sources.workloads(), ())

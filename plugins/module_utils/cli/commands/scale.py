@@ -32,11 +32,11 @@ _FIRST = int(ipaddress.ip_address("10.0.0.1"))
 class Row(t.NamedTuple):
     """The costs of one fleet of `nodes` and its reflectors. Columns about reflectors are None in a mesh.
 
-    `topology` is "mesh", or the number of reflectors as in "2 reflectors". `sessions` and `paths` are those of a node,
-    `reflector_sessions` and `reflector_paths` those of a reflector; paths are the routes that peers announced and that
-    it keeps. `fleet_sessions` are those of the fleet, each counted once. `told_at_start` is the number of routes
-    announced in the whole fleet when all start from nothing; a route counts once for each session. `told_of_a_block` is
-    the number of UPDATE messages for one new block. `memory` of a node's BIRD and `reflector_memory` are in MiB.
+    `topology` is "mesh", or the number of reflectors as in "2 reflectors". `sessions` and `paths` are those of a node;
+    paths are the routes that peers announced and that it keeps. `fleet_sessions` are those of the fleet, each counted
+    once. `told_at_start` is the number of routes announced in the whole fleet when all start from nothing; a route
+    counts once for each session. `told_of_a_block` is the number of UPDATE messages for one new block. `memory` of a
+    node's BIRD and `reflector_memory` are in MiB.
     """
 
     nodes: int
@@ -118,5 +118,4 @@ def _reflecting(reflector: bool) -> dict[str, t.Any]:
 
 
 def mebibytes(kibibytes: int) -> float:
-    """Return KiB as MiB, rounded to one decimal."""
     return round(kibibytes / 1024, 1)

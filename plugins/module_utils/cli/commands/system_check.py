@@ -39,11 +39,9 @@ def run(dummy: argparse.Namespace, sources: Sources) -> int:
 
 
 def _findings(sources: Sources) -> list[str]:
-    """Print the preflight's findings about this node; return the errors among them.
+    """Print the preflight's findings about this node, none without a readable state; return the errors among them.
 
-    Without a state, or with one that cannot be read, nothing is printed and the list is empty. Raise KernelError if the
-    kernel's devices, addresses or routes cannot be read. Raise ValueError if the node needs BIRD and the version of its
-    package, installed or offered by apt, has no two numbers with a dot between.
+    Raise KernelError if the kernel does not answer, and ValueError if the version of a needed BIRD cannot be read.
     """
     machine = sources.machine
     try:

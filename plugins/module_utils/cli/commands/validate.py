@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl validate -f FILE`: the check of resource documents, which names each invalid one.
-
-With -i INVENTORY it checks the whole inventory, which a playbook does.
-"""
+"""`calicoctl validate -f FILE`: the check of resource documents or, with -i INVENTORY, of an inventory."""
 
 from __future__ import annotations
 

@@ -77,9 +77,9 @@ def _label(text: str) -> tuple[str, str]:
 
 
 def delete(arguments: argparse.Namespace, sources: Sources) -> int:
-    """Delete workloads and print the outcome of each; return exit status 1 if one failed, else 0.
+    """Delete workloads and print the outcome of each, errors to stderr; return exit status 1 if one failed, else 0.
 
-    The others are deleted all the same. An absent one is no failure. A CommandError is printed to stderr, not raised.
+    The others are deleted all the same. An absent one is no failure.
     """
     wait, status = _wait(arguments), DONE
     for name in arguments.names:
@@ -105,10 +105,7 @@ def label(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _label_or_none(text: str) -> tuple[str, t.Optional[str]]:
-    """Return (key, value) of `key=value`, or (key, None) of `key-`, which removes a label as in kubectl.
-
-    Raise UsageError for other text.
-    """
+    """Return (key, value) of `key=value`, or (key, None) of `key-`, which removes a label as in kubectl."""
     if "=" not in text and len(text) > 1 and text.endswith("-"):
         return text[:-1], None
     return _label(text)
@@ -123,10 +120,7 @@ def identity(namespace: str, name: str) -> str:
 
 
 def _known(arguments: argparse.Namespace, sources: Sources) -> str:
-    """Return the id of the workload `arguments.name`, which may also be a container's name as `list` shows it.
-
-    Raise CommandError or ValueError if the agent's workloads have to be read for it and cannot be.
-    """
+    """Return the id of the workload `arguments.name`, which may also be a container's name as `list` shows it."""
     name, id = arguments.name, identity(arguments.namespace, arguments.name)
     if "/" in name or "." not in name:
         return id
@@ -175,12 +169,10 @@ def show(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def listed(sources: Sources) -> list[Data]:
-    """Return all workloads sorted by namespace, name and id: the fields of each, and `by`.
+    """Return all workloads sorted by namespace, name and id: the fields of each, and `by`. Raises what Sources does.
 
     `by` is "inventory", "podman" (by netavark), "cni", "docker" or "api". If no agent runs, those that it attached are
-    read from the disk, with a warning. Raise CommandError without a state, if the state cannot be read, or if the agent
-    refuses, does not answer within 30 seconds or may not be asked. Raise ValueError if the agent returns a workload
-    that this release cannot read.
+    read from the disk, with a warning.
     """
     found: list[Data] = [
         {

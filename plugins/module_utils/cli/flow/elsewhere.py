@@ -41,10 +41,10 @@ class ElsewhereKnowledge(t.NamedTuple):
 
 
 def known(sources: Sources, state: NodeState) -> ElsewhereKnowledge:
-    """Return what the node, which has this state, knows of other nodes' workloads besides the inventory.
+    """Return what the node, which has this `state`, knows of other nodes' workloads besides the inventory.
 
     A running agent writes what it has read of the datastore to the disk first. Warn about reports that are not accepted
-    or cannot be read. Raise CommandError if the agent refuses, or if there is no stored state or it cannot be read.
+    or cannot be read.
     """
     store = sources.machine.store
     reports = _reports(sources)
@@ -61,7 +61,6 @@ def known(sources: Sources, state: NodeState) -> ElsewhereKnowledge:
 
 
 def _reports(sources: Sources) -> RemoteEndpoints:
-    """Return the collected workloads of other nodes that this node accepts; see `known` for what is raised."""
     store = sources.machine.store
     try:
         found = remote_endpoints.known(store).believed_by(sources.state())

@@ -18,10 +18,7 @@ from .packet_way import DIRECT, HOST, NOWHERE, OUTSIDE, TUNNEL, WORKLOAD, hop_te
 
 
 class FlowAnswer:
-    """The answer to a question. `notices` are notes on the network in general, which the answer repeats.
-
-    Making one raises what `FlowQuestion.answer` raises.
-    """
+    """The answer to a question, whose errors it raises when it is made. `notices` on the network are repeated in it."""
 
     def __init__(self, asked: FlowQuestion, notices: t.Sequence[str] = ()) -> None:
         self._asked = asked
@@ -46,8 +43,7 @@ class FlowAnswer:
 
         Its keys are policy, from, to, flow, path, known, notes and those of explanation.to_document. `policy` is False
         if neither this node nor one that the flow passes has policy: the flow is allowed then. `from` and `to` have
-        address, node and workload, the last two None for none. `flow` has the fields of Flow. `path` has text, and mtu
-        in bytes or None. `known` is `knowledge()`, `notes` a list of texts.
+        address, node and workload, the last two None for none. `path` has text, and mtu in bytes or None.
         """
         asked = self._asked
         return {
@@ -62,9 +58,9 @@ class FlowAnswer:
         }
 
     def knowledge(self) -> dict[str, str]:
-        """Return {name of the endpoint: text} for the endpoints at the two ends that are not observed now.
+        """Return {name of an endpoint: text} for the endpoints at the two ends that are not observed now.
 
-        The text says where the endpoint is known from and as of when. An end without an endpoint has no entry.
+        The text says where the endpoint is known from and as of when.
         """
         asked = self._asked
         ends = dict.fromkeys(end.endpoint for end in (asked.source, asked.destination) if end.endpoint)

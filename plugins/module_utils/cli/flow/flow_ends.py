@@ -25,7 +25,7 @@ class FlowEnd:
     """One end of a flow. An end without `endpoint` that is not `is_node` is an address of no known owner.
 
     `label` is the name or address to show. `node` is where the address is, "" outside the fleet. `addresses` are all
-    addresses of the owner that a question may mean, `address` among them; () for an end given by its address.
+    addresses of the owner that a question may mean; () for an end given by its address.
     """
 
     label: str
@@ -54,8 +54,7 @@ class FlowEnds:
         """Return the end that `text` means: an address, or the name of a workload, node or HostEndpoint.
 
         A workload's name may lack the namespace. `option` is the command line's option, for errors. An IPv4-mapped IPv6
-        address means the IPv4 address. Raise NoVerdict for an unknown or ambiguous name, an address with a zone, a text
-        that is too long for either, or a HostEndpoint whose address is not known.
+        address means the IPv4 address. Raise NoVerdict for anything else, and for a HostEndpoint of unknown address.
         """
         if len(text) > _LONGEST:
             raise NoVerdict(
@@ -106,7 +105,7 @@ class FlowEnds:
     def _host(self, option: str, endpoint: Endpoint) -> FlowEnd:
         """Return the node of a HostEndpoint with its expected addresses, or else with the known ones of its interface.
 
-        For the interface "*" these are the node's own on the underlay. Raise NoVerdict if no address is known.
+        For the interface "*" these are the node's own on the underlay.
         """
         known, node = self._known, endpoint.node
         addresses = endpoint.addresses or known.interfaces.get(node, {}).get(endpoint.interface, ())

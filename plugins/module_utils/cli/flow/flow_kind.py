@@ -25,7 +25,6 @@ class FlowKind(t.NamedTuple):
 
     @property
     def number(self) -> int:
-        """IANA's number of the protocol."""
         return PROTOCOL_NUMBERS[self.protocol]
 
     def for_version(self, version: int, option: str) -> FlowKind:
@@ -46,8 +45,7 @@ class FlowKind(t.NamedTuple):
 def flow_kind(text: str, option: str = "--port") -> FlowKind:
     """Return the kind of flow that `5432/tcp`, `icmp` (a ping) or `3/icmp` (type 3, code 0) means.
 
-    Raise UsageError, naming `option`, for an unknown or missing protocol, a missing port, or a number that is no port
-    from 1 to 65535 or no type from 0 to 254.
+    Raise UsageError, naming `option`, for anything else. Ports are from 1 to 65535, types from 0 to 254.
     """
     asked = f"{option} {text}"
     first, slash, protocol = text.strip().lower().partition("/")

@@ -35,11 +35,7 @@ class Asked(t.NamedTuple):
     options: tuple[str, str, str] = ("--from", "--to", "--port")
 
     def kind(self) -> FlowKind:
-        """Return the protocol, with its port or ICMP type, that the user asks about.
-
-        Raise UsageError for a port, ICMP type, protocol or source port that does not exist, or if the port or protocol
-        is missing.
-        """
+        """Return the protocol, with its port or ICMP type, that the user asks about. Raise UsageError for none."""
         kind = flow_kind(self.port, self.options[2])
         if not 1 <= self.source_port <= 65535:
             option = self.options[2].replace("port", "source-port")
@@ -51,10 +47,9 @@ class Asked(t.NamedTuple):
 class FlowQuestion:
     """A parsed question, made by `question`, with everything that the answer follows from.
 
-    `state` is the state of the node from which the path is described: the node that is asked or, for an inventory, the
+    `state` is that of the node from which the path is described: the node that is asked or, for an inventory, the
     sender, or the receiver if the sender is outside. `device` is the underlay interface by which its kernel sends
-    towards the remote end, "" if unknown or if that is on this node, too. `source_port` is None for a flow without
-    ports.
+    towards the remote end, "" if unknown or if that is on this node. `source_port` is None for a flow without ports.
     """
 
     known: KnownNetwork
@@ -90,10 +85,7 @@ class FlowQuestion:
 
     @property
     def flow(self) -> Flow:
-        """The flow as its source sends it.
-
-        If the source is this node and its packets leave by a tunnel, its address is the tunnel's, if that has one.
-        """
+        """The flow as its source sends it. What this node itself sends by a tunnel has the tunnel's address, if any."""
         source = self.source.address
         if self.sends and self.source.is_node and self.leg.kind == TUNNEL:
             own = (device.address for device in self.state.devices if device.name == self.leg.device)
@@ -117,10 +109,7 @@ class FlowQuestion:
 
     @property
     def arrives(self) -> bool:
-        """Whether this node's packets to the destination go on.
-
-        False if a route drops them, or if the destination is in a pool and no route leads to it.
-        """
+        """Whether this node's packets go on: no route drops them, and a destination in a pool has a route."""
         return leg_to(self.state, self.destination.address).kind != NOWHERE
 
     @property
@@ -145,8 +134,7 @@ class FlowQuestion:
         """Return the verdict with the stages of each host in turn, there and back; hosts without policy have none.
 
         The first host that denies the flow or its answer ends the path. Beyond the source's node, the flow comes from
-        the address that masquerading gives it, if any. Raise SelectorError for an invalid selector in policy, or
-        KeyError for an unknown name of a protocol in a rule.
+        the address that masquerading gives it, if any. Raise SelectorError or KeyError for invalid policy.
         """
         stages: list[Stage] = []
         passed: list[tuple[Paths, Flow, Flow, Path]] = []  # the hosts, with the flow before and behind each
@@ -177,8 +165,8 @@ class FlowQuestion:
     def _host(self, node: str) -> PathHost:
         """Return `node` with its known interfaces, and default routes by the one that leads to the flow's other end.
 
-        That is the tunnel, if the flow passes one and the asked node, `here`, is that of an end. Else it is `device` on
-        `here`, which is "" if both ends are there, and the underlay's interface on another node. "" if it is not known.
+        That is the tunnel, if the flow passes one, `device` on the asked node, and the underlay's interface on another
+        node.
         """
         known = self.known
         interfaces = dict(known.interfaces.get(node, {}))
@@ -202,11 +190,9 @@ class FlowQuestion:
 def question(known: KnownNetwork, asked: Asked) -> FlowQuestion:
     """Return the question `asked` about the network `known`.
 
-    Raise UsageError for a port, ICMP type, protocol or source port that does not exist, if the port or protocol is
-    missing, or for an ICMP message of the other IP version. Raise NoVerdict if FlowEnds.find does for an end, as for
-    one that is unknown or ambiguous. Raise it also if the ends share no IP version or have the same address, or, in an
-    inventory's network, if neither is on a node whose state is known. Raise KernelError if a node's kernel refuses to
-    tell by which interface it sends.
+    Raise UsageError for a flow that cannot be, and NoVerdict for ends that are unknown, ambiguous, of different IP
+    versions, the same, or outside of what is known. Raise KernelError if a node's kernel refuses to tell by which
+    interface it sends.
     """
     kind = asked.kind()
     ends = FlowEnds(known)

@@ -19,12 +19,9 @@ class InventoryAnswer(t.NamedTuple):
 
 
 def ask(inventories: t.Sequence[str], asked: Asked, verbose: bool, vault_password: str = "") -> InventoryAnswer:
-    """Run the playbook explain.yml, without a time limit, and return its answer.
+    """Return the answer of the playbook explain.yml. `verbose` adds lines on policies that do not apply.
 
-    `inventories` are as `ansible-playbook -i` takes them, `vault_password` as --vault-password-file does, "" for none.
-    `verbose` adds lines on policies that do not apply. Raise NoVerdict on a node, without Ansible, for an inventory
-    that does not exist, or if the playbook writes no answer, one that is no JSON, or an error. Raise OSError if
-    ansible-playbook is found and cannot be started, or if temporary files cannot be written.
+    It takes and raises what `inventory_playbook.ask` does.
     """
     told = {
         "from": asked.source,

@@ -22,10 +22,7 @@ class Place(t.NamedTuple):
 
 
 class Underlay(t.NamedTuple):
-    """The interface with a node's address, "" if unknown. `assumed` is the HostEndpoint that it was guessed from.
-
-    `assumed` is None if the interface was not guessed.
-    """
+    """The interface with a node's address, "" if unknown. `assumed` is the HostEndpoint that it was guessed from."""
 
     interface: str = ""
     assumed: t.Optional[Endpoint] = None
@@ -40,11 +37,11 @@ class KnownNetwork:
     """A network as `who` knows it: a node's name or "the inventory". `at` is that node, "" for an inventory.
 
     `members` is {node: IPv4 address} and `members6` {node: IPv6 address}; each node is in one of them at least.
-    `states` are the known states of nodes by name, `endpoints` all endpoints of policy. `interfaces` is {node:
-    {interface: its addresses}}, as far as known, without the interfaces of workloads. `place` returns the place of
-    an address, `device_to` the interface by which the kernel of `at` sends to an address ("" if unknown; no function
-    for an inventory; KernelError if the kernel refuses to tell), and `since` a text that dates the knowledge of an
-    endpoint ("" if it is observed now).
+    `states` are the known states of nodes, `endpoints` all endpoints of policy. `interfaces` is {node: {interface: its
+    addresses}}, as far as known, without the interfaces of workloads. `place` returns the place of an address,
+    `device_to` the interface by which the kernel of `at` sends to an address ("" if unknown; no function for an
+    inventory; KernelError if the kernel refuses to tell), and `since` a text that dates the knowledge of an endpoint
+    ("" if it is observed now).
     """
 
     who: str
@@ -60,7 +57,6 @@ class KnownNetwork:
 
     @property
     def nodes(self) -> list[str]:
-        """The names of all nodes, sorted."""
         return sorted({*self.members, *self.members6})
 
     def addresses(self, node: str) -> tuple[str, ...]:
@@ -72,15 +68,14 @@ class KnownNetwork:
         return (self.members6 if family_of(like) == 6 else self.members).get(node, "")
 
     def host_endpoints(self, node: str) -> list[Endpoint]:
-        """Return the HostEndpoints of a node."""
         return [one for one in self.endpoints if one.kind == HOST_ENDPOINT and one.node == node]
 
     def underlay(self, node: str) -> Underlay:
         """Return the node's underlay interface: the one that has its first address. Its name is "" if unknown.
 
-        The node's known interfaces tell it, or else the HostEndpoint that expects the address, whose interfaceName may
-        also be "*". On another node than `at`, it is otherwise assumed to be that of the only HostEndpoint that names
-        one interface, if that one expects no addresses. Tunnel devices do not count there.
+        The node's known interfaces tell it, or else the HostEndpoint that expects the address. On another node than
+        `at`, it is otherwise assumed to be that of the only HostEndpoint that names one interface, not a tunnel, and
+        expects no addresses.
         """
         address = next(iter(self.addresses(node)), "")
         for name, held in self.interfaces.get(node, {}).items():

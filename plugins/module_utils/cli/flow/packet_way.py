@@ -24,11 +24,10 @@ class Leg:
 
     `kind`: "workload", one of the node's own behind `device`; "host", the node itself; "tunnel", through `device` to
     `next_hop`; "direct", over the underlay to `next_hop`; "nowhere", an address in a pool to which no route leads, or
-    one that a route of this node drops; "outside", an address outside the fleet, or of an IP version that this node
-    has no address of. `node` is the name of the node at the end, this one if its route drops the packet, "" if there is
-    none. `device` is a workload's interface or a tunnel, else "". `next_hop` is the underlay address that the packet is
-    sent to, "" if there is none. `mtu` is the greatest packet in bytes, before encapsulation, None if no limit is
-    known.
+    one that a route of this node drops; "outside", an address outside the fleet, or of an IP version that this node has
+    no address of. `node` is the node at the end, this one if its route drops the packet. `next_hop` is the underlay
+    address that the packet is sent to. Texts are "" for none. `mtu` is the greatest packet in bytes, before
+    encapsulation, None if no limit is known.
     """
 
     kind: str
@@ -95,10 +94,7 @@ def _leg(state: NodeState, route: t.Union[Route, BirdRoute]) -> Leg:
 
 
 def _far_end(state: NodeState, device: str, gateway: str) -> str:
-    """Return the underlay address that packets for `gateway` are encapsulated to.
-
-    For VXLAN the neighbour's MAC address and its FDB entry tell it. Otherwise, or without these, it is `gateway`.
-    """
+    """Return the underlay address that packets for `gateway` are encapsulated to: by VXLAN's FDB, else `gateway`."""
     mac = next((one.mac for one in state.neighbors if (one.device, one.address) == (device, gateway)), "")
     return next((one.destination for one in state.fdb if mac and (one.device, one.mac) == (device, mac)), gateway)
 
@@ -134,9 +130,9 @@ def masqueraded(state: NodeState, source: str, destination: str) -> bool:
 def hop_text(leg: Leg, device: str = "", back_to: str = "") -> str:
     """Return the step between two nodes: `tunl0 (IPIP to 10.10.2.14)`, `eth0 (direct to 10.10.1.12)`.
 
-    Without a gateway it is `eth0 (by the underlay's routing to ...)`. `device` is the underlay interface. Without it,
-    or with `back_to`, a direct step is only the words in parentheses. With `back_to`, the step is that of packets from
-    there to that address.
+    Without a gateway it is `eth0 (by the underlay's routing to ...)`. Without the underlay's `device`, or with
+    `back_to`, a direct step is only the words in parentheses. With `back_to`, it is that of packets from there to that
+    address.
     """
     if leg.kind == TUNNEL:
         return f"{leg.device} ({leg.encapsulation} to {back_to or leg.next_hop})"

@@ -14,7 +14,7 @@ def dated(when: str, now: float) -> str:
     """Return the time `when` with its age at `now`, as `2026-11-21 14:02 UTC, 3 h ago`; below a minute, "just now".
 
     Leave the age out if the time is in the future (another node's clock). `when` is ISO 8601 in UTC
-    (2026-11-21T14:02:09Z); a text that does not begin so is returned as it is. `now` is in seconds since 1970.
+    (2026-11-21T14:02:09Z); another text is returned as it is. `now` is in seconds since 1970.
     """
     try:
         then = datetime.datetime.strptime(when[:19], "%Y-%m-%dT%H:%M:%S").replace(tzinfo=datetime.timezone.utc)

@@ -18,11 +18,10 @@ _KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK,
 
 
 def read(path: str, limits: DocumentLimits = RESOURCES) -> str:
-    """Return the text of a file, or of a pipe that the caller has opened itself (<(command)).
+    """Return the text of a file, or of a pipe that the caller has opened itself (<(command)), read to its end.
 
-    A pipe is read until its writers close it. A byte order mark is left out. Raise OSError if it cannot be read or is a
-    socket, UnicodeDecodeError if it is not UTF-8, and BeyondLimits if it is too large, or is a folder, another pipe or
-    a device.
+    A byte order mark is left out. Raise OSError if it cannot be read or is a socket, UnicodeDecodeError if it is not
+    UTF-8, and BeyondLimits if it is too large, or is a folder, another pipe or a device.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
@@ -39,11 +38,7 @@ def read(path: str, limits: DocumentLimits = RESOURCES) -> str:
 
 
 def read_stdin(limits: DocumentLimits = RESOURCES) -> str:
-    """Return the text of standard input, read to its end and without a byte order mark.
-
-    Raise OSError if it cannot be read, UnicodeDecodeError if it is not UTF-8, and BeyondLimits if it is too large or
-    closed, as by `<&-`.
-    """
+    """Return the text of standard input like `read` that of a pipe. Raise BeyondLimits if it is closed, as by `<&-`."""
     if sys.stdin is None:
         raise BeyondLimits("is standard input, which is closed.", "Give the text there, or the path of a file.")
     return _decoded(getattr(sys.stdin, "buffer", sys.stdin), limits)

@@ -25,10 +25,7 @@ Lines = t.Callable[[str], t.Optional[int]]
 
 
 class NotReadable(Exception):
-    """The error for a text that is not YAML or JSON as its name says, or that is beyond the limits of a document.
-
-    `line` is the line of the fault, from 1, or None if it is not known.
-    """
+    """A text that is not YAML or JSON, or is beyond the limits of a document. `line` counts from 1, None if unknown."""
 
     def __init__(self, text: str, line: t.Optional[int] = None) -> None:
         super().__init__(text)
@@ -38,9 +35,9 @@ class NotReadable(Exception):
 def documents_of(text: str, name: str) -> t.Iterator[tuple[t.Any, Lines]]:
     """Yield each document of a text with its function of lines; in place of a list, yield its items.
 
-    Lists have the kind List, IPPoolList and so on. The text is parsed as JSON if `name`, the file's, ends in .json,
-    else as YAML. Empty documents are left out, but not empty items of a list. Raise NotReadable if it cannot be parsed
-    so, has a key twice or is beyond the limits, and CommandError if PyYAML is needed and missing.
+    Lists have the kind List, IPPoolList and so on. A `name` that ends in .json means JSON, any other YAML. Empty
+    documents are left out, but not empty items of a list. Raise NotReadable if the text cannot be parsed so, has a key
+    twice or is beyond the limits, and CommandError if PyYAML is needed and missing.
     """
     for document, lines in _json(text) if name.endswith(".json") else _yaml(text):
         if isinstance(document, dict) and _is_list(document):
@@ -97,11 +94,7 @@ def _yaml(text: str) -> t.Iterator[tuple[t.Any, Lines]]:
 
 
 def _loaded(text: str, kind: t.Any) -> list[tuple[t.Any, Lines]]:
-    """Return the documents of YAML text, each with its function of lines. `kind` is a class that `_loader` returned.
-
-    Raise yaml.YAMLError if the text is not YAML, and NotReadable if it has a key twice, a value that does not fit its
-    tag, or is beyond the limits of a document.
-    """
+    """Return the documents of YAML text, each with its function of lines. `kind` is a class that `_loader` returned."""
     try:
         check_yaml(text, kind)
         loader, found = kind(text), []
@@ -129,11 +122,7 @@ def _loader(kind: t.Any) -> t.Any:
             self._checked: dict[int, t.Any] = {}
 
         def flatten_mapping(self, node: t.Any) -> None:
-            """Check the keys for duplicates before merged keys (<<) are added to them.
-
-            Raise BeyondLimits for a duplicate key, yaml.YAMLError for a wrong merge, and what PyYAML's constructors
-            raise for a key. Merges are no duplicates.
-            """
+            """Check the keys for duplicates before merged keys (<<) are added: merges are no duplicates."""
             if id(node) not in self._checked:
                 self._checked[id(node)] = node
                 seen = set()
@@ -148,8 +137,7 @@ def _loader(kind: t.Any) -> t.Any:
         def construct_number(self, node: t.Any) -> t.Any:
             """Return the number of a scalar, or its text if it has a colon: Calico reads 20:30 as a range of ports.
 
-            PyYAML reads 1230, because YAML 1.1 counts in sixties there. Raise yaml.YAMLError or ValueError for a value
-            that does not fit its tag.
+            PyYAML reads 1230, because YAML 1.1 counts in sixties there.
             """
             if ":" in node.value:
                 return self.construct_scalar(node)

@@ -41,12 +41,11 @@ Cell = t.Callable[[Document, HasAsNumber], str]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Kind:
-    """A resource kind.
+    """A resource kind. `names` are all names that the user may write; the first one is the plural.
 
-    `names` are all names that the user may write; the first one is the plural. `columns` is {heading: cell}, in the
-    order of the wide table; `short` are the headings of the default one. `variable` names the inventory's variables.
-    `documents` returns the resources of a View. `namespaced`: each is in a namespace. `of_workloads`: the documents
-    need the workloads that were added between runs.
+    `columns` is {heading: cell}, in the order of the wide table; `short` are the headings of the default one.
+    `variable` names the inventory's variables. `of_workloads`: the documents need the workloads that were added between
+    runs.
     """
 
     name: str

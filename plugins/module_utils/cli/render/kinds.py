@@ -130,8 +130,7 @@ def _bgp_configuration(view: View) -> list[Document]:
 def bgp_configuration(flat: Document, communities: t.Sequence[Communities]) -> Document:
     """Return the BGPConfiguration `default` with the fields `flat`, and one prefixAdvertisement per CIDR.
 
-    The log severity may be None, which Calico does not have; it is shown as Fatal. Raise ResourceError for a value that
-    this release does not accept.
+    The log severity may be None, which Calico does not have; it is shown as Fatal.
     """
     flat = {"name": "default", **flat}
     flat["logSeverityScreen"] = "Fatal" if flat["logSeverityScreen"] == "None" else flat["logSeverityScreen"]
@@ -147,10 +146,7 @@ def bgp_configuration(flat: Document, communities: t.Sequence[Communities]) -> D
 
 
 def _bgp_filters(view: View) -> list[Document]:
-    """Return the BGPFilters that sessions of this node use, with the rules that concern those sessions.
-
-    Without BIRD there are none. Raise ResourceError for a stored filter that this release does not accept.
-    """
+    """Return the BGPFilters that sessions of this node use, with the rules that concern those sessions."""
     from ...bgp import filters as bgp_filters
 
     bird = view.state.bird
@@ -163,10 +159,7 @@ def _bgp_filters(view: View) -> list[Document]:
 
 
 def _bgp_peers(view: View) -> list[Document]:
-    """Return this node's sessions as BGPPeers, without the node-to-node mesh, which is no resource in Calico either.
-
-    Without BIRD there are none. Raise ResourceError for a stored session that this release does not accept.
-    """
+    """Return this node's sessions as BGPPeers, without the node-to-node mesh, which is no resource in Calico either."""
     bird = view.state.bird
     if bird is None:
         return []
@@ -174,10 +167,7 @@ def _bgp_peers(view: View) -> list[Document]:
 
 
 def _bgp_peer(node: str, peer: BirdPeer) -> Document:
-    """Return the session as a BGPPeer. What that has no field for, such as BFD, is left out.
-
-    Raise ResourceError for a session that is no valid BGPPeer.
-    """
+    """Return the session as a BGPPeer. What that has no field for, such as BFD, is left out."""
     address = f"[{peer.address}]" if peer.family == 6 and peer.port else peer.address
     name, dummy, key = peer.password.partition(":")
     flat: Document = {

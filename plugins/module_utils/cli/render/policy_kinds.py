@@ -23,10 +23,7 @@ _V = t.TypeVar("_V")
 
 
 def _documents(values: t.Iterable[_V], to_resource: t.Callable[[_V], Resource]) -> list[Document]:
-    """Return the documents of `values`, sorted by namespace and name.
-
-    Raise ResourceError for a value that an engine of another release stored and this one does not accept.
-    """
+    """Return the documents of `values`, sorted by namespace and name."""
     found = [to_resource(value).to_document() for value in values]
     return sorted(found, key=lambda document: (document["metadata"].get("namespace", ""), name_of(document)))
 
@@ -63,7 +60,6 @@ def _host_endpoints(view: View) -> list[Document]:
 
 
 def _tiers(view: View) -> list[Document]:
-    """Return the tiers in the order of their evaluation. Raise ResourceError for one that this release refuses."""
     from ...policy.documents import to_resources
 
     return [document for tier in _policy_set(view).tiers for document in _documents([tier], to_resources.tier)]

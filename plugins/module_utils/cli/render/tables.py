@@ -26,10 +26,7 @@ def columns(heading: Row, rows: t.Iterable[Row]) -> str:
 
 
 def boxed(heading: Row, rows: t.Iterable[Row]) -> str:
-    """Return a table with rules like `node status` and `ipam show`: headings centred, numbers to the right.
-
-    Control characters in cells are escaped. Without rows, the table has its heading between two rules.
-    """
+    """Return a table with rules like `node status`: headings centred, numbers to the right, controls escaped."""
     body = [tuple(map(terminal_text.line, row)) for row in rows]
     widths = [max(len(line[index]) for line in [tuple(heading), *body]) for index in range(len(heading))]
     rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+\n"

@@ -23,8 +23,7 @@ _WORDS = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null",
 def dump(value: t.Any) -> str:
     """Return `value` as YAML that ends in a newline, with keys sorted by name as in Calico's output.
 
-    `value` is made of dicts with text keys, lists, tuples, texts, numbers, booleans and None. Raise TypeError for
-    anything else.
+    `value` is made of dicts with text keys, lists, tuples, texts, numbers, booleans and None, else TypeError is raised.
     """
     return "\n".join(_block(value)) + "\n"
 

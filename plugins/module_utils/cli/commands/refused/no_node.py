@@ -12,10 +12,7 @@ from ...sources import Sources
 
 
 def check(arguments: argparse.Namespace, sources: Sources) -> None:
-    """Raise CommandError if the command is about the node that it runs on, and this host is none.
-
-    The error says how to ask an inventory, if the command can do that, or where to run it.
-    """
+    """Raise CommandError, with the remedy, if the command is about the node that it runs on, and this host is none."""
     if not arguments.of_node or getattr(arguments, "inventory", None) or sources.is_node:
         return
     if hasattr(arguments, "inventory"):

@@ -29,7 +29,7 @@ def refuse(verb: str, *rest: str) -> int:
     """Print to stderr which variables to change in place of `calicoctl verb rest...`; return exit status 1.
 
     The variables are those of the kinds that `rest` and the files in it name, or of all kinds if they name none. Files
-    (-f) that do not exist or cannot be read come first.
+    (-f) that cannot be read come first.
     """
     words = list(rest)
     for name in _given(rest):
@@ -68,10 +68,7 @@ def _given(words: t.Sequence[str]) -> t.Iterator[str]:
 
 
 def _kinds_in(name: str) -> list[str]:
-    """Return the kinds of the documents in a file, or in the files of a folder, as often as they occur.
-
-    Only the first 1,048,576 characters of a file are read. Raise OSError if one does not exist or cannot be read.
-    """
+    """Return the kinds of the documents in a file or folder, from the first 1,048,576 characters of each file."""
     paths = [name]
     if os.path.isdir(name):
         paths = [os.path.join(name, entry) for entry in sorted(os.listdir(name)) if entry.endswith(EXTENSIONS)]
@@ -83,6 +80,5 @@ def _kinds_in(name: str) -> list[str]:
 
 
 def _kind(word: str) -> t.Iterator[Kind]:
-    """Yield the kind that a word names, nothing for any other word."""
     with contextlib.suppress(UsageError):
         yield kinds.find(word)
