@@ -48,10 +48,9 @@ class Attachment:
     def workload_name(self, given: str) -> str:
         """Return the workload's name, which no other attachment on the node normally has.
 
-        It is "<name>.<first 12 digits of the container id>.<interface>" if the runtime gives a name, as podman and
-        Kubernetes do, and the id is 32 or more lower-case hex digits. Otherwise it is "<container id>.<interface>".
-        Name and interface are as `readable` returns them, "if" for an empty interface. `given` is the runtime's name or
-        "".
+        It is "<name>.<first 12 digits of the container id>.<interface>" if the runtime has `given` a name, as podman
+        and Kubernetes do, and the id is 32 or more lower-case hex digits. Otherwise it is "<container id>.<interface>".
+        Name and interface are as `readable` returns them, "if" for an empty interface.
         """
         name, ifname = readable(given), readable(self.ifname) or "if"
         if name and _RANDOM.fullmatch(self.container):
@@ -122,8 +121,7 @@ async def attach(agent: AttachmentBackend, request: AddRequest) -> tuple[Attache
     """Attach the container of `request`; return its workload, and whether this call has made it.
 
     A workload of the same network, container and interface in another network namespace is deleted first: a container
-    that was killed is started again without a request to remove its attachment. Raise AgentError if the agent refuses
-    or fails.
+    that was killed is started again without a request to remove its attachment. Raise AgentError.
     """
     present = find(agent, Attachment(request.network, request.container, request.peer_interface))
     if present is not None and present.netns != request.netns:
@@ -143,8 +141,7 @@ async def detach(agent: AttachmentBackend, attachment: Attachment) -> bool:
     """Delete the workload of an attachment and release its address; return True, or False if neither is known.
 
     Only the address may be left; it is not known while the allocations cannot be read. What the kernel refuses is
-    retried later. Raise AgentError if the disk refuses to record the delete, or to release an address that is left
-    without a workload.
+    retried later. Raise AgentError if the disk refuses.
     """
     if agent.get(attachment.id) is not None and find(agent, attachment) is None:
         return False

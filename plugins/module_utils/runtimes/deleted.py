@@ -55,22 +55,21 @@ class DeletedWhileDown:
         self._failed: dict[str, str] = {}  # id of a workload -> why its removal failed just now
 
     async def run(self) -> None:
-        """Complete stored removals every 10 seconds, until cancelled.
+        """Complete stored removals every 10 seconds, until cancelled. What fails is retried by the next round.
 
-        The shim may store one just before the socket exists, and no other request may follow. What fails is logged and
-        retried by the next round; no error is raised.
+        The shim may store one just before the socket exists, and no other request may follow.
         """
         while True:
             await asyncio.sleep(_INTERVAL)
             await self.complete()
 
     async def complete(self) -> int:
-        """Complete the stored removals, remove their files, and return the number of files removed.
+        """Complete the stored removals, remove their files, and return the number of files removed. Raise nothing.
 
         It has to be called before the socket is opened. A removal that is not valid is logged and dropped, which counts
         as completed. One that fails, or whose file cannot be read, is logged and stays for the next call. A file that
         cannot be removed is logged once: the next call retries to remove it, but not the workload, which might be a
-        newer one. A folder that is missing or cannot be read counts as empty.
+        newer one.
         """
         if not self._waiting():
             self._failed.clear()
@@ -99,10 +98,7 @@ class DeletedWhileDown:
         )
 
     def _remove(self, name: str) -> bool:
-        """Remove the file of a completed removal and return True; False if it is gone or cannot be removed.
-
-        The first failure of each file is logged.
-        """
+        """Remove the file of a completed removal and return True; False if it is gone or cannot be removed."""
         path = os.path.join(self._folder, name)
         try:
             os.unlink(path)
@@ -128,11 +124,7 @@ class DeletedWhileDown:
             return []
 
     async def _one(self, path: str) -> bool:
-        """Complete the removal in one file; return True if the file can be removed, False to retry.
-
-        Return False for a missing file as well. A removal that is not valid needs no retry. One that the agent refuses
-        is noted for `unfinished`. Problems are logged, not raised.
-        """
+        """Complete the removal in one file; return True if the file can be removed, False to retry or if it is gone."""
         word = "removal"
         try:
             form, request = self._read(path)
@@ -160,7 +152,7 @@ class DeletedWhileDown:
         return True
 
     def _read(self, path: str) -> tuple[StoredForm, bytes]:
-        """Return the form of a stored request and what follows its greeting; raise OSError or PluginError."""
+        """Return the form of a stored request and what follows its greeting."""
         try:
             data = bounded.read(path, bounded.OWN_LIMIT)
         except bounded.TooLarge as error:

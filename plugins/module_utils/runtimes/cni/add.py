@@ -21,9 +21,8 @@ async def add(
 ) -> dict[str, t.Any]:
     """Attach a container's interface to a network, and return the CNI result, a JSON object.
 
-    A workload of the same network, container and interface in another network namespace is deleted first. Raise
-    CniError if a variable, the configuration or `prevResult` is wrong, and AgentError if the agent refuses or fails. A
-    new workload is deleted again if the result cannot be made.
+    See `attachment.attach`. Raise CniError if a variable, the configuration or `prevResult` is wrong, and AgentError if
+    the agent refuses or fails. A new workload is deleted again if the result cannot be made.
     """
     previous, dns = configuration.previous, configuration.dns
     request = configuration.request(attachment, arguments)

@@ -20,10 +20,10 @@ from .port import CniBackend
 
 
 async def check(agent: CniBackend, attachment: Attachment, configuration: Configuration) -> None:
-    """Compare an attachment with the desired state and with `prevResult`; return None if nothing is wrong or missing.
+    """Compare an attachment with the desired state and with `prevResult`.
 
-    Raise CniError if `prevResult` is missing or malformed, or with what is wrong about the
-    attachment. Raise AgentError if the agent cannot compare.
+    Raise CniError with what is wrong, or if `prevResult` is missing or malformed, and AgentError if the agent cannot
+    compare.
     """
     previous = configuration.previous
     if previous is None:
@@ -48,7 +48,7 @@ def _differences(
     """Yield in words what `previous`, the runtime's result of ADD, lacks of the workload's interfaces and addresses.
 
     Another network namespace than the attachment's is a difference too. Results before version 0.3.0 have no
-    interfaces: only the network namespace is compared then. Without the inner interface, addresses are not compared.
+    interfaces: only the network namespace is compared then.
     """
     if workload.netns != attachment.netns:
         yield f"it was attached in {workload.netns}, and CNI_NETNS is {attachment.netns}"

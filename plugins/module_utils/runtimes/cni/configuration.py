@@ -32,7 +32,7 @@ Document = t.Mapping[str, t.Any]
 
 
 class Configuration:
-    """A network configuration whose fields are checked when they are read.
+    """A network configuration whose fields are checked when they are read: each may raise CniError.
 
     A DEL needs the network's name only, and must not fail because of a field that only an ADD needs. Making one raises
     CniError if the version is not supported or does not have `command`, or `runtimeConfig` is not an object.
@@ -45,19 +45,12 @@ class Configuration:
 
     @classmethod
     def read(cls, stdin: bytes, command: str) -> Configuration:
-        """Return the configuration on `stdin` of a CNI command.
-
-        Raise CniError if it is not a JSON object, its version is not supported or does not have `command`, or
-        `runtimeConfig` is not an object.
-        """
+        """Return the configuration on `stdin` of a CNI command."""
         return cls(decode(stdin), command)
 
     @property
     def name(self) -> str:
-        """The network's name. Raise CniError if it is missing or invalid.
-
-        It has 1 to 64 ASCII letters, digits, "_", "." and "-", and begins with a letter or digit.
-        """
+        """The network's name: 1 to 64 ASCII letters, digits, "_", "." and "-". It begins with a letter or digit."""
         name = self._document.get("name")
         if not isinstance(name, str) or not is_network_name(name):
             if name in (None, ""):
@@ -70,8 +63,7 @@ class Configuration:
         """The DNS object for the result: the configuration's `dns` without empty fields, {} if nothing is left.
 
         Values of `servers`, `searches` and `options` in the runtime's `dns` capability that are not empty override the
-        fields `nameservers`, `search` and `options`. A capability that is no object is ignored. Raise CniError if the
-        configuration's `dns` is not an object.
+        fields `nameservers`, `search` and `options`. A capability that is no object is ignored.
         """
         dns = dict(self._object("dns"))
         asked = self._capabilities.get("dns")
@@ -82,17 +74,14 @@ class Configuration:
 
     @property
     def previous(self) -> t.Optional[Document]:
-        """The object `prevResult`, or None if there is none. Raise CniError if it is not an object."""
+        """The object `prevResult`, or None if there is none."""
         if self._document.get("prevResult") is None:
             return None
         return self._object("prevResult")
 
     @property
     def valid_attachments(self) -> set[tuple[str, str]]:
-        """The pairs (container id, interface name) of the attachments that a GC keeps.
-
-        Raise CniError if the field `cni.dev/valid-attachments` is missing or is not a list of such attachments.
-        """
+        """The pairs (container id, interface name) of the attachments that a GC keeps."""
         key = "cni.dev/valid-attachments"
         remedy = (
             'It is a list of {"containerID": "...", "ifname": "..."}; an empty one removes all. Nothing was removed.'
@@ -109,10 +98,7 @@ class Configuration:
         return found
 
     def request(self, attachment: Attachment, arguments: Arguments) -> AddRequest:
-        """Return the request of ADD for a workload.
-
-        Raise CniError if one is wrong or requests a feature that is not supported.
-        """
+        """Return the request of ADD for a workload."""
         for field, values in _REFUSED.items():
             self._refuse(field, self._document.get(field), values)
         ipam = self._object("ipam")
@@ -142,10 +128,9 @@ class Configuration:
     def _families(ipam: Document) -> tuple[int, ...]:
         """Return the requested IP versions, 4 before 6, or () if none is requested.
 
-        The fields are `assign_ipv4` and `assign_ipv6`. If neither is set, none is requested. If only `assign_ipv6` is
-        set, `assign_ipv4` counts as true; if only `assign_ipv4` is set, `assign_ipv6` counts as false. As in Calico,
-        the values are booleans or their texts in upper or lower case; null and "" count as not set. Raise CniError for
-        any other value, or if both count as false.
+        The fields are `assign_ipv4` and `assign_ipv6`. If only `assign_ipv6` is set, `assign_ipv4` counts as true; if
+        only `assign_ipv4` is set, `assign_ipv6` counts as false. As in Calico, the values are booleans or their texts
+        in upper or lower case; null and "" count as not set.
         """
         said: dict[int, bool] = {}
         for version in (4, 6):
@@ -171,8 +156,7 @@ class Configuration:
         """Return a mapping from IP version to the requested address, {} if none is requested.
 
         The first of runtimeConfig.ips, args.cni.ips and IP in CNI_ARGS that is not empty counts. The first two are
-        lists of texts, the last one is a text with commas; prefix lengths are ignored. Raise CniError if it is not such
-        a list of IP addresses, or has several of one version.
+        lists of texts, the last one is a text with commas; prefix lengths are ignored.
         """
         conventional = self._conventional("ips")
         if self._capabilities.get("ips"):
@@ -237,8 +221,8 @@ class Configuration:
         """Return the workload's labels: the network's, overridden by those that the runtime gives for the container.
 
         The network's are the field `labels`, the others are `arguments.others`, args.cni.labels and
-        runtimeConfig.labels; a later one of these overrides an earlier one. Raise CniError for an invalid label; in
-        `arguments.others` it is ignored if IgnoreUnknown is true.
+        runtimeConfig.labels; a later one of these overrides an earlier one. If IgnoreUnknown is true, invalid
+        `arguments.others` are ignored.
         """
         labels = _checked_labels("labels", self._document.get("labels"))
         others = arguments.others
@@ -278,10 +262,7 @@ class Configuration:
 
 
 def decode(stdin: bytes) -> Document:
-    """Return the JSON object on `stdin`. Raise CniError, which repeats nothing of it, if it is anything else.
-
-    Integers of more than 20 characters, a sign included, become 0, and so do numbers too large for a float.
-    """
+    """Return the JSON object on `stdin`, as `read_object` does. Raise CniError, which repeats nothing of it."""
     try:
         return read_object(stdin)
     except NotAnObject as error:
@@ -295,8 +276,7 @@ def decode(stdin: bytes) -> Document:
 def version_of(stdin: bytes) -> str:
     """Return the CNI version in which to answer an error: that of the configuration on `stdin`, if it is supported.
 
-    It is 0.2.0 for a configuration without a version, and the newest if the version is not supported or `stdin` is no
-    JSON object. Raise nothing.
+    It is 0.2.0 for a configuration without a version, else the newest. Raise nothing.
     """
     try:
         return versions.checked(decode(stdin).get("cniVersion"))
@@ -305,10 +285,7 @@ def version_of(stdin: bytes) -> str:
 
 
 def _address(asked: t.Any) -> t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address, None]:
-    """Return the IP address in a text, or None if it is not a text with one.
-
-    A valid prefix length is ignored, because workloads always have /32 and /128.
-    """
+    """Return the IP address in a text, without a prefix length (workloads have /32 and /128), or None."""
     try:
         return ipaddress.ip_interface(asked).ip if isinstance(asked, str) else None
     except ValueError:
@@ -318,8 +295,7 @@ def _address(asked: t.Any) -> t.Union[ipaddress.IPv4Address, ipaddress.IPv6Addre
 def _checked_labels(where: str, value: t.Any) -> dict[str, str]:
     """Return the labels in an object of texts or in CNI's list of {"key": ..., "value": ...}; {} for None.
 
-    A label's value of null is "", and the last of several with one key counts. Raise CniError, which says `where` the
-    value is, if it is anything else or a label is invalid.
+    A label's value of null is "", and the last of several with one key counts. Errors say `where` the value is.
     """
     if value is None:
         return {}

@@ -30,7 +30,6 @@ class CniPlugin(Plugin[CniBackend]):
     stored = StoredForm(CNI, "ADD", "DEL", _stored)
 
     def _refusal(self, error: t.Union[PluginError, AgentError], stdin: bytes) -> tuple[str, bytes]:
-        """Return the error's code, as a text, and the error object of CNI."""
         refused = from_error(error)
         return str(refused.code), json.dumps(refused.to_dict(version_of(stdin))).encode()
 

@@ -20,11 +20,10 @@ _TRUE = ("1", "true", "yes", "on")
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
-    """The parsed CNI_ARGS, `K=V;K=V`; values that are not given are "".
+    """The parsed CNI_ARGS, `K=V;K=V`; values that are not given are "". No value is checked.
 
     The fields are the values of IP (one address or several with commas), MAC, K8S_POD_NAME, K8S_POD_NAMESPACE, and
-    whether IgnoreUnknown is true. `others` are the remaining ones by key, except those that begin with K8S_. No value
-    is checked.
+    whether IgnoreUnknown is true. `others` are the remaining ones by key, except those that begin with K8S_.
     """
 
     address: str = ""
@@ -46,10 +45,9 @@ def check_command(command: str) -> None:
 
 
 def attachment(environment: t.Mapping[str, str], network: str, *, netns: bool) -> Attachment:
-    """Return the attachment to a network that the variables describe; `netns` makes CNI_NETNS required.
+    """Return the attachment to a network that the variables describe. CNI_NETNS is read only with `netns`.
 
-    Without `netns`, CNI_NETNS is neither required nor checked. Raise CniError that names all missing variables, or the
-    first one that is invalid.
+    Raise CniError that names all missing variables, or the first one that is invalid.
     """
     wanted = ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME") if netns else ("CNI_CONTAINERID", "CNI_IFNAME")
     missing = [name for name in wanted if not environment.get(name)]

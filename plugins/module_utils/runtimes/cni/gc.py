@@ -13,12 +13,11 @@ from .port import CniBackend
 
 
 async def collect(agent: CniBackend, configuration: Configuration) -> list[str]:
-    """Delete a network's attachments that the configuration does not list as valid.
+    """Delete a network's attachments that the configuration does not list as valid; return their workloads' sorted ids.
 
-    Return the sorted ids of their workloads, [] for none. Attachments that have left only an address are among them.
-
-    Raise CniError if the configuration is wrong, before anything is deleted, or if some could not be deleted, after all
-    were tried. Raise AgentError if the agent's allocations cannot be read.
+    Attachments that have left only an address are among them. Raise CniError if the configuration is wrong, before
+    anything is deleted, or if some could not be deleted, after all were tried. Raise AgentError if the agent's
+    allocations cannot be read.
     """
     network, valid = configuration.name, configuration.valid_attachments
     stale = {workload.id for workload in agent.list() if workload.network == network and key(workload) not in valid}

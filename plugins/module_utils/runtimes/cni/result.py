@@ -30,9 +30,8 @@ def added(workload: AttachedWorkload, version: str, previous: t.Optional[Documen
     """Return the CNI result of ADD, a JSON object: `previous` with the workload's interfaces, addresses and routes.
 
     None counts as an empty `previous`. `cniVersion` becomes `version`; `dns` is added if `previous` has none or an
-    empty one. Before version 0.3.0 no interfaces are added, and addresses and routes are in `ip4` and `ip6`. From
-    version 0.3.0 on, raise CniError if `previous` is malformed; in older versions, if it has an address of the same IP
-    version already.
+    empty one. Before version 0.3.0 no interfaces are added, and addresses and routes are in `ip4` and `ip6`. Raise
+    CniError if `previous` is malformed or, before 0.3.0, has an address of the same IP version already.
     """
     if not versions.with_interfaces(version):
         return _before_interfaces(workload, version, previous, dns)
@@ -46,10 +45,10 @@ def added(workload: AttachedWorkload, version: str, previous: t.Optional[Documen
 
 
 def checked(previous: Document) -> dict[str, t.Any]:
-    """Return a copy of a `prevResult` in which `interfaces`, `ips` and `routes` are lists of objects.
+    """Return a copy of a `prevResult` in which `interfaces`, `ips` and `routes` are lists of objects, maybe empty.
 
-    A missing one, or null, becomes []. Everything else stays as it is. Raise CniError if one is no such list, an
-    address refers to an interface that does not exist, or the object has more than 50 levels.
+    Raise CniError if one is no such list, an address refers to an interface that does not exist, or the object has more
+    than 50 levels.
     """
     if is_deeper(previous, _DEPTH):
         raise CniError(
@@ -85,10 +84,7 @@ def checked(previous: Document) -> dict[str, t.Any]:
 
 
 def interface_index(result: Document, ifname: str, sandbox: str) -> t.Optional[int]:
-    """Return the position, from 0, of interface `ifname` in namespace `sandbox` in the result's interfaces, or None.
-
-    `result` is one that `checked` returned. Of several such interfaces the first counts.
-    """
+    """Return the first position of `ifname` in namespace `sandbox` in the interfaces of a `checked` result, or None."""
     for index, entry in enumerate(result["interfaces"]):
         if entry.get("name") == ifname and entry.get("sandbox") == sandbox:
             return index
@@ -171,9 +167,8 @@ def _before_interfaces(
 ) -> dict[str, t.Any]:
     """Return the result of ADD in version 0.1.0 or 0.2.0 of CNI, which allows one address for each IP version.
 
-    It is `previous` with `cniVersion`, `dns` if it has none, and `ip4` and `ip6` for the workload's addresses: objects
-    of `ip`, the address with /32 or /128, and `routes`, the default route. Raise CniError if `previous` has such a
-    field for the same IP version already. Nothing else of it is checked.
+    It is `previous`, otherwise unchecked, with `ip4` and `ip6`: objects of `ip`, the address with /32 or /128, and
+    `routes`, the default route.
     """
     result: dict[str, t.Any] = {**(previous or {}), "cniVersion": version}
     for text in workload.addresses:

@@ -49,10 +49,9 @@ def _without_addresses(agent: CniBackend) -> list[str]:
 
 
 async def _without_routes(agent: CniBackend) -> list[str]:
-    """Return in words why other nodes may not be reachable: BIRD does not answer; [] if it does.
+    """Return in words why other nodes may not be reachable: a needed BIRD does not answer; [] if it does.
 
-    BIRD has 2 seconds to accept the connection, and 2 for its greeting. It is not asked if the node has no state, or
-    the fleet no BGP: the result is [] then.
+    BIRD has 2 seconds to accept the connection, and 2 for its greeting.
     """
     if agent.node.state is None or agent.node.state.bird is None:
         return []

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Versions of the CNI specification, and the features of each."""
+"""Versions of the CNI specification, and the features of each. An unknown version raises ValueError there."""
 
 from __future__ import annotations
 
@@ -44,24 +44,15 @@ def checked(version: t.Any, command: str = "") -> str:
 
 
 def with_interfaces(version: str) -> bool:
-    """Return whether results have interfaces (from 0.3.0); before, they have at most one address of each IP version.
-
-    Raise ValueError for an unsupported version.
-    """
+    """Return whether results have interfaces (from 0.3.0); before, they have at most one address of each IP version."""
     return SUPPORTED.index(version) >= SUPPORTED.index("0.3.0")
 
 
 def with_family(version: str) -> bool:
-    """Return whether an address names its IP version, which it does before 1.0.0.
-
-    Raise ValueError for an unsupported version.
-    """
+    """Return whether an address names its IP version, which it does before 1.0.0."""
     return SUPPORTED.index(version) < SUPPORTED.index("1.0.0")
 
 
 def with_mtu(version: str) -> bool:
-    """Return whether results have the MTU of an interface and the scope and priority of a route (from 1.1.0).
-
-    Raise ValueError for an unsupported version.
-    """
+    """Return whether results have the MTU of an interface and the scope and priority of a route (from 1.1.0)."""
     return SUPPORTED.index(version) >= SUPPORTED.index("1.1.0")

@@ -96,7 +96,7 @@ _PARTING = 30.0
 
 
 def _listening(path: t.Optional[str]) -> t.Optional[socket.socket]:
-    """Return the listening socket that systemd hands over, or a new one at `path`. Return None if there is neither."""
+    """Return the listening socket that systemd hands over, or a new one at `path`, None if there is neither."""
     if os.environ.get("LISTEN_PID") == str(os.getpid()) and os.environ.get("LISTEN_FDS") == "1":
         return socket.socket(fileno=_FIRST)
     if path is None:
@@ -109,5 +109,4 @@ def _listening(path: t.Optional[str]) -> t.Optional[socket.socket]:
 
 
 def _engine(path: str) -> str:
-    """Return where the installed engine lies, "" if there is none."""
     return os.path.realpath(path) if os.path.lexists(path) else ""

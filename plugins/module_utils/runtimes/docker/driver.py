@@ -10,9 +10,8 @@
     docker network rm       ReleasePool, DeleteNetwork
 
 The driver keeps the options of networks (networks.py) and nothing else: what is attached is the agent's, and each
-request may be repeated. An address belongs to the
-agent's reservations from RequestAddress to ReleaseAddress, but while an endpoint has it. What is asked to be removed
-and is not there is no error.
+request may be repeated. An address belongs to the agent's reservations from RequestAddress to ReleaseAddress, but while
+an endpoint has it. What is asked to be removed and is not there is no error.
 """
 
 from __future__ import annotations
@@ -51,8 +50,7 @@ class AgentPort(t.Protocol):
 class DockerDriver:
     """The driver. `methods` maps the path of a request to its method.
 
-    `agent` returns the agent for the calling thread. `networks` keeps the options of networks. `clock` and `sleep` are
-    those of the module time.
+    `agent` returns the agent for the calling thread. `clock` and `sleep` are those of the module time.
     """
 
     def __init__(
@@ -127,10 +125,7 @@ class DockerDriver:
             }
 
     def _ask(self, method: str, **params: t.Any) -> dict[str, t.Any]:
-        """Call a method of the agent, and wait for an agent that does not run. Raise AgentError.
-
-        An answer that was lost is asked for again: each call that the driver makes may be repeated.
-        """
+        """Call a method of the agent, again if the answer was lost or no agent runs: each call may be repeated."""
         end = self._clock() + self._patience
         while True:
             try:

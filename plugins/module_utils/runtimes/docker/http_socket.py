@@ -123,7 +123,6 @@ class PluginServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
             self._changed.notify_all()
 
     def request_ends(self) -> None:
-        """Count one request less as under way."""
         with self._changed:
             self._busy -= 1
             self._changed.notify_all()
@@ -232,7 +231,6 @@ class _Connection(http.server.BaseHTTPRequestHandler):
         self.server.served()
 
     def _body(self) -> bytes:
-        """Return the body of the request. Raise _Refused for one without a proper end or with too many bytes."""
         lengths, codings = self.headers.get_all("Content-Length", []), self.headers.get_all("Transfer-Encoding", [])
         if codings:
             if lengths or [coding.strip().lower() for coding in codings] != ["chunked"]:
@@ -264,11 +262,7 @@ class _Connection(http.server.BaseHTTPRequestHandler):
         raise _Refused(http.HTTPStatus.BAD_REQUEST, "The request has too many lines after its last chunk.")
 
     def _admitted(self, length: int) -> int:
-        """Return `length`, the bytes of a body, once there is memory for it. Raise _Refused for too many bytes.
-
-        Wait for another large body to be answered if there are as many as there may be, but only as long as the request
-        may take.
-        """
+        """Return `length`, the bytes of a body, once there is memory for it, within the time of the request."""
         if length > BODY_LIMIT:
             raise _Refused(
                 http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body of a request has at most {BODY_LIMIT} bytes."

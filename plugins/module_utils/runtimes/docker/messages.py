@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The border to dockerd: the bodies of its requests as typed, bounded values.
+"""The border to dockerd: the bodies of its requests as typed, bounded values. Other bodies raise RefusedRequest.
 
 dockerd is root's, and yet every value is checked here: other programs of root's may write to the socket, and users of
 Docker choose some of the texts. A value that is not used is not looked at.
@@ -53,11 +53,7 @@ WITHOUT_BODY = (
 
 
 def decode(data: bytes) -> Body:
-    """Return the JSON object in the body of a request; {} for an empty body.
-
-    Raise RefusedRequest for anything else, also for JSON that is nested too deeply, and for an object that has a key
-    twice.
-    """
+    """Return the JSON object in the body of a request; {} for an empty body. A key that occurs twice is refused."""
     if not data.strip():
         return {}
     try:
@@ -67,7 +63,7 @@ def decode(data: bytes) -> Body:
 
 
 def text_of(body: Body, field: str) -> str:
-    """Return the text of a field, "" if it is missing or null. Raise RefusedRequest for another type or a long text."""
+    """Return the text of a field, "" if it is missing or null."""
     value = body.get(field)
     if value is None:
         return ""
@@ -77,7 +73,7 @@ def text_of(body: Body, field: str) -> str:
 
 
 def options_of(body: Body, field: str = "Options") -> Body:
-    """Return the object of a field, {} if it is missing or null. Raise RefusedRequest for another type or too many."""
+    """Return the object of a field, {} if it is missing or null."""
     value = body.get(field)
     if value is None:
         return {}
@@ -87,12 +83,12 @@ def options_of(body: Body, field: str = "Options") -> Body:
 
 
 def endpoint_id(body: Body) -> str:
-    """Return the id of the endpoint that a request is about. Raise RefusedRequest unless it has 64 hex digits."""
+    """Return the id, 64 hex digits, of the endpoint that a request is about."""
     return _id_of(body, "EndpointID")
 
 
 def network_id(body: Body) -> str:
-    """Return the id of the network that a request is about. Raise RefusedRequest unless it has 64 hex digits."""
+    """Return the id, 64 hex digits, of the network that a request is about."""
     return _id_of(body, "NetworkID")
 
 
@@ -104,10 +100,7 @@ def _id_of(body: Body, field: str) -> str:
 
 
 def address_of(text: str, field: str) -> t.Optional[str]:
-    """Return an IP address in its canonical form, without a prefix length that it may have; None for none.
-
-    Raise RefusedRequest for a text that is no address.
-    """
+    """Return an IP address in its canonical form, without a prefix length that it may have; None for none."""
     if text in NO_ADDRESS:
         return None
     try:
@@ -128,7 +121,6 @@ class PoolRequest:
 
     @classmethod
     def from_body(cls, body: Body) -> PoolRequest:
-        """Return the request. Raise RefusedRequest for what is wrong, unknown or not done here."""
         six = body.get("V6")
         if six is not None and not isinstance(six, bool):
             raise RefusedRequest(f"V6 {shown(six)} is not true or false.")
@@ -158,10 +150,7 @@ class PoolRequest:
 
 
 def published_of(options: Body) -> list[dict[str, t.Any]]:
-    """Return the ports that -p asked for, as the agent's API takes them.
-
-    Raise RefusedRequest for a port that cannot be, and for a choice among several ports of the host.
-    """
+    """Return the ports that -p asked for, as the agent's API takes them; a range of the host's ports is refused."""
     entries = options.get(_PORTS) or []
     if not isinstance(entries, list) or len(entries) > LIMIT:
         raise RefusedRequest(f"-p {shown(entries)} is not a list of at most {LIMIT} ports.")
@@ -192,7 +181,7 @@ def pool_id(family: int, pools: t.Iterable[str]) -> str:
 
 
 def parse_pool_id(text: str) -> tuple[int, tuple[str, ...]]:
-    """Return (IP version, names of IP pools) of a text that `pool_id` made. Raise RefusedRequest for another one."""
+    """Return (IP version, names of IP pools) of a text that `pool_id` made."""
     found = _POOL_ID.fullmatch(text)
     if found is None:
         raise RefusedRequest(
@@ -212,7 +201,6 @@ class AddressRequest:
 
     @classmethod
     def from_body(cls, body: Body) -> AddressRequest:
-        """Return the request. Raise RefusedRequest for what is wrong."""
         family, pools = parse_pool_id(text_of(body, "PoolID"))
         gateway = text_of(options_of(body), _ADDRESS_TYPE) == _GATEWAY
         return cls(family, pools, address_of(text_of(body, "Address"), "Address"), gateway)
@@ -262,7 +250,6 @@ class EndpointRequest:
 
     @classmethod
     def from_body(cls, body: Body) -> EndpointRequest:
-        """Return the request. Raise RefusedRequest for what is wrong or not done here."""
         id = endpoint_id(body)
         interface = options_of(body, "Interface")
         addresses: dict[int, str] = {}

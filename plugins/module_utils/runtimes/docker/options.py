@@ -26,10 +26,7 @@ _DOCKERS = "com.docker."  # the beginning of options that belong to Docker's own
 
 
 def read(given: t.Mapping[str, t.Any], word: str) -> ContainerOptions:
-    """Return the options in `given`. `word` names one of them for people: "-o" or "driver-opt".
-
-    Raise RefusedRequest for a value that is no text, an option that is not possible, or a wrong label or MTU.
-    """
+    """Return the options in `given`; `word` names one for people: "-o" or "driver-opt". Raise RefusedRequest."""
     labels: dict[str, t.Any] = {}
     mtu = None
     for key, value in given.items():

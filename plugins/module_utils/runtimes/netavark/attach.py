@@ -44,8 +44,7 @@ def attachment(fields: SentFields, netns: str = "") -> Attachment:
 async def setup(agent: AttachmentBackend, where: Attachment, fields: SentFields) -> dict[str, t.Any]:
     """Attach a container's interface and return the status block, a JSON object. `where` is of the same request.
 
-    A workload of the same network, container and interface in another network namespace is deleted first. Raise
-    NetavarkError if the request is wrong, and AgentError if the agent refuses or fails.
+    See `attachment.attach`. Raise NetavarkError if the request is wrong, and AgentError if the agent refuses or fails.
     """
     if not is_netns_path(where.netns):
         raise NetavarkError(
@@ -81,15 +80,11 @@ async def setup(agent: AttachmentBackend, where: Attachment, fields: SentFields)
 
 
 async def teardown(agent: AttachmentBackend, fields: SentFields) -> None:
-    """Delete the workload of an attachment; one that is gone is no error.
-
-    Raise NetavarkError if the request is wrong, and AgentError if the disk refuses to record the delete.
-    """
+    """Delete the workload of an attachment; one that is gone is no error. Raise NetavarkError or AgentError."""
     await detach(agent, attachment(fields))
 
 
 def _published(fields: SentFields) -> tuple[PublishedPort, ...]:
-    """Return the ports that -p asked for. Raise NetavarkError if one cannot be."""
     found: list[PublishedPort] = []
     for mapping in fields.objects("port_mappings"):
         sent = mapping.document
@@ -120,10 +115,7 @@ def _publishes(agent: AttachmentBackend, where: Attachment) -> bool:
 
 
 def _addresses(given: SentFields) -> dict[int, str]:
-    """Return a mapping from IP version to the requested address, {} if none is requested.
-
-    Raise NetavarkError if one is no address, or for several of one version.
-    """
+    """Return a mapping from IP version to the requested address, {} if none is requested."""
     where = given.named("static_ips")
     found: dict[int, str] = {}
     for text in given.texts("static_ips"):

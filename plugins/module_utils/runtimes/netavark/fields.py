@@ -28,7 +28,10 @@ class NetavarkError(PluginError):
 
 
 class SentFields:
-    """The fields of the object `document`, whose path in the request is `where`, "" for the request itself."""
+    """The fields of the object `document`, whose path in the request is `where`, "" for the request itself.
+
+    Reading a field of another form raises NetavarkError.
+    """
 
     def __init__(self, document: Document, where: str = "") -> None:
         self.document = document
@@ -36,10 +39,7 @@ class SentFields:
 
     @classmethod
     def read(cls, stdin: bytes) -> SentFields:
-        """Return the fields of the JSON object on `stdin`.
-
-        Raise NetavarkError if it is anything else, or has more than 50 levels.
-        """
+        """Return the fields of the JSON object on `stdin`, which has at most 50 levels."""
         try:
             document = read_object(stdin)
         except NotAnObject as error:
@@ -51,11 +51,10 @@ class SentFields:
         return cls(document)
 
     def named(self, field: str) -> str:
-        """Return the path of a field, for errors."""
         return f"{self._where}{field}"
 
     def text(self, field: str) -> str:
-        """Return a text of at most 4096 characters, "" if it is left out. Raise NetavarkError for anything else."""
+        """Return a text of at most 4096 characters, "" if it is left out."""
         value = self.document.get(field)
         if value is None:
             return ""
@@ -66,35 +65,35 @@ class SentFields:
         return value
 
     def flag(self, field: str) -> bool:
-        """Return a truth value, False if it is left out. Raise NetavarkError for anything else."""
+        """Return a truth value, False if it is left out."""
         value = self.document.get(field)
         if not isinstance(value, bool) and value is not None:
             raise self._wrong(field, "is neither true nor false")
         return bool(value)
 
     def inner(self, field: str) -> SentFields:
-        """Return the fields of an object, without any if it is left out. Raise NetavarkError for anything else."""
+        """Return the fields of an object, without any if it is left out."""
         value = self.document.get(field)
         if not isinstance(value, dict) and value is not None:
             raise self._wrong(field, "is not an object")
         return SentFields(value or {}, self.named(field))
 
     def objects(self, field: str) -> list[SentFields]:
-        """Return the fields of each object of a list; [] if it is left out. Raise NetavarkError for anything else."""
+        """Return the fields of each object of a list; [] if it is left out."""
         entries = self._entries(field)
         if not all(isinstance(entry, dict) for entry in entries):
             raise self._wrong(field, "is not a list of objects")
         return [SentFields(entry, f"{self.named(field)}[{index}]") for index, entry in enumerate(entries)]
 
     def texts(self, field: str) -> list[str]:
-        """Return a list of texts; [] if it is left out. Raise NetavarkError for anything else."""
+        """Return a list of texts; [] if it is left out."""
         entries = self._entries(field)
         if not all(isinstance(entry, str) and len(entry) <= TEXT_LIMIT for entry in entries):
             raise self._wrong(field, "is not a list of texts")
         return entries
 
     def text_map(self, field: str) -> dict[str, str]:
-        """Return an object of texts; {} if it is left out. Raise NetavarkError for anything else, or over 256."""
+        """Return an object of at most 256 texts; {} if it is left out."""
         found = self.inner(field).document
         if not all(isinstance(value, str) and len(value) <= TEXT_LIMIT for value in found.values()):
             raise self._wrong(field, "is not an object of texts")

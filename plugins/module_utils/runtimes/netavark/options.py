@@ -70,10 +70,7 @@ def read(fields: SentFields, field: str, *, others_are_labels: bool) -> Options:
 
 
 def servers(where: str, given: t.Sequence[str]) -> tuple[str, ...]:
-    """Return addresses of name servers in their canonical form.
-
-    Raise NetavarkError, which says `where` they are, for one that is no address, or for more than 16.
-    """
+    """Return up to 16 addresses of name servers in canonical form. Raise NetavarkError, which says `where` they are."""
     _not_too_many(where, given)
     found = []
     for text in given:
