@@ -54,10 +54,10 @@ _OF_KUBERNETES = {
 
 
 def parse(document: t.Mapping[str, t.Any]) -> Resource:
-    """Return the resource that one v3 document describes, with defaults filled in.
+    """Return the resource that one v3 document describes, with defaults filled in. Raises ResourceError.
 
     `apiVersion` may be left out; fields that a server adds to metadata are accepted and dropped, but for the namespace
-    of a kind that has one. Raises ResourceError for a document that is not valid.
+    of a kind that has one.
     """
     if not isinstance(document, t.Mapping):
         raise ResourceError("", "", "", document, "is not a mapping.", "Write apiVersion, kind, metadata and spec.")
@@ -70,13 +70,12 @@ def parse(document: t.Mapping[str, t.Any]) -> Resource:
 
 
 def parse_flat(kind: str, mapping: t.Mapping[str, t.Any]) -> Resource:
-    """Return the resource of `kind` that a flat mapping describes, with defaults filled in.
+    """Return the resource of `kind` that a flat mapping describes, with defaults filled in. Raises ResourceError.
 
     name, labels, annotations and, for kinds that have one, namespace are metadata; all other keys are spec. Errors name
     fields without "spec." and "metadata.". An IPPool may also have the operator's `encapsulation`, and `natOutgoing` of
     Enabled or Disabled. A mapping that has spec or metadata is read by `parse`, and its errors name whole paths.
-    apiVersion and kind may be given. Raises ResourceError if `kind` is unknown, or if `mapping` is not valid or names
-    another kind.
+    apiVersion and kind may be given.
     """
     if isinstance(mapping, t.Mapping):
         whole = "spec" in mapping or "metadata" in mapping
@@ -157,11 +156,7 @@ def _metadata_fields(cls: type[Resource]) -> t.Collection[str]:
 
 
 def _document_of(cls: type[Resource], flat: t.Mapping[str, t.Any]) -> Document:
-    """Return the v3 document of a flat mapping.
-
-    Raises Refused for a key that is no field of `cls`, for an obsolete one that is set, and as `ip_pool.from_operator`
-    does.
-    """
+    """Return the v3 document of a flat mapping, whose keys have to be fields of `cls`."""
     known = (*_metadata_fields(cls), *types_of(cls), *(ip_pool.FLAT_FIELDS if cls is IPPool else ()))
     envelope = {key: value for key, value in flat.items() if key in ("apiVersion", "kind")}
     rest = dict(cls.readable({key: value for key, value in flat.items() if key not in envelope}))

@@ -34,9 +34,9 @@ class Refused(Exception):
 class ResourceError(ValueError):
     """A document that is no valid resource, or a resource that cannot be applied here.
 
-    `kind` and `name` identify the resource ("" if they could not be read). `field` is the path of the wrong field
-    (`spec.blockSize`; `blockSize` in the flat form; "" for the whole document) and `value` its value (None: missing, or
-    not worth showing). `rule` says what is wrong, as a sentence without its subject, and `remedy` how to correct it.
+    `kind` and `name` are "" if they could not be read. `field` is the path of the wrong field (`spec.blockSize`;
+    `blockSize` in the flat form; "" for the whole document) and `value` its value (None: missing, or not worth
+    showing). `rule` says what is wrong, as a sentence without its subject, and `remedy` how to correct it.
     """
 
     def __init__(self, kind: str, name: str, field: str, value: t.Any, rule: str, remedy: str) -> None:
@@ -55,10 +55,9 @@ class ResourceError(ValueError):
 
 
 def shown(value: t.Any) -> str:
-    """Return a value as errors show it: printable text as it is, all else as `repr` writes it.
+    """Return a value as errors show it, at most 80 characters on one line; a longer one is cut and ends in "...".
 
-    The result is one line of at most 80 characters; a longer one is cut and ends in "...". Text that is empty or begins
-    with a space is quoted.
+    Printable text is shown as it is, all else, empty text and one that begins with a space as `repr` writes it.
     """
     plain = isinstance(value, str) and value.isprintable() and value and not value[0].isspace()
     text = value if plain else repr(value)

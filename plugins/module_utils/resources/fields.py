@@ -49,10 +49,9 @@ class Type(t.Protocol):
 
 
 def field(type_: Type, default: t.Any = None) -> t.Any:
-    """Return a dataclass field that documents may set, of the field type `type_`.
+    """Return a dataclass field that documents may set, of the field type `type_`; `default` is its value if not set.
 
-    `default` is its value if a document does not set it. A default that is a class is called for each instance, and
-    then the field does not count in the hash.
+    A default that is a class is called for each instance, and then the field does not count in the hash.
     """
     # pylint: disable=invalid-field-call  # it is called within dataclasses, through this function
     if isinstance(default, type):
@@ -74,10 +73,7 @@ def _text(value: t.Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Text(_Plain):
-    """Any text. With `check`, an empty text means that the field is not set; any other text must pass the check.
-
-    `read` raises Refused for a value that is no text, and with `rule` and `remedy` for a text that does not pass.
-    """
+    """Any text. With `check`, an empty text means that the field is not set; any other text must pass the check."""
 
     check: t.Optional[t.Callable[[str], bool]] = None
     rule: str = ""
@@ -108,8 +104,7 @@ class Filled(Text):
 class OneOf(_Plain):
     """One of `words`. An empty text is read as `default`; it is refused if that is None and "" is not in `words`.
 
-    `read` raises Refused for any other value. `others` are pairs of a word in lower case that other programs use, and
-    the word here that means the same.
+    `others` are pairs of a word in lower case that other programs use, and the word here that means the same.
     """
 
     words: tuple[str, ...]
@@ -132,7 +127,7 @@ class OneOf(_Plain):
 
 
 class Flag(_Plain):
-    """A field that is true or false. `read` raises Refused for anything else."""
+    """A field that is true or false."""
 
     def read(self, value: t.Any) -> bool:
         if not isinstance(value, bool):
@@ -164,10 +159,7 @@ class Integer(_Plain):
 
 
 class Number:
-    """A finite number, read as a float. It is written as an integer if it is whole and between -2**53 and 2**53.
-
-    `read` raises Refused for any other value, also for a text or a boolean.
-    """
+    """A finite number, read as a float. It is written as an integer if it is whole and between -2**53 and 2**53."""
 
     def read(self, value: t.Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -196,10 +188,7 @@ _AS_DOTTED = re.compile(r"(\d{1,20})\.(\d{1,20})", re.ASCII)
 
 
 class ASNumber(_Plain):
-    """An AS number of 32 bits, read as an integer. Text is accepted, also in asdot notation (65000.1, RFC 5396).
-
-    `read` raises Refused for any other value.
-    """
+    """An AS number of 32 bits, read as an integer. Text is accepted, also in asdot notation (65000.1, RFC 5396)."""
 
     def read(self, value: t.Any) -> int:
         number = self._number(value)
@@ -238,10 +227,7 @@ class ASNumber(_Plain):
 
 @dataclasses.dataclass(frozen=True)
 class SelectorText(_Plain):
-    """A selector, kept as written. An empty text is read as `default`.
-
-    `read` raises Refused for a value that is no text or no selector.
-    """
+    """A selector, kept as written. An empty text is read as `default`."""
 
     default: str = ""
 
@@ -268,8 +254,6 @@ class Items:
     """A list of values of the type `item`, read as a tuple.
 
     A null in it counts as {} for an `item` of type Fields, else as "".
-
-    `read` raises Refused for a value that is no list, and for an entry that `item` refuses.
     """
 
     item: Type
@@ -300,10 +284,7 @@ T = t.TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Fields(t.Generic[T]):
-    """A mapping, read as the dataclass `of`, whose method `checked`, if any, may replace or refuse the result.
-
-    `read` raises Refused as `read_fields` and `checked` do.
-    """
+    """A mapping, read as the dataclass `of`, whose method `checked`, if any, may replace or refuse the result."""
 
     of: t.Callable[..., T]
 

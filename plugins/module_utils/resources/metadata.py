@@ -44,7 +44,7 @@ def _check_key(key: str) -> None:
 
 
 class _TextMap:
-    """A mapping of texts to texts; a null value is an empty text. `read` raises Refused for anything else."""
+    """A mapping of texts to texts; a null value is an empty text."""
 
     def read(self, value: t.Any) -> dict[str, str]:
         if not isinstance(value, t.Mapping):
@@ -121,10 +121,7 @@ FROM_SERVERS = (
 
 @dataclasses.dataclass(frozen=True)
 class Metadata:
-    """Name, labels and annotations of a resource.
-
-    `checked` raises Refused unless the name is an RFC 1123 subdomain of at most 253 characters.
-    """
+    """Name, labels and annotations. The name is an RFC 1123 subdomain of at most 253 characters, or is refused."""
 
     name: str = field(TEXT, "")
     labels: t.Mapping[str, str] = field(LABELS, dict)
@@ -155,9 +152,9 @@ _NAMESPACE = Text(
 
 @dataclasses.dataclass(frozen=True)
 class NamespacedMetadata(Metadata):
-    """The metadata of a resource whose name is unique within its namespace only. The default namespace is `default`.
+    """The metadata of a resource whose name is unique within its namespace, `default` by default.
 
-    A namespace is an RFC 1123 label of at most 63 characters. `checked` raises Refused as that of Metadata does.
+    A namespace is an RFC 1123 label of at most 63 characters, or is refused.
     """
 
     namespace: str = field(_NAMESPACE, DEFAULT_NAMESPACE)

@@ -75,7 +75,6 @@ class NamespaceSelector(ScopedSelector):
 
 
 def _without_global(text: str) -> str:
-    """Return the selector `text`. Raise Refused if it has global(), even in quotes."""
     # Calico refuses the text "global()" even inside quotes. It accepts `global( )` with a blank, which would mean
     # all() here, so the parsed selector is searched as well.
     leaves = selectors.leaves(selectors.parse(text).root)

@@ -34,18 +34,12 @@ Port = t.Union[PortRange, str]
 
 
 def _number(digits: str) -> int:
-    """Return the number that `digits` spell, from the first six after leading zeros; 0 if all are zeros.
-
-    No valid number has more than five, so a longer one is not valid either.
-    """
+    """Return the number that `digits` spell; only the first six after leading zeros count, as valid ones have five."""
     return int(digits.lstrip("0")[:6] or "0")
 
 
 class Protocol:
-    """A protocol, read as a name of PROTOCOLS or as a number from 1 to 255. Numbers may be text.
-
-    `read` raises Refused for any other value.
-    """
+    """A protocol, read as a name of PROTOCOLS or as a number from 1 to 255. Numbers may be text."""
 
     def read(self, value: t.Any) -> t.Union[str, int]:
         if isinstance(value, str):
@@ -74,11 +68,7 @@ class Protocol:
 
 
 class RulePort:
-    """A port of a rule, read as a PortRange or a name.
-
-    `read` raises Refused for a port outside of 1 to 65535, a range that ends before it begins, or any other value
-    that is not the name of a port.
-    """
+    """A port of a rule, read as a PortRange or a name. Ports are from 1 to 65535."""
 
     def read(self, value: t.Any) -> Port:
         if isinstance(value, str):

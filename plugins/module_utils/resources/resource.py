@@ -41,8 +41,7 @@ class Resource:
     def readable(cls, spec: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
         """Return `spec` without obsolete fields that are not set.
 
-        Raises Refused for an obsolete field that is set, and for a field that only a similar kind has, to name the
-        remedy.
+        Raises Refused for one that is set, and for a field that only a similar kind has, to name the remedy.
         """
         return spec
 

@@ -126,10 +126,7 @@ class EntityRule:
 
 @dataclasses.dataclass(frozen=True)
 class HTTPPath:
-    """A match on the path of a URL, or on its beginning.
-
-    `checked` raises Refused unless exactly one is given, begins with "/" and has no "?", "#" or space.
-    """
+    """A match on the path of a URL, or on its beginning: exactly one, with "/" first and no "?", "#" or space."""
 
     exact: str = field(TEXT, "")
     prefix: str = field(TEXT, "")
@@ -152,10 +149,7 @@ class HTTPPath:
 
 @dataclasses.dataclass(frozen=True)
 class HTTPMatch:
-    """A match on HTTP requests by one of these methods, to one of these paths. An empty list means any.
-
-    `checked` raises Refused for a method that is repeated.
-    """
+    """A match on HTTP requests by one of these methods, each once, to one of these paths. An empty list means any."""
 
     methods: tuple[str, ...] = field(Items(TEXT), ())
     paths: tuple[HTTPPath, ...] = field(Items(Fields(HTTPPath)), ())
@@ -195,7 +189,6 @@ class Rule:
 
     @property
     def entities(self) -> tuple[tuple[str, EntityRule], ...]:
-        """The source and the destination, each with the name of its field."""
         return (("source", self.source), ("destination", self.destination))
 
     def checked(self) -> Rule:

@@ -19,10 +19,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema(kind: str, flat: bool = False) -> Document:
-    """Return the schema of one kind's documents or, with `flat`, of its flat form without apiVersion and kind.
-
-    Raises KeyError if `kind` is not in KINDS.
-    """
+    """Return the schema of a kind of KINDS or, with `flat`, of its flat form without apiVersion and kind."""
     cls = KINDS[kind]
     spec, metadata = schema_of(cls), schema_of(cls.METADATA.of)
     if flat:

@@ -97,10 +97,7 @@ def _quotes_global(selector: str) -> bool:
 
 
 def _unsupported_lengths(resource: BGPFilter) -> t.Iterator[Refused]:
-    """Yield the refusals of prefixLengths with which BIRD refuses Calico's filter, or which no prefix in cidr has.
-
-    Their paths begin inside spec, such as "exportV4[0].prefixLength".
-    """
+    """Yield the refusals of prefixLengths with which BIRD refuses Calico's filter, or which no prefix in cidr has."""
     for path, rule in each_filter_rule(resource):
         length, cidr = rule.prefixLength, parse_cidr_or_address(rule.cidr)
         if length is None or cidr is None:

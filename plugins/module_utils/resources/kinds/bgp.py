@@ -91,10 +91,7 @@ class Community:
 
 @dataclasses.dataclass(frozen=True)
 class PrefixAdvertisement:
-    """The BGP communities that nodes add to each route that they advertise for a range, by value or by name.
-
-    `checked` raises Refused if one of the fields is missing.
-    """
+    """The BGP communities that nodes add to each route that they advertise for a range, by value or by name."""
 
     cidr: str = field(NETWORK, "")
     communities: t.Optional[tuple[str, ...]] = field(Items(TEXT))

@@ -74,7 +74,7 @@ class PrefixLengthV6(PrefixLength):
 
 @dataclasses.dataclass(frozen=True)
 class CommunityMatch:
-    """The communities that a route must have. `checked` raises Refused unless there is exactly one, as in Calico."""
+    """The communities that a route must have: exactly one, as in Calico."""
 
     values: t.Optional[tuple[str, ...]] = field(Items(_COMMUNITY))
 
@@ -101,7 +101,7 @@ class AddCommunity:
 
 @dataclasses.dataclass(frozen=True)
 class PrependASPath:
-    """AS numbers to put before the path, in this order. `checked` raises Refused unless there are 1 to 10."""
+    """1 to 10 AS numbers to put before the path, in this order."""
 
     prefix: tuple[int, ...] = field(Items(AS_NUMBER), ())
 
@@ -125,7 +125,7 @@ class SetPriority:
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
-    """One change of a route. `checked` raises Refused unless exactly one of its fields is set."""
+    """One change of a route: exactly one of its fields is set."""
 
     addCommunity: t.Optional[AddCommunity] = field(Fields(AddCommunity))
     prependASPath: t.Optional[PrependASPath] = field(Fields(PrependASPath))
@@ -205,10 +205,7 @@ class BGPFilter(Resource):
     importV6: tuple[BGPFilterRuleV6, ...] = field(Items(Fields(BGPFilterRuleV6)), ())
 
     def rules(self, direction: str, family: int) -> tuple[BGPFilterRule, ...]:
-        """Return the rules of `direction` ("import" or "export") for IP version `family` (4 or 6), in their order.
-
-        Raise AttributeError for another direction or family.
-        """
+        """Return the rules of `direction` ("import" or "export") for IP version `family` (4 or 6), in their order."""
         found: tuple[BGPFilterRule, ...] = getattr(self, f"{direction}V{family}")
         return found
 

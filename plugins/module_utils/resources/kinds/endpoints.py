@@ -47,10 +47,7 @@ _PORT = Integer(1, MAX_PORT)
 
 @dataclasses.dataclass(frozen=True)
 class EndpointPort:
-    """A named port of a host endpoint, for rules to refer to. Several ports may share a name.
-
-    `checked` raises Refused without a name, a port, or a protocol that has ports.
-    """
+    """A named port of a host endpoint, with a protocol that has ports. Several ports may share a name."""
 
     name: str = field(_PORT_NAME, "")
     protocol: t.Union[str, int, None] = field(PROTOCOL)
@@ -65,10 +62,7 @@ class EndpointPort:
 
 @dataclasses.dataclass(frozen=True)
 class WorkloadEndpointPort:
-    """A port of a workload with a name for rules, a host port that leads to it, or both.
-
-    `checked` raises Refused without either, and without a port or a protocol that has ports.
-    """
+    """A port of a workload with a name for rules, a host port that leads to it, or both."""
 
     name: str = field(_PORT_NAME, "")
     protocol: t.Union[str, int, None] = field(PROTOCOL)
@@ -122,10 +116,7 @@ class HostEndpoint(Resource):
 
 @dataclasses.dataclass(frozen=True)
 class IPNAT:
-    """An external address that is translated to an address of the workload.
-
-    `checked` raises Refused unless both addresses are given and of one IP version.
-    """
+    """An external address that is translated to an address of the workload, both of one IP version."""
 
     internalIP: str = field(ADDRESS, "")
     externalIP: str = field(ADDRESS, "")

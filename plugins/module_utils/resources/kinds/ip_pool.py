@@ -59,7 +59,6 @@ class IPPool(Resource):
 
     @property
     def version(self) -> int:
-        """The IP version, 4 or 6."""
         return family_of(self.cidr)
 
     @property
@@ -173,10 +172,7 @@ REPLACED = {"ipip": "ipipMode", "nat-outgoing": "natOutgoing"}
 
 
 def without_replaced(spec: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
-    """Return `spec` without the fields of the first API (REPLACED).
-
-    Raises Refused if one of them is neither null nor false.
-    """
+    """Return `spec` without the fields of the first API (REPLACED). Raises Refused if one is neither null nor false."""
     for name, successor in REPLACED.items():
         if name in spec and spec[name] is not None and spec[name] is not False:
             raise Refused(None, "is a field of an older API.", f"Set {successor} instead.", name)
@@ -190,9 +186,8 @@ FLAT_FIELDS = ("encapsulation",)
 def from_operator(flat: t.Mapping[str, t.Any]) -> Document:
     """Return a flat pool with the operator's fields translated to IPPool's.
 
-    `encapsulation: IPIP` becomes ipipMode and vxlanMode, `natOutgoing: Enabled` becomes true and Disabled false. Other
-    fields are copied; a null encapsulation is dropped. Raises Refused for an encapsulation that is unknown or stands
-    beside ipipMode or vxlanMode, unless these are null.
+    `encapsulation: IPIP` becomes ipipMode and vxlanMode, `natOutgoing: Enabled` becomes true and Disabled false. Raises
+    Refused for an encapsulation that is unknown or stands beside ipipMode or vxlanMode, unless these are null.
     """
     pool = dict(flat)
     word = pool.pop("encapsulation", None)

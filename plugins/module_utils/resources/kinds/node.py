@@ -28,10 +28,7 @@ _PUBLIC_KEY = Text(_is_key, "is not a WireGuard public key.", "It has 32 bytes i
 
 @dataclasses.dataclass(frozen=True)
 class NodeBGP:
-    """A node's BGP settings. Addresses are as written, with their prefix length if one was given.
-
-    `checked` raises Refused if no field is set.
-    """
+    """A node's BGP settings, at least one. Addresses are as written, with their prefix length if one was given."""
 
     ipv4Address: str = field(NODE_IPV4, "")
     ipv6Address: str = field(NODE_IPV6, "")

@@ -33,11 +33,11 @@ P = t.TypeVar("P", bound="_Policy")
 
 @dataclasses.dataclass(frozen=True)
 class _Policy(Resource):
-    """The base of both kinds of policies.
+    """The base of both kinds of policies. `tier` is "default" if none is given.
 
-    `tier` is "default" if none is given. A policy without `order` comes last in its tier. `types` are as written, or
-    derived from the rules if none are, except in a staged deletion. `checked` raises Refused for a repeated type or
-    hint, for services on the wrong side of a rule, and for http in an egress rule.
+    A policy without `order` comes last in its tier. `types` are as written, or derived from the rules if none are,
+    except in a staged deletion. Refused are a repeated type or hint, services on the wrong side of a rule, and http in
+    an egress rule.
     """
 
     tier: str = field(_TIER, "")
@@ -73,7 +73,7 @@ class _Policy(Resource):
         """Return the policy with its final name and its tier, "default" if none is given.
 
         As in Calico, a name may have one dot ("platform.web"), whatever the tier is. In the tier "default" the prefix
-        "default." is removed. Raises Refused for a name that no policy can have.
+        "default." is removed.
         """
         name, tier = self.name, self.tier or DEFAULT_TIER
         parts = name.split(".")
@@ -103,8 +103,8 @@ def _types_of_rules(ingress: tuple[Rule, ...], egress: tuple[Rule, ...]) -> tupl
 class GlobalNetworkPolicy(_Policy):
     """A policy for endpoints of all namespaces, and for endpoints without one.
 
-    `checked` raises Refused as for any policy. It also refuses preDNAT beside doNotTrack or egress, either flag without
-    applyOnForward, and services without a namespace.
+    `checked` also refuses preDNAT beside doNotTrack or egress, either flag without applyOnForward, and services without
+    a namespace.
     """
 
     KIND: t.ClassVar[str] = "GlobalNetworkPolicy"
@@ -154,10 +154,7 @@ class GlobalNetworkPolicy(_Policy):
 
 @dataclasses.dataclass(frozen=True)
 class NetworkPolicy(_Policy, NamespacedResource):
-    """A policy for the workload endpoints of its namespace.
-
-    `readable` raises Refused for a field that only GlobalNetworkPolicy has.
-    """
+    """A policy for the workload endpoints of its namespace. Fields that only GlobalNetworkPolicy has are refused."""
 
     KIND: t.ClassVar[str] = "NetworkPolicy"
 

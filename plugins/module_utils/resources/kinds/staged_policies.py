@@ -26,8 +26,7 @@ _OF_DELETION = ("metadata", "tier", "stagedAction")
 class StagedGlobalNetworkPolicy(GlobalNetworkPolicy):
     """A GlobalNetworkPolicy to create or change (`stagedAction` Set), or to delete (Delete).
 
-    `checked` raises Refused for a deletion with a field other than metadata and tier that is not the default, and
-    else as GlobalNetworkPolicy does.
+    A deletion has no field but metadata and tier that is not the default.
     """
 
     KIND: t.ClassVar[str] = "StagedGlobalNetworkPolicy"
@@ -45,8 +44,7 @@ class StagedGlobalNetworkPolicy(GlobalNetworkPolicy):
 class StagedNetworkPolicy(NetworkPolicy):
     """A NetworkPolicy to create or change (`stagedAction` Set), or to delete (Delete).
 
-    `checked` raises Refused for a deletion with a field other than metadata and tier that is not the default, and
-    else as NetworkPolicy does.
+    A deletion has no field but metadata and tier that is not the default.
     """
 
     KIND: t.ClassVar[str] = "StagedNetworkPolicy"
@@ -61,7 +59,6 @@ class StagedNetworkPolicy(NetworkPolicy):
 
 
 def _check_deletion(policy: t.Union[StagedGlobalNetworkPolicy, StagedNetworkPolicy]) -> None:
-    """Raise Refused if a field of a staged deletion, besides metadata, tier and stagedAction, is not the default."""
     for one in dataclasses.fields(policy):
         if one.name not in _OF_DELETION and getattr(policy, one.name) != one.default:
             raise Refused(
