@@ -93,7 +93,7 @@ def known(folder: str) -> KnownEndpoints:
         ) from error
 
 
-def save(folder: str, known: Known) -> None:
+def save(folder: str, known: KnownEndpoints) -> None:
     """Replace the file of other nodes' workloads in `folder` by one with `known`. Raise FileError."""
     data = {"complete": known.complete, "nodes": known.remote.to_dict()}
     atomic_file.write(path(folder), json.dumps(data), 0o600)
