@@ -50,10 +50,7 @@ class FleetLoad:
 
     @property
     def told_at_start(self) -> int:
-        """The number of routes that all nodes advertise when the fleet starts from nothing, a lower bound (see Load).
-
-        It is the sum over all sessions: a route that a node sends to n peers counts n times.
-        """
+        """A lower bound of the routes that nodes advertise at the fleet's start (see Load), over all sessions."""
         return sum(len(group.nodes) * group.load.sent for group in self.alike)
 
 

@@ -83,11 +83,7 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
 
 
 def bird(fleet: Fleet, name: str) -> t.Optional[Bird]:
-    """Return the data for the bird.cfg of node `name`, None if BGP is disabled in the fleet.
-
-    It equals `node_state(fleet, name).bird`, but is made without the rest of that state, such as the routes.
-    Raise KeyError if BGP is enabled and the fleet has no such node.
-    """
+    """Return only the data for bird.cfg of node `name`, None without BGP. Raise KeyError for an unknown node."""
     if not fleet.settings.bgp_enabled:
         return None
     return _bird(fleet, fleet.nodes[name], fleet.ipam_of(name), _pools(fleet))
@@ -113,10 +109,7 @@ def _pools(fleet: Fleet) -> tuple[Pool, ...]:
 
 
 def _devices(fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Sequence[Pool]) -> tuple[TunnelDevice, ...]:
-    """Return the tunnel devices of a node: one for each kind of tunnel in `pools` whose IP version the node has.
-
-    A node that owns no block of a pool has its device, too, to reach the blocks of other nodes through it.
-    """
+    """Return a node's tunnel devices: one for each kind of tunnel in `pools` of its IP versions, with blocks or not."""
     settings = fleet.settings
     used = {tunnel_device(pool) for pool in pools}
     devices = []
@@ -143,10 +136,7 @@ def _devices(fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Sequence[Po
 def _packet_filter(
     fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice]
 ) -> tuple[tuple[IpSet, ...], tuple[IptablesTable, ...]]:
-    """Return a node's IP sets and iptables tables without policy, both () if it is not a workload node.
-
-    With policy, the node compiles its own tables, which replace those of the same name and IP version.
-    """
+    """Return a node's IP sets and iptables tables for the case without policy, both () if it is not a workload node."""
     if not node.workload_node:
         return (), ()
     settings = fleet.settings
@@ -179,10 +169,7 @@ def _has_ipv6(node: FleetNode, pools: t.Sequence[Pool]) -> bool:
 
 
 def workloads_of(fleet: Fleet, name: str) -> tuple[VethEndpoint, ...]:
-    """Return the workloads in the state of node `name`, without the rest of it, whose size grows with the fleet.
-
-    Raise KeyError if the fleet has no such node.
-    """
+    """Return only the workloads in the state of node `name`. Raise KeyError if the fleet has no such node."""
     return _workloads(fleet, fleet.nodes[name], fleet.ipam_of(name), {pool.name: pool for pool in _pools(fleet)})
 
 
@@ -256,10 +243,8 @@ def _routes_from_plan(
 ) -> t.Iterator[Route]:
     """Yield the routes to the blocks of other nodes, spare ones included, that a node has without BGP.
 
-    A pool with VXLANCrossSubnet has direct routes, with the other node's address as gateway, to the nodes in the same
-    subnet. All others lead into a tunnel: the gateway is the other node's VXLAN tunnel address, or for an IPv6 pool the
-    link-local address of its VTEP. Raise KeyError if `pools` lacks a block's pool, or if the other node lacks the VXLAN
-    tunnel address that is the gateway.
+    Within a subnet the routes of a VXLANCrossSubnet pool are direct. All others lead into a tunnel, whose gateway is
+    the other node's VXLAN tunnel address, or for an IPv6 pool the link-local address of its VTEP.
     """
     for peer, ipam in remote:
         for block in _reachable(node, ipam.blocks + ipam.spare_blocks):
@@ -284,8 +269,7 @@ def _neighbors(
 ) -> t.Iterator[Neighbor]:
     """Yield the neighbour entries of the `vxlan` devices: the gateway of routes to each of `remote`, at its VTEP's MAC.
 
-    The gateway into vxlan.calico is the BGP next hop, or the VTEP's address without BGP. The gateway into
-    vxlan-v6.calico is the VTEP's link-local address. Nodes without such a gateway are left out.
+    The gateway is the VTEP's link-local address for IPv6, else the BGP next hop, or without BGP the VTEP's address.
     """
     for device in vxlan:
         for peer, ipam in remote:

@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The synchronization of workloads between nodes: what to send to each node, from the answers of all nodes.
-
-It is pure and runs on the controller.
-"""
+"""The synchronization of workloads: what the controller sends to each node, from the answers of all. It is pure."""
 
 from __future__ import annotations
 
@@ -38,10 +35,7 @@ class Teller:
 
 
 def refusal(host: str, answer: Answer) -> str:
-    """Return why a host's answer is unusable as a whole (a clause without a full stop), "" if it is usable.
-
-    It is unusable if `endpoints` is no list, or if `node` is not `host`; `node` may be "" if `endpoints` is empty.
-    """
+    """Return why a host's answer is unusable as a whole (a clause without a full stop), "" if it is usable."""
     node, endpoints = answer.get("node"), answer.get("endpoints")
     if not isinstance(endpoints, (list, tuple)):
         return f"it answered no list of its workloads, but {shown(endpoints)}"
@@ -51,11 +45,10 @@ def refusal(host: str, answer: Answer) -> str:
 
 
 def teller(host: str, answer: Answer, blocks: t.Iterable[str]) -> tuple[Teller, tuple[LeftOut, ...]]:
-    """Return the usable part of a host's answer, and the parts of its `endpoints` that are left out.
+    """Return the usable part of an answer that `refusal` accepts, and the parts of its `endpoints` that are left out.
 
-    Invalid entries of `known` are dropped without being reported. The answer must be one that `refusal` accepts.
-    `blocks` (CIDRs) are the host's blocks in the lockfile, including spare blocks. Raise ValueError if one of them is
-    not a CIDR, or has host bits.
+    Invalid entries of `known` are dropped without being reported. `blocks` (CIDRs) are the host's blocks in the
+    lockfile, including spare blocks. Raise ValueError if one of them is not a CIDR, or has host bits.
     """
     own = OwnBlocks(blocks)
     endpoints, left_out = read_endpoints(host, answer["endpoints"], own)
@@ -64,11 +57,7 @@ def teller(host: str, answer: Answer, blocks: t.Iterable[str]) -> tuple[Teller, 
 
 
 def _digests(known: t.Any) -> dict[str, str]:
-    """Return a mapping from node name to digest, from the untrusted `known` of an answer.
-
-    Entries without a text as name or as digest are left out. The result is {} if `known` is not a mapping or has more
-    than typed_json.ENTRIES entries. Then the node only receives more than it needs.
-    """
+    """Return the valid digests by node name in an untrusted `known`: a missing one only makes the node receive more."""
     if not isinstance(known, t.Mapping) or len(known) > typed_json.ENTRIES:
         return {}
     found = {}

@@ -44,10 +44,7 @@ class Addressed(t.Protocol):
 
 
 def ipsets(devices: t.Iterable[TunnelDevice], nodes: t.Iterable[Addressed]) -> tuple[IpSet, ...]:
-    """Return the IP sets with the addresses of all `nodes`: one for each IP version of the underlay that tunnels cross.
-
-    `nodes` are all nodes of the fleet. The result is () if `devices` has no tunnel.
-    """
+    """Return the IP sets of the addresses of all the fleet's `nodes`, one for each IP version that tunnels cross."""
     versions = {_version(device) for device in devices}
     if not versions:
         return ()
@@ -92,9 +89,9 @@ def tables(
     """Return the tables filter and nat of both IP versions, without those that would be empty.
 
     filter accepts encapsulated packets from the fleet's nodes only, and forwarded packets from and to workloads for the
-    IP versions of `pools`. nat has the outgoing NAT of `pools`, and rewrites
-    the source of packets that the host itself sends into a tunnel to the tunnel's address. `bgp_ports` are the TCP
-    ports of BGP in the fleet. Outgoing NAT leaves packets to them, to port 179 and to the ports of BFD unchanged.
+    IP versions of `pools`. nat has the outgoing NAT of `pools`, except for TCP to port 179 and `bgp_ports` (the
+    fleet's) and for BFD. It also rewrites the source of packets that the host itself sends into a tunnel to the
+    tunnel's address.
     """
     exempt = outgoing_nat.exemptions(bgp_ports)
     found = []

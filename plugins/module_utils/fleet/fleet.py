@@ -124,10 +124,7 @@ class Fleet:
         )
 
     def ipam_of(self, node: str) -> NodeIpam:
-        """Return the blocks and addresses of a node; there are none if the plan does not have the node.
-
-        The plan's generation and the fleet's reservations are in the result for any name.
-        """
+        """Return the blocks and addresses of a node; an unknown one has only the generation and the reservations."""
         part = self.allocation.nodes.get(node, NodeAllocations())
         return NodeIpam(
             self.allocation.generation,
@@ -148,10 +145,7 @@ class Fleet:
         return frozenset(grant.cidr for grant in grants if grant.pool not in hidden)
 
     def pool_of_address(self, address: str) -> str:
-        """Return the name of the pool that contains the IPv4 or IPv6 address, which must be valid.
-
-        Raise KeyError if none does.
-        """
+        """Return the name of the pool that contains a valid IPv4 or IPv6 address. Raise KeyError if none does."""
         wanted = number(address)
         version = family_of(address)
         for family, first, last, name in self.pool_ranges:
@@ -161,10 +155,7 @@ class Fleet:
 
 
 def _where(error: IpamError, inventory: Inventory) -> str:
-    """Return where in the inventory the workload or pool is written that an error of the planner names.
-
-    If it names neither, or one that the inventory does not have, return the variable of the error.
-    """
+    """Return where the inventory has the workload or pool that an error of the planner names, else its variable."""
     if error.variable == "calico_workloads":
         return next((w.where for w in inventory.workloads if w.name == error.value), error.variable)
     if error.variable == "calico_ip_pools":
@@ -195,9 +186,8 @@ def _requests(workload: InventoryWorkload) -> t.Iterator[WorkloadRequest]:
 def _tunnels(inventory: Inventory) -> dict[str, dict[str, tuple[str, ...]]]:
     """Return the tunnels that need an address, as {node name: {kind of tunnel: names of the pools that use it}}.
 
-    Each workload node needs an address on each kind of tunnel device that the fleet uses, as the source of the host's
-    own packets into the tunnel. It has no tunnel across an IP version that it has no address of. Nodes without tunnels
-    are missing.
+    Each workload node needs one on each kind of tunnel that the fleet uses and whose IP version it has, as the source
+    of the host's own packets. Nodes without tunnels are missing.
     """
     kinds: dict[str, list[str]] = {}
     for pool in inventory.pools:
@@ -229,10 +219,7 @@ def _policy(inventory: Inventory, allocation: AllocationPlan) -> t.Optional[Poli
 
 
 def _without_defaults(settings: dict[str, t.Any]) -> dict[str, t.Any]:
-    """Return `settings` without those that earlier releases did not have, as far as they have their default.
-
-    The name of a plan is not to change with the release.
-    """
+    """Return `settings` without newer ones at their default, so that a plan's name does not change with the release."""
     later = ("allow_vxlan_from_workloads", "allow_ipip_from_workloads", "etcd_members")
     return {name: value for name, value in settings.items() if value or name not in later}
 

@@ -12,10 +12,7 @@ import typing as t
 
 @contextlib.contextmanager
 def uncollected() -> t.Iterator[None]:
-    """Disable the cyclic garbage collector inside the `with` block, and enable it afterwards if it was enabled.
-
-    Without this, the search for reference cycles takes a large part of the time of compiling a fleet.
-    """
+    """Disable the cyclic garbage collector inside the `with` block: it takes much of the time of compiling a fleet."""
     enabled = gc.isenabled()
     gc.disable()
     try:

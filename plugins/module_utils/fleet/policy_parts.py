@@ -39,10 +39,7 @@ class PolicyWire:
     settings: t.Mapping[str, t.Any]
 
     def of(self, node: str) -> t.Optional[dict[str, t.Any]]:
-        """Return the policy of a node in the form that `NodeState.from_dict` reads, None for an unknown node.
-
-        It is {"shared", "own", "settings"}.
-        """
+        """Return a node's {"shared", "own", "settings"} for `NodeState.from_dict`, None for an unknown node."""
         if node not in self.settings:
             return None
         return {"shared": self.shared, "own": self.own[node], "settings": self.settings[node]}
@@ -62,10 +59,7 @@ class PolicyParts:
     meant: tuple[Endpoint, ...]
 
     def of(self, node: str) -> PolicyState:
-        """Return the policy of one node: all policies, its own endpoints, and other nodes' that rules can select.
-
-        An unknown node has no own endpoints. The settings are those of `FleetPolicy.settings_of`.
-        """
+        """Return a node's policy: all policies, its own endpoints (none if unknown) and those that rules can select."""
         elsewhere = tuple(one for one in self.meant if one.node != node)
         return PolicyState(self.policy_set, (*self.own.get(node, ()), *elsewhere), self.policy.settings_of(node))
 
@@ -86,10 +80,7 @@ class PolicyParts:
         return PolicyParts(policy, NO_POLICY, {}, ())
 
     def content(self) -> t.Any:
-        """Return [policies and endpoints of all nodes, settings by node] as plain data, for the plan's hash.
-
-        The first is `PolicyState.to_dict` with default settings. Both entries are dicts.
-        """
+        """Return [policies and endpoints of all nodes, settings by node] as two plain dicts, for the plan's hash."""
         whole = PolicyState(self.policy_set, tuple(one for own in self.own.values() for one in own))
         return [
             whole.to_dict(),
@@ -100,10 +91,9 @@ class PolicyParts:
 def divide(
     policy: FleetPolicy, workloads: t.Iterable[InventoryWorkload], addresses: t.Mapping[str, tuple[str, ...]]
 ) -> PolicyParts:
-    """Return `policy` divided among its nodes.
+    """Return `policy` divided among its nodes; `addresses` maps the name of each workload to its addresses.
 
-    `addresses` maps workload names to the workload's addresses. Raise KeyError if a workload is missing there, and
-    SelectorError if a selector of a rule is not valid.
+    Raise KeyError if a workload is missing there, and SelectorError if a selector of a rule is not valid.
     """
     endpoints = [
         *(_endpoint(workload, addresses[workload.name], policy) for workload in workloads),
@@ -129,10 +119,7 @@ def _endpoint(workload: InventoryWorkload, addresses: tuple[str, ...], policy: F
 
 
 def _meant(policy_set: PolicySet, owners: t.Sequence[Owner]) -> list[Owner]:
-    """Return those of `owners` that a selector or named port in some rule matches, in their order.
-
-    Selectors that a rule negates count, too. Raise SelectorError if a selector is not valid.
-    """
+    """Return those of `owners`, in order, that a selector (also a negated one) or named port in some rule matches."""
     keys = {key for policy in policy_set.policies for key in of_rules(policy)}
     keys |= {key for profile in policy_set.profiles for key in of_rules(profile)}
     index: LabelIndex[int] = LabelIndex()

@@ -191,11 +191,10 @@ def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeSt
 
 
 def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
-    """Return the MTUs in bytes that fit both modes, by pool name.
+    """Return the MTUs in bytes that fit both modes, by the name of each pool that changes or is limited already.
 
-    It has only those pools of `target` that `_changing` or `_shared` has or an unfinished change limits. If the
-    underlay's MTU changes as well, a tunnel gets its new MTU while the old mode still uses it. So the larger overhead
-    is subtracted from the smaller underlay MTU.
+    If the underlay's MTU changes as well, a tunnel gets its new MTU while the old mode still uses it. So the larger
+    overhead is subtracted from the smaller underlay MTU.
     """
     held: dict[str, int] = {}
     for workload in current.workloads:
@@ -221,11 +220,7 @@ def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
 
 
 def _changing(current: NodeState, target: NodeState) -> dict[str, int]:
-    """Return the present overhead in bytes of each pool whose overhead or underlay MTU changes, by pool name.
-
-    If the underlay's MTU differs, these are all pools that both states have; otherwise those whose overhead differs.
-    Pools that only one of the two states has are left out.
-    """
+    """Return the present overhead in bytes, by name, of pools in both states whose overhead or underlay MTU changes."""
     before = {
         pool.name: max(overhead(pool.encapsulation, pool.cidr), _live_overhead(current, pool.cidr))
         for pool in current.pools
@@ -250,9 +245,8 @@ def _live_overhead(state: NodeState, cidr: str) -> int:
 
 
 def _limits_of_routes(current: NodeState, target: NodeState, limits: t.Mapping[str, int]) -> dict[str, int]:
-    """Return those of `limits` (pool name to MTU in bytes) that the node's own routes need.
+    """Return those of `limits` (pool name to MTU in bytes) that the node's own routes need, not only workloads' links.
 
-    It leaves out pools that are not in `_changing` and whose routes have no limit yet: only workloads' links need one.
     Routes may have a larger MTU than such a link at rest, too. BIRD 3.4 also does not write a route to the kernel if
     only its MTU has changed.
     """
@@ -261,11 +255,9 @@ def _limits_of_routes(current: NodeState, target: NodeState, limits: t.Mapping[s
 
 
 def _shared(current: NodeState, target: NodeState) -> t.Iterator[tuple[str, int]]:
-    """Yield a pool's name and an MTU in bytes for each pool in `target` of a workload whose link's MTU changes.
+    """Yield (pool of `target`, smaller MTU in bytes) for each workload whose MTU changes with its IPv6 address.
 
-    It looks only at workloads in both states that have or had an IPv6 address: an address that is added or removed may
-    change their MTU. A pool that the workload has in `current` alone is left out. The MTU is the smaller of both, and a
-    pool may occur several times.
+    Only workloads in both states count, and a pool may occur several times.
     """
     before = {workload.interface: workload for workload in current.workloads}
     for workload in target.workloads:
@@ -285,10 +277,7 @@ def _rules(probes: t.Iterable[Route]) -> t.Iterator[RoutingRule]:
 
 
 def _held_by_routes(state: NodeState) -> t.Iterator[tuple[str, int]]:
-    """Yield a pool's name and the MTU in bytes for each route or pool of BIRD that an unfinished change limits.
-
-    A pool may occur several times. Routes, and pools of BIRD, that lie outside all pools of the state are left out.
-    """
+    """Yield (pool name, MTU in bytes) for each route or pool of BIRD that an unfinished change limits."""
     held = [(pool.cidr, pool.mtu) for pool in (state.bird.pools if state.bird else ())]
     held += [(route.destination, route.mtu) for route in state.routes]
     for cidr, mtu in held:
@@ -309,10 +298,7 @@ def _sysctl_key(sysctl: Sysctl) -> str:
 
 
 def _devices(current: NodeState, target: NodeState, changed: bool) -> tuple[TunnelDevice, ...]:
-    """Return the tunnel devices of `target`, then those that only `current` has.
-
-    Unless `changed`, a device that both have keeps its present MTU: devices change in the phase `links`.
-    """
+    """Return the tunnel devices of `target`, with their present MTUs unless `changed`, then those only in `current`."""
     before = {device.name: device.mtu for device in current.devices}
     devices = [
         device if changed else dataclasses.replace(device, mtu=before.get(device.name, device.mtu))
@@ -324,9 +310,8 @@ def _devices(current: NodeState, target: NodeState, changed: bool) -> tuple[Tunn
 def _pools(current: NodeState, target: NodeState, limits: t.Mapping[str, int], changed: bool) -> tuple[Pool, ...]:
     """Return the pools of `target` with the MTUs for workloads that agents attach during the change.
 
-    `limits` maps names of pools to MTUs in bytes; pools that it lacks are unchanged. Any other pool has its limit as
-    `route_mtu`. Its `workload_mtu` is that of `target` if `changed` (the phase `links` or a later one) or `current`
-    lacks the pool, else that of `current`.
+    A pool has its entry of `limits` (name to bytes), if any, as `route_mtu`. Then its `workload_mtu` is that of
+    `target` if `changed` (the phase `links` or a later one) or `current` lacks it, else that of `current`.
     """
     before = {pool.name: pool.workload_mtu for pool in current.pools}
     return tuple(
@@ -388,9 +373,8 @@ def _live(state: NodeState) -> tuple[Route, ...]:
 def _probe_routes(target: NodeState) -> tuple[Route, ...]:
     """Return the routes to other nodes' blocks that `target` has, in the routing table for marked probes.
 
-    A route of BIRD without a gateway gets the placeholder UNDERLAY_GATEWAY for its next hop. Routes that only a router
-    outside the fleet can advertise are left out, because their gateway is not known before. Probes to them take the
-    path of live packets, which shows that a path exists before and after the flip.
+    A route of BIRD without a gateway gets the placeholder UNDERLAY_GATEWAY. Routes that only a router outside the fleet
+    can advertise are left out: their gateway is unknown. Probes to them take the path of live packets.
     """
     routes = [
         Route(
@@ -420,11 +404,7 @@ def _ipsets(current: NodeState, target: NodeState) -> tuple[IpSet, ...]:
 
 
 def _iptables(current: NodeState, target: NodeState) -> tuple[IptablesTable, ...]:
-    """Return the iptables tables of both states, with the rules of both in each chain.
-
-    A rule that both have is there once. The rules of `target` come first, so that their exemptions from NAT precede the
-    old rules.
-    """
+    """Return the tables of both states, each rule once, `target`'s first: its exemptions from NAT precede old rules."""
     tables: dict[tuple[str, int], IptablesTable] = {}
     for table in (*target.iptables, *current.iptables):
         key = table.name, table.family
@@ -479,10 +459,9 @@ def _bird(
 
 
 def _backup_pools(pools: tuple[BirdPool, ...], old: t.Optional[Bird], new: Bird) -> tuple[BirdPool, ...]:
-    """Return `pools` as BIRD uses them to place backup routes, () if that makes no difference.
+    """Return `pools` as BIRD places backup routes, each with the tunnel of either mode; () if that is no difference.
 
-    A pool without a tunnel gets the tunnel that it has in the other mode or had in an unfinished change. All nodes have
-    the receive paths of both modes.
+    All nodes have the receive paths of both modes.
     """
     ways: dict[str, BirdPool] = {}
     for way in (*(old.backup_pools if old else ()), *(old.pools if old else ()), *new.pools):
@@ -497,10 +476,7 @@ def _backup_pools(pools: tuple[BirdPool, ...], old: t.Optional[Bird], new: Bird)
 
 
 def _backups(target: NodeState) -> tuple[BackupRoute, ...]:
-    """Return a backup route for each route with a known next hop that BGP is to advertise to `target`.
-
-    Blocks of nodes that are removed have none: their routes end with the nodes' sessions.
-    """
+    """Return a backup route for each route with a known next hop that BGP is to advertise to `target`."""
     return tuple(BackupRoute(route.destination, route.next_hop) for route in target.bird_routes if route.next_hop)
 
 
@@ -517,7 +493,6 @@ def _placed(route: BirdRoute, bird: Bird) -> BirdRoute:
     """Return `route` with the gateway, device, `onlink` and MTU that BIRD's kernel filter gives it under `bird`.
 
     That assumes that the peers which are to advertise it have done so. A route outside all pools is returned unchanged.
-    Raise ValueError if the next hop is no address, or the node's subnet of that family no CIDR.
     """
     pools = bird.backup_pools if bird.backups_lead and not bird.routers_alone and bird.backup_pools else bird.pools
     pool = next((pool for pool in pools if inside(route.destination, pool.cidr)), None)

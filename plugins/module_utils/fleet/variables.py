@@ -743,10 +743,7 @@ _WORDS = {
 
 
 def of_fleet(hosts: t.Iterable[Host], name: str) -> t.Any:
-    """Return the value of a variable that only the controller needs, from the first host that has it, or None.
-
-    Raise FleetError if the value is invalid, KeyError if a host has the variable and it is none of the fleet.
-    """
+    """Return the value of a variable for the controller, by `check`, from the first host that has it, or None."""
     found = next((host.variables[name] for host in hosts if name in host.variables), None)
     return None if found is None else check(name, found)
 
@@ -754,10 +751,9 @@ def of_fleet(hosts: t.Iterable[Host], name: str) -> t.Any:
 def check(name: str, value: t.Any, where: str = "") -> t.Any:
     """Return `value` for variable `name`, converted from text if an int or bool variable has a text that fits.
 
-    A text fits an int variable if it is a whole number of at most 20 digits, with or without spaces around it, and a
-    bool variable if it is true, false, yes or no in any mixture of cases. `where` is the node for node variables, for
-    the error. Raise FleetError if the type, the range, the choice or an entry of a list of texts is wrong, KeyError if
-    there is no such variable.
+    That is a whole number of at most 20 digits, or true, false, yes or no in any mixture of cases. `where` is the node
+    for node variables, for the error. Raise FleetError if the type, the range, the choice or an entry of a list of
+    texts is wrong, KeyError if there is no such variable.
     """
     variable = BY_NAME[name]
     label = f"{name} of {where}" if where else name
@@ -786,10 +782,7 @@ def check(name: str, value: t.Any, where: str = "") -> t.Any:
 
 
 def check_texts(label: str, values: t.Iterable[t.Any], remedy: str) -> None:
-    """Raise FleetError if one of `values`, a list that errors name by `label`, is not a text.
-
-    `remedy` is a sentence that says what to write.
-    """
+    """Raise FleetError with `remedy`, a sentence, if one of `values`, a list that errors name `label`, is no text."""
     path, separator, owner = label.partition(" of ")
     for index, value in enumerate(values):
         if not isinstance(value, str):
@@ -824,9 +817,8 @@ def check_renamed(names: t.Container[str]) -> None:
 
 
 def misspelt(names: t.Iterable[str]) -> t.Iterator[tuple[str, str]]:
-    """Yield each name in `names`, sorted, that looks like a misspelling, with the variable that is probably meant.
+    """Yield (name, variable probably meant) for each name in `names`, sorted, that nearly is a calico_ variable.
 
-    It looks at names that begin with calico_ and are nearly a name in VARIABLES; names of group lists are left out.
     Other unknown names are permitted: Kubespray's variables may be in the same inventory.
     """
     for name in sorted(names):

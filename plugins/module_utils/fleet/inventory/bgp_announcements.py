@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The reader of variables about advertised and accepted routes.
-
-These are BGPFilters, communities, ignored interfaces, and the folder of the operator's own configuration for BIRD.
-"""
+"""The reader of BGPFilters, communities, ignored interfaces and the folder of the operator's own BIRD configuration."""
 
 from __future__ import annotations
 
@@ -66,11 +63,7 @@ class Announcements:
         return self.nodes.get(node, _NOTHING)
 
     def functions(self, peers: t.Iterable[BirdPeer]) -> tuple[FilterFunction, ...]:
-        """Return the BIRD functions of the filters that `peers`, the sessions of one node, name.
-
-        They are sorted by filter name, and only for the IP versions of the sessions that name the filter. Raise
-        KeyError if a peer names a filter that does not exist (`check_names` refuses that before).
-        """
+        """Return the sorted BIRD functions of the filters named by `peers`, one node's sessions, for their families."""
         used = {(name, peer.family) for peer in peers for name in peer.filters}
         names = sorted({name for name, dummy in used})
         return tuple(
@@ -94,10 +87,7 @@ class Announcements:
                 raise FleetError(f"{path}[{index}]{separator}{owner}", name, f"is not in {FILTERS}.", remedy)
 
     def content(self) -> dict[str, t.Any]:
-        """Return {filters, nodes, ignored_interfaces} as data for JSON, for the hash that names the plan.
-
-        `nodes` leaves out nodes without settings.
-        """
+        """Return {filters, nodes, ignored_interfaces} as data for the plan's hash, without nodes that set nothing."""
         return {
             "filters": [one.to_document() for one in self.filters.values()],
             "nodes": {name: dataclasses.asdict(one) for name, one in self.nodes.items() if one != _NOTHING},
@@ -111,8 +101,7 @@ NO_ANNOUNCEMENTS = Announcements()
 def read(get: Get, hosts: t.Sequence[Host]) -> Announcements:
     """Return the settings for advertised and accepted routes in the variables of `hosts`.
 
-    A node's own list of prefix advertisements replaces the fleet's, also if it is empty. `get` returns the value of a
-    fleet variable, or raises FleetError. Raise FleetError for an invalid value.
+    A node's own list of prefix advertisements replaces the fleet's, also if it is empty.
     """
     names = get(COMMUNITIES)
     for_all = _configuration(names, get(ADVERTISEMENTS), get(IGNORED), ADVERTISEMENTS, "")
@@ -149,11 +138,7 @@ def _filters(entries: t.Sequence[t.Any]) -> dict[str, resources.BGPFilter]:
 def _configuration(
     communities: t.Any, advertisements: t.Any, ignored: t.Any, variable: str, owner: str
 ) -> resources.BGPConfiguration:
-    """Return a BGPConfiguration of these three fields. Raise FleetError if one is invalid.
-
-    Without advertisements it has one for 0.0.0.0/0 that adds no community. `variable`, of host `owner` ("" for all), is
-    the one that the advertisements are written in.
-    """
+    """Return a BGPConfiguration; `variable` of host `owner` ("" for all) is where the advertisements are written."""
     fields = {"communities": communities, "prefixAdvertisements": advertisements, "ignoredInterfaces": ignored}
     if not advertisements:
         # As Calico does, `parse_flat` refuses names of communities without any advertisement. Here a single node may

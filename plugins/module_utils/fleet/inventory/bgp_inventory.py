@@ -57,11 +57,7 @@ class FleetBGP:
 
     @functools.cached_property
     def ports(self) -> tuple[int, ...]:
-        """The TCP ports of all sessions on either side, sorted and each once.
-
-        Listening ports of nodes without sessions and ports of BGPPeers that apply to no node are included, and 179 for
-        each peerIP without a port.
-        """
+        """The sorted TCP ports of all sessions at either end, also of nodes without sessions and of unused BGPPeers."""
         listening = {speaker.listen_port for speaker in self.speakers.values()}
         own = {given.extensions.listenPort for given in self.peers if given.extensions.listenPort}
         far = {given.address.port or BGP_PORT for given in self.peers if given.address}
@@ -75,8 +71,7 @@ class FleetBGP:
     def content(self) -> dict[str, t.Any]:
         """Return the settings as data for JSON, for the hash that names the plan; passwords by name, without values.
 
-        The keys are speakers, peers, announcements, unasked, times (in seconds) and bind_mode. Left out are the
-        speakers' addresses, subnets and labels, which are those of the nodes.
+        Times are in seconds. The speakers' addresses, subnets and labels are left out: they are those of the nodes.
         """
         return {
             "speakers": [
@@ -111,10 +106,8 @@ def read(
 ) -> FleetBGP:
     """Return the BGP settings in the variables of `hosts`, also if BGP is disabled.
 
-    `get` returns the value of a fleet variable, or raises FleetError. `nodes` are by name and `hosts` has each of them.
-    If calico_bgp_node_to_node_mesh is unset, there is a mesh if no node has a cluster id. Raise FleetError for an
-    invalid value or a contradiction between values. The fleet's hold and keepalive times, and equal router ids, are a
-    contradiction only if BGP is enabled.
+    `nodes` are by name and `hosts` has each of them. If calico_bgp_node_to_node_mesh is unset, there is a mesh if no
+    node has a cluster id. Hold and keepalive times and equal router ids are refused only if BGP is enabled.
     """
     secrets = bgp_secrets.read(get(bgp_secrets.VARIABLE))
     _check_cluster_id(get("calico_rr_cluster_id"), "calico_rr_cluster_id")

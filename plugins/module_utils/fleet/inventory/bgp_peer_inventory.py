@@ -38,10 +38,7 @@ class Times(t.NamedTuple):
         return Times(self.hold if hold is None else hold, self.keepalive if keepalive is None else keepalive)
 
     def check(self, label: str, value: t.Optional[int]) -> None:
-        """Raise FleetError if the hold time is shorter than the keepalive time, which BIRD refuses.
-
-        `label` and `value` are the field and the value that the error names.
-        """
+        """Raise FleetError about field `label` with `value` if the hold time is below the keepalive time."""
         if self.keepalive > self.hold:
             raise FleetError(
                 label,
@@ -73,11 +70,7 @@ class Peers:
         self._read: dict[str, tuple[resources.BGPPeer, peer_extensions.PeerExtensions]] = {}
 
     def read(self, entry: PeerEntry) -> PeerDefinition:
-        """Return the BGPPeer of `entry`, with the name of its password ("" for none).
-
-        Raise FleetError if it is invalid, or contradicts the nodes, pools and secrets of the inventory. Raise TypeError
-        for a key that JSON cannot have, such as a date.
-        """
+        """Return the checked BGPPeer of `entry`. Raise FleetError, or TypeError for a key that JSON cannot have."""
         peer, extensions = self._resource(entry)
         given = PeerDefinition(peer, extensions, entry.members, entry.label)
         self._check(given)
@@ -156,8 +149,7 @@ class Peers:
     def check_pairs(self, peering: Peering) -> None:
         """Raise FleetError if two BGPPeers give a node the same peer address and port, or one suits none of its nodes.
 
-        A peerIP without a port counts as one with BGP_PORT. A BGPPeer suits a node that has an address of the peer's IP
-        version. A BGPPeer that selects no node, or that has no peerIP, is accepted.
+        A missing port counts as BGP_PORT. A BGPPeer suits a node that has an address of the peer's IP version.
         """
         seen: dict[tuple[str, str, int], PeerDefinition] = {}
         for given, local, dummy in peering.meant():
@@ -186,8 +178,7 @@ class Peers:
 def _check_reach(given: PeerDefinition) -> None:
     """Raise FleetError if the peer's peerIP, sourceAddress or reachableBy is an IPv6 link-local address.
 
-    BIRD cannot use such an address without the name of an interface. Unspecified addresses and IPv4 multicast are
-    refused, too.
+    BIRD needs an interface for such an address. Unspecified addresses and IPv4 multicast are refused, too.
     """
     peer = given.peer
     named = (
@@ -214,10 +205,7 @@ def _check_reach(given: PeerDefinition) -> None:
 
 
 def _check_family(given: PeerDefinition) -> None:
-    """Raise FleetError if the sourceAddress and the peerIP are of different IP versions.
-
-    A peerSelector accepts both: a source address counts for the sessions of its family.
-    """
+    """Raise FleetError if sourceAddress and peerIP differ in IP version. A peerSelector has sessions of both."""
     own = given.extensions
     if given.address is None or not own.source or family_of(own.source) == given.address.family:
         return
@@ -231,10 +219,7 @@ def _check_family(given: PeerDefinition) -> None:
 
 
 def _check_ranges(given: PeerDefinition) -> None:
-    """Raise FleetError for an AS number 0, or for what BIRD refuses.
-
-    It refuses a maxRestartTime below 0 or above 4095 s, and a numAllowedLocalASNumbers below 0.
-    """
+    """Raise FleetError for AS number 0, a maxRestartTime outside 0 to 4095 s or numAllowedLocalASNumbers below 0."""
     peer = given.peer
     for field in ("asNumber", "localASNumber"):
         if getattr(peer, field) == 0:
@@ -271,11 +256,7 @@ def _check_ranges(given: PeerDefinition) -> None:
 
 
 def _check_names(content: t.Mapping[str, t.Any], label: str) -> None:
-    """Raise FleetError if `content` has a field that neither Calico nor this collection knows.
-
-    Of a whole document only the fields of its spec are examined. The error suggests a similar known field, or names
-    some if none is similar. Content whose spec is not a mapping is accepted here.
-    """
+    """Raise FleetError, which suggests a similar name, if the spec in `content` has an unknown field."""
     spec = content.get("spec", content)
     if not isinstance(spec, t.Mapping):
         return

@@ -21,10 +21,7 @@ FLEET, NODE = "calico_bgp_peers", "calico_node_bgp_peers"
 
 
 class PeerEntry(t.NamedTuple):
-    """One entry of a list of BGPPeers.
-
-    `label` is how errors name it. `members` are the nodes that have it in their lists, None for the fleet's list.
-    """
+    """One entry of a list of BGPPeers; `label` is for errors, `members` are its nodes, None for the fleet's list."""
 
     content: t.Any
     label: str
@@ -34,10 +31,9 @@ class PeerEntry(t.NamedTuple):
 def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterator[PeerEntry]:
     """Yield the entries of the fleet's list, then of the groups' lists, then of the nodes' lists.
 
-    An entry that several hosts have at the same place of the same variable is yielded once, with all of them. `get`
-    returns the value of a fleet variable, or raises FleetError. Raise FleetError if a variable is not a list or names
-    an unknown group; calico_node_bgp_peers may be null. Raise TypeError if an entry in a list of a group or node has a
-    key that JSON cannot have, such as a date.
+    An entry that several hosts have at the same place of the same variable is yielded once, with all of them. Raise
+    FleetError if a variable is not a list or names an unknown group; calico_node_bgp_peers may be null. Raise TypeError
+    for a key that JSON cannot have, such as a date.
     """
     for index, content in enumerate(get(FLEET)):
         yield PeerEntry(content, f"{FLEET}[{index}]")
@@ -58,11 +54,7 @@ def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterato
 
 
 def _lists(host: Host, groups: t.Collection[str]) -> t.Iterator[tuple[str, t.Sequence[t.Any], str]]:
-    """Yield (variable, entries, label of an entry with {index} in it) for each list of `host`.
-
-    Lists of groups that the host is not in are left out. Raise FleetError if a variable is not a list, or names a group
-    that is not in `groups`; calico_node_bgp_peers may be null.
-    """
+    """Yield (variable, entries, label of an entry with {index} in it) for the lists of `host` and of its own groups."""
     own_groups = {_in_a_name(group) for group in host.groups}
     for variable in sorted(host.variables):
         if variable.startswith(variables.PEERS_OF_GROUP):

@@ -20,10 +20,7 @@ _EXAMPLE = "Write for example {tor-a: {password: ...}}, the password encrypted w
 
 
 def read(value: t.Any) -> passwords.Passwords:
-    """Return the passwords in the value of the variable, by `name:key`.
-
-    Raise FleetError for the first invalid name, key or password, and if the value or a secret is not a mapping.
-    """
+    """Return the passwords in `value` by `name:key`. Raise FleetError for the first invalid name, key or password."""
     if not isinstance(value, t.Mapping):
         raise FleetError(VARIABLE, None, "is not a dictionary of secrets.", _EXAMPLE)
     found: dict[str, str] = {}
@@ -42,9 +39,8 @@ def read(value: t.Any) -> passwords.Passwords:
 def referred(password: t.Optional[BGPPassword], known: t.Collection[str], label: str) -> str:
     """Return the name (`name:key`) of the secret that `password` refers to.
 
-    It is "" if `password` is None, or if the reference is optional and the secret does not exist. `known` has the names
-    of all secrets. `label` is the field for errors: `calico_bgp_peers[0].password`. Raise FleetError if the reference
-    is incomplete, or if the secret does not exist.
+    It is "" for None, and for an optional reference to a secret that is not among `known`, the names of all. `label` is
+    the field for errors. Raise FleetError if the reference is incomplete, or if the secret does not exist.
     """
     if password is None:
         return ""

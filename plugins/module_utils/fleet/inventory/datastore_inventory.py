@@ -42,10 +42,7 @@ class DatastoreVariables:
 
 
 def read(get: t.Callable[[str], t.Any]) -> DatastoreVariables:
-    """Return the variables of the datastore. `get` returns the value of a variable of the fleet, None if it is not set.
-
-    Raise FleetError for one that is invalid or needs another one, or what `get` raises.
-    """
+    """Return the datastore's variables, read by `get`. Raise FleetError for one that is invalid or needs another."""
     endpoints = get(ENDPOINTS)
     found = DatastoreVariables(
         endpoints=None if endpoints is None else _endpoints(endpoints),
@@ -101,10 +98,7 @@ def _path(name: str, get: t.Callable[[str], t.Any]) -> t.Optional[str]:
 
 
 def check_text(name: str, value: t.Any, secret: bool = False) -> t.Optional[str]:
-    """Return the name or password of a user, None for None.
-
-    Raise FleetError, which shows it only if it is not `secret`, for an empty or overlong text, and for another type.
-    """
+    """Return a user's name or password, None for None. Raise FleetError if it is invalid, never showing a `secret`."""
     if value is None:
         return None
     if not isinstance(value, str) or not 0 < len(value) <= TEXT_LIMIT:

@@ -41,21 +41,14 @@ def refused(error: resources.ResourceError, label: str) -> FleetError:
 
 
 def values_of(entry: t.Any, part: str, field: str) -> t.Iterator[t.Any]:
-    """Yield the value of `field` in an unchecked resource itself, as in a flat one, and in its `part`.
-
-    `part` is "metadata" or "spec". Each of the two yields None if it lacks the field, and nothing if it is no
-    dictionary.
-    """
+    """Yield `field` of an unchecked resource itself and of its `part` ("metadata" or "spec"), None if missing."""
     for place in (entry, entry.get(part) if isinstance(entry, dict) else None):
         if isinstance(place, dict):
             yield place.get(field)
 
 
 def text_of(content: t.Any) -> str:
-    """Return a text by which equal unchecked contents are found, whatever the order of their keys.
-
-    Keys count as texts, since keys of several types have no order. Raise TypeError for a key that JSON cannot have.
-    """
+    """Return a text by which equal unchecked contents are found. Raise TypeError for a key that JSON cannot have."""
     return json.dumps(json.loads(json.dumps(content, default=str)), sort_keys=True)
 
 

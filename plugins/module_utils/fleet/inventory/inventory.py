@@ -121,10 +121,9 @@ class _Reader:
         self._known: dict[str, t.Any] = {}
 
     def get(self, name: str) -> t.Any:
-        """Return the value of variable `name`, converted as by `variables.check`, or its default if no host has it.
+        """Return the value of variable `name`, converted as by `variables.check`, or its default; it is cached.
 
-        It is read once and cached. Raise FleetError if it is required and missing, is set on some hosts only, differs
-        between hosts, or is invalid. Raise KeyError if there is no such variable.
+        Raise FleetError if it is required and missing, set on some hosts only, differs between hosts, or is invalid.
         """
         if name not in self._known:
             self._known[name] = self._read(name)

@@ -20,10 +20,7 @@ _PREFIX_LENGTH = re.compile("[0-9]{1,3}")
 
 
 def label(version: int, host: str) -> str:
-    """Return how errors name a host's address variable of this IP version: `calico_node_address of node1`.
-
-    Raise KeyError if `version` is neither 4 nor 6.
-    """
+    """Return how errors name a host's address variable of this IP version: `calico_node_address of node1`."""
     return f"{VARIABLES[version]} of {host}"
 
 
@@ -35,9 +32,8 @@ def origin(host: Host) -> str:
 def read(version: int, name: str, given: t.Any) -> tuple[str, int]:
     """Return the address and prefix length in `given`, the value of the address variable of host `name`.
 
-    Raise FleetError if it is not an address of IP `version` with a prefix length from 1 up. Also raise it if the
-    address is loopback, multicast, link-local, unspecified or reserved, or is the network, broadcast or subnet-router
-    anycast address of its subnet.
+    Raise FleetError if it is not an address of IP `version` with a prefix length from 1 up, or not one that a host can
+    have: loopback, multicast, link-local, unspecified, reserved, network, broadcast or subnet-router anycast.
     """
     where = label(version, name)
     value = variables.check(VARIABLES[version], given, name)

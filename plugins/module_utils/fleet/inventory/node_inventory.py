@@ -64,9 +64,8 @@ class FleetNode:
 def read(hosts: t.Sequence[Host]) -> dict[str, FleetNode]:
     """Return the node of each host by its name, in order of names.
 
-    A node without the label kubernetes.io/hostname gets it with its name. Raise FleetError if a host has no address or
-    an invalid one, shares it with another host, or has an invalid name, invalid labels or an invalid value of
-    calico_workload_source_spoofing.
+    A node without the label kubernetes.io/hostname gets it with its name. Raise FleetError for a missing, invalid or
+    shared address, and for an invalid name, label or calico_workload_source_spoofing.
     """
     nodes: dict[str, FleetNode] = {}
     owners: dict[str, str] = {}
@@ -149,10 +148,6 @@ def _labels(host: Host) -> dict[str, str]:
 
 
 def _may_spoof(host: Host) -> bool:
-    """Return whether the host's workloads may send from addresses that are not theirs.
-
-    It is False if calico_workload_source_spoofing is unset or null. Raise FleetError if its value is neither a boolean
-    nor a text for one, such as "yes".
-    """
+    """Return whether the host's workloads may send from addresses that are not theirs; False if unset or null."""
     value = host.variables.get(_SOURCE_SPOOFING)
     return value is not None and bool(variables.check(_SOURCE_SPOOFING, value, host.name))

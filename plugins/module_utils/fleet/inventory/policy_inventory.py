@@ -44,8 +44,7 @@ class FleetPolicy:
     def settings_of(self, node: str) -> PolicySettings:
         """Return the settings of one node: those of the fleet, its audit mode, and its SSH port as a failsafe port.
 
-        No port is added if the list of inbound failsafe ports is empty, or has that TCP port already, also for one
-        network only. The SSH port of an unknown node is 22, and it has no audit mode.
+        An empty list of inbound failsafe ports stays empty. An unknown node has SSH port 22 and no audit mode.
         """
         ports = self.settings.failsafe_inbound
         ssh = Failsafe("tcp", self.ssh_ports.get(node, _SSH_PORT))
@@ -74,9 +73,8 @@ def read(
 ) -> Reading:
     """Return the policy in the inventory's lists and in `documents`, and the names of the profiles.
 
-    All of them are checked, and calico_node_policy_audit, also if no policy is in force. `get` returns the value of a
-    fleet variable. The ports of `bgp` are among the default failsafe ports. Raise FleetError for an invalid
-    resource or setting, with the file and known line of a resource in a file.
+    All resources and calico_node_policy_audit are checked, also if no policy is in force. The ports of `bgp` are among
+    the default failsafe ports.
     """
     get("calico_policy_files")
     collected = _Collected(nodes)
@@ -129,9 +127,8 @@ class _Collected:
     def add(self, source: Source) -> None:
         """Add the resource of `source`; of a staged deletion only the name is kept, in `seen`.
 
-        Raise FleetError if it is invalid, unsupported or has the name of another one of its kind and namespace. Also
-        raise it for a Profile with the name of the one that allows everything, and for a HostEndpoint whose node is not
-        in group calico_nodes, or whose interface has one already.
+        Raise FleetError if it is invalid, unsupported or named as another one or as the Profile that allows everything,
+        or if its node is not in calico_nodes or has a HostEndpoint for that interface already.
         """
         resource = source.resource()
         self._check_unique(source, resource)
@@ -198,10 +195,7 @@ class _Collected:
         self.host_endpoints.append((source, from_resources.host_endpoint(resource)))
 
     def check(self, profiles: t.Collection[str]) -> None:
-        """Raise FleetError if a policy names a tier, or a HostEndpoint a profile, that does not exist.
-
-        Call it after all resources are added. `profiles` are the names of all existing profiles.
-        """
+        """Raise FleetError if a policy's tier or a HostEndpoint's profile does not exist. Call it after all `add`."""
         for source, policy in self.policies.values():
             if policy.tier not in self.tiers and policy.tier != model.DEFAULT_TIER:
                 raise source.about(
@@ -224,10 +218,7 @@ class _Collected:
                     )
 
     def model_policies(self, staged: t.Collection[str]) -> list[model.Policy]:
-        """Return the collected policies in the policy model; those of a staged kind or named in `staged` are staged.
-
-        Raise FleetError for a policy that cannot be converted.
-        """
+        """Return the collected policies in the policy model; those of a staged kind or named in `staged` are staged."""
         found = []
         for name, (source, resource) in self.policies.items():
             try:

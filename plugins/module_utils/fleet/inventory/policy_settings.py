@@ -24,8 +24,7 @@ _BFD_ECHO, _BFD_MULTIHOP = 3785, 4784
 def read(get: t.Callable[[str], t.Any], profiles: t.Collection[str], bgp: FleetBGP) -> PolicySettings:
     """Return the settings of policy for the whole fleet, without audit mode and SSH ports, which nodes have.
 
-    `get` returns the value of a fleet variable, or raises FleetError. `profiles` has the names of all existing
-    profiles. Raise FleetError for an unknown profile, a mark mask of fewer than five bits, or an invalid failsafe port.
+    Raise FleetError for a profile not in `profiles`, a mark mask of fewer than five bits or an invalid failsafe port.
     """
     workload_profiles = profile_names(get("calico_workload_profiles"), "calico_workload_profiles", profiles)
     mask = get("calico_iptables_mark_mask")
@@ -55,10 +54,7 @@ def read(get: t.Callable[[str], t.Any], profiles: t.Collection[str], bgp: FleetB
 
 
 def profile_names(names: t.Any, label: str, profiles: t.Collection[str]) -> tuple[str, ...]:
-    """Return `names` as a tuple. Raise FleetError if it is not a list of texts, or if one is not in `profiles`.
-
-    `label` is the field that errors name.
-    """
+    """Return `names` as a tuple. Raise FleetError about field `label` if one is no text or not in `profiles`."""
     if not isinstance(names, (list, tuple)):
         raise FleetError(label, names, "is not a list.", f"Write for example [{ALLOW_ALL}].")
     variables.check_texts(label, names, f"Write for example [{ALLOW_ALL}].")
@@ -79,10 +75,7 @@ def _failsafes(
 
 
 def _with_bgp(default: t.Iterable[Failsafe], bgp: FleetBGP) -> t.Iterator[Failsafe]:
-    """Yield the default failsafe ports, with this fleet's BGP ports in the place of the standard one.
-
-    If `bgp.has_bfd`, the port of BFD over several hops (RFC 5883) is added.
-    """
+    """Yield the default failsafe ports with the fleet's BGP ports and, if `bgp.has_bfd`, multihop BFD's (RFC 5883)."""
     for one in default:
         if (one.protocol, one.port) == ("tcp", BGP_PORT):
             yield from (Failsafe("tcp", port) for port in bgp.ports)

@@ -74,10 +74,7 @@ class Source(t.NamedTuple):
         return FleetError(within(self.label, path) if path else self.label, value, rule, remedy)
 
     def about(self, resource: resources.Resource, field: str, value: t.Any, rule: str, remedy: str) -> FleetError:
-        """Return, not raise, an error about a field of `resource`, the parsed form of this source.
-
-        `field`, `value`, `rule` and `remedy` are those of `error`.
-        """
+        """Return, not raise, an error about a field of `resource`, the parsed form of this source, as `error` does."""
         return self.error(who(resource), field, value, rule, remedy)
 
     def refused(self, error: resources.ResourceError) -> FleetError:
@@ -86,11 +83,7 @@ class Source(t.NamedTuple):
         return self.error(who, error.field, error.value, error.rule, error.remedy)
 
     def resource(self) -> resources.Resource:
-        """Return the parsed resource. Raise FleetError if it is not a valid policy resource.
-
-        A HostEndpoint in the list of a node or group gets its node; one that names another node is invalid. If it is
-        flat, it gets a name unless it has the key `name` or no interfaceName.
-        """
+        """Return the parsed resource, a HostEndpoint with its node. Raise FleetError if it is no policy resource."""
         self._check_kind()
         try:
             if self.document is not None:
@@ -120,9 +113,8 @@ class Source(t.NamedTuple):
     def _with_node(self) -> t.Mapping[str, t.Any]:
         """Return the entry of a HostEndpoint with its node, and with a name if it is flat and has no key `name`.
 
-        The name is made of the node and the interfaceName; without an interfaceName that is a text there is none. An
-        entry whose spec is missing or no mapping is returned unchanged, for the parser to refuse. Raise FleetError if
-        its node has another value, also null or "".
+        The name is made of the node and the interfaceName. An entry without a spec is returned for the parser to
+        refuse.
         """
         spec = self.entry if self.is_flat else self.entry.get("spec")
         if not isinstance(spec, t.Mapping):
@@ -142,10 +134,7 @@ class Source(t.NamedTuple):
 
 
 def _host_endpoint_name(node: str, interface: str) -> str:
-    """Return a name for a HostEndpoint: `node1-eth0`, or `node1-all` for interface "*".
-
-    It is in lower case, and every character except a-z, 0-9, `.` and `-` is replaced by `-`.
-    """
+    """Return a lower-case name of a-z, 0-9, `.` and `-` for a HostEndpoint: `node1-eth0`, `node1-all` for "*"."""
     part = "all" if interface == "*" else interface
     return re.sub(r"[^a-z0-9.-]", "-", f"{node}-{part}".lower())
 
@@ -155,8 +144,7 @@ def sources(
 ) -> t.Iterator[Source]:
     """Yield the policy resources in the lists of the fleet, of groups and of nodes, and then those in files.
 
-    They are not validated. The lists add up; none overrides another. `get` returns the value of a fleet variable. Raise
-    FleetError if a variable is not a list, or if it names an unknown group; calico_node_policies may be null.
+    They are not validated. Raise FleetError if a variable is no list or its group unknown. A node's may be null.
     """
     hosts = sorted(hosts, key=lambda host: host.name)
     for index, entry in enumerate(get("calico_policies")):
@@ -173,11 +161,7 @@ def sources(
 
 
 def _of_groups(hosts: t.Sequence[Host]) -> t.Iterator[Source]:
-    """Yield the resources in the lists of groups. Raise FleetError for an unknown group or a value that is no list.
-
-    A HostEndpoint counts for each host of the group. Another resource counts once, and again for each host at which it
-    differs from the first host's.
-    """
+    """Yield the resources in groups' lists: a HostEndpoint for each host, another once and where a host's differs."""
     members = {re.sub(r"[-.]", "_", group): group for host in hosts for group in host.groups}
     first: dict[tuple[str, int], t.Any] = {}
     for host in hosts:

@@ -31,8 +31,7 @@ def label_of(index: int) -> str:
 def read(get: Get, bgp_enabled: bool) -> tuple[resources.IPPool, ...]:
     """Return the pools in the order of the inventory.
 
-    Raise FleetError if there is none, if one is invalid, if two share a name or addresses, or if BGP is disabled and a
-    pool does not use VXLAN.
+    Raise FleetError if there is none, if one is invalid or needs disabled BGP, or if two share a name or addresses.
     """
     entries = get("calico_ip_pools")
     if not entries:

@@ -74,8 +74,7 @@ def read(
 ) -> t.Iterator[InventoryWorkload]:
     """Yield the workloads of the fleet's list, then those of the nodes' lists.
 
-    `get` returns the value of a fleet variable, or raises FleetError. `nodes` are by name, `profiles` has the names of
-    all existing profiles. Raise FleetError for an invalid entry, and for a name or an address that two workloads have.
+    Raise FleetError for an invalid entry, and for a name or an address that two workloads have.
     """
     entries: list[tuple[str, t.Any, t.Optional[str]]] = [
         (f"calico_workloads[{i}]", entry, None) for i, entry in enumerate(get("calico_workloads"))
@@ -122,10 +121,9 @@ class _Families:
         self._of_node: dict[str, tuple[int, ...]] = {}
 
     def of(self, node: FleetNode) -> tuple[int, ...]:
-        """Return the sorted IP versions (4, 6) of the pools that give addresses to workloads on `node`.
+        """Return the sorted IP versions (4, 6) of the pools, even disabled ones, that assign to workloads on `node`.
 
-        Such a pool selects the node, is for workloads and assigns automatically; it may be disabled. If there is no
-        such pool, the result is (4,) if the node has an IPv4 address, else (6,).
+        Without such a pool, the result is (4,) if the node has an IPv4 address, else (6,).
         """
         if node.address and 6 not in self.versions.values():
             return (4,)
@@ -240,9 +238,8 @@ def _workload_families(
 ) -> tuple[int, ...]:
     """Return the sorted IP versions (4, 6) of a workload's addresses.
 
-    They are those in its field ip_families. If that is missing or null, they are those of the node's pools and those
-    whose pool or address the workload names. Raise FleetError if ip_families is invalid or contradicts the other
-    fields, or if the node lacks an address of one of these versions.
+    They are those in its field ip_families, else those of the node's pools and of the pools and addresses that the
+    workload names.
     """
     asked = [v for v in (4, 6) if entry.get(_POOL_FIELD[v]) is not None or entry.get(_ADDRESS_FIELD[v]) is not None]
     given = entry.get("ip_families")

@@ -3,5 +3,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rules that find what is valid in an inventory but does not work, breaks easily or is probably a mistake.
 
-They are pure. A rule is a function from a LintedFleet to its issues; `rules` lists them all.
+They are pure. A rule is a function from a LintedFleet to its issues; `rules` lists them all. Unless they say otherwise,
+rules about BGP find nothing if BGP is disabled, and nodes of pools are those in group calico_nodes.
 """

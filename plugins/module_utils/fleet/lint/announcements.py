@@ -21,8 +21,7 @@ _FILTERS = bgp_announcements.FILTERS
 def unused_filter(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a BGPFilter that no BGPPeer names, or only peers of an IP version that it has no rule for.
 
-    A BGPFilter without rules is also reported. BGPPeers that apply to no node do not count. If BGP is disabled, none
-    counts, and each BGPFilter is reported.
+    A BGPFilter without rules is also reported. BGPPeers count if BGP is enabled and they apply to a node.
     """
     used: dict[str, set[int]] = {}
     for given, local, _remote in network.meant:
@@ -48,10 +47,7 @@ def unused_filter(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def unreached_rule(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a rule of a BGPFilter that is never reached, because an earlier rule matches all that it does.
-
-    The earlier rule has the same conditions or none; other conditions that match as much are not noticed.
-    """
+    """Report a rule of a BGPFilter that is never reached, because an earlier rule matches all that it does."""
     for index, (name, resource) in enumerate(network.fleet.bgp.announcements.filters.items()):
         for function in bgp_filters.functions(resource):
             earlier: dict[FilterRule, int] = {}
@@ -73,10 +69,7 @@ _ANYTHING = FilterRule(accept=True)
 
 
 def unused_community(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a community in calico_bgp_communities that no prefix advertisement names.
-
-    There is no issue if BGP is disabled.
-    """
+    """Report a community in calico_bgp_communities that no prefix advertisement names."""
     lists = [network.variable(bgp_announcements.ADVERTISEMENTS) or ()]
     lists += [host.variables.get(bgp_announcements.NODE_ADVERTISEMENTS) or () for host in network.hosts]
     named = {one for entries in lists for entry in entries for one in entry.get("communities") or ()}
@@ -91,10 +84,7 @@ def unused_community(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def of_no_block(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a prefix advertisement whose range contains no block of any pool: no route gets its communities.
-
-    There is no issue if BGP is disabled.
-    """
+    """Report a prefix advertisement whose range contains no block of any pool: no route gets its communities."""
     pools = [(addresses.cidr(pool.cidr), pool.blockSize) for pool in network.fleet.pools]
     lists = [(bgp_announcements.ADVERTISEMENTS, "", network.variable(bgp_announcements.ADVERTISEMENTS) or ())]
     for host in network.hosts:

@@ -92,10 +92,7 @@ class LintedFleet:
 
     @functools.cached_property
     def sessions(self) -> t.Mapping[str, tuple[BirdPeer, ...]]:
-        """The sessions of each node by its name, without the mesh, whose sessions grow quadratically with the nodes.
-
-        It is empty if BGP is disabled.
-        """
+        """The sessions of each node by its name, without the mesh, whose sessions grow quadratically with the nodes."""
         bgp = self.fleet.bgp
         unasked = dataclasses.replace(bgp.unasked, mesh=False)
         peering = Peering(self.speakers.values(), bgp.peers, unasked)
@@ -107,11 +104,7 @@ class LintedFleet:
         return {(name, peer.address): peer for name, found in self.sessions.items() for peer in found}
 
     def back(self, node: str, peer: BirdPeer) -> t.Optional[BirdPeer]:
-        """Return the other end of the session `peer` of `node`: the session that `peer.node` has with `node`.
-
-        It is None if there is none. It is looked up in `ends`, so sessions of the mesh are not found. Raise KeyError if
-        `node` is no BGP speaker and `peer` has no source address.
-        """
+        """Return the session that `peer.node` has with `node`, None without one. Those of the mesh are not found."""
         return self.ends.get((peer.node, peer.source_address or self.speakers[node].end(peer.family)))
 
     @functools.cached_property
@@ -131,18 +124,12 @@ class LintedFleet:
 
     @functools.cached_property
     def meant(self) -> tuple[tuple[PeerDefinition, tuple[Speaker, ...], tuple[Speaker, ...]], ...]:
-        """The BGPPeers, each with the nodes that it applies to and the nodes of the fleet that it makes their peers.
-
-        It is empty if BGP is disabled.
-        """
+        """The BGPPeers, each with the nodes that it applies to and the nodes of the fleet that it makes their peers."""
         return tuple(self.fleet.bgp.peering.meant()) if self.speakers else ()
 
     @functools.cached_property
     def reflectors(self) -> t.Mapping[str, frozenset[str]]:
-        """The nodes with a cluster id by name, each with the addresses of the peers that it reflects for.
-
-        It is empty if BGP is disabled.
-        """
+        """The nodes with a cluster id by name, each with the addresses of the peers that it reflects for."""
         return {
             name: frozenset(peer.address for peer in self.sessions[name] if peer.cluster_id is not None)
             for name, speaker in self.speakers.items()
@@ -155,10 +142,7 @@ class LintedFleet:
         return node_address.origin(found) if found else ""
 
     def variable(self, name: str) -> t.Any:
-        """Return the value of a fleet variable on the first host that has it, None if none has it or it is null.
-
-        Templates are evaluated and secrets decrypted, but no default is filled in.
-        """
+        """Return a fleet variable's value on the first host that has it, None if none has; there are no defaults."""
         return next((host.variables[name] for host in self.hosts if name in host.variables), None)
 
     def selected(self, pool: resources.IPPool) -> list[FleetNode]:
@@ -172,11 +156,7 @@ def address_of(node: str, family: int = 4) -> str:
 
 
 def cluster_id_of(network: LintedFleet, node: str) -> str:
-    """Return how issues name what makes a node a reflector.
-
-    It is "group calico_rr" for a node in that group, else "calico_node_route_reflector_cluster_id of node1". Raise
-    KeyError if the fleet has no such node, or if BGP is disabled.
-    """
+    """Return how issues name what makes a node a reflector: group calico_rr, or its own variable."""
     own = f"calico_node_route_reflector_cluster_id of {node}"
     return "group calico_rr" if network.speakers[node].reflector else own
 

@@ -17,10 +17,7 @@ _OWN = ("calico_node_address", "calico_node_address_ipv6", "calico_node_labels",
 
 
 def in_no_group(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a host that has variables of a node, but is neither in group calico_nodes nor in calico_rr.
-
-    These variables are the node's addresses, labels and workloads; the issue names the first one that is set.
-    """
+    """Report a host that has variables of a node, but is neither in group calico_nodes nor in calico_rr."""
     for host in network.outside:
         variable = next((name for name in _OWN if name in host.variables), None)
         if variable is not None:
@@ -33,10 +30,7 @@ def in_no_group(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def subnets_disagree(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report nodes of one network with different prefix lengths: they disagree about who is behind a router.
-
-    Nodes with a prefix length of 31 or 32 (IPv6: 127 or 128) are left out.
-    """
+    """Report nodes of one network with different prefix lengths: they disagree about who is behind a router."""
     for family in (4, 6):
         subnets: dict[str, list[str]] = {}
         for node in network.fleet.nodes.values():
@@ -47,10 +41,7 @@ def subnets_disagree(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def _overlapping(network: LintedFleet, family: int, subnets: t.Mapping[str, t.Sequence[str]]) -> t.Iterator[Issue]:
-    """Report subnets that lie within others. `subnets` maps CIDRs of one IP version to the names of their nodes.
-
-    Each such subnet is one issue, which names the narrowest of the subnets that it lies in.
-    """
+    """Report subnets that lie within others; `subnets` maps CIDRs of one IP version to the names of their nodes."""
     make = ipaddress.IPv4Network if family == 4 else ipaddress.IPv6Network
     ordered = sorted((make(subnet), names) for subnet, names in subnets.items())
     around: list[tuple[t.Any, t.Sequence[str]]] = []  # the subnets that contain the present one, the widest first
@@ -76,11 +67,7 @@ def _written(network: LintedFleet, name: str, family: int) -> str:
 
 
 def alone_in_its_subnet(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report nodes with a /32 address (IPv6: /128) and a CrossSubnet pool: all their traffic is encapsulated.
-
-    Nodes are those in group calico_nodes. A pool of the other IP version does not count. It makes one issue for all
-    such nodes of an IP version.
-    """
+    """Report nodes with a /32 address (IPv6: /128) and a CrossSubnet pool: all their traffic is encapsulated."""
     for family, whole in ((4, 32), (6, 128)):
         crossing = next((pool.name for pool in network.fleet.pools if _crosses(pool, family)), None)
         nodes = [node for node in network.workload_nodes if _prefix(node, family) == whole] if crossing else []
@@ -104,10 +91,7 @@ def _prefix(node: FleetNode, family: int) -> int:
 
 
 def no_common_family(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a fleet with nodes that have only IPv4 and others that have only IPv6, which cannot reach each other.
-
-    Nodes are those in group calico_nodes. It makes one issue for all of them.
-    """
+    """Report a fleet with nodes that have only IPv4 and others that have only IPv6, which cannot reach each other."""
     alone: dict[int, list[str]] = {4: [], 6: []}
     for node in network.workload_nodes:
         if not (node.address and node.address6):
@@ -124,10 +108,7 @@ def no_common_family(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def on_no_device(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a node whose address is on none of the host's devices, according to gathered facts.
-
-    Nodes without gathered facts are left out. A node with addresses of both IP versions may have two issues.
-    """
+    """Report a node whose address is on none of the host's devices, according to gathered facts."""
     for family, links in ((4, network.links), (6, network.links6)):
         for name, link in links.items():
             if link is None:
@@ -140,10 +121,7 @@ def on_no_device(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def moves_between_hosts(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a node whose address is an additional /32 of its device, like addresses that keepalived manages.
-
-    IPv6 addresses are not examined. Nodes without gathered facts are left out.
-    """
+    """Report a node whose address is an additional /32 of its device, like addresses that keepalived manages."""
     for name, link in network.links.items():
         if link is not None and link.alone:
             yield Issue(

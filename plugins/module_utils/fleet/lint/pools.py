@@ -16,10 +16,7 @@ NEARLY_ALL = 0.9
 
 
 def nearly_full(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a pool with nine of ten blocks or more granted or in quarantine.
-
-    Disabled pools are left out.
-    """
+    """Report a pool with nine of ten blocks or more granted or in quarantine."""
     granted: dict[str, int] = {}
     for part in network.fleet.allocation.nodes.values():
         for grant in (*part.blocks, *part.spare_blocks):
@@ -45,10 +42,7 @@ def nearly_full(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a pool that is not disabled and whose nodeSelector matches no node.
-
-    Nodes are those in group calico_nodes.
-    """
+    """Report a pool that is not disabled and whose nodeSelector matches no node."""
     for label, pool in network.pools:
         if not pool.disabled and not network.selected(pool):
             yield Issue(
@@ -62,7 +56,7 @@ def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
 def not_exported(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a pool with disableBGPExport that selects several nodes: they get no routes to each other's blocks of it.
 
-    Nodes are those in group calico_nodes. There is no issue if BGP is disabled.
+    There is no issue if BGP is disabled.
     """
     for label, pool in network.pools:
         nodes = network.selected(pool) if pool.disableBGPExport and network.fleet.settings.bgp_enabled else []
@@ -79,8 +73,7 @@ def not_exported(network: LintedFleet) -> t.Iterator[Issue]:
 def over_management(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a pool that covers the address by which Ansible reaches a node.
 
-    The address is the node's ansible_host. A node without one, or with a host name there, which is not resolved, is
-    left out. It makes one issue for each pool, which names the first such node.
+    Only an ansible_host that is an address counts: names are not resolved. A pool's issue names the first such node.
     """
     ways = []
     for name, text in network.ways.items():

@@ -23,10 +23,9 @@ from .network import LintedFleet, address_of, counted, listed
 def incomplete(network: LintedFleet) -> t.Iterator[Issue]:
     """Report nodes that never receive the routes to others' blocks, because no chain of sessions advertises them.
 
-    Checked is each IP version of the pools that do not have disableBGPExport. Nodes are those in group calico_nodes
-    with an address of the IP version. It makes at most one issue for each IP version, which names the node that lacks
-    the most. Nodes without any session of the IP version are left out: the rule `node-without-session` reports those
-    that have no session at all. There is no issue if BGP is disabled.
+    It makes at most one issue for each IP version of pools without disableBGPExport, about the node that lacks the
+    most. Nodes without any session of the IP version are left out: the rule `node-without-session` reports those that
+    have no session at all.
     """
     for family in sorted({pool.version for pool in network.fleet.pools if not pool.disableBGPExport}):
         nodes = [node.name for node in network.workload_nodes if network.speakers.get(node.name)]
@@ -54,8 +53,7 @@ def unknown_to_routers(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a pool without a tunnel on several subnets, if no router outside the fleet learns some nodes' blocks.
 
     Packets between the subnets go through routers, which drop what they have no route for. A router learns the blocks
-    of the nodes that have a session with it, and of those whose routes a reflector advertises to it. It makes one issue
-    for each such pool. Nodes are those in group calico_nodes that the pool selects or that have blocks of it. Pools in
+    of the nodes that have a session with it, and of those whose routes a reflector advertises to it. Pools in
     calico_pools_known_to_routers, and those with disableBGPExport, are left out.
     """
     known = network.variable("calico_pools_known_to_routers") or ()
@@ -116,11 +114,7 @@ def _learnt_by_routers(network: LintedFleet, family: int) -> frozenset[str]:
 
 
 def _has_sessions(network: LintedFleet, name: str, family: int) -> bool:
-    """Return whether a node has any session of this IP version.
-
-    Of nodes without one, the rule `node-without-session` reports those without a session of the other version. A node
-    in the mesh counts as one that has. Raise KeyError for a node that is no BGP speaker.
-    """
+    """Return whether a BGP speaker has any session of this IP version. A node in the mesh counts as one that has."""
     return name in network.mesh or any(peer.family == family for peer in network.sessions[name])
 
 
@@ -139,9 +133,8 @@ class _Rib(t.NamedTuple):
 def heard_of(network: LintedFleet, family: int, bit: t.Mapping[str, int]) -> dict[str, int]:
     """Return the origins whose routes each node receives, itself included: a mapping from node name to an integer.
 
-    The mapping has all BGP speakers. `bit` gives each origin its bit in these integers; other nodes have none. `family`
-    is the IP version of the sessions. Apart from the mesh, a session that only one of two nodes has does not count.
-    Nodes with a session with any router outside the fleet receive each other's own blocks.
+    `bit` gives origins their bits in these integers. Apart from the mesh, sessions that only one of two nodes has do
+    not count. Nodes with a session with any router outside the fleet receive each other's own blocks.
     """
     ribs = {name: _Rib(bit.get(name, 0), 0) for name in network.speakers}
     ways = [
@@ -170,8 +163,7 @@ def heard_of(network: LintedFleet, family: int, bit: t.Mapping[str, int]) -> dic
 def _tell(network: LintedFleet, ribs: dict[str, _Rib], name: str, peer: BirdPeer, own_bit: int) -> None:
     """Advertise the routes of node `name` to the node `peer.node`: update that node's entry in `ribs`.
 
-    A node advertises its own blocks, `own_bit`. A reflector with clients also advertises other nodes' routes, as BGP
-    permits; any other node does not.
+    These are its own blocks, `own_bit`, and from a reflector with clients also others' routes, as BGP permits.
     """
     own, theirs = network.speakers[name], network.speakers[peer.node]
     back = network.back(name, peer)

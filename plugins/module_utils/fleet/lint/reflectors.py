@@ -17,8 +17,7 @@ LARGE = 100
 def without_clients(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a reflector without clients.
 
-    A reflector is a node with a cluster id. Its clients are the iBGP peers that it reflects for; peers in another AS do
-    not count.
+    A reflector is a node with a cluster id. Its clients are iBGP peers: it reflects for no other AS.
     """
     for name, clients in network.reflectors.items():
         if not clients:
@@ -33,10 +32,7 @@ def without_clients(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def only_one(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a fleet with a single reflector and no mesh: no other reflector takes over if it fails.
-
-    Reflectors without clients do not count.
-    """
+    """Report a fleet with a single reflector and no mesh: no other reflector takes over if it fails."""
     working = [name for name, clients in network.reflectors.items() if clients]
     if len(working) == 1 and not network.mesh:
         name = working[0]
@@ -53,8 +49,7 @@ def only_one(network: LintedFleet) -> t.Iterator[Issue]:
 def one_of_several(network: LintedFleet) -> t.Iterator[Issue]:
     """Report nodes that are clients of only one of several reflectors.
 
-    Reflectors without clients do not count. Nodes in the mesh or with other sessions than those with reflectors are
-    left out. It makes one issue for each such reflector.
+    Nodes in the mesh or with other sessions are left out. Reflectors without clients do not count.
     """
     working = [name for name, clients in network.reflectors.items() if clients]
     if len(working) < 2:
@@ -123,10 +118,7 @@ def _addresses(network: LintedFleet) -> set[str]:
 
 
 def mesh_too_large(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a mesh in a fleet of more than 100 nodes: sessions grow quadratically with the nodes.
-
-    All nodes of the fleet are counted. There is no issue if BGP is disabled.
-    """
+    """Report a mesh in a fleet of more than 100 nodes: sessions grow quadratically with the nodes."""
     settings, nodes = network.fleet.settings, len(network.fleet.nodes)
     if settings.bgp_enabled and network.fleet.bgp.unasked.mesh and nodes > LARGE:
         yield Issue(

@@ -55,10 +55,7 @@ class RefusalSearch(t.NamedTuple):
     left: _Rest
 
     def as_written(self, found: LintFinding) -> t.Optional[LintFinding]:
-        """Return a finding in `inventory` with the indexes that entries have in the inventory as it is written.
-
-        It is None if the finding may be there only because of what the errors refuse.
-        """
+        """Return a finding with the indexes of entries as written, None if it may follow from what is taken out."""
         if not self.errors:
             return found
         error = self.left.as_written(FleetError(found.variable, None, found.what, found.remedy, found.origin))
@@ -74,9 +71,9 @@ def read(
 ) -> RefusalSearch:
     """Return the errors of `hosts` and `documents`, and the inventory that is left without what they refuse.
 
-    Errors that may follow from an earlier one are left out, as `_Rest.follows` decides. `documents` are policy
-    resources from files. `known` are errors of variables or files that `hosts` and `documents` lack for that reason.
-    The search ends at an error about a value that cannot be taken out, and after MOST readings.
+    Errors that may follow from an earlier one are left out, as `_Rest.follows` decides. `known` are errors of variables
+    or files that `hosts` and `documents` lack for that reason. The search ends at an error about a value that cannot be
+    taken out, and after MOST readings.
     """
     left = _Rest(hosts, documents)
     errors = list(known)
@@ -104,10 +101,7 @@ def finding(error: FleetError) -> LintFinding:
 
 
 class _Rest:
-    """The hosts and documents of an inventory without the values that were taken out.
-
-    `stands_in` says whether the only host left has an address that stands in for its own.
-    """
+    """The hosts and documents that are left, and whether the only host's address is a stand-in (`stands_in`)."""
 
     def __init__(self, hosts: t.Sequence[Host], documents: t.Sequence[Document] = ()) -> None:
         self._written = hosts
@@ -135,8 +129,7 @@ class _Rest:
     def addresses_without(self, variable: str) -> list[FleetError]:
         """Take out all hosts with an address that is missing or invalid by itself, and return the errors about them.
 
-        The host that the error of `variable` names already stays. One reading for each host would take too long for
-        many of them.
+        The host that the error of `variable` names already stays. This saves one reading for each host.
         """
         errors = []
         for host in list(self.hosts):
@@ -165,9 +158,8 @@ class _Rest:
     def take_out(self, error: FleetError) -> bool:
         """Take out the value that an error refuses; return False if neither the hosts nor the documents have it.
 
-        The value is an entry of a list, a whole variable, or a document. If the last pool is taken out, or there is
-        none, a stand-in takes its place. If a host's address is missing or invalid, or its name, the host itself is
-        taken out.
+        The value is an entry of a list, a whole variable, a document, or a host without a valid address or name. A
+        stand-in takes the place of the last pool.
         """
         variable, dummy, owner = error.variable.partition(" of ")
         entry = _ENTRY.match(variable)
@@ -207,10 +199,7 @@ class _Rest:
         return True
 
     def _take_out_document(self, place: str) -> bool:
-        """Take out the document at `place`, a file with or without a line; return False if there is none.
-
-        Without a known line these are all documents of the file.
-        """
+        """Take out the document at `place`, or the whole file if that has no line; return False if there is none."""
         file, dummy, line = place.rpartition(":")
         of_file = [one for one in self.documents if one.file == (file if line.isdecimal() else place)]
         if line.isdecimal():
@@ -240,8 +229,7 @@ class _Rest:
         """Return whether `error` may be there only because this search has taken wrong entries out of the inventory.
 
         That is so if it names a variable, resource or host that was taken out. Any error about a group, the mesh or
-        calico_bgp_enabled counts as such, also if it has another cause. So does one about something that does not
-        exist, if a file could not be read.
+        calico_bgp_enabled counts as such, and with an unread file any about something missing.
         """
         variable, dummy, owner = error.variable.partition(" of ")
         if error.variable.startswith(_OF_THE_REST) or {(variable, owner), (variable, "")} & self._variables:
@@ -254,10 +242,7 @@ class _Rest:
         return bool(words.union(_WORD.findall(str(error.value))) & self._names)
 
     def as_written(self, error: FleetError) -> FleetError:
-        """Return `error` with the indexes that entries have in the inventory as it is written, and their file and line.
-
-        `error` has the indexes in the lists that are left.
-        """
+        """Return `error` with the indexes and places that entries have as written, not in the lists that are left."""
         owner = error.variable.partition(" of ")[2]
 
         def number(found: re.Match[str]) -> str:

@@ -127,10 +127,7 @@ IGNORE = "calico_lint_ignore"
 
 
 def named(names: t.Optional[t.Sequence[str]]) -> frozenset[str]:
-    """Return `names`, the checked value of calico_lint_ignore or None, as a set; it is empty for None.
-
-    Raise FleetError if one is not the name of a rule.
-    """
+    """Return calico_lint_ignore's checked value, or None, as a set. Raise FleetError if a name is not a rule's."""
     known = {rule.name for rule in RULES}
     for index, name in enumerate(names or ()):
         if name not in known:

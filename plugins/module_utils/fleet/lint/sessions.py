@@ -17,8 +17,7 @@ from .network import LintedFleet, Pair, address_of, listed
 def missing(network: LintedFleet) -> t.Iterator[Issue]:
     """Report nodes without any BGP session.
 
-    A node in a mesh of two or more counts as one with sessions. It makes one issue for all nodes, and none in a fleet
-    of one node or if BGP is disabled.
+    In a mesh of two or more each node has sessions. It makes one issue for all nodes, and none in a fleet of one node.
     """
     if len(network.speakers) < 2:
         return
@@ -40,8 +39,7 @@ def missing(network: LintedFleet) -> t.Iterator[Issue]:
 def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a BGPPeer that applies to no node, or whose peerSelector matches no node.
 
-    It applies to the nodes that its nodeSelector matches, else to its node, else to all; but only to those of the host
-    or group for which it is written, if there is one. There is no issue if BGP is disabled.
+    It applies to nodes of its host or group, if any: those that nodeSelector matches, else its node, else all.
     """
     for given, local, remote in network.meant:
         peer = given.peer
@@ -63,8 +61,7 @@ def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
 def of_no_host(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a peerIP in the nodes' subnet, with their AS number, that no node has: it may be mistyped or outdated.
 
-    Compared is the AS number of the nodes that the BGPPeer applies to, or its localASNumber. There is no issue if BGP
-    is disabled.
+    Compared is the AS number of the nodes that the BGPPeer applies to, or its localASNumber.
     """
     subnets = {subnet for one in network.speakers.values() for subnet in (one.subnet, one.subnet6)}
     owned = {address for one in network.speakers.values() for dummy, address, number in one.ends}
@@ -85,8 +82,7 @@ def of_no_host(network: LintedFleet) -> t.Iterator[Issue]:
 def wrong_as(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a BGPPeer whose peerIP is a node's, with another AS number than that node's: it refuses the session.
 
-    A peerIP with another port than the node's is left out, and an AS number that the node has as local AS. So is a
-    BGPPeer without an AS number. There is no issue if BGP is disabled.
+    A peerIP with another port than the node's is left out, and an AS number that the node has as local AS.
     """
     by_address = {address: one for one in network.speakers.values() for dummy, address, number in one.ends}
     for given, _local, _remote in network.meant:
@@ -104,10 +100,7 @@ def wrong_as(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def two_as_numbers(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a BGPPeer whose peerIP is also that of another BGPPeer, with another AS number: one may be mistyped.
-
-    BGPPeers with different ports are left out, and those without an AS number. There is no issue if BGP is disabled.
-    """
+    """Report a BGPPeer whose peerIP is also that of another BGPPeer, with another AS number: one may be mistyped."""
     first: dict[tuple[str, int], PeerDefinition] = {}
     for given, _local, _remote in network.meant:
         if given.address is None or not given.peer.asNumber:
@@ -131,8 +124,7 @@ def _as_other(network: LintedFleet, given: PeerDefinition, speaker: Speaker) -> 
 def one_sided(network: LintedFleet) -> t.Iterator[Issue]:
     """Report sessions that only one of two nodes has, so that the other node refuses them.
 
-    It makes one issue for all of them. A session of two nodes that are both in the mesh is left out: the mesh has the
-    other end.
+    It makes one issue for all of them. If both nodes are in the mesh, the mesh has the other end.
     """
     found = [pair for pair in network.pairs if pair.there is None]
     if found:
@@ -149,8 +141,7 @@ def one_sided(network: LintedFleet) -> t.Iterator[Issue]:
 def different_passwords(network: LintedFleet) -> t.Iterator[Issue]:
     """Report sessions whose two ends have different passwords, or a password at one end only.
 
-    Compared are the names of the secrets, not the passwords in them. Sessions with an end that is the mesh's are left
-    out. It makes one issue, which names the first session and the number of others.
+    Compared are the names of the secrets, not the passwords in them. Sessions of the mesh are left out.
     """
     found = [pair for pair in network.pairs if pair.there is not None and pair.here.password != pair.there.password]
     if found:
@@ -169,10 +160,7 @@ def _secured(password: str) -> str:
 
 
 def bfd_on_one_side(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report sessions with BFD at one end only, where BFD never starts.
-
-    It makes one issue for all of them.
-    """
+    """Report sessions with BFD at one end only, where BFD never starts."""
     found = [
         pair for pair in network.pairs if pair.there is not None and (pair.here.bfd is None) != (pair.there.bfd is None)
     ]
@@ -195,8 +183,7 @@ def _more(found: t.Sequence[Pair]) -> str:
 def ttl_too_small(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a peer with ttlSecurity 1 outside the node's own subnet: its packets pass a router and are refused.
 
-    Only BGPPeers with a peerIP are checked, with one issue for each. A peer in the subnet of the BGPPeer's
-    sourceAddress is accepted, too. There is no issue if BGP is disabled.
+    Only BGPPeers with a peerIP are checked. A peer in the subnet of the sourceAddress is accepted, too.
     """
     for given, local, dummy in network.meant:
         if given.address is None or given.peer.ttlSecurity != 1:

@@ -38,10 +38,7 @@ class _Times(t.NamedTuple):
 
 
 def _times(network: LintedFleet) -> t.Iterator[_Times]:
-    """Yield the fleet's times, and then those of each BGPPeer that sets a hold or keepalive time.
-
-    It yields nothing if BGP is disabled.
-    """
+    """Yield the fleet's times, then those of each BGPPeer with a hold or keepalive time; nothing if BGP is disabled."""
     bgp = network.fleet.bgp
     if network.speakers:
         yield _Times(
@@ -60,11 +57,7 @@ def _times(network: LintedFleet) -> t.Iterator[_Times]:
 
 
 def hold_below_keepalive(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a hold time of less than three keepalive times: one lost packet may end the session (RFC 4271).
-
-    Checked are the fleet's times and those of each BGPPeer that sets a hold or keepalive time. There is no issue if BGP
-    is disabled.
-    """
+    """Report a hold time of less than three keepalive times: one lost packet may end the session (RFC 4271)."""
     for one in _times(network):
         if one.hold < 3 * one.keepalive:
             yield Issue(
@@ -77,11 +70,7 @@ def hold_below_keepalive(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def too_short(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a hold time below 9 s or a keepalive time below 3 s, without BFD: busy hosts lose sessions.
-
-    Checked are the fleet's times and those of each BGPPeer that sets a hold or keepalive time. There is no issue if BGP
-    is disabled.
-    """
+    """Report a hold time below 9 s or a keepalive time below 3 s, without BFD: busy hosts lose sessions."""
     for one in _times(network):
         if one.bfd is None and (one.hold < SHORTEST_HOLD or one.keepalive < SHORTEST_KEEPALIVE):
             short = one.hold < SHORTEST_HOLD
@@ -96,10 +85,7 @@ def too_short(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def bfd_too_quick(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report BFD intervals below 50 ms: a busy host is taken for a dead one.
-
-    Checked are calico_bgp_bfd and each BGPPeer. There is no issue if BGP is disabled.
-    """
+    """Report BFD intervals below 50 ms: a busy host is taken for a dead one."""
     bgp = network.fleet.bgp
     found = [("calico_bgp_bfd", bgp.unasked.bfd)] if network.speakers else []
     found += [(within(given.where, "bfd"), given.extensions.bfd) for given, _local, _remote in network.meant]
@@ -115,10 +101,7 @@ def bfd_too_quick(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def restart_too_short(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a graceful restart time below 10 s: a restart of BIRD may take longer, and its routes are dropped.
-
-    Checked are the fleet's two variables and the maxRestartTime of each BGPPeer. There is no issue if BGP is disabled.
-    """
+    """Report a graceful restart time below 10 s: a restart of BIRD may take longer, and its routes are dropped."""
     found: list[tuple[str, t.Optional[float]]] = []
     if network.speakers:
         found.append(("calico_bgp_graceful_restart_time", network.fleet.settings.graceful_restart_time))

@@ -15,8 +15,7 @@ from .network import LintedFleet, listed
 def tunnel_behind_a_router(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a pool with a tunnel whose routes a node gets from eBGP routers only, which set themselves as next hop.
 
-    A pool with CrossSubnet is accepted if the router is in the node's subnet. Pools with disableBGPExport are left out.
-    It makes one issue for each BGPPeer and pool, and none if BGP is disabled.
+    A CrossSubnet pool may have a router in the node's subnet. Pools with disableBGPExport are left out.
     """
     for given, local, remote in network.meant:
         far = given.address
@@ -43,9 +42,8 @@ def tunnel_behind_a_router(network: LintedFleet) -> t.Iterator[Issue]:
 def _hears_by_routers_alone(network: LintedFleet, speaker: Speaker, as_number: t.Optional[int]) -> bool:
     """Return whether `speaker` gets other nodes' blocks from routers only, and `as_number` is not its own AS number.
 
-    `speaker` must have a session. It is False if one is with another node, whose own advertisements it prefers, also in
-    the mesh. It is also False if `speaker` gets no such blocks: all workload nodes are of its AS, and no session
-    accepts its own AS number in a path.
+    It is False if a session is with another node, whose own advertisements it prefers, also in the mesh. It is also
+    False if it gets no blocks: all workload nodes are of its AS, and no session accepts its own AS number in a path.
     """
     sessions = network.sessions[speaker.name]
     if speaker.name in network.mesh or any(peer.node for peer in sessions) or as_number == speaker.as_number:
@@ -55,10 +53,7 @@ def _hears_by_routers_alone(network: LintedFleet, speaker: Speaker, as_number: t
 
 
 def above_the_link(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a calico_underlay_mtu that is larger than the MTU of a node's own device, according to gathered facts.
-
-    It makes one issue for all of them, about the nodes whose device has the smallest MTU.
-    """
+    """Report a calico_underlay_mtu that is larger than the MTU of a node's own device, according to gathered facts."""
     mtu = network.fleet.settings.underlay_mtu
     links = (*network.links.items(), *network.links6.items())
     small = [(link.mtu, node, link.name) for node, link in links if link and link.mtu < mtu]

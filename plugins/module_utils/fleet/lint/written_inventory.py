@@ -41,10 +41,7 @@ class LikeFolder(t.NamedTuple):
 
 
 class OddNumber(t.NamedTuple):
-    """A number in `variable` that YAML reads as `value`, although `text` is written.
-
-    `why` is SIXTIES, OCTAL or LABEL.
-    """
+    """A number in `variable`, written as `text` and read by YAML as `value`; `why` is SIXTIES, OCTAL or LABEL."""
 
     variable: str
     text: str

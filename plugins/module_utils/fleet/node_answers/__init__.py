@@ -7,11 +7,5 @@ Root on a node can write anything into the answers of its modules and into its f
 reader before the controller or another node uses it. A reader accepts only values of the right type and size, and only
 statements of a node about itself. For an invalid answer it raises `base.typed_json.Unreadable`, or leaves the invalid
 part out and uses the rest. Parts that are left out may be reported with their node (`state.answers.left_out.LeftOut`).
-The readers are pure.
-
-    node_info   the stored state, journal, changed passwords and generations of a node
-    results     answers of other modules: plans, convergence, probes, status, exchanges of workloads
-    witnesses   what the states of few nodes may decide about a run of all nodes
-
-`state/answers/` has the limits and the reader of workloads, which also runs on the nodes that receive them.
+The readers are pure. `state/answers/` has the limits and the reader of workloads, which also runs on nodes.
 """

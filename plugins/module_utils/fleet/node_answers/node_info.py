@@ -1,11 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The readers of answers of the module `node_info`, for the compiler.
-
-They accept statements of a node about itself only. They do not check which blocks a node may claim: `ipam.rebuild`
-compares those with the lockfile.
-"""
+"""The readers of answers of `node_info`. Whether a node may claim its blocks is up to `ipam.rebuild`."""
 
 from __future__ import annotations
 
@@ -47,9 +43,8 @@ _GENERATIONS = typed_json.items(
 def state(host: str, result: t.Any) -> t.Optional[NodeState]:
     """Return the stored state in a `node_info` result, without its policy; None if the node has no state.
 
-    It is also None if `result` is no mapping. The policy is not needed, and reading that of a large fleet takes a
-    second per node. Raise Unreadable if the state is invalid, and its subclass Foreign if it is that of another node
-    than `host`.
+    It is also None if `result` is no mapping. Reading the policy of a large fleet would take a second per node. Raise
+    Unreadable if the state is invalid, and its subclass Foreign if it is that of another node than `host`.
     """
     data = result.get("state") if isinstance(result, t.Mapping) else None
     if data is None or data == {}:
@@ -60,10 +55,7 @@ def state(host: str, result: t.Any) -> t.Optional[NodeState]:
 
 
 def stored_state(host: str, data: t.Mapping[str, t.Any]) -> NodeState:
-    """Return the state in `data` without its policy.
-
-    Raise Unreadable if it is invalid, and its subclass Foreign if it is that of another node than `host`.
-    """
+    """Return the state in `data` without its policy. Raise Unreadable if invalid, Foreign if it is another node's."""
     phase = data.get("phase", Phase.CONVERGE)
     if isinstance(phase, str) and phase not in list(Phase):
         raise Unreadable("phase", f"{shown(phase)}, no phase")
@@ -83,14 +75,7 @@ def _words(error: BaseException) -> str:
 
 
 def _check(found: NodeState) -> None:
-    """Raise Unreadable if the state has values that the compiler cannot compute with.
-
-    These are an underlay MTU outside of 68 to 65535, a generation outside of 0 to 2**53, an unknown kind of tunnel or
-    tunnel device, a tunnel address of another IP version than its kind's, two pools of one name, and invalid pools,
-    pools of BIRD, blocks of BIRD, subnets or addresses of the node, destinations and next hops of routes to other
-    nodes, BGP peers or names of nodes in BIRD's routes and peers. They are also too many pools, blocks, peers or
-    routes. BIRD's routes are checked only if the state has BIRD.
-    """
+    """Raise Unreadable if the state has values, or so many of them, that the compiler cannot compute with it."""
     if isinstance(found.underlay_mtu, bool) or found.underlay_mtu not in _MTUS:
         raise Unreadable("underlay_mtu", f"{shown(found.underlay_mtu)}, no MTU")
     names = [pool.name for pool in found.pools]
@@ -172,10 +157,7 @@ def _check_addresses(place: str, texts: t.Iterable[str]) -> None:
 
 
 def _check_names(place: str, names: t.Iterable[str]) -> None:
-    """Raise Unreadable if one of these names of hosts, which errors show, is too long or not printable.
-
-    The limit is 253 characters. "" is accepted.
-    """
+    """Raise Unreadable if a name of a host, which errors show, is longer than 253 characters or not printable."""
     for name in names:
         if len(name) > _LONGEST_NAME or not name.isprintable():
             raise Unreadable(place, f"{shown(name)}, no name of a host")
@@ -211,9 +193,8 @@ class Journal(t.NamedTuple):
 def journal(host: str, result: t.Any) -> tuple[Journal, tuple[LeftOut, ...]]:
     """Return the journal in a `node_info` result, and the parts of it that are left out as invalid.
 
-    The journal is empty if the result has none, and one that is no table is left out as a whole. So is a list in it
-    that is none or too long; of a table, the keys count. Otherwise the entries that are no text, no address or no CIDR
-    in its canonical form are left out. It does not raise an error.
+    One that is no table is left out as a whole, and so is a list in it that is none or too long. Of other lists, only
+    entries that are no text, no address or no CIDR in its canonical form are left out. It does not raise an error.
     """
     data = result.get("ipam") if isinstance(result, t.Mapping) else None
     if data is None:
@@ -253,10 +234,7 @@ def _texts(host: str, name: str, data: t.Any, most: int, left_out: list[LeftOut]
 
 
 def changed_passwords(result: t.Any) -> tuple[str, ...]:
-    """Return the names of the passwords whose values on the node differ from the inventory's.
-
-    It is () if the answer has no valid list of names.
-    """
+    """Return the names of the passwords that differ from the inventory's, () if the answer has no valid list."""
     found = result.get("passwords_changed") if isinstance(result, t.Mapping) else None
     try:
         return tuple(_PASSWORDS(found or ()))
@@ -265,10 +243,9 @@ def changed_passwords(result: t.Any) -> tuple[str, ...]:
 
 
 def generations(result: t.Any) -> list[dict[str, t.Any]]:
-    """Return the generations in a `node_info` result: each is a dict of n, when, who, plan and phase.
+    """Return the generations in a `node_info` result, sorted by n: dicts of n (a number), when, who, plan and phase.
 
-    They are sorted by their number `n`; the other values are texts. The list is empty if the result has none. Raise
-    Unreadable if it is invalid, or if `result` is no mapping.
+    The list is empty if the result has none. Raise Unreadable if it is invalid, or if `result` is no mapping.
     """
     if not isinstance(result, t.Mapping):
         raise Unreadable("", f"{shown(result)}, not a table")

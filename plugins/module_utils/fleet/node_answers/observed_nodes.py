@@ -53,8 +53,7 @@ class ObservedNodes:
 def read(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> ObservedNodes:
     """Return the answers of the hosts, from the results of their tasks by host.
 
-    Raise nothing for an unreadable answer; its host is in `refused` alone. Hosts that could not be reached, failed or
-    were skipped are not in it.
+    The host of an unreadable answer is in `refused` alone. Hosts that failed or were skipped are left out.
     """
     found = ObservedNodes()
     with uncollected():
@@ -75,18 +74,12 @@ def read(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> ObservedNodes:
 
 
 def state(host: str, answer: t.Any) -> t.Optional[NodeState]:
-    """Return the stored state in a node_info result, None for a fresh node or one that was not read.
-
-    It is without its policy. Raise FleetError if it cannot be read or is another node's.
-    """
+    """Return the state without policy in a node_info result, None for a fresh node. Raise FleetError if unusable."""
     return _state(host, answer, unreadable)
 
 
 def kept_state(host: str, generation: t.Any) -> t.Optional[NodeState]:
-    """Return the state in a stored generation, an answer of node_info as that of `state`; None without one.
-
-    It is without its policy. Raise FleetError if it cannot be read or is another node's.
-    """
+    """Return the state without policy in a stored generation, None without one. Raise FleetError if unusable."""
     return _state(host, generation, _unreadable_generation)
 
 

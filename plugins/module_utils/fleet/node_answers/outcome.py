@@ -35,10 +35,7 @@ def reason(result: t.Optional[t.Mapping[str, t.Any]]) -> str:
 
 
 def first_line(message: t.Any) -> str:
-    """Return the first line of a message as a terminal can show it, "" if it is blank or no text.
-
-    If it is longer than 1,000 characters, it is cut there and "..." is added.
-    """
+    """Return a message's first line for a terminal, cut to 1,000 characters; "" if it is blank or no text."""
     text = results.message(message).strip()
     line = terminal_text.line(text.splitlines()[0]) if text else ""
     return line if len(line) <= limits.LINE else f"{line[: limits.LINE]}..."

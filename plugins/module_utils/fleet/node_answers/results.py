@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The readers of answers of modules: plans, convergence, probes, status, exchanges of workloads.
-
-Each reader returns the part of the answer that actions on the controller use, with checked types; see `of_result`.
-"""
+"""The readers of answers of modules: plans, convergence, probes, status, exchanges of workloads; see `of_result`."""
 
 from __future__ import annotations
 
@@ -102,10 +99,7 @@ PLAN = open_table(
 
 
 def any_phase(value: t.Any) -> t.Any:
-    """Return the known fields of a phase's result as a dict, whether it is of `node`, `probe` or `soak`.
-
-    Raise Unreadable if one of them is invalid, or if `value` is no mapping.
-    """
+    """Return the known fields of a result of `node`, `probe` or `soak`. Raise Unreadable if one is invalid."""
     return {**PLAN(value), **CONVERGENCE(value), **PROBES(value)}
 
 
@@ -159,9 +153,8 @@ _NO_STATE = open_table({"node": maybe(_PLACE), "agent": _AGENT, **_PROBLEMS})
 def status(value: t.Any) -> t.Any:
     """Return the answer of the module `node_status_info` as a dict of its known fields.
 
-    They are node, plan, phase, complete, bgp, routes, blocks, workloads, agent and problems. If `node` is None, the
-    node has no state, and the dict has only node, agent and problems. Raise Unreadable if `value` is no mapping, or if
-    a field is invalid or a required one missing.
+    If its `node` is None, the node has no state, and the dict has only node, agent and problems. Raise Unreadable if
+    `value` is no mapping, or if a field is invalid or a required one missing.
     """
     found = _NO_STATE(value)
     if found["node"] is not None:
@@ -192,10 +185,9 @@ _TASK = open_table({}, {"failed": flag, "unreachable": flag, "skipped": flag, "c
 def of_result(result: t.Mapping[str, t.Any], reader: t.Optional[Reader]) -> dict[str, t.Any]:
     """Return a task's result as `reader` reads it, with the fields failed, unreachable, skipped, changed and msg.
 
-    Of these five fields it has those that the task set. Without a reader it has no others. If `reader` raises
-    Unreadable, the result is that of a failed task, {"failed": True, "msg": MESSAGE}. A task that itself failed, was
-    skipped or did not reach its host gives these five fields alone instead. If one of the five is invalid, the result
-    is that of a failed task in any case.
+    Of these five it has those that the task set; without a reader it has no others. If one of the five is invalid, or
+    `reader` raises Unreadable, the result is {"failed": True, "msg": MESSAGE}. But if the task failed, was skipped or
+    did not reach its host, an answer that `reader` refuses gives these five alone.
     """
     try:
         went: dict[str, t.Any] = _TASK(result)

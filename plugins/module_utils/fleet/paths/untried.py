@@ -60,10 +60,7 @@ def address_in(pool: Pool, tunnels: t.Mapping[str, str], kinds: t.Container[t.Op
 
 
 def reason_for(pool: Pool, owner: t.Union[NodeIpam, NodeAllocations]) -> t.Optional[str]:
-    """Return why the paths to a node's blocks of `pool` have no address to probe, None if it has no such block.
-
-    `owner` has what the node owns. It must have no address by `address_in`.
-    """
+    """Return why paths to an owner's blocks of `pool`, without an `address_in`, are untried; None without blocks."""
     if not any(block.pool == pool.name for block in (*owner.blocks, *owner.spare_blocks)):
         return None
     kind = tunnel_kind(pool)
@@ -80,8 +77,7 @@ def grouped(gaps: t.Mapping[tuple[str, str], t.Collection[str]]) -> list[Untried
 def of_run(own: t.Mapping[str, t.Iterable[Untried]], absent: t.Mapping[str, str]) -> list[Untried]:
     """Return what a run did not try: pools by name, then nodes.
 
-    `own` has what each node that probed did not try, by node. `absent` are the nodes that did not probe, with the
-    reason of each.
+    `own` has what each node that probed did not try. `absent` has the reason of each node that did not probe.
     """
     counts: dict[tuple[str, str], int] = {}
     names: dict[tuple[str, str], set[str]] = {}
@@ -98,10 +94,7 @@ def of_run(own: t.Mapping[str, t.Iterable[Untried]], absent: t.Mapping[str, str]
 
 
 def by_any_run(plan: AllocationPlan) -> list[Untried]:
-    """Return the paths between the nodes of a lockfile's plan that no run of a playbook tries, by pool.
-
-    A pool whose encapsulation is not known counts as one without a tunnel.
-    """
+    """Return a plan's paths that no run tries, by pool. An unknown encapsulation counts as one without a tunnel."""
     pools = [
         Pool(name, planned.cidr, planned.block_size, plan.encapsulations.get(name, "None"))
         for name, planned in sorted(plan.pools.items())
@@ -121,10 +114,7 @@ def by_any_run(plan: AllocationPlan) -> list[Untried]:
 
 
 def of_status(hosts: t.Collection[str], plan: t.Optional[AllocationPlan]) -> list[Untried]:
-    """Return what a status of `hosts` does not try: all their paths, then those that no run tries.
-
-    `plan` is the lockfile's, None if it is not known.
-    """
+    """Return what a status of `hosts` does not try: all their paths, and those of `plan` that no run tries."""
     everything = Untried("", NO_PROBES, len(hosts), tuple(sorted(hosts)[:NAMED]))
     return [everything, *(by_any_run(plan) if plan is not None else ())]
 

@@ -32,10 +32,7 @@ class Approval:
     enforced: bool = True
 
     def refusal(self, found: Impact, needed: str) -> t.Optional[FleetError]:
-        """Return the error for a run with this impact that exceeds its limits without approval, or None.
-
-        It is approved if what was given is `needed`, the hash of this plan and its impact.
-        """
+        """Return the error for a run with this impact, None inside the limits or if `needed`, its hash, is approved."""
         exceeded = self.limits.exceeded(found) if self.limits is not None else []
         if not exceeded or self.given == needed:
             return None
@@ -48,10 +45,7 @@ class Approval:
         )
 
     def too_far(self, run: FleetRun, found: Impact, needed: str, answers: ObservedNodes) -> dict[str, FleetError]:
-        """Return an error for each of the few nodes without whose stored states the run stays inside its limits.
-
-        The result maps the node's name to its error, and is {} if `witnesses.too_far` finds no such nodes.
-        """
+        """Return an error for each of the few nodes without which the run stays in its limits (`witnesses.too_far`)."""
         if self.limits is None:
             return {}
         nodes = witnesses.too_far(found, self.limits, run.told_alone, answers.states)
@@ -98,10 +92,10 @@ def decide(
 ) -> Decision:
     """Return what the run does. In check mode, return what it would do with approval, and its refusals without.
 
-    A node is refused, and the run goes on, if only this node and few others say what stops the run. If the run
-    cannot go on without the nodes that are refused for lack of approval, the run as a whole lacks approval. Both
-    modes decide alike. `staying` are nodes that stay in the inventory although the run plans without them. The other
-    arguments are those of `plan_run`. Raise FleetError if the run is refused; in check mode not for lack of approval.
+    A node is refused, and the run goes on, if only this node and few others say what stops the run. If the run cannot
+    go on without the nodes that are refused for lack of approval, the run as a whole lacks approval. `staying` are
+    nodes that stay in the inventory although the run plans without them. The other arguments are those of `plan_run`.
+    Raise FleetError if the run is refused; in check mode not for lack of approval.
     """
     unapproved: t.Optional[Decision] = None  # the first decision that lacks approval
     refused: dict[str, FleetError] = {}  # the hosts that are left out after it

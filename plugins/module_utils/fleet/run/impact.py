@@ -72,19 +72,13 @@ class Impact:
         return tuple(reset for reset in self.resets if reset.external)
 
     def digest(self, plan: str) -> str:
-        """Return a hash (12 hex digits) of this impact and of `plan`, the name of the plan.
-
-        `hold` and `divert` are not in it.
-        """
+        """Return a hash (12 hex digits) of `plan`, the plan's name, and of this impact without `hold` and `divert`."""
         content = [plan, [(str(reset), reset.sockets) for reset in self.resets], self.withdrawn, self.hosts]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
 
     @property
     def lines(self) -> list[str]:
-        """The lines that describe the interrupted sessions and withdrawn routes; empty if there are none.
-
-        They are at most three: about all sessions, those with routers outside the fleet, and routes.
-        """
+        """Up to three lines about interrupted sessions, those with routers outside the fleet, and withdrawn routes."""
         found = []
         if self.resets:
             reasons: dict[str, int] = {}
@@ -117,10 +111,7 @@ class ImpactLimits:
     routes_withdrawn: int = -1
 
     def excess(self, impact: Impact) -> int:
-        """Return by how much `impact` exceeds the limits of sessions, external sessions and routes, in all; 0 if none.
-
-        The number of hosts does not count.
-        """
+        """Return by how much `impact` exceeds the limits, in all; 0 if it does not. Hosts do not count."""
         counts = (
             (impact.resets, self.session_resets),
             (impact.bare, self.external_resets),
@@ -197,9 +188,8 @@ def told_alone(
 ) -> dict[str, Impact]:
     """Return the part of the impact `found` that the state of only one node tells of, by node.
 
-    A state tells of the node's own sessions and of the blocks of `announced_by`. Nodes that `after` lacks do not count.
-    Only sessions and routes are in the results. The other arguments are those from which `of_run` made `found`. Nodes
-    that alone tell of nothing are missing.
+    A state tells of the node's own sessions and of the blocks of `announced_by`. Nodes that alone tell of nothing, or
+    that `after` lacks, are missing. The arguments are those from which `of_run` made `found`.
     """
     withdrawn = frozenset(found.withdrawn)
     tellers: dict[t.Any, list[str]] = {}
@@ -227,11 +217,7 @@ def told_alone(
 def _resets(
     node: str, state: NodeState, target: t.Optional[Bird], passwords: t.Collection[str]
 ) -> t.Iterator[tuple[_Session, Reset]]:
-    """Yield ((ends, sockets), session) for each session that is interrupted if the node's BIRD becomes `target`.
-
-    The key is that of the Reset, so two nodes have the same key for their session. `passwords` has the names of the
-    passwords whose values change.
-    """
+    """Yield (key, session) for each session interrupted if the node's BIRD becomes `target`. Both ends share a key."""
     if state.bird is None:
         return
     changes = session_changes.resets(state.bird, target, passwords)
@@ -258,10 +244,7 @@ def _reset(node: str, change: SessionChange, sockets: tuple[tuple[str, int], ...
 
 
 def announced_by(state: t.Optional[NodeState]) -> t.Iterator[str]:
-    """Yield the CIDRs of blocks that a node with this state may advertise, and of those that it has routes to.
-
-    A node without BGP advertises none, so its own blocks are left out. A CIDR may occur twice. Yield nothing for None.
-    """
+    """Yield the CIDRs of blocks that a node may advertise by BGP, and of those that it has routes to; none for None."""
     if state is None:
         return
     if state.bird is not None:

@@ -18,10 +18,7 @@ from .pool_modes import live_modes, some
 
 
 def with_modes(inventory: Inventory, modes: t.Mapping[str, str]) -> Inventory:
-    """Return the inventory with these encapsulations of its pools (by pool name, such as IPIP).
-
-    Pools that are not in `modes` are unchanged. Raise ResourceError for an encapsulation that its pool cannot have.
-    """
+    """Return the inventory with these encapsulations by pool. Raise ResourceError for one that its pool cannot have."""
     if not modes:
         return inventory
     pools = tuple(pool.with_encapsulation(modes[pool.name]) if pool.name in modes else pool for pool in inventory.pools)
@@ -84,10 +81,7 @@ def joined_first(
 
 
 def _agreeing(states: t.Sequence[NodeState]) -> t.Sequence[NodeState]:
-    """Return those of the states that are at rest in the same modes and MTU, if they are more than half; else all.
-
-    Raise ValueError if there are no states.
-    """
+    """Return the states at rest in the same modes and MTU if they are more than half, else all; there must be one."""
     alike: dict[t.Any, list[NodeState]] = {}
     for state in states:
         modes = tuple(sorted(live_modes([state]).items()))
@@ -97,11 +91,7 @@ def _agreeing(states: t.Sequence[NodeState]) -> t.Sequence[NodeState]:
 
 
 def _what_was_changed(inventory: Inventory, states: t.Sequence[NodeState]) -> str:
-    """Return "BGP sessions" or "mode or MTU", the change that a stopped run began.
-
-    It is the former if one of the states has backup routes, all have the inventory's MTU, and their modes by
-    `live_modes` are the inventory's.
-    """
+    """Return "BGP sessions" if a stopped run changed only these (there are backup routes), else "mode or MTU"."""
     wanted = {item.name: item.encapsulation for item in inventory.pools}
     modes = [entry for state in states for entry in live_modes([state]).items()]
     same_modes = all(wanted.get(name, mode) == mode for name, mode in modes)

@@ -79,10 +79,7 @@ def _nothing_is_placed_on(hosts: t.Sequence[Host], name: str) -> None:
 
 
 def _places(leaving: Host) -> t.Iterator[str]:
-    """Yield the file and line of the node's address unless it is in host_vars, and the files of host_vars about it.
-
-    Places that are not known are missing, and a file may come several times.
-    """
+    """Yield the known files of host_vars about the node, and the place of its address if elsewhere, maybe repeated."""
     own = re.compile(rf"(.*/host_vars/{re.escape(leaving.name)}(?:/.*|\.\w+)?)(?::\d+)")
     address = node_address.origin(leaving)
     if address and not own.fullmatch(address):

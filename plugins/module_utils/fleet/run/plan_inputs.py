@@ -156,10 +156,7 @@ class PlanInputs:
         return Fleet.build(self.inventory, self.previous_without(without), self.allocated_without(without))
 
     def _suspects(self) -> list[str]:
-        """Return the sorted nodes that assigned addresses, or whose part differs from the one in the lockfile's plan.
-
-        The result is [] if there is no lockfile, or no plan corrected by copies.
-        """
+        """Return the sorted nodes that assigned addresses or differ from the lockfile's plan, [] without a plan."""
         if self.remembered is None or self.previous is None:
             return []
         before, now = self.remembered.nodes, self.previous.nodes
@@ -172,8 +169,7 @@ class PlanInputs:
     def previous_without(self, nodes: t.Collection[str]) -> t.Optional[AllocationPlan]:
         """Return the plan to start from: `previous`, in which these nodes have what the lockfile's plan grants them.
 
-        A node that the lockfile lacks has nothing then. The result is `previous` itself if there is no lockfile, or if
-        `nodes` is empty. It is the lockfile's plan if `nodes` has all suspects.
+        It is the lockfile's plan if `nodes` has all suspects, and `previous` itself if there is no lockfile.
         """
         if not nodes or self.previous is None or self.remembered is None:
             return self.previous

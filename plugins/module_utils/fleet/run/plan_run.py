@@ -62,9 +62,8 @@ def plan_run(
     """Plan the whole fleet, and return the targets of its nodes and the next lockfile.
 
     `hosts` are those of `request.hosts_of`, and `documents` are policy resources from files. Raise FleetError, with
-    file and line if these are known, if the inventory is invalid, if there has to be a lockfile and is none, if the
-    fleet cannot be planned or cannot have the modes of the request, or if new nodes cannot join in the modes that they
-    would get. Also raise it if there is no lockfile and a node is refused.
+    file and line if known, if the inventory is invalid, if the lockfile is missing or a node is refused without one, or
+    if the fleet cannot be planned, cannot have the modes of the request or cannot take new nodes in its modes.
     """
     try:
         with uncollected():
@@ -179,10 +178,7 @@ class _Planning:
         }
 
     def _with_impact(self, run: FleetRun) -> FleetRun:
-        """Return the plan with its impact, and with a change in phases if interrupted sessions require it.
-
-        With `as_observed` the impact is empty, because the nodes keep the sessions that they have.
-        """
+        """Return the plan with its impact (empty if `as_observed`), in phases if interrupted sessions require them."""
         observed, passwords, fleet = self._observed, self._answers.passwords, run.fleet
         if self._request.as_observed:
             targets = dataclasses.replace(run.targets, sessions_of=observed, hold=self._request.hold)

@@ -15,10 +15,7 @@ from ..policy_parts import PolicyParts
 
 
 def notices(fleet: Fleet, hosts: t.Sequence[Host]) -> tuple[str, ...]:
-    """Return texts about probable mistakes in policy, for readers of a plan; () if the fleet has no policy.
-
-    A resource with another mistake has no text about the probes that it denies.
-    """
+    """Return texts about probable mistakes in policy and denied probes, for readers of a plan; () without policy."""
     parts = fleet.policy
     if parts is None:
         return ()

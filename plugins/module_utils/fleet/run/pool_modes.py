@@ -3,9 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The mode in which the fleet runs each of its pools: by the nodes that were read, and by the lockfile.
 
-A run that is limited to new hosts learns nothing from nodes: it is checked against the modes in the lockfile. What
-running nodes agree on takes precedence over these. So a lockfile that is old, or has no modes, changes no running
-fleet.
+A run that is limited to new hosts is checked against the modes in the lockfile. What running nodes agree on takes
+precedence over these. So a lockfile that is old, or has no modes, changes no running fleet.
 """
 
 from __future__ import annotations
@@ -81,10 +80,7 @@ class _Fleet(t.Protocol):
 def others(
     inventory: _Fleet, previous: t.Optional[AllocationPlan], asked: t.Collection[str], pool: t.Optional[str] = None
 ) -> list[str]:
-    """Return the inventory's nodes, sorted, that have blocks by the plan `previous` and are not in `asked`.
-
-    If `pool` is given, only blocks of that pool count. The list is empty if `previous` is None.
-    """
+    """Return the inventory's nodes, sorted, outside `asked` that have blocks (of `pool`, unless None) by `previous`."""
     return sorted(
         name
         for name, part in (previous.nodes if previous else {}).items()
@@ -156,9 +152,6 @@ def check_newcomers(
 
 
 def some(names: t.Sequence[str]) -> str:
-    """Return up to three names and the number of the others: `node1, node2, node3 and 4 more`.
-
-    Of two or three names, the last one follows "and". The result is "" for no names.
-    """
+    """Return up to three names and the number of the others: `node1, node2, node3 and 4 more`; "" for no names."""
     shown = list(names[:3]) + ([f"{len(names) - 3} more"] if len(names) > 3 else [])
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -55,10 +55,7 @@ class RunRequest:
         return self.as_observed or bool(self.topology)
 
     def hosts_of(self, hosts: t.Sequence[Host]) -> t.Sequence[Host]:
-        """Return the hosts for which the run plans: without the one that leaves, and with the topology's variables.
-
-        Raise FleetError if the fleet cannot lose the node `without`, or cannot have the topology.
-        """
+        """Return the hosts without the one that leaves, with the topology's variables. Raise FleetError if refused."""
         if self.without is not None:
             hosts = node_removal.of(hosts, self.without).others
         return with_topology(hosts, self.topology) if self.topology else hosts
@@ -66,8 +63,7 @@ class RunRequest:
     def modes(self, inventory: Inventory) -> dict[str, str]:
         """Return the encapsulation that `pool` and `mode` choose, by pool; {} if both are None.
 
-        Raise FleetError if only one of them is given, if the pool or the mode does not exist, or if the pool cannot
-        have that mode: IPIP for IPv6, or without BGP another one than VXLAN.
+        Raise FleetError if only one of them is given, if it does not exist, or if the pool cannot have that mode.
         """
         pool, mode = self.pool, self.mode
         if pool is None and mode is None:

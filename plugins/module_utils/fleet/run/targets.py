@@ -55,9 +55,5 @@ class Targets:
         return {name: state.ipam for name, state in self.states.items()}
 
     def phase(self, node: str, current: t.Optional[NodeState], phase: Phase) -> NodeState:
-        """Return the node's state in a phase on the way from `current` to its target.
-
-        `current` is None for a node without a state. Raise KeyError if it has no target. A `current` with invalid
-        values may raise ValueError, LookupError, TypeError or AttributeError.
-        """
+        """Return the node's `transition.phase_state` from `current` to its target. Raise KeyError if it has none."""
         return transition.phase_state(current, self.state(node), phase, self.hold)

@@ -62,9 +62,9 @@ def _in_change(state: NodeState, pools: _Pools, underlay_mtu: int) -> bool:
 def renamed(claims: t.Mapping[str, str], remembered: t.Container[str], staying: t.Container[str]) -> dict[str, str]:
     """Return {host: node} of the hosts that are a node of the lockfile under another name.
 
-    `claims` has the name of the node whose state each host has, for hosts that have another node's. `remembered` are
-    the nodes in the lockfile, and `staying` those that the run does not remove. A host that the lockfile has under its
-    own name was not renamed: it cannot stop a run by what it says.
+    `claims` maps hosts to the other node whose state they have. `remembered` are the nodes in the lockfile, `staying`
+    those that stay. A host that the lockfile has under its own name was not renamed: it cannot stop a run by what it
+    says.
     """
     return {
         host: node
@@ -86,9 +86,8 @@ def too_far(
 ) -> tuple[str, ...]:
     """Return the sorted nodes without whose states the run stays inside the limits; () if there are no such nodes.
 
-    It is also () if the run exceeds no limit. Those with the largest part are tried first, and not all combinations.
-    They are at most 64 (MOST), and at most half of the nodes with a state. `alone` has, by node, the part of the impact
-    `found` that only this node's state tells of.
+    It is also () if the run exceeds no limit. They are at most 64 (MOST), and at most half of the nodes with a state,
+    from the largest part in `alone` on; not all combinations are tried. `alone` is the result of `told_alone`.
     """
     out: list[str] = []
     by_size = sorted(alone, key=lambda node: (-len(alone[node].resets) - len(alone[node].withdrawn), node))

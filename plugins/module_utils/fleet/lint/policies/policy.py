@@ -16,8 +16,7 @@ from . import policy_lint, probe_lint
 def odd_policy(network: LintedFleet) -> t.Iterator[Issue]:
     """Report rules and policies that are never reached, names that look mistyped, and HostEndpoints without policy.
 
-    Also report tiers other than `default` without policy, and named ports in rules that no endpoint has. A HostEndpoint
-    with a profile is not reported. There is no issue if no policy is in force.
+    Also report tiers other than `default` without policy, and named ports in rules that no endpoint has.
     """
     for found in _of_policy(network):
         yield _placed(network, found)
@@ -26,8 +25,7 @@ def odd_policy(network: LintedFleet) -> t.Iterator[Issue]:
 def denies_probes(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a HostEndpoint that denies the probes by which nodes test their paths.
 
-    There is an issue for each direction and protocol. A HostEndpoint that `odd_policy` reports is left out, and so are
-    nodes in audit mode. A node without a tunnel of an IP version, or with the only one, is not examined for it.
+    There is an issue for each direction and protocol. A HostEndpoint that `odd_policy` reports is left out.
     """
     told = {(one.kind, one.name) for one in _of_policy(network)}
     for found in probe_lint.findings(network.fleet):

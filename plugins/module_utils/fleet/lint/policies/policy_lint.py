@@ -81,10 +81,7 @@ def _directions(policy: Policy) -> t.Iterator[tuple[str, tuple[PolicyRule, ...]]
 
 
 class _Conditions:
-    """A factory of keys for the conditions of rules, which are quick to compare.
-
-    Equal conditions have equal keys.
-    """
+    """A factory of keys for the conditions of rules. Equal conditions have equal keys, which are quick to compare."""
 
     def __init__(self) -> None:
         self._numbers: dict[Entity, int] = {}
@@ -97,8 +94,7 @@ class _Conditions:
     def covering(self, rule: PolicyRule) -> t.Iterator[_Key]:
         """Yield keys of rules that match every packet that `rule` matches, because they leave out some conditions.
 
-        The first one is the key of `rule` itself. Source and destination each leave out nothing, their ports, all but
-        their ports, or everything. Different conditions that cover those of `rule` (a larger CIDR) are not considered.
+        The first one is the key of `rule` itself. Other conditions that cover those of `rule` are not considered.
         """
         return itertools.product(
             _or_any(rule.ip_version),
@@ -189,8 +185,7 @@ class _Vocabulary:
     def misspelt(self, selector: str) -> list[str]:
         """Return a sentence for each part of `selector` whose label or value looks misspelt, [] if there is none.
 
-        Only has(), == and in are examined, also under a negation; of an `in`, only the first such value is named. Raise
-        SelectorError if it is not a selector.
+        Only has(), == and in are examined, also under a negation; of an `in`, only the first such value is named.
         """
         if selector not in self._known:
             leaves = selectors.leaves(selectors.parse(selector).root)
@@ -213,10 +208,9 @@ class _Vocabulary:
 
 
 def _nearly(name: str, known: t.Collection[str]) -> str:
-    """Return the first name in `known`, in sorted order, that `name` looks like a misspelling of, "" if there is none.
+    """Return the first in sorted `known` that `name` seems to misspell, "" if none or if `known` has more than _MANY.
 
-    It is also "" if `known` has more than _MANY names. Names whose digits differ do not count: web-2 is no misspelling
-    of web-1.
+    Names whose digits differ do not count: web-2 is no misspelling of web-1.
     """
     if len(known) > _MANY:
         return ""
@@ -248,10 +242,7 @@ def _misspelt(policy: Policy, vocabulary: _Vocabulary) -> t.Iterator[str]:
 
 
 def _unknown_ports(policy: Policy, ports: t.Collection[tuple[str, str]]) -> t.Iterator[str]:
-    """Yield a sentence for each named port in the rules of `policy` that is not in `ports`, (name, protocol) pairs.
-
-    A port that several lists of ports name gets a sentence for each of them.
-    """
+    """Yield a sentence for each named port in a list of `policy` that is not in `ports`, (name, protocol) pairs."""
     for where, rule, entity in _entities(policy):
         for negated, given in ((False, entity.ports), (True, entity.not_ports)):
             keys = {port: named_port_key(port, rule.protocol, entity) for port in given if isinstance(port, NamedPort)}
@@ -265,20 +256,14 @@ def _unknown_ports(policy: Policy, ports: t.Collection[tuple[str, str]]) -> t.It
 
 
 def _effect(others: str, negated: bool) -> str:
-    """Return what a list of ports does that has only `others` beside unknown ports. `negated` says that it is notPorts.
-
-    `others` are ports as text, "" if there are none.
-    """
+    """Return the effect of ports (notPorts if `negated`) with only `others`, text or "", beside unknown ports."""
     if negated:
         return f"notPorts excludes only {others}" if others else "notPorts excludes no port, as if it were left out"
     return f"ports matches only {others}" if others else "no packet matches"
 
 
 def _entities(policy: Policy) -> t.Iterator[tuple[str, PolicyRule, Entity]]:
-    """Yield (where, rule, entity) for the source and the destination of each rule in force.
-
-    `where` is the place as text: "rule 1 of Ingress, source".
-    """
+    """Yield ("rule 1 of Ingress, source", rule, entity) for the source and the destination of each rule in force."""
     for direction, rules in _directions(policy):
         for number, rule in enumerate(rules, 1):
             for side, entity in (("source", rule.source), ("destination", rule.destination)):
@@ -289,10 +274,7 @@ def _entities(policy: Policy) -> t.Iterator[tuple[str, PolicyRule, Entity]]:
 
 
 def _closed_hosts(policy_set: PolicySet, endpoints: t.Iterable[Endpoint]) -> t.Iterator[PolicyFinding]:
-    """Yield a finding for each HostEndpoint that has no profile and that no enforced policy selects.
-
-    A policy with preDNAT does not count: packets that it does not drop still need one that allows them.
-    """
+    """Yield a finding for each HostEndpoint without a profile that no enforced policy without preDNAT selects."""
     given = labels_by_profile(policy_set.profiles)
     for endpoint in endpoints:
         if endpoint.kind != HOST_ENDPOINT or endpoint.profiles:

@@ -16,10 +16,7 @@ from .policy_lint import PolicyFinding
 
 
 class _Echo(t.NamedTuple):
-    """A kind of probe, one for each IP version (paths/probing.py has the addresses that are probed).
-
-    `protocol` is its name in policy, `request` the ICMP type of the message.
-    """
+    """A kind of probe, one for each IP version: its name in policy and the ICMP type of its message."""
 
     version: int
     protocol: str
@@ -33,10 +30,9 @@ _ECHOES = (_Echo(4, "ICMP", 8, "0.0.0.0/0"), _Echo(6, "ICMPv6", 128, "::/0"))  #
 def findings(fleet: Fleet) -> list[PolicyFinding]:
     """Return a finding for each HostEndpoint, direction and protocol (ICMP or ICMPv6) that denies a probe.
 
-    Each node with a HostEndpoint is checked with one other node as its peer, by an echo request between their tunnel
-    addresses in both directions. Of two HostEndpoints that deny the same probe, only the first on its path is found.
-    A node without a tunnel of an IP version, or with the only one, is not checked for it. HostEndpoints of nodes in
-    audit mode have no findings. The list is empty without policy.
+    Each node with a HostEndpoint is checked with one other node, by an echo request between their tunnel addresses in
+    both directions. Of two HostEndpoints that deny the same probe, only the first on its path is found. Left out are
+    nodes in audit mode, without a tunnel of an IP version, or with the only one.
     """
     if fleet.policy is None:
         return []
@@ -71,11 +67,7 @@ def findings(fleet: Fleet) -> list[PolicyFinding]:
 
 
 def _probed(fleet: Fleet, version: int) -> list[tuple[str, str, str]]:
-    """Return (node name, tunnel device, address of that device) for each node that has a tunnel of this IP version.
-
-    A tunnel counts if a pool uses its kind. Only these addresses are probed. Of several tunnels of a node,
-    the first by the name of its kind counts.
-    """
+    """Return (node, tunnel device, its address) for the first tunnel of each node that a pool of `version` uses."""
     kinds = {tunnel_kind(pool) for pool in fleet.pools if pool.version == version}
     found = []
     for node in fleet.nodes.values():

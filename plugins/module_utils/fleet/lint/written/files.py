@@ -24,8 +24,7 @@ _ALWAYS = {_GROUPS: frozenset({"all", "ungrouped"}), "host_vars": frozenset({"lo
 def of_nobody(written: WrittenInventory) -> t.Iterator[Issue]:
     """Report a file in group_vars or host_vars for a group or host that the inventory does not have.
 
-    A folder there counts as a file. A folder beside the inventory whose name is nearly group_vars or host_vars is
-    reported, too.
+    A folder there counts as a file. A folder with nearly the name group_vars or host_vars is reported, too.
     """
     for like in written.like_folders:
         yield Issue(

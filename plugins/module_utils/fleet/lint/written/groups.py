@@ -33,10 +33,7 @@ _PLACE = re.compile(r"(rack|row|room|zone|site)(?:[-_]?(?!s$)\w+)")
 
 
 def look_alike(written: WrittenInventory) -> t.Iterator[Issue]:
-    """Report a group whose name is nearly calico_nodes or calico_rr, with hosts that are not in that group.
-
-    A dash counts as an underscore. Empty groups are left out.
-    """
+    """Report a group whose name is nearly calico_nodes or calico_rr, with hosts that are not in that group."""
     for group, members in written.groups.items():
         meant = _meant(group)
         left_out = sorted(set(members) - set(written.groups.get(meant, ()))) if meant else []
@@ -83,10 +80,7 @@ def in_two_places(written: WrittenInventory) -> t.Iterator[Issue]:
 
 
 def reflector_with_workloads(written: WrittenInventory) -> t.Iterator[Issue]:
-    """Report a host in both calico_nodes and calico_rr, if other reflectors are in calico_rr only.
-
-    It makes one issue for all such hosts. A fleet whose reflectors all carry workloads has none.
-    """
+    """Report a host in both calico_nodes and calico_rr, if other reflectors are in calico_rr only."""
     both = sorted(host.name for host in written.hosts if host.reflector and host.workload_node)
     alone = sorted(host.name for host in written.hosts if host.reflector and not host.workload_node)
     if both and alone:

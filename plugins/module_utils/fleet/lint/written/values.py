@@ -50,10 +50,7 @@ def of_role(written: WrittenInventory) -> t.Iterator[Issue]:
 
 
 def label_is_boolean(written: WrittenInventory) -> t.Iterator[Issue]:
-    """Report a label whose value YAML reads as true or false, such as no and on without quotes.
-
-    A value that several hosts have from one line is one issue.
-    """
+    """Report a label whose value YAML reads as true or false, such as no and on without quotes."""
     seen: set[str] = set()
     for host in written.hosts:
         for label, value in _labels(host):
