@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The drawings of a report as values: the places of the map with their links, the cells of a rack, lost probes by time.
-
-Positions are computed here from numbers. The page's template draws them as SVG.
-"""
+"""The drawings of a report as values, whose positions are numbers: the page's template draws them as SVG."""
 
 from __future__ import annotations
 
@@ -84,10 +81,7 @@ class Ring(t.NamedTuple):
 
 
 def ring(spots: t.Sequence[Spot], links: t.Sequence[MapLink]) -> Ring:
-    """Return at most RING places on a ring in the order of `spots`, with their links.
-
-    Places of one rack lie side by side on a band.
-    """
+    """Return at most RING places on a ring in the order of `spots`, with their links. A rack's places share a band."""
     placed = tuple(dataclasses.replace(spot, x=x, y=y) for spot, (x, y) in zip(spots, positions(spots)))
     at = {spot.name: (spot.x, spot.y) for spot in placed}
     known = [link for link in links if link.a in at and link.b in at and link.a != link.b]

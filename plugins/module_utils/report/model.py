@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fleet as a report shows it: plain values.
-
-Texts may come from nodes and may be hostile. Nothing here is escaped: the page does that for every text.
-"""
+"""The fleet as a report shows it: plain values. Texts may be hostile; the page escapes each of them."""
 
 from __future__ import annotations
 
@@ -146,10 +143,7 @@ class ChangeGroup:
 
 @dataclasses.dataclass(frozen=True)
 class ShownPlan:
-    """What a run changes, or has changed, or has changed and put back.
-
-    `phases` and `impact` are lines, and `approval` is the plan's hash.
-    """
+    """What a run changes, has changed or has put back, as lines; `approval` is the plan's hash."""
 
     made: bool
     put_back: bool

@@ -125,10 +125,7 @@ class Places:
         return tuple(found)
 
     def route_modes(self, missing: t.Optional[t.Mapping[tuple[str, str], int]]) -> tuple[RouteMode, ...]:
-        """Return the planned routes of all nodes by mode and pool. `missing` has counts by (mode, pool), None: unknown.
-
-        Each node with workloads has a route to each block of another such node whose IP version it has.
-        """
+        """Return the planned routes of all nodes by mode and pool; `missing` has counts by (mode, pool) or is None."""
         if self.fleet is None:
             return ()
         blocks: dict[tuple[str, str], int] = {}  # by (subnet, pool): the blocks of all nodes there

@@ -153,11 +153,7 @@ def _node(
 
 
 def of_steps(steps: t.Iterable[Results]) -> dict[str, dict[str, t.Any]]:
-    """Return the results of several calls of `node` in one run as one result by host.
-
-    It is the last result of the host. Whether the host was changed or new is said of all its steps. Its sessions and
-    routes are added up. A step that was skipped is left out.
-    """
+    """Return the last result of `node` by host; what earlier steps of the run changed and interrupted is added."""
     found: dict[str, dict[str, t.Any]] = {}
     for results in steps:
         for host, result in results.items():
@@ -195,8 +191,7 @@ def phase_lines(phases: t.Mapping[str, Results]) -> list[str]:
 def groups(changes: Results) -> tuple[ChangeGroup, ...]:
     """Return the changes of all nodes by action and kind, those that break something first, and files last.
 
-    Equal changes of several nodes are one line. A group has the first 120 lines; of each node the first 3,000 changes
-    are looked at for them.
+    Equal changes of several nodes are one line. A group has up to 120 lines, from 3,000 changes of each node.
     """
     counts: dict[tuple[str, str], int] = {}
     on: dict[tuple[str, str], set[str]] = {}

@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sections of a page as values: what each one says, in which order, and how much of it. The template writes them.
-
-A section is None if the report has nothing for it.
-"""
+"""The sections of a page as values for its template. A section is None if the report has nothing for it."""
 
 from __future__ import annotations
 

@@ -33,10 +33,7 @@ def by_nodes(
     problems: t.Sequence[str],
     warnings: t.Sequence[str],
 ) -> FleetReport:
-    """Return the report from results of node_status_info by host.
-
-    `problems` and `warnings` are those that are printed.
-    """
+    """Return the report from results of node_status_info by host; `problems` and `warnings` are those printed."""
     known = {host: status_lines.known(results.get(host)) for host in hosts}
     answered = {host: node for host, node in known.items() if node and node["node"] is not None}
     troubled = status_lines.troubled(known)

@@ -26,8 +26,7 @@ def text(
 ) -> list[str]:
     """Return the table, a line for each problem, one about paths that no run tries, if any, and one for the fleet.
 
-    `agents` are the hosts that have an agent; others are shown without. `now` is the time in seconds since 1970.
-    `gaps` are the paths that are not tried, by `untried.of_status`.
+    `agents` are the hosts with an agent. `now` is in seconds since 1970. `gaps` are those of `untried.of_status`.
     """
     rows = []
     for host in hosts:
@@ -46,10 +45,7 @@ def text(
 def problems(
     hosts: t.Sequence[str], agents: t.Collection[str], found: Heartbeats, refused: Refused, now: float
 ) -> list[str]:
-    """Return sentences about what is wrong, an empty list for nothing. The arguments are those of `text`.
-
-    A session that is down with a node that is `troubled` is that node's fault alone.
-    """
+    """Return sentences about what is wrong. A session that is down with a `troubled` node is that node's fault."""
     blamed = troubled(hosts, agents, found, refused, now)
     return [f"{host}: {what}" for host in hosts for what in _of_host(host, agents, found, refused, now, blamed)]
 
@@ -57,10 +53,7 @@ def problems(
 def troubled(
     hosts: t.Sequence[str], agents: t.Collection[str], found: Heartbeats, refused: Refused, now: float
 ) -> set[str]:
-    """Return the hosts to blame for their sessions that are down. The arguments are those of `text`.
-
-    They have an agent and no fresh heartbeat, or most of their sessions are down.
-    """
+    """Return the hosts to blame for sessions that are down: without a fresh heartbeat, or with most of theirs down."""
     return {
         host
         for host in hosts

@@ -45,10 +45,7 @@ def document(found: FleetLoad) -> dict[str, t.Any]:
 
 
 def text(found: FleetLoad) -> list[str]:
-    """Return the lines of the table, a line of totals, and a table of a uniform fleet of the same size.
-
-    The last table is left out for fewer than two nodes; reflectors without workloads do not count.
-    """
+    """Return the table, a line of totals, and for two nodes or more a table of a uniform fleet of the same size."""
     lines = tables.columns(HEADING, (_row(group) for group in found.alike)).splitlines()
     nodes = sum(len(group.nodes) for group in found.alike)
     counts = (nodes, "node"), (found.sessions, "session"), (sum(found.blocks), "block")

@@ -97,11 +97,7 @@ def _probes(
 
 
 def _unwatched(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
-    """Return a text for each host that probed and whose watch is missing or not complete: its name (the reason).
-
-    `complete` of `watch` in a result is True if the watch counted from before the flip until the soak ended it. The
-    texts are in the order of the hosts' names.
-    """
+    """Return "name (reason)" for each host that probed and whose watch did not count from before the flip on."""
     found = []
     for host, answer in sorted(results.items()):
         watch = answer.get("watch") or {}
@@ -123,8 +119,7 @@ def returned(
 ) -> str:
     """Return a text about why a change was not made, how many nodes run as before, and what the other nodes do.
 
-    `results` are those of the return, by host. `causes` are the problems; the first 20 are named. `hold` says whether
-    backup routes carried traffic during the change.
+    `results` are those of the return, by host. `hold` says whether backup routes carried traffic during the change.
     """
     back = [host for host in hosts if outcome.usable(results.get(host))]
     left = [host for host in hosts if host not in back]

@@ -14,10 +14,7 @@ Results = t.Mapping[str, t.Mapping[str, t.Any]]
 
 
 def plan(hosts: t.Sequence[str], plans: Results) -> list[str]:
-    """Return one line for each host that could not be planned, one per phase, and one or two for the fleet.
-
-    `plans` are the results of the module `node` by host.
-    """
+    """Return one line for each host that could not be planned, one per phase, and one or two for the fleet."""
     usable = {host: answer for host, answer in plans.items() if outcome.usable(answer)}
     changing = [host for host, answer in usable.items() if answer.get("changed")]
     resets = sum(answer.get("sessions_reset", 0) for answer in usable.values())
@@ -35,11 +32,7 @@ def plan(hosts: t.Sequence[str], plans: Results) -> list[str]:
 
 
 def touched(plans: Results) -> list[str]:
-    """Return one line that says what changes on which nodes, if nodes or sessions are added; else an empty list.
-
-    `plans` are usable results of the module `node` by host. Of more than six nodes with the same change, only their
-    number is given.
-    """
+    """Return one line that says what changes on which nodes, if nodes or sessions are added; else an empty list."""
     if not any(answer.get("new") or answer.get("sessions_begun") for answer in plans.values()):
         return []
     groups: dict[str, list[str]] = {}
@@ -51,10 +44,7 @@ def touched(plans: Results) -> list[str]:
 
 
 def _change_of(answer: t.Mapping[str, t.Any]) -> str:
-    """Return in a few words what changes on a node, by its plan: "new", "unchanged", or "2 more sessions, rules".
-
-    It is "files" if the plan has no other change that the node makes by itself.
-    """
+    """Return what changes on a node, by its plan: "new", "unchanged", "files", or such as "2 more sessions, rules"."""
     if answer.get("new"):
         return "new"
     if not answer.get("changed"):
@@ -77,11 +67,9 @@ _WORDS = {"fdb": "FDB", "neighbor": "neighbours", "ipset": "sets", "iptables": "
 
 
 def phases(plans: Results) -> list[str]:
-    """Return one line for each phase of a change, with the number of changes and the nodes.
+    """Return one line for each phase of a change, with the number of changes and the nodes, or above six their number.
 
-    `plans` are usable results of the module `node` by host. Of more than six nodes only the number is given. Changes of
-    sessions are not counted, nor objects that are kept (`=`). The proofs between phases change nothing, so they have no
-    line.
+    Changes of sessions and objects that are kept (`=`) are not counted. The proofs between phases have no line.
     """
     counts: dict[str, dict[int, list[str]]] = {}
     for host, answer in sorted(plans.items()):
@@ -129,11 +117,10 @@ def converged(
 ) -> RunVerdict:
     """Return the verdict of a run.
 
-    Its lines are one for each host that failed, one for each silent path (of the first 20), one about confirmations and
-    one about paths that were not tried, if any, and one for the fleet. A host has failed if its result in `plans` or in
-    `convergence` is not usable. `plans`, `convergence` and `reachability` are the results of the modules `node`,
-    `convergence_info` and `probe`, by host. The last two may be the fields `settled` in the results of `node` instead.
-    `elapsed` is in seconds, None if it was not measured. `members` are the nodes of the fleet that may have workloads.
+    A host has failed if its result in `plans` or in `convergence` is not usable. `plans`, `convergence` and
+    `reachability` are the results of the modules `node`, `convergence_info` and `probe`, by host. The last two may be
+    the fields `settled` in the results of `node` instead. `elapsed` is in seconds, None if it was not measured.
+    `members` are the nodes of the fleet that may have workloads.
     """
     lines = []
     good: list[str] = []

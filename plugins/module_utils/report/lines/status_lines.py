@@ -33,11 +33,7 @@ _VERSION = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})")
 
 
 def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
-    """Return a dict of the entries in a host's answer whose keys are in RETURN of node_status_info.
-
-    The result is None if there is no answer, if it has no `agent`, or if its task failed, was skipped or did not reach
-    the host.
-    """
+    """Return the entries of a host's answer that node_status_info documents, None without an answer that is usable."""
     if result is None or not outcome.usable(result) or "agent" not in result:
         return None
     own = ("node", "plan", "phase", "complete", "bgp", "routes", "blocks", "workloads", "agent", "problems")
@@ -52,10 +48,9 @@ def text(
 ) -> list[str]:
     """Return the table, a line for each problem, one for each warning, one about paths, and one for the fleet.
 
-    `warned` are the warnings, those of `warnings` by default. `gaps` are the paths that are not tried, by
-    `untried.of_status`; the line about them is left out if runs try them all. `results` are those of node_status_info
-    by host. A host without one, or that was not reached, is shown as unreachable, and one whose other result is
-    unusable or has no `agent` as not read.
+    `warned` are those of `warnings` by default, `gaps` those of `untried.of_status`. `results` are those of
+    node_status_info by host. A host without one, or that was not reached, is shown as unreachable, and one whose other
+    result is not usable as not read.
     """
     nodes = {host: known(results.get(host)) for host in hosts}
     wrong = problems(hosts, results)
@@ -70,9 +65,8 @@ def text(
 def problems(hosts: t.Iterable[str], results: Results, blamed: t.Container[str] = ()) -> list[str]:
     """Return sentences about what is wrong, an empty list for nothing.
 
-    `results` are those of node_status_info by host. A host without a usable one is a problem. A session that both of
-    its nodes report as down is named once, and so is a phase in which several nodes are. One whose other end is a
-    `blamed` host is left out.
+    A host without a usable result of node_status_info is a problem. A session that both of its nodes report as down is
+    named once, and so is a phase of several nodes. A session whose other end is a `blamed` host is left out.
     """
     found: list[str] = []
     seen: Counts = collections.Counter()
@@ -93,10 +87,7 @@ def problems(hosts: t.Iterable[str], results: Results, blamed: t.Container[str] 
 
 
 def troubled(nodes: t.Mapping[str, t.Optional[Result]]) -> set[str]:
-    """Return the hosts to blame for their sessions that are down. `nodes` has what is `known` of each host.
-
-    They have no answer or no state, or most of their sessions are down.
-    """
+    """Return the hosts to blame for sessions that are down: without an answer or state, or with most of theirs down."""
     return {host for host, node in nodes.items() if node is None or node["node"] is None or _mostly_down(node)}
 
 
@@ -115,10 +106,7 @@ def _halfway(phase: str, nodes: t.Sequence[str]) -> str:
 
 
 def warnings(hosts: t.Sequence[str], results: Results) -> list[str]:
-    """Return a sentence for each pool with few free addresses left on a node (see NEARLY_ALL); [] for none.
-
-    A sentence for each release of an agent that is not this controller's comes first.
-    """
+    """Return a sentence for each other release of an agent, then for each pool nearly full on a node (NEARLY_ALL)."""
     nodes = {host: node for host in hosts if (node := known(results.get(host)))}
     scarce = [warning for host, node in nodes.items() if node["node"] for warning in _scarce(host, node["blocks"])]
     return [*_other_releases(nodes), *scarce]
@@ -155,10 +143,9 @@ def _of_node(host: str, node: Result, seen: Counts, blamed: t.Container[str]) ->
 
 
 def _session(host: str, session: Result, *, several: bool) -> str:
-    """Return a sentence about a session that is down.
+    """Return a sentence about a session that is down: `node7 <-> node4: Active since 14:02:11 (Hold timer expired)`.
 
-    For example `node7 <-> node4: Active since 14:02:11 (Hold timer expired); its routes are kept by graceful restart:
-    ...`. If the host has `several` sessions with that node, the address follows: `node7 <-> node4 (fd00::4): ...`.
+    If the host has `several` sessions with that node, the address follows: `node7 <-> node4 (fd00::4): ...`.
     """
     peer = session["node"] or session["address"]
     if several and session["node"]:

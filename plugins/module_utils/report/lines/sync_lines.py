@@ -29,10 +29,7 @@ def _why_not(host: str, answer: t.Optional[t.Mapping[str, t.Any]]) -> str:
 
 
 def problems(hosts: t.Sequence[str], asked: Results, taken: Results) -> list[str]:
-    """Return a sentence for each host without a usable answer, or that could not be sent the others' workloads.
-
-    `asked` and `taken` are the results of remote_endpoints_info and remote_endpoints, by host.
-    """
+    """Return a sentence for each host without a usable answer, or that could not be sent the others' workloads."""
     found = []
     for host in hosts:
         if not answered(host, asked.get(host)):
@@ -46,9 +43,7 @@ def problems(hosts: t.Sequence[str], asked: Results, taken: Results) -> list[str
 def lines(hosts: t.Sequence[str], asked: Results, taken: Results, check: bool, datastore: bool = False) -> list[str]:
     """Return a line for each of `problems`, then one line for the fleet.
 
-    `asked` and `taken` are the results of remote_endpoints_info and remote_endpoints, by host. `check` says that
-    nothing was written: the last line then begins with `to sync`. So it does with a `datastore`, and another line says
-    that the nodes have it for that.
+    The last one begins with `to sync` if nothing was written: with `check`, and with a `datastore`, which has a line.
     """
     wrong = problems(hosts, asked, taken)
     workloads = sum(len(answer["endpoints"]) for host, answer in asked.items() if answered(host, answer))
