@@ -19,9 +19,8 @@ _TEMPLATES = pathlib.Path(__file__).resolve().parents[2] / "roles" / "calico_nod
 def render(bird: t.Mapping[str, t.Any]) -> str:
     """Return the text of bird.cfg for `bird`, a bgp.bird_state.Bird as NodeState.to_dict has it.
 
-    Raise NotEncodable for a value that is not of its field's kind in bird.encoding.KINDS, so that each value written is
-    one token of bird.cfg, and for an unknown field. Raise jinja2.UndefinedError for a missing field that a template
-    reads: it could be a session without an option.
+    Raise NotEncodable for an unknown field, and for a value that is not of its field's kind in bird.encoding.KINDS:
+    each is one token. Raise jinja2.UndefinedError for a missing field: it could be a session without an option.
     """
     return _environment().get_template("bird.cfg.j2").render(calico_node_bird=encoding.checked(bird))
 

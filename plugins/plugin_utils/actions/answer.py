@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The output of actions that answer a question about an inventory: what they print, and the file for calicoctl.
-
-calicoctl reads the file in cli/inventory_playbook.py.
-"""
+"""The output of actions that answer a question about an inventory, and the file for cli/inventory_playbook.py."""
 
 from __future__ import annotations
 
@@ -22,8 +19,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
 def give(args: t.Mapping[str, t.Any], answer: t.Mapping[str, t.Any], lines: t.Sequence[str]) -> None:
     """Write `lines` and `answer` as a JSON object to the answer file, if one is given, and print what the user wants.
 
-    `args` are the values of OPTIONS. `lines` say the answer for people: they are printed for the output "text",
-    `answer` as JSON for "json", nothing for "none". Raise OSError if the file cannot be written.
+    `args` are OPTIONS: output "text" prints `lines`, "json" `answer`. Raise OSError if the file cannot be written.
     """
     _write(args["answer_file"], {"lines": lines, "answer": answer})
     printed = {"text": lines, "json": json.dumps(answer, indent=2).splitlines(), "none": []}
@@ -31,10 +27,7 @@ def give(args: t.Mapping[str, t.Any], answer: t.Mapping[str, t.Any], lines: t.Se
 
 
 def refuse(args: t.Mapping[str, t.Any], error: Exception) -> None:
-    """Write {"error": the error's text} as JSON to the answer file, if one is given.
-
-    Print nothing. Raise OSError if the file cannot be written.
-    """
+    """Write {"error": text} as JSON to the answer file, if one is given. Raise OSError if it cannot be written."""
     _write(args["answer_file"], {"error": str(error)})
 
 

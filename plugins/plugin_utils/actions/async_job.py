@@ -38,11 +38,10 @@ def is_waited_for(task: t.Any) -> bool:
 def wait(action: ActionBase, started: t.Mapping[str, t.Any], task_vars: Data) -> Data:
     """Wait for the job that `action` has `started`, and return its answer.
 
-    It sleeps the task's ``poll`` seconds before each poll, for about its ``async`` seconds in all. Return a failure,
-    which says the reason, if `started` has no job id, or if the job has not ended when that time is over or a poll is
-    skipped or fails on the node. The job's files on the node are removed once it has finished, if the node can be
-    reached then. Raise AnsibleError if the last poll raises it, as it does if the node cannot be reached. Raise
-    KeyError if `is_waited_for` was not True for the task.
+    It sleeps the task's ``poll`` seconds before each poll, for about its ``async`` seconds in all. Return a failure
+    with its reason if `started` has no job id, if the job has not ended then, or if a poll is skipped or fails on the
+    node. The job's files on the node are removed once it has finished, if the node can be reached. Raise AnsibleError
+    if the last poll raises it, and KeyError if `is_waited_for` was not True for the task.
     """
     job, task = started.get("ansible_job_id"), action._task
     if job is None:

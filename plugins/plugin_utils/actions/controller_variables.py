@@ -39,11 +39,7 @@ _REMEDY = (
 
 @functools.cache
 def is_of_fleet(name: str) -> bool:
-    """Return whether `name` is a variable of a fleet or looks like one.
-
-    A name looks like one if it is a likely misspelling, begins as a group list does (`calico_policies_`), or is in
-    RENAMED.
-    """
+    """Return whether `name` is a variable of a fleet or its group lists, is in RENAMED, or is a likely misspelling."""
     if name in variables.BY_NAME or name.startswith(variables.GROUP_LISTS):
         return True
     return name in variables.RENAMED or (name.startswith(_PREFIX) and any(True for dummy in variables.misspelt([name])))
@@ -52,8 +48,7 @@ def is_of_fleet(name: str) -> bool:
 def prepare() -> None:
     """Fill the cache of `is_of_fleet` with the variables of this collection's roles, before Ansible forks.
 
-    An action may ask about each of these names, and the search for a misspelling takes long for each. Raise OSError if
-    a file of the roles cannot be read.
+    The search for a misspelling takes long for each name. Raise OSError if a file of the roles cannot be read.
     """
     for name in _of_roles():
         is_of_fleet(name)
@@ -61,10 +56,7 @@ def prepare() -> None:
 
 @functools.cache
 def _of_roles() -> frozenset[str]:
-    """Return the names beginning with calico_ that defaults/main.yml and vars/main.yml of the roles define.
-
-    Raise OSError if one of these files cannot be read.
-    """
+    """Return the names beginning with calico_ that defaults/main.yml and vars/main.yml of the roles define."""
     names: set[str] = set()
     for path in sorted(_ROLES.glob("*/defaults/main.yml")) + sorted(_ROLES.glob("*/vars/main.yml")):
         names.update(_DEFINED.findall(path.read_text("utf-8")))
@@ -75,8 +67,7 @@ def _of_roles() -> frozenset[str]:
 def without_facts() -> t.Iterator[None]:
     """Keep facts out of the variables that Ansible returns in this process, as inject_facts_as_vars=False does.
 
-    That lasts until the end of the `with` block. Actions run in a process of their own, so that nothing else in the run
-    sees the setting.
+    Actions run in a process of their own, so that nothing else in the run sees the setting.
     """
     before = constants.INJECT_FACTS_AS_VARS
     constants.INJECT_FACTS_AS_VARS = False
@@ -87,10 +78,7 @@ def without_facts() -> t.Iterator[None]:
 
 
 class PlayVariables:
-    """The variables of hosts like `hostvars`, with those of the running play, role and task.
-
-    `hostvars` leaves these out.
-    """
+    """The variables of hosts, with those of the running play, role and task, which `hostvars` leaves out."""
 
     def __init__(self, hostvars: t.Any, task: t.Any) -> None:
         self._hostvars, self._task = hostvars, task
@@ -131,17 +119,15 @@ def of_hosts(task_vars: t.Mapping[str, t.Any], task: t.Any) -> t.Any:
 def raw(hostvars: t.Any) -> t.Callable[[str], t.Mapping[str, t.Any]]:
     """Return the function that returns a host's variables with templates as they are written.
 
-    `hostvars` are Ansible's, PlayVariables, or a mapping of a test, which has no templates. Each call of the function
-    puts the variables together anew: call it once for each host.
+    Each call of that function puts the variables together anew: call it once for each host.
     """
     return t.cast("t.Callable[[str], t.Mapping[str, t.Any]]", getattr(hostvars, "raw_get", hostvars.__getitem__))
 
 
 def facts_of_fleet(own: t.Mapping[str, t.Any]) -> list[str]:
-    """Return the sorted names of facts that have the name of a variable of the fleet, but not its value.
+    """Return the sorted names of facts that are calico_ variables of the fleet, by `is_of_fleet`, with other values.
 
-    They begin with calico_ and `is_of_fleet` accepts them. `own` are a host's variables as HostVars.raw_get returns
-    them within without_facts(), so the facts are not used as variables.
+    `own` are a host's variables as HostVars.raw_get returns them within without_facts().
     """
     facts = own.get("ansible_facts")
     if not isinstance(facts, collections.abc.Mapping):

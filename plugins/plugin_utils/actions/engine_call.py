@@ -55,26 +55,17 @@ _NOT_INSTALLED = {
 
 @functools.cache
 def engine_digest() -> str:
-    """Return the digest of the engine that has this controller's code: 16 hex digits, computed once per process.
-
-    Raise OSError if a file of the engine cannot be read.
-    """
+    """Return the digest of this controller's engine, 16 hex digits. Raise OSError if a file of it cannot be read."""
     return bundle.bundle_digest(SOURCE)
 
 
 def packed_path() -> str:
-    """Return the path of the file that `packed_engine` writes, in the run's temporary folder on the controller.
-
-    Raise OSError if a file of the engine cannot be read.
-    """
+    """Return the path of the file that `packed_engine` writes, in the run's temporary folder on the controller."""
     return os.path.join(str(constants.DEFAULT_LOCAL_TMP), f"engine-{engine_digest()}")
 
 
 def packed_engine() -> carried_start.PackedEngine:
-    """Return this controller's engine, packed once per run for all processes of the run.
-
-    Raise OSError if a file of the engine cannot be read, or the temporary file of the run not written.
-    """
+    """Return this controller's engine, packed once for all processes of the run. Raise OSError if that fails."""
     path = packed_path()
     # Hosts are served by processes of their own at the same time: the first one packs, the others wait for it.
     with locks.held(f"{path}.lock"):
@@ -144,8 +135,7 @@ def as_dict(parsed: t.Any) -> Data:
 def scrubbed(answer: Data, secrets: t.AbstractSet[str]) -> Data:
     """Return an answer without the values in `secrets`, as AnsibleModule does it.
 
-    True, False and None stay as values of the answer's own keys. The result is `answer` itself if there are no secrets,
-    otherwise a new dict.
+    True, False and None stay as values of its own keys. Without secrets the result is `answer` itself.
     """
     if not secrets:
         return answer
@@ -166,10 +156,7 @@ class Output(t.NamedTuple):
 
 
 def read(stdout: str) -> Output:
-    """Return, as an Output, whether the module started by `stdout`, and its answer without the lines around it.
-
-    An answer that cannot be unpacked, or is larger than packed_json.LIMIT, counts as none.
-    """
+    """Return whether the module started by `stdout`, and its answer if it can be unpacked (see packed_json.LIMIT)."""
     dummy, started, rest = f"\n{stdout}".partition(f"\n{engine_module.STARTED}")
     for line in rest.splitlines() if started else ():
         if line.startswith(engine_module.ANSWER) and len(engine_module.ANSWER) < len(line) <= packed_json.LIMIT:
@@ -238,19 +225,12 @@ class EngineCall:
         return self._answer(printed)
 
     def _printed(self, line: str, given: bytes) -> Printed:
-        """Run the command `line` on the host with `given` as its input, and return what it printed.
-
-        Raise AnsibleConnectionFailure if the host cannot be reached, another AnsibleError as for a wrong become
-        password.
-        """
+        """Run the command `line` on the host with `given` as its input, and return what it printed."""
         result = self._action._low_level_execute_command(line, sudoable=True, in_data=given)
         return Printed(read(result["stdout"]), result)
 
     def _answer(self, printed: Printed) -> Data:
-        """Parse what a started module has printed, and return its answer as Ansible's ActionBase returns such answers.
-
-        If it printed no answer that can be read, this is a failure with what it printed as `module_stdout`.
-        """
+        """Return the answer in what a started module has printed, or a failure with what it printed otherwise."""
         text, rest = printed.output.text, printed.output.rest
         answer = as_dict(self._action._parse_returned_data({**printed.result, "stdout": text}, PROFILE))
         if not text:
@@ -281,10 +261,7 @@ class EngineCall:
         }
 
     def _finished(self, answer: Data) -> Data:
-        """Return the answer with the keys that AnsibleModule and ActionBase add to it, and without secret values.
-
-        The keys are invocation, the arguments' warnings, stdout_lines and stderr_lines. `answer` itself is changed.
-        """
+        """Add the keys to `answer` that AnsibleModule and ActionBase add, and return it without secret values."""
         answer.setdefault("invocation", {"module_args": self._arguments.params})
         if self._arguments.warnings:
             answer["warnings"] = [*self._arguments.warnings, *answer.get("warnings", ())]
@@ -296,8 +273,7 @@ class EngineCall:
     def _interpreter(self) -> str:
         """Return the path of the host's Python, "" if this version of Ansible finds it in another way.
 
-        If need be it is discovered as ActionBase does it, and recorded in the action and in the task's variables. Raise
-        AnsibleError, such as AnsibleConnectionFailure, if the host cannot be asked then.
+        If need be it is discovered as ActionBase does it, and recorded in the action and in the task's variables.
         """
         action, task_vars = self._action, self._task_vars
         host = action._task.delegate_to
@@ -334,8 +310,7 @@ def command(interpreter: str, name: str, root: str = engine_start.ROOT) -> str:
 def carrying_command(interpreter: str, name: str, packed: carried_start.PackedEngine) -> str:
     """Return the command that starts the module `name` by the engine in its input, for a shell.
 
-    The input is what `carried` returns, and then the request. `interpreter` is the path of the node's Python, and is
-    not quoted.
+    The input is what `carried` returns, and then the request. `interpreter` is a path, and is not quoted.
     """
     words = ["-I", "-B", "-c", carried_start.COMMAND, engine_digest(), packed.sha256, name]
     return f"{interpreter} {' '.join(map(shlex.quote, words))}"
@@ -356,9 +331,7 @@ def by_engine(
 ) -> t.Optional[Data]:
     """Return the answer of `module`, run by the node's engine; None if it has not run and the archive has to be used.
 
-    For wrong arguments the answer is a failure. `args` are the module's arguments; they are not changed. Raise
-    AnsibleConnectionFailure if the host cannot be reached, another AnsibleError as for a wrong become password, and
-    OSError if the engine cannot be packed.
+    `args` are the module's arguments; they are not changed. The errors are those of `EngineCall.run`.
     """
     why = why_archive(action, module, in_background)
     if why:

@@ -23,10 +23,7 @@ _OF_ANSIBLE = ("ansible.builtin.", "ansible.legacy.")
 
 
 def prepare() -> None:
-    """Read what any call of a module needs. Raise OSError if a file cannot be read.
-
-    plugins/action/__init__.py calls it, before Ansible forks for each host: otherwise each process would read it.
-    """
+    """Read what any call of a module needs, once before Ansible forks for each host. Raise OSError if that fails."""
     controller_variables.prepare()
     engine_call.engine_digest()
 
@@ -72,11 +69,9 @@ class GuardedAction(ActionBase):
     def _execute_module(self, module_name: t.Optional[str] = None, **options: t.Any) -> Data:
         """Run a module on the node and return the keys of its answer that `module_answer.passed_on` keeps.
 
-        The module is started by this controller's engine, or by Ansible's archive; see engine_call. `options` are those
-        of ActionBase._execute_module. The answer of one of Ansible's own modules is returned whole. Raise
-        AnsibleConnectionFailure if the host cannot be reached, another AnsibleError as for a wrong become password,
-        OSError if the engine cannot be packed, and KeyError for another module that module_answer.DOCUMENTED does not
-        have.
+        The engine or Ansible's archive runs it; see engine_call. `options` are those of ActionBase. The answer of one
+        of Ansible's own modules is returned whole. The errors are those of `EngineCall.run`, and KeyError for a module
+        that module_answer.DOCUMENTED does not have.
         """
         name = module_name or str(self._task.action)
         # A helper of ActionBase needs the answer of Ansible's own module whole, and no action returns such an answer.

@@ -34,9 +34,8 @@ def confirm(
     """Return the host's answer to node_confirm, or {"unreachable": True, "msg": why} after the last attempt.
 
     `reset` closes the present connection, `ask` calls the module by a new one. If either raises
-    AnsibleConnectionFailure, both are retried, with a second between two attempts. The last attempt is the first that
-    fails `seconds`, the host's time to confirm, plus 45 seconds after the call of this function. Other errors are
-    passed on.
+    AnsibleConnectionFailure, both are retried after a second. The last attempt is the first that fails `seconds`, the
+    host's time to confirm, plus 45 seconds after the call of this function.
     """
     deadline = clock() + seconds + GOING_BACK
     while True:
@@ -52,9 +51,8 @@ def confirm(
 def problem(host: str, answer: Data, seconds: float, cut: t.Any) -> str:
     """Return why a change is not confirmed and what the host does next, "" if it is confirmed.
 
-    It is also "" if a later change replaced it, or if the host had nothing to confirm.
-    `answer` is the result of `confirm`, `seconds` the host's time to confirm. `cut` are the plan's sentences about
-    connections, as the host returned them.
+    It is also "" if a later change replaced it, or if the host had nothing to confirm. `answer` is the result of
+    `confirm`, `seconds` the host's time to confirm, `cut` the host's sentences about connections.
     """
     kind = answer.get("outcome")
     if kind in ("confirmed", "replaced", "nothing"):

@@ -23,8 +23,7 @@ _IN_JSON = re.compile(r"[^\t\n\x20-\x7e]")
 def shown(value: t.Any) -> t.Any:
     """Return `value` with every text in it escaped by terminal_text.text, also in keys and in Ansible's summaries.
 
-    Control characters but line feeds and tabs are replaced by visible text there. Mappings become dicts, and tuples
-    lists, except tuples that are fields of summaries. Values of other types are returned as they are.
+    Mappings become dicts, and tuples lists, except in summaries. Values of other types are returned as they are.
     """
     if isinstance(value, str):
         text = terminal_text.text(value)
@@ -50,10 +49,9 @@ def _summary(value: t.Any) -> t.Any:
 
 
 def error(raised: Exception) -> Exception:
-    """Return the exception to raise in the place of `raised`: itself, or one whose message is escaped.
+    """Return the exception to raise in the place of `raised`: itself, or an AnsibleError whose message is escaped.
 
-    The latter is an AnsibleConnectionFailure if `raised` is one, otherwise an AnsibleError. Messages of connections and
-    of failed commands repeat what the node printed.
+    An AnsibleConnectionFailure stays one. Messages of connections and commands repeat what the node printed.
     """
     text = raised.message if isinstance(raised, AnsibleError) else str(raised)
     escaped = terminal_text.text(text)

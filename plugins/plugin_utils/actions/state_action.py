@@ -33,18 +33,12 @@ class StateAction(GuardedAction):
 
     @staticmethod
     def external_sessions(state: t.Mapping[str, t.Any]) -> int:
-        """Return the number of sessions with routers outside the fleet in a NodeState, which is given as plain data.
-
-        It is 0 for a state without BGP.
-        """
+        """Return the number of sessions with routers outside the fleet in a NodeState as plain data, 0 without BGP."""
         return sum(1 for peer in (state.get("bird") or {}).get("peers", ()) if not peer.get("node"))
 
     @staticmethod
     def without_absent(state: NodeState, task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        """Return the state as plain data, without what needs a host that is not in the play or failed in it.
-
-        Its policy is left out, too.
-        """
+        """Return the state as plain data without its policy and what needs a host that failed or is not in the play."""
         return convergence.without(state, convergence.absent(state, task_vars.get("ansible_play_hosts", ()))).to_dict()
 
     @staticmethod
@@ -54,10 +48,7 @@ class StateAction(GuardedAction):
 
     @staticmethod
     def phase_of(args: dict[str, t.Any]) -> Phase:
-        """Remove the task's `phase` from its arguments and return it; converge if there is none.
-
-        Raise AnsibleActionFail for a text that names no phase.
-        """
+        """Remove a task's `phase` from its arguments and return it or converge. Raise AnsibleActionFail if unknown."""
         try:
             return Phase.from_text(args.pop("phase", None) or Phase.CONVERGE)
         except ValueError as error:
@@ -72,12 +63,7 @@ class StateAction(GuardedAction):
         pool: t.Optional[str] = None,
         mode: t.Optional[str] = None,
     ) -> NodeState:
-        """Return the state of this host in `phase`, and keep the targets in `targets`.
-
-        The other arguments and the errors are those of host_states: FleetError if the host is refused, is not in the
-        fleet, or has a state that cannot be read, or if asking it or compiling fails; AnsibleError if the host has to
-        be asked and cannot be reached; OSError if targets cannot be read or stored.
-        """
+        """Return the state of this host in `phase`, and keep the targets in `targets`; see `host_states`."""
         return self.host_states(task_vars, fleet, observed, lambda dummy: (phase,), pool, mode)[0][1]
 
     def host_states(
@@ -95,9 +81,8 @@ class StateAction(GuardedAction):
         compiles the fleet for all of them, with `pool` in the mode `mode` if they are given. `observed` is the variable
         with this host's node_info result, None to ask the host; without such a variable the host counts as one without
         a state. The targets are kept in `targets`. Raise FleetError if the host is refused, is not in the fleet, or has
-        a state that cannot be read. Also raise it if asking the host or compiling fails. Raise AnsibleError, such as
-        AnsibleConnectionFailure, if the host has to be asked and cannot be reached, OSError if targets cannot be read
-        or stored.
+        an unreadable state, or if asking it or compiling fails. Raise AnsibleError if the host has to be asked and
+        cannot be reached, OSError if targets cannot be read or stored.
         """
         host = task_vars["inventory_hostname"]
         answer = task_vars.get(observed) if observed else self.ask_node(task_vars)
@@ -121,9 +106,7 @@ class StateAction(GuardedAction):
     def ask_node(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         """Return this host's answer to node_info about its state (without policy) and engine; keep it in `answered`.
 
-        Raise FleetError if the module fails or the host's calico_bgp_secrets cannot be read or is invalid,
-        AnsibleConnectionFailure if the host cannot be reached, another AnsibleError as for a wrong become password, and
-        OSError if the engine cannot be packed.
+        Raise FleetError if it fails or calico_bgp_secrets is invalid. Other errors are those of `_execute_module`.
         """
         answer = self._execute_module(
             module_name="baremetal.host_routing.node_info",

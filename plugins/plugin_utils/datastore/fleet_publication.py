@@ -87,10 +87,9 @@ class FleetPublisher:
     async def _renewed(
         self, client: EtcdClient, owners: t.Iterable[str], wanted: Published, seen: ObservedCluster
     ) -> set[str]:
-        """Return the nodes whose users need another password than they have.
+        """Return the nodes whose users need another password than they have, by the fingerprints that are noted.
 
-        The run before noted the fingerprint of each password. A node with a fresh heartbeat shows that the noted one
-        works; those of the others are tried.
+        A node with a fresh heartbeat shows that the noted password works; those of the others are tried.
         """
         noted = {node: _noted(seen, node) for node in owners if node in seen.access.users}
         found = {node for node, one in noted.items() if one is not None and one != wanted.nodes[node][_ACCESS]}

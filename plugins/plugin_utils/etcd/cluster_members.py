@@ -85,10 +85,7 @@ def of(task_vars: t.Mapping[str, t.Any]) -> list[EtcdHost]:
 
 
 def host_addresses(task_vars: t.Mapping[str, t.Any]) -> list[str]:
-    """Return all addresses that the inventory has for the hosts of the group: those of members and of nodes.
-
-    The group may be empty. What cannot be read is left out: `of` refuses it before a member is made.
-    """
+    """Return all readable addresses that the inventory has for the hosts of the group, as members and as nodes."""
     found = []
     for name in task_vars.get("groups", {}).get(CLUSTER_GROUP, ()):
         own = task_vars["hostvars"][name]
@@ -104,10 +101,7 @@ def nodes_of(task_vars: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def node_addresses(task_vars: t.Mapping[str, t.Any]) -> list[str]:
-    """Return the addresses of all nodes and reflectors, sorted, IPv6 too. One that cannot be read is left out.
-
-    Raise FleetError for a variable that is a template and cannot be evaluated.
-    """
+    """Return the sorted addresses of all nodes and reflectors. Raise FleetError for a template that fails."""
     groups = task_vars.get("groups", {})
     found = set()
     for name in {*groups.get("calico_nodes", ()), *groups.get("calico_rr", ())}:
@@ -120,10 +114,7 @@ def node_addresses(task_vars: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def address_of(name: str, own: t.Mapping[str, t.Any]) -> str:
-    """Return the address of the member on host `name`, whose variables are `own`.
-
-    Raise FleetError if neither calico_etcd_address nor calico_node_address is set, or the one used is no address.
-    """
+    """Return the address of the member on host `name`. Raise FleetError if it is not set or is no address."""
     for variable in ("calico_etcd_address", "calico_node_address"):
         value = _value(own, name, variable)
         if not value:

@@ -55,10 +55,7 @@ class EtcdFolder:
         return os.path.join(self.path, name)
 
     def read(self, name: str) -> t.Optional[bytes]:
-        """Return the content of a file, None if it does not exist.
-
-        Raise FleetError if it cannot be read, is too large, or may be read by others than its owner.
-        """
+        """Return a file's content, None without one. Raise FleetError if it is unreadable, too large or not private."""
         path = self.where(name)
         try:
             content, mode = bounded.read_with_mode(path, _SIZE_LIMIT)
@@ -135,10 +132,7 @@ def folder_of(task_vars: t.Mapping[str, t.Any]) -> EtcdFolder:
 
 
 def make_empty(path: str) -> None:
-    """Make an empty file, and its folder, that its owner alone may read. What fills it keeps the mode.
-
-    Raise FleetError if that fails.
-    """
+    """Make an empty file, and its folder, that its owner alone may read. Raise FleetError if that fails."""
     try:
         folders.make(os.path.dirname(path), folders.PRIVATE)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
@@ -177,8 +171,7 @@ def credentials(
 ) -> t.Optional[Credentials]:
     """Return the operator's user: calico_etcd_username and calico_etcd_password, or those of secrets.json.
 
-    Return None if there is neither. `evaluate` returns the value of a template. Raise FleetError if the file or a
-    variable cannot be used.
+    Return None if there is neither. Raise FleetError if the file or a variable cannot be used.
     """
     password = evaluate(variables.get("calico_etcd_password") or "")
     user = evaluate(variables.get("calico_etcd_username") or "root")

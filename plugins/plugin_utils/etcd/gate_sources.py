@@ -31,10 +31,7 @@ def sources() -> dict[str, pathlib.Path]:
 
 
 def listed() -> dict[str, t.Any]:
-    """Return {"digest": 16 hex digits, equal for equal sources, "files": [{"name": ..., "source": ...}]}, JSON-ready.
-
-    Raise OSError if a source cannot be read.
-    """
+    """Return {"digest": 16 hex digits, "files": [{"name", "source"}]} for JSON. Raise OSError if that fails."""
     found, digest = sources(), hashlib.sha256()
     for name, path in found.items():
         content = path.read_bytes()

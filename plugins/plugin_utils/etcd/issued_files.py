@@ -36,9 +36,8 @@ _NAMED = 8
 class WantedFiles:
     """What the files are for: the members, and the `nodes` by name.
 
-    `own_authority` has the paths of the user's certificate and key, None for ours.
-
-    `renew` makes all certificates anew. `succession` is "begin" or "finish", "" by the time that is left.
+    `own_authority` has the paths of the user's certificate and key, None for ours. `renew` makes all certificates anew.
+    `succession` is "begin" or "finish", "" by the time that is left.
     """
 
     members: t.Sequence[EtcdHost]
@@ -73,10 +72,7 @@ class _Trust:
 
 
 def planned(folder: EtcdFolder, wanted: WantedFiles, now: datetime.datetime) -> IssuedFiles:
-    """Return what has to be written. Nothing is written.
-
-    Raise FleetError if a file cannot be read, the user's authority cannot sign, or the controller lacks cryptography.
-    """
+    """Return what has to be written. Raise FleetError if a file, the user's authority or cryptography is not usable."""
     certificates.check_library()
     issue = IssuedFiles()
     if folder.read(SECRETS) is None:
@@ -133,10 +129,7 @@ def apply(folder: EtcdFolder, issue: IssuedFiles) -> None:
 
 
 def days_left(folder: EtcdFolder, members: t.Sequence[EtcdHost], now: datetime.datetime) -> dict[str, int]:
-    """Return the days that each certificate is valid for, by its file; one that cannot be read is left out.
-
-    Raise FleetError if a file cannot be read.
-    """
+    """Return the days that certificates are valid for, by file. Raise FleetError if a file cannot be read."""
     names = [TRUSTED, PEERS, CLIENT_CERTIFICATE]
     names += [f"members/{host.name}/{kind}.pem" for host in members for kind in ("server", "peer")]
     found = {}
@@ -289,7 +282,7 @@ def _why(have: t.Optional[CertifiedKey], wanted: WantedFiles, trust: _Trust, now
 def _loaded(folder: EtcdFolder, name: str, authority: bool = False) -> t.Optional[CertifiedKey]:
     """Return the certificate and key in one file, None without one that can be used.
 
-    An authority that cannot be used is an error: a new one would cut off all clients. Raise FleetError.
+    An authority that cannot be used is an error: a new one would cut off all clients.
     """
     content = folder.read(name)
     if not authority:

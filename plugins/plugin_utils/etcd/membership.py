@@ -51,10 +51,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class ClusterPlan:
-    """The steps in order, and what people should know although no step changes it.
-
-    `left_out` names the hosts that a revocation does not reach in whole.
-    """
+    """The steps in order, what people should know besides, and the hosts that a revocation does not reach in whole."""
 
     steps: tuple[Step, ...]
     notices: tuple[str, ...] = ()

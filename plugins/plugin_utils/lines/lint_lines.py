@@ -23,10 +23,7 @@ FIRST = 3  # the number of findings that a message names if they are not printed
 
 
 def text(looked: Looked) -> list[str]:
-    """Return the lines of the table; the last line is the verdict, and the only one without findings.
-
-    If only the first findings of a kind are in the table, a line before the verdict counts the others.
-    """
+    """Return the table, a line that counts findings that are not in it, if any, and the verdict."""
     return [*table(looked.findings), _verdict(looked)]
 
 
@@ -56,10 +53,7 @@ def first_of(text: str, findings: t.Sequence[LintFinding]) -> str:
 
 
 def failure(looked: Looked, printed: bool) -> str:
-    """Return the message of a task that fails because of the findings.
-
-    It is the verdict, and if the findings are not `printed` above it, the first FIRST of them.
-    """
+    """Return the message of a failed task: the verdict and, unless they are `printed` above it, the first findings."""
     if printed:
         return f"{_verdict(looked)}, see above."
     more = len(looked.findings) - FIRST

@@ -9,9 +9,6 @@ import os
 
 
 def shown_path(path: str) -> str:
-    """Return `path` relative to the current folder if it is that or lies below it, else unchanged.
-
-    A line number may follow the path: hosts.yml:3. Raise ValueError for an empty path.
-    """
+    """Return `path`, with or without a line number, relative to the current folder if it is in it, else unchanged."""
     relative = os.path.relpath(path)
     return path if relative.split(os.sep)[0] == os.pardir else relative

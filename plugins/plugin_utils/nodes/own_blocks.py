@@ -16,8 +16,7 @@ from ..sources import inventory_source, lockfile_store
 def of_lockfile(task_vars: t.Mapping[str, t.Any]) -> dict[str, tuple[str, ...]]:
     """Return a mapping from node to its blocks (CIDRs) in the lockfile, spare ones included.
 
-    Warnings are those of `inventory_source.hosts`. Raise FleetError if there is no lockfile or no place for it, if it
-    cannot be read or is invalid, if calico_lockfile is invalid, or if a variable of the inventory cannot be read.
+    Raise FleetError if the lockfile is missing, or if it or a variable of the inventory cannot be read or is invalid.
     """
     chosen = variables.of_fleet(inventory_source.hosts(task_vars), "calico_lockfile")
     path = lockfile_store.path_for(chosen, task_vars)

@@ -34,10 +34,7 @@ Document = dict[str, t.Any]
 
 
 def read(value: t.Any) -> dict[str, Document]:
-    """Return {name: the network as podman stores it} for the value of the variable.
-
-    Raise FleetError if an entry is wrong, or is one that the agent would refuse.
-    """
+    """Return {name: the network as podman stores it}. Raise FleetError if the agent would refuse an entry."""
     if not isinstance(value, list):
         raise FleetError(VARIABLE, value, "is not a list.", "Write each network as - name: calico.")
     if len(value) > _LIMIT:
@@ -53,10 +50,7 @@ def read(value: t.Any) -> dict[str, Document]:
 
 
 def files(networks: t.Mapping[str, Document]) -> list[dict[str, t.Any]]:
-    """Return the files of networks, as the node module takes them.
-
-    They are written last, because they tell podman that the network can be used.
-    """
+    """Return the files of networks for the module node, to be written last: they tell podman that it can use them."""
     return [
         {
             "path": f"{FOLDER}/{name}.json",

@@ -20,13 +20,10 @@ def of_hosts(
 ) -> dict[str, t.Mapping[str, t.Any]]:
     """Return a mapping from host to the result registered as `name`, without the hosts that have none.
 
-    A value that is no mapping counts as none. With a `reader`, a result has only the fields that it reads, and how its
-    task went. If it cannot read that of a task that went well, the result becomes that of a failed task. With None the
-    results are returned as they are, for callers that read them by themselves.
-
-    Templates in results are not evaluated: they are data, and searching the answers of a whole fleet for templates
-    takes longer than everything else that is done with them. Only a variable `name` that is itself a template is
-    evaluated. Raise AnsibleTemplateError if that fails.
+    A value that is no mapping counts as none. With a `reader`, a result is that of `results.of_result`; without one it
+    is returned as it is. Templates in results are not evaluated: they are data, and searching the answers of a whole
+    fleet for templates takes longer than everything else that is done with them. Only a variable `name` that is itself
+    a template is evaluated. Raise AnsibleTemplateError if that fails.
     """
     hostvars = task_vars["hostvars"]
     raw = controller_variables.raw(hostvars)

@@ -30,10 +30,7 @@ def save(parts: t.Mapping[str, Part]) -> str:
 
 
 def load(folder: str, host: str) -> t.Optional[Part]:
-    """Return the part of `host` that `save` wrote into `folder`, None if it wrote none or there is no such folder.
-
-    Tuples come back as lists. Raise OSError if the file cannot be read.
-    """
+    """Return the part that `save` wrote for `host`, lists for tuples, or None. Raise OSError if it cannot be read."""
     try:
         return t.cast(Part, bounded.read_json(_path(folder, host)))
     except FileNotFoundError:

@@ -50,10 +50,7 @@ def _sources(task_vars: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def command(task_vars: t.Mapping[str, t.Any], sources: t.Sequence[str]) -> str:
-    """Return the command of this run as text: the playbook, the inventory, and the options that are known to be public.
-
-    It is "" if the run was not started by ansible-playbook.
-    """
+    """Return the command of this run as text, with the options known to be public; "" unless it is ansible-playbook."""
     given = getattr(context, "CLIARGS", None) or {}
     playbooks = [str(path) for path in given.get("args") or ()]
     if not playbooks:
@@ -74,10 +71,7 @@ def command(task_vars: t.Mapping[str, t.Any], sources: t.Sequence[str]) -> str:
 
 
 def _extra_names(given: t.Mapping[str, t.Any]) -> set[str]:
-    """Return the names of the extra variables on the command line as far as they are written as NAME=VALUE.
-
-    Others, such as files, count as one unknown name.
-    """
+    """Return the names of -e variables written as NAME=VALUE; others, such as files, count as one unknown name."""
     found: set[str] = set()
     for entry in given.get("extra_vars") or ():
         text = str(entry)

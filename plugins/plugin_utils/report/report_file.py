@@ -15,10 +15,7 @@ _MODE = 0o644
 
 
 def path_for(chosen: str) -> str:
-    """Return the path of the file, from the current folder; "~" is the home of the controller's user.
-
-    Raise FleetError if no file can be written there.
-    """
+    """Return the absolute path of the file; "~" is the user's home. Raise FleetError if it cannot be written there."""
     path = os.path.abspath(os.path.expanduser(chosen))
     folder = os.path.dirname(path)
     if os.path.isdir(path):
@@ -35,10 +32,7 @@ def path_for(chosen: str) -> str:
 
 
 def write(path: str, content: str) -> None:
-    """Replace the file as a whole, or leave the old one. Raise FleetError if it cannot be written.
-
-    A symbolic link stays, and the file that it leads to is replaced.
-    """
+    """Replace the file, or the one that a link leads to, as a whole or not at all. Raise FleetError if that fails."""
     target = os.path.realpath(path)
     try:
         replacement.replace(target, content.encode("utf-8", "backslashreplace"), _MODE & ~_umask(), sync=False)

@@ -20,9 +20,8 @@ from . import inventory_source
 def packed(task_vars: t.Mapping[str, t.Any], names: t.Optional[t.Collection[str]] = None) -> t.Optional[str]:
     """Return the packed passwords of this task's host, or None if there are none. See bgp/passwords.py.
 
-    `names` limits them to these secrets; None means all. A name that calico_bgp_secrets lacks is ignored. Raise
-    FleetError if calico_bgp_secrets is invalid or too large, a template in it cannot be evaluated, or a key in it is
-    neither text nor a number. For no names it is not read.
+    `names` limits them to these secrets, as far as there are; None means all. Raise FleetError if calico_bgp_secrets is
+    invalid, too large or cannot be evaluated. For no names it is not read.
     """
     if names is not None and not names:
         return None

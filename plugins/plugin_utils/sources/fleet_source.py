@@ -36,8 +36,7 @@ class RunSources(t.NamedTuple):
 def read(task_vars: t.Mapping[str, t.Any], request: RunRequest) -> RunSources:
     """Return what the run of this request plans from. No host is asked for what it has.
 
-    Warnings on the screen are those of `inventory_source.hosts`. Raise FleetError, with file and line if these are
-    known, if a variable, a policy file or the lockfile cannot be read, or if the fleet cannot be as the request says.
+    Raise FleetError, with known file and line, if a source cannot be read, or if the fleet cannot be as requested.
     """
     hosts = request.hosts_of(inventory_source.hosts(task_vars))
     try:

@@ -24,10 +24,7 @@ _FIRST_GROUPS = 5  # the number of groups that an error names
 
 
 def check_hosts(variables: t.Mapping[str, t.Any], groups: t.Sequence[str]) -> None:
-    """Raise FleetError if a source of the inventory does not exist, or if none of its hosts is in one of `groups`.
-
-    `variables` are those of the play.
-    """
+    """Raise FleetError if a source of the inventory does not exist, or if none of its hosts is in one of `groups`."""
     sources = _sources(variables)
     for source in sources:
         if source == _DEFAULT and not os.path.exists(source):

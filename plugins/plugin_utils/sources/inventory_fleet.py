@@ -25,11 +25,7 @@ class PlannedFleet(t.NamedTuple):
 
 
 def planned(task_vars: t.Mapping[str, t.Any]) -> Fleet:
-    """Return the fleet with the blocks of its lockfile and those that a run would plan.
-
-    Warnings are those of `inventory_source.hosts`. Raise FleetError if the inventory or the lockfile is invalid, or if
-    the fleet cannot be planned.
-    """
+    """Return the fleet with the blocks of its lockfile and of a run. Raise FleetError if it cannot be planned."""
     return with_lockfile(task_vars).fleet
 
 

@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The resources of an inventory as Calico's documents, and the blocks and addresses of its plan.
-
-No host is contacted.
-"""
+"""The resources of an inventory as Calico's documents, and the blocks and addresses of its plan."""
 
 from __future__ import annotations
 
@@ -91,8 +88,7 @@ def _of_bgp(fleet: Fleet) -> dict[str, list[Document]]:
 def _bgp_peer(given: PeerDefinition) -> Document:
     """Return a peer of the inventory as a BGPPeer, with the nodes that it is written for.
 
-    One without a name gets that of its place, such as calico-bgp-peers-0. What a BGPPeer has no field for, such as BFD,
-    is left out.
+    One without a name gets that of its place. What a BGPPeer has no field for, such as BFD, is left out.
     """
     document = given.peer.to_document()
     metadata, spec = dict(document["metadata"]), dict(document["spec"])

@@ -65,8 +65,7 @@ def hosts(task_vars: t.Mapping[str, t.Any], refused: t.Optional[list[FleetError]
 def outside(task_vars: t.Mapping[str, t.Any], refused: t.Optional[list[FleetError]] = None) -> t.Iterator[Host]:
     """Yield the hosts of the inventory that are in neither group, but have variables of a node.
 
-    Errors are raised or appended to `refused` as by `hosts`. Warn on the screen about facts with the name, but not the
-    value, of a fleet variable.
+    Errors and warnings on the screen are those of `hosts`.
     """
     groups = _groups(task_vars)
     values = _Values(task_vars["hostvars"], refused)
@@ -107,9 +106,7 @@ class _Values:
     def of(self, host: t.Any) -> dict[str, _Value]:
         """Return a host's variables that `is_of_fleet` accepts, and those of _PORTS, by name.
 
-        Raise FleetError if one is a template that cannot be evaluated, is too large, or has a key that is neither text
-        nor a number, unless the errors of variables are collected. Warn on the screen about facts with the name, but
-        not the value, of a fleet variable.
+        Warn on the screen about facts with the name, but not the value, of a fleet variable.
         """
         raw = self._raw(host)
         ignored = controller_variables.facts_of_fleet(raw)
@@ -155,8 +152,7 @@ class _Values:
 def evaluated(own: t.Mapping[str, t.Any], host: t.Any, name: str) -> t.Any:
     """Return the value of a variable of `host` as Ansible evaluates it. `own` are the hostvars of that host.
 
-    Raise FleetError if it is a template that cannot be evaluated or decrypted, or if the value is too large, and
-    KeyError if the host does not have it.
+    Raise FleetError if a template cannot be evaluated or decrypted or the value is too large, KeyError without one.
     """
     try:
         value = own[name]
@@ -174,10 +170,7 @@ def evaluated(own: t.Mapping[str, t.Any], host: t.Any, name: str) -> t.Any:
 
 
 def _reason(name: str, error: AnsibleTemplateError) -> str:
-    """Return a colon and why a template fails, without a full stop.
-
-    It is "" for a secret variable, because a filter's message may repeat what it was given.
-    """
+    """Return a colon and why a template fails, "" for a secret: a filter's message may repeat what it was given."""
     variable = variables.BY_NAME.get(name)
     return "" if variable is not None and variable.secret else f": {error.message.rstrip('.')}"
 
@@ -197,10 +190,7 @@ def _check_bounds(name: str, value: t.Any) -> None:
 
 
 def is_constant(value: t.Any) -> bool:
-    """Return whether Ansible surely uses the value as it is written.
-
-    It has only types that JSON knows, no template and nothing encrypted. A date, for example, gives False.
-    """
+    """Return whether Ansible surely uses the value as it is written: only JSON's types, no template, not encrypted."""
     if isinstance(value, t.Mapping):
         return all(is_constant(key) and is_constant(item) for key, item in value.items())
     if isinstance(value, (list, tuple)):
@@ -276,10 +266,7 @@ def _refused_key(path: str, value: t.Any) -> t.Optional[tuple[str, t.Any]]:
 
 
 def _origins(path: str, value: t.Any, source: t.Any, found: dict[str, str]) -> None:
-    """Add the known origins of `value` and values in it to `found`, by path (`calico_ip_pools[0].cidr`).
-
-    `source` is the inventory_file of the host, for `value_origin`.
-    """
+    """Add the known origins of `value` and values in it to `found`, by path; `source` is for `value_origin`."""
     place = value_origin(value, source)
     if place:
         found[path] = place
@@ -294,10 +281,7 @@ def _origins(path: str, value: t.Any, source: t.Any, found: dict[str, str]) -> N
 
 
 def pool_origin(task_vars: t.Mapping[str, t.Any], pool: str) -> str:
-    """Return the origin (file:line) of a pool's entry in calico_ip_pools, "" if it is not known.
-
-    Errors and warnings are those of `hosts`.
-    """
+    """Return the origin (file:line) of a pool's entry in calico_ip_pools, or ""; errors are those of `hosts`."""
     for host in hosts(task_vars):
         pools = host.variables.get("calico_ip_pools")
         for index, entry in enumerate(pools if isinstance(pools, list) else ()):

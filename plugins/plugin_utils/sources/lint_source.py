@@ -89,10 +89,7 @@ def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
 
 
 def refused(task_vars: t.Mapping[str, t.Any]) -> list[LintFinding]:
-    """Return the errors for which a run refuses the inventory, as `look` finds them; [] if there are none.
-
-    The lockfile is not read. None is raised. Warnings on the screen are those of `inventory_source.hosts`.
-    """
+    """Return the errors for which a run refuses the inventory, as `look` finds them without reading the lockfile."""
     try:
         hosts, found = _hosts(task_vars)
     except FleetError as error:
@@ -228,10 +225,7 @@ def _network(
 
 
 def _link(facts: t.Mapping[str, t.Any], address: str) -> t.Optional[UnderlayLink]:
-    """Return the device with that IPv4 address by the facts of the module setup, or None.
-
-    Malformed facts raise any error.
-    """
+    """Return the device with that IPv4 address by the facts of setup, or None. Malformed facts raise any error."""
     for name, device in _devices(facts):
         more = device.get("ipv4_secondaries") or ()
         for held in (device.get("ipv4") or {}, *more):
@@ -244,8 +238,7 @@ def _link(facts: t.Mapping[str, t.Any], address: str) -> t.Optional[UnderlayLink
 def _link6(facts: t.Mapping[str, t.Any], address: str) -> t.Optional[UnderlayLink]:
     """Return the device with that IPv6 address by the facts of the module setup, or None.
 
-    Malformed facts raise any error. Facts list all IPv6 addresses of a device alike. A prefix length of 128 is not
-    examined, because DHCP assigns it often.
+    Malformed facts raise any error. A prefix length of 128 is not examined, because DHCP assigns it often.
     """
     for name, device in _devices(facts):
         if any(held.get("address") == address for held in device.get("ipv6") or ()):
@@ -259,8 +252,5 @@ def _devices(facts: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, t.Mapping[st
 
 
 def _mtu(device: t.Mapping[str, t.Any]) -> int:
-    """Return the device's MTU in bytes, or 65535 if it is not known, which no rule warns about.
-
-    Malformed facts raise any error.
-    """
+    """Return the device's MTU in bytes, or 65535 if it is not known, which no rule warns about."""
     return int(device.get("mtu") or 0) or 65535

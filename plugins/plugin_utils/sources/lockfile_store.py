@@ -40,10 +40,7 @@ def path_for(chosen: t.Optional[str], task_vars: t.Mapping[str, t.Any]) -> str:
 
 
 def read(path: str) -> t.Optional[AllocationPlan]:
-    """Return the plan in the lockfile, None if the file does not exist.
-
-    Raise FleetError if it cannot be read or is invalid.
-    """
+    """Return the plan in the lockfile, None if there is no file. Raise FleetError if it is unreadable or invalid."""
     try:
         text = document_file.read(path, LOCKFILE)
     except FileNotFoundError:
@@ -72,10 +69,9 @@ def text(plan: AllocationPlan) -> str:
 
 
 def remember(path: str, encapsulations: t.Mapping[str, str]) -> bool:
-    """Record in the lockfile how the fleet runs its pools (by pool name, such as IPIP).
+    """Record in the lockfile how the fleet runs its pools (by pool name, such as IPIP); return whether it changed.
 
-    Return whether the file changed. Pools that the plan does not have are ignored; without a lockfile nothing is
-    written. Raise FleetError if the file cannot be read or written, or is invalid.
+    Pools outside the plan are ignored; without a lockfile nothing is written. Raise FleetError as `read` and `write`.
     """
     plan = read(path)
     if plan is None:

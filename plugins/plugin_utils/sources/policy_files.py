@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy resources in files beside the inventory (calico_policy_files).
-
-The controller reads them without templating.
-"""
+"""Policy resources in files beside the inventory (calico_policy_files), which are read without templating."""
 
 from __future__ import annotations
 
@@ -32,9 +29,9 @@ def documents(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> list[Document]:
     """Return the documents of the files that the variable names, in their order; [] if it is not set.
 
     `names` are paths, folders or patterns, relative to the inventory's folder, or to the current one if it has none.
-    Each file is read once. Raise FleetError if an entry is not a text, a path does not exist, a pattern matches no
-    file, a folder cannot be read or has no file *.yml, *.yaml or *.json, or a file cannot be read, cannot be parsed,
-    lies where Ansible takes it for an inventory, or is a link out of the folder in which it was found.
+    Each file is read once. Raise FleetError if an entry is not a text or finds no file, or if a file cannot be read,
+    cannot be parsed, lies where Ansible takes it for an inventory, or is a link out of the folder in which it was
+    found.
     """
     found, errors = readable(names, task_vars)
     if errors:

@@ -26,10 +26,7 @@ class CannotEdit(Exception):
 
 
 def lines_to_set(mode: str) -> list[str]:
-    """Return the lines of YAML (ipipMode, vxlanMode) that set a pool's mode, without indentation.
-
-    Raise KeyError for an unknown mode.
-    """
+    """Return the lines of YAML that set a pool's mode, without indentation. Raise KeyError for an unknown mode."""
     ipip, vxlan = FIELDS[mode]
     return [f"ipipMode: {ipip}", f"vxlanMode: {vxlan}"]
 
@@ -37,8 +34,7 @@ def lines_to_set(mode: str) -> list[str]:
 def with_mode(text: str, pool: str, mode: str) -> str:
     """Return the file's text with the mode of `pool` changed. Raise CannotEdit if that cannot be done line by line.
 
-    Raise CannotEdit also if the text is no plain YAML or does not have the pool. Raise KeyError for an unknown mode of
-    a pool that is in the text.
+    Raise CannotEdit also for other text than plain YAML and an unknown pool, KeyError for an unknown mode.
     """
     before = _pools(text)
     wanted = [_changed(entry, pool, mode) for entry in before]
@@ -88,8 +84,7 @@ def _changed(entry: dict[str, t.Any], pool: str, mode: str) -> dict[str, t.Any]:
 def _entry_lines(lines: t.Sequence[str], pool: str) -> tuple[int, int, str]:
     """Return (index of the first line, index after the last, indentation of the fields) of a list entry.
 
-    It begins with the nearest dash at or above the first line of the text that has the pool's name as `name` and such a
-    dash. Blank lines at its end are no part of it. Raise CannotEdit if there is none.
+    It begins with the nearest dash at or above the first line that has the pool's name as `name` and such a dash.
     """
     name = re.compile(r"(\s*)(-\s+)?name:\s*[\"']?" + re.escape(pool) + r"[\"']?\s*(#.*)?$")
     for index, line in enumerate(lines):

@@ -42,10 +42,10 @@ def of_task(
 ) -> Targets:
     """Return the targets of a task, with `hold`. The first caller compiles them, while the others wait for it.
 
-    It stores them in the run's temporary folder. There is no time limit. If its process ends without a result, the next
-    one compiles. `task` identifies the task in this run; `current` is the host's stored state, None for a new host.
-    `pool` and `mode` are those of RunRequest. Raise FleetError as `fleet_source.planned`, for every host
-    alike, and if a new host would use other modes than the fleet.
+    There is no time limit. If the first process ends without a result, the next one compiles. `task` identifies the
+    task in this run; `current` is the host's stored state, None for a new host. `pool` and `mode` are those of
+    RunRequest. Raise FleetError as `fleet_source.planned`, for every host alike, and if a new host would use other
+    modes than the fleet.
     """
     folder = os.path.join(constants.DEFAULT_LOCAL_TMP, _FOLDER)
     folders.make(folder, folders.PRIVATE)

@@ -76,11 +76,7 @@ def members(folder: str, task_vars: t.Mapping[str, t.Any]) -> tuple[str, ...]:
 
 
 def load_policy(folder: str, node: str) -> t.Optional[dict[str, t.Any]]:
-    """Return the policy of the node's state as it is sent: {"shared", "own", "settings"} of PolicyWire.
-
-    It is None if no fleet with policy was saved in the folder, or if the fleet does not have the node. Raise OSError if
-    the file cannot be read.
-    """
+    """Return the policy of the node's state as PolicyWire sends it, None without one. Raise OSError if that fails."""
     try:
         with open(os.path.join(folder, _POLICY), "rb") as stream:
             return t.cast(PolicyWire, pickle.load(stream)).of(node)

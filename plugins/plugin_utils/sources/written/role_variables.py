@@ -62,10 +62,7 @@ _LISTS = {"dict": "a list of dictionaries", "str": "a list of texts"}
 
 @functools.cache
 def options() -> dict[str, dict[str, t.Any]]:
-    """Return the options of all roles and their entry points by name, as argument_specs.yml has them.
-
-    Raise OSError if a file cannot be read.
-    """
+    """Return the options of all roles by name, as argument_specs.yml has them. Raise OSError if one cannot be read."""
     found: dict[str, dict[str, t.Any]] = {}
     for path in sorted(_ROLES.glob("*/meta/argument_specs.yml")):
         for entry in yaml.safe_load(path.read_text("utf-8"))["argument_specs"].values():
@@ -81,8 +78,6 @@ def meant(name: str) -> str:
 
 def error(name: str, host: str, value: t.Any, origin: str = "") -> t.Optional[FleetError]:
     """Return, not raise, the error of a variable's value, or None if the role can use it.
-
-    Ansible itself accepts the value then as the role's argument, and a number is in its range.
 
     `name` is in `options`. `host` has the variable, and is "" for one of the play; `origin` is its file and line or "".
     A null is accepted, because a play may set it for the default.
@@ -123,8 +118,7 @@ def _example(option: t.Mapping[str, t.Any], expected: str) -> str:
 def of_hosts(task_vars: t.Mapping[str, t.Any]) -> list[FleetError]:
     """Return the errors in variables of roles on the hosts of the play; hosts with one value share an error.
 
-    Values of the play and the role, which Ansible does not have in hostvars, are left out. A template that cannot be
-    evaluated is an error, too.
+    Values of the play and the role are left out. A template that cannot be evaluated is an error, too.
     """
     hostvars = task_vars["hostvars"]
     variables_of = controller_variables.raw(hostvars)
@@ -151,8 +145,7 @@ def of_hosts(task_vars: t.Mapping[str, t.Any]) -> list[FleetError]:
 def of_value(name: str, host: str, evaluated: t.Mapping[str, t.Any], origin: str) -> t.Optional[FleetError]:
     """Return, not raise, the error of a role's variable that may be a template; None if the role can use its value.
 
-    `evaluated` are the variables of `host`, which evaluate a template when it is read; `origin` is the file and line,
-    or "".
+    `evaluated` are the variables of `host`, which evaluate templates; `origin` is the file and line, or "".
     """
     try:
         value = inventory_source.evaluated(evaluated, host, name)
@@ -215,10 +208,7 @@ def pools(task_vars: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def of_choice(option: str, value: str, known: t.Collection[str]) -> list[FleetError]:
-    """Return the error of an option of the command line whose value is not in `known`; [] if it is, or none is known.
-
-    An inventory without pools is refused by the run itself. "" is the value of an option that is missing.
-    """
+    """Return the error of an option of the command line whose value is not in `known`; [] if it is, or none is."""
     if not value:
         names = f"one of {', '.join(known)}" if known else "one that the inventory has"
         return [FleetError(f"-e {option}=", None, "is missing.", f"Name the {option}: {names}.")]

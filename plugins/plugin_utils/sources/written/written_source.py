@@ -39,10 +39,7 @@ _SECTION = re.compile(r"\s*\[([^\]:]+)(?::\w+)?\]")
 
 
 def read(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host]) -> WrittenInventory:
-    """Return the inventory as its files have it. `hosts` are those of calico_nodes and calico_rr.
-
-    A file that cannot be read is left out.
-    """
+    """Return the inventory as its readable files have it; `hosts` are those of calico_nodes and calico_rr."""
     groups = {str(name): tuple(map(str, members)) for name, members in task_vars.get("groups", {}).items()}
     sources = _sources(task_vars)
     folders = _folders(sources)
@@ -154,10 +151,7 @@ def _sections(path: str) -> list[tuple[str, int]]:
 
 
 class _Values:
-    """The errors in the hosts' variables that are not the fleet's, and the passwords in clear text.
-
-    A variable of a group is examined once, for the first of its hosts.
-    """
+    """The errors in variables that are not the fleet's, and passwords in clear text; a group's are examined once."""
 
     def __init__(self, task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host]) -> None:
         self.secrets: list[ClearSecret] = []

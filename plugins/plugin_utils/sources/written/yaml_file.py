@@ -63,10 +63,7 @@ class YamlFile(t.NamedTuple):
 
 
 def of_file(path: str) -> YamlFile:
-    """Return what is in the file; nothing if it is encrypted, cannot be read or is not YAML.
-
-    Ansible itself says of a file that it cannot read what is wrong there.
-    """
+    """Return what is in the file; nothing if it is encrypted, cannot be read or is not YAML."""
     found = YamlFile(path, [], [], [])
     if is_encrypted(path):
         return found
