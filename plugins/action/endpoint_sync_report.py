@@ -15,8 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 class ActionModule(GuardedAction):
     """The action endpoint_sync_report, which prints a few lines about the workloads that nodes reported to each other.
 
-    The result has the `lines` and the `problems`. With `strict` the task fails if there is a problem, without
-    these keys.
+    The result has the `lines` and the `problems`. With `strict` the task fails if there is a problem.
     """
 
     _requires_connection = False

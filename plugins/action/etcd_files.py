@@ -22,10 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 class ActionModule(GuardedAction):
-    """The action etcd_files, which keeps the authorities, certificates and passwords beside the inventory.
-
-    The result has the folder and the members of the cluster. Nothing of it is secret.
-    """
+    """The action etcd_files: it keeps etcd's keys and passwords beside the inventory and returns nothing secret."""
 
     TRANSFERS_FILES = False
     _requires_connection = False

@@ -7,7 +7,4 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.etcd_a
 
 
 class ActionModule(EtcdAction):
-    """The action of etcd_operation and etcd_member_info: it adds the operator's user and filters the answer.
-
-    It passes on the keys of the answer that the module documents, and those that report how the task went.
-    """
+    """The action of etcd_operation and etcd_member_info: it adds the operator's user and filters the answer."""

@@ -18,10 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines impor
 
 
 class ActionModule(GuardedAction):
-    """The action etcd_status, which prints the members of the etcd cluster as one table or as JSON.
-
-    With `strict` the task fails if there is a problem.
-    """
+    """The action etcd_status: it prints etcd's members as a table or JSON. With `strict` it fails for a problem."""
 
     TRANSFERS_FILES = False
     _requires_connection = False

@@ -46,9 +46,8 @@ class ActionModule(GuardedAction):
     """The action fleet, which compiles the fleet once per run, on the controller.
 
     It stores the nodes' targets in a private folder, whose `path` the result has. It writes the lockfile if that
-    changes, except in check mode and with `restore`. The task fails, with the text of the FleetError, if the inventory
-    or the lockfile is invalid, if the fleet cannot be planned, if most nodes run with BGP and the inventory is without
-    (or the reverse), if nodes cannot take part in a change that needs all, if a generation to restore is missing or
+    changes, except in check mode and with `restore`. The task fails, with the text of the FleetError, if the fleet
+    cannot be planned, if nodes cannot take part in a change that needs all, if a generation to restore is missing or
     unreadable, or if the run exceeds its limits without approval. In check mode, an excess is only a warning.
     """
 
@@ -157,10 +156,9 @@ class ActionModule(GuardedAction):
         task_vars: t.Mapping[str, t.Any],
         args: t.Mapping[str, t.Any],
     ) -> bool:
-        """Return whether a host has findings or lacks packages, which later tasks handle before it gets its state.
+        """Return whether a host has findings or lacks packages that this run installs, before it gets its state.
 
-        Lacking packages count only if the run installs packages. The result is also True if the run is a change in
-        phases, if `answers` refuses a host, or if a host has no target or gave an answer that cannot be judged.
+        It is also True for a change in phases, for a refused host, and for one that cannot be judged.
         """
         own = _own_options(task_vars, answers.states)
         with_cni = _with_cni(task_vars, own, args["cni"])
@@ -189,13 +187,9 @@ class ActionModule(GuardedAction):
     ) -> dict[str, t.Any]:
         """Save the states that the nodes stored as a generation as the run's targets, and return the task's result.
 
-        Its keys are changed, `path` of the targets, `plan` ("" unless all nodes have the same one), plans, `change`
-        (whether phases are needed), hold, divert, fresh, prepare, steady, datastore, approval, impact, modes, warnings
-        and started. Nodes are not changed. The variable that `restore` names has each host's node_info result with its
-        `generation`. Blocks of a generation's pools that were granted later, and from which addresses are in use, stay.
-        Raise FleetError if a node that was read does not have the generation, or has there a state that cannot be read
-        or is another node's. Also raise it if a variable of a host cannot be read, or if the run exceeds its limits
-        without approval; in check mode an excess is only a warning. Raise OSError if the targets cannot be stored.
+        Its `plan` is "" unless all nodes have the same one. The variable that `restore` names has each host's node_info
+        result with its `generation`. Blocks of a generation's pools that were granted later, and from which addresses
+        are in use, stay.
         """
         observed = answers.states
         states: dict[str, NodeState] = {}
@@ -269,11 +263,7 @@ class ActionModule(GuardedAction):
 
     @staticmethod
     def _restored(task_vars: dict[str, t.Any], states: t.Mapping[str, NodeState]) -> Targets:
-        """Return the targets for these states.
-
-        They include the lockfile's path and the modes to record in it, unless a host of calico_nodes is left out or the
-        path cannot be told. Raise FleetError if a variable of a host cannot be read.
-        """
+        """Return the targets for these states, with lockfile and modes to record if these are of all workload nodes."""
         restored = Targets(states=states)
         groups = task_vars.get("groups", {})
         if set(groups.get(inventory_source.NODES_GROUP, ())) <= set(states):
@@ -294,10 +284,7 @@ def _is_plan_of_all(observed: t.Mapping[str, t.Optional[NodeState]], plan: str) 
 
 
 def _own_options(task_vars: t.Mapping[str, t.Any], hosts: t.Collection[str]) -> HostOptions:
-    """Return {host: {option: value}} of the hosts' own values of _CNI_OPTIONS and _PODMAN_OPTIONS, as they are written.
-
-    An option that only the play or the role sets is left out.
-    """
+    """Return {host: {option: value}} of the hosts' own values of _CNI_OPTIONS and _PODMAN_OPTIONS, as written."""
     raw = controller_variables.raw(task_vars["hostvars"])
     found = {}
     for host in hosts:
@@ -307,12 +294,11 @@ def _own_options(task_vars: t.Mapping[str, t.Any], hosts: t.Collection[str]) -> 
 
 
 def _with_cni(task_vars: t.Mapping[str, t.Any], own: HostOptions, default: bool) -> set[str]:
-    """Return the hosts that may have the CNI plugin; `own` are those of `_own_options`.
+    """Return the hosts of group calico_nodes that may have the CNI plugin; `own` are those of `_own_options`.
 
-    If no host has a value of its own for one of the role's two options (_CNI_OPTIONS), all count or none: by `default`,
-    which is what the role's options say for the first host. Otherwise all hosts count that do not have False for one of
-    them: one too many costs a question to each host, and one too few leaves a package out. Only hosts of group
-    calico_nodes are in the result.
+    If no host has a value of its own for one of _CNI_OPTIONS, all count or none, by `default`. Otherwise all hosts
+    count that do not have False for one of them: one too many costs a question to each host, and one too few leaves a
+    package out.
     """
     cni = {host: [options[name] for name in _CNI_OPTIONS if name in options] for host, options in own.items()}
     differ = any(cni.values())

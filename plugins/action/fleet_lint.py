@@ -14,8 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 class ActionModule(GuardedAction):
     """The action fleet_lint, which prints the settings of an inventory that cannot work or are probably a mistake.
 
-    The result has `lines` and the keys of the JSON document. The task fails if one setting is an error, and with
-    `strict` also for a warning; a failure has only a message.
+    The result has `lines` and the keys of the JSON document. The task fails for an error, with `strict` for a warning.
     """
 
     TRANSFERS_FILES = False

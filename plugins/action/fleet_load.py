@@ -16,8 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 class ActionModule(GuardedAction):
     """The action fleet_load, which prints the cost of BGP in an inventory's fleet.
 
-    The result has `lines` and the keys of the JSON document. The task fails if the inventory or the lockfile is
-    invalid, the fleet cannot be planned, or BGP is disabled.
+    The result has `lines` and the keys of the JSON document. The task fails without a valid fleet that has BGP.
     """
 
     TRANSFERS_FILES = False

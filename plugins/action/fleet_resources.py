@@ -17,8 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.wri
 class ActionModule(GuardedAction):
     """The action fleet_resources, which prints the resources of an inventory and its lockfile.
 
-    The result has `lines`, `as_number`, `resources` and `ipam`. The task fails if the inventory or the lockfile is
-    invalid, or the fleet cannot be planned.
+    The result has `lines`, `as_number`, `resources` and `ipam`. The task fails if the fleet cannot be planned.
     """
 
     TRANSFERS_FILES = False

@@ -45,11 +45,9 @@ def _note(gap: untried.Untried) -> str:
 class ActionModule(GuardedAction):
     """The action fleet_status, which prints the status of all nodes as one table or as JSON.
 
-    It is that of heartbeats if the datastore was read, and that of the nodes' own answers otherwise.
-
-    The result has `lines`, `good`, `problems`, `warnings_found`, `not_tried` and `nodes`. With `strict` the task fails
-    if there is a problem, without these keys; warnings change nothing. With `report` it also writes the status into an
-    HTML file, and fails if it cannot. It also fails if Ansible could not read a part of the inventory.
+    It is that of heartbeats if the datastore was read, and that of the nodes' own answers otherwise. The result has
+    `lines`, `good`, `problems`, `warnings_found`, `not_tried` and `nodes`. With `strict` the task fails if there is a
+    problem. It also fails if it cannot write the HTML file `report`, or if a part of the inventory was not read.
     """
 
     _requires_connection = False
@@ -146,10 +144,7 @@ class ActionModule(GuardedAction):
         return self._shown(result, lines, problems, [], nodes, strict=args["strict"], written=written)
 
     def _untried(self, task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> list[untried.Untried]:
-        """Return the paths that this status does not try, and those of them that no run tries by the lockfile.
-
-        A lockfile that is missing or cannot be read has none: other tasks and playbooks report it.
-        """
+        """Return the paths that this status does not try, and those that no run tries, if the lockfile can be read."""
         plan = None
         with contextlib.suppress(FleetError, AnsibleError):
             chosen = self._templar.template(task_vars.get("calico_lockfile"))

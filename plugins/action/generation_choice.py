@@ -14,9 +14,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 class ActionModule(GuardedAction):
     """The action generation_choice, which chooses the stored generation of a host for a rollback.
 
-    The result has its number `generation` and the hash of its `plan`. The task fails if no generation is of the wanted
-    plan or none was named, and then lists the generations. It also fails if these cannot be read, or a part of the
-    inventory.
+    The result has its number `generation` and the hash of its `plan`. The task fails, and lists the generations, if no
+    generation is of the wanted plan or none was named. It also fails if these or the inventory cannot be read.
     """
 
     _requires_connection = False
@@ -48,10 +47,9 @@ class ActionModule(GuardedAction):
 
 
 def choose(generations: t.Sequence[t.Mapping[str, t.Any]], plan: str) -> t.Optional[t.Mapping[str, t.Any]]:
-    """Return the generation that `plan` names, None if there is none.
+    """Return the generation that `plan` names, None if there is none; `generations` are sorted from old to new.
 
-    `generations` are sorted from old to new. `plan` is "previous" for the last but one, or the beginning of a plan's
-    hash; if several match, the newest counts. "" names none.
+    `plan` is "previous" for the last but one, or the beginning of a plan's hash; if several match, the newest counts.
     """
     if plan == "previous":
         return generations[-2] if len(generations) > 1 else None

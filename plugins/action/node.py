@@ -139,9 +139,7 @@ class ActionModule(StateAction):
     def _datastore(fleet: str, task_vars: dict[str, t.Any]) -> str:
         """Return the packed files by which the node reaches the datastore, those of no files if it needs none.
 
-        `fleet` is the folder of the targets. A node without workloads needs none. A run that restores stored states
-        leaves a node's files as they are: the result is "". Raise FleetError if a file or a
-        secret cannot be used, OSError if the targets cannot be read.
+        A run that restores stored states leaves a node's files as they are: the result is "" then.
         """
         host = task_vars["inventory_hostname"]
         run = targets.load(fleet)
@@ -160,14 +158,13 @@ class ActionModule(StateAction):
         args: t.Mapping[str, t.Any],
         task_vars: dict[str, t.Any],
     ) -> None:
-        """Confirm the change by a new connection, so that the node keeps it.
+        """Confirm the change by a new connection, so that the node keeps it, and set `confirmed` in `result`.
 
         This also happens after the module has failed: a failure may leave changes, which stay as long as the node can
-        be reached. `seconds` is the node's time to confirm. Attempts that cannot connect are repeated until 45 seconds
-        after it. A connection that cannot be renewed, such as `local`, is used again. Set `confirmed` in `result`, and
-        `generation` if the node returns one. `confirmed` is also True if a later change replaced this one, or if the
-        node has nothing to confirm. If it is False, also set `failed`, and `msg` to the reason, after the message of a
-        module that failed. Raise AnsibleError, as for a wrong become password, but none for a host that is unreachable.
+        be reached. Attempts that cannot connect are repeated until 45 seconds after `seconds`, the node's time to
+        confirm. A connection that cannot be renewed, such as `local`, is used again. If the change is not confirmed,
+        and no later one replaced it, also set `failed`, and `msg` to the reason, after the message of a module that
+        failed.
         """
         kept = {name: args[name] for name in ("generations_kept", "lock_timeout") if name in args}
         # A connection without a `reset` of its own keeps nothing open from one task to the next. `local` may itself run
@@ -203,11 +200,7 @@ class ActionModule(StateAction):
 
     @staticmethod
     def _content(state: NodeState, policy: t.Optional[dict[str, t.Any]]) -> dict[str, t.Any]:
-        """Return the state as a dict, as `NodeState.to_wire` gives it, with `policy` as its policy if it has any.
-
-        `policy` is the node's part of the fleet's policy, which is not loaded with the state. Without one (None or
-        empty) the state keeps the policy that it has.
-        """
+        """Return `NodeState.to_wire` of the state, with the node's `policy` if there is one and the state has any."""
         content = state.to_wire()
         return {**content, "policy": policy} if policy and state.policy is not None else content
 
@@ -218,11 +211,7 @@ class ActionModule(StateAction):
 
     @staticmethod
     def _file(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        """Return a copy of `entry` (path, content, mode), with the content of the role's file that `src` names.
-
-        `src` is relative to the folder `files` of the role calico_node, and not in the copy. Without it the content
-        stays. Raise OSError if that file cannot be read.
-        """
+        """Return a copy of `entry` (path, content, mode) with the content of the role's file `src`, if it names one."""
         entry = dict(entry)
         source = entry.pop("src", None)
         if source is not None:
@@ -240,9 +229,7 @@ class ActionModule(StateAction):
     def archive_options(self, options: dict[str, t.Any]) -> dict[str, t.Any]:
         """Copy this controller's engine to a file on the node, and return the call's options, whose request names it.
 
-        Nothing is copied or added if the call installs no engine: without `engine_digest` in its request, in check
-        mode, or if the node has it already. Raise AnsibleError if the file cannot be copied, OSError if the engine
-        cannot be packed.
+        Nothing is copied or added in check mode, without `engine_digest` in the request, or if the node has it.
         """
         args = options.get("module_args") or {}
         request = NodeRequest.unpack(args.get("request"))

@@ -13,9 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 class ActionModule(GuardedAction):
     """The controller's part of the module node_info: it sends the inventory's passwords to the node.
 
-    The node names those that differ.
-
-    The task fails if calico_bgp_secrets is invalid or the module fails.
+    The node names those that differ. The task fails if calico_bgp_secrets is invalid or the module fails.
     """
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:

@@ -21,8 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
     """Return whether a host had all its sessions and routes after a phase that left its BIRD's configuration alone.
 
-    That is bird.cfg, its snippets and the passwords. The result is False without a usable answer. If BIRD reads another
-    configuration on one host, another host's sessions or routes may change after it has looked.
+    If BIRD reads another configuration on one host, another host's sessions may change after it has looked.
     """
     changes = (answer or {}).get("changes", ())
     return bool(outcome.settled(answer)) and all(change["kind"] != "bird" for change in changes)

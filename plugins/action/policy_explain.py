@@ -59,11 +59,7 @@ class ActionModule(GuardedAction):
 
 
 def _ask(task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> FlowAnswer:
-    """Return policy's answer for the flow that the options describe.
-
-    If there is no lockfile, a notice says so. Raise CommandError if the question is invalid or has no answer, as for an
-    end that is unknown, and FleetError if the inventory or lockfile is invalid or the fleet cannot be planned.
-    """
+    """Return policy's answer for the flow that the options describe, with a notice if there is no lockfile."""
     source, destination, port = (args[option] for option in _OPTIONS)
     asked = Asked(source, destination, port, args["source_port"], _OPTIONS)
     asked.kind()

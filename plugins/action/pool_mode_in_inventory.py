@@ -68,10 +68,7 @@ class ActionModule(GuardedAction):
 
 
 def _write(path: str, text: str) -> None:
-    """Replace the file's content as a whole; its mode and symbolic links that lead to it stay.
-
-    Raise OSError, and leave the old file and no other one, if that fails.
-    """
+    """Replace the file's content as a whole, or leave it; its mode and symbolic links that lead to it stay."""
     target = os.path.realpath(path)
     with contextlib.suppress(replacement.NotSynced):  # the text is there, and the file system writes its name later
         replacement.replace(target, text.encode(), stat.S_IMODE(os.stat(target).st_mode))

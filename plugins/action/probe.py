@@ -25,10 +25,7 @@ _MARGIN, _BATCH_MARGIN = 60, 20
 
 
 def watch_limit(waits: int, task_vars: t.Mapping[str, t.Any]) -> int:
-    """Return the seconds after which a watch ends by itself, in a run whose waits add up to `waits` seconds.
-
-    They are `waits`, 60 for the other tasks, and 20 for each batch of `ansible_forks` hosts (by default of 1).
-    """
+    """Return the seconds until a watch ends by itself: `waits`, 60, and 20 for each batch of `ansible_forks` hosts."""
     hosts = len(task_vars.get("ansible_play_hosts_all", ()))
     batches = -(-hosts // max(1, int(task_vars.get("ansible_forks", 1))))
     return waits + _MARGIN + _BATCH_MARGIN * batches

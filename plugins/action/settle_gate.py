@@ -20,8 +20,7 @@ def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
 class ActionModule(GuardedAction):
     """The action settle_gate, whose result `ok` says whether all hosts of the batch were found as they shall be.
 
-    That is so if each changed nothing, has all sessions and routes, and lost no probe. Hosts that failed before are no
-    longer in the batch. The task does not fail.
+    They are if each changed nothing, has all sessions and routes, and lost no probe. The task does not fail.
     """
 
     _requires_connection = False

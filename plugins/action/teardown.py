@@ -12,8 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 class ActionModule(PlainAction):
     """The controller's part of the module teardown: it calls the node and filters the answer.
 
-    It passes on the keys of the answer that the module documents, and those that report how the task went. The task
-    fails without a call if Ansible could not read a part of the inventory.
+    The task fails without a call if Ansible could not read a part of the inventory.
     """
 
     def check(self, task_vars: dict[str, t.Any]) -> None:
