@@ -20,7 +20,7 @@ import pytest
 
 from tests.lab import Lab, LabError, names
 from tests.lab.handle import BaseLab
-from tests.lab.measure.drops import causes, growth
+from tests.lab.measure.drops import causes, growth, per_cpu
 from tests.lab.measure.streams import Report, Stream, Streams, Transfer
 from tests.lab.topology import CACHE_ROOT
 
@@ -304,10 +304,24 @@ def test_a_full_socket_buffer_is_excused(lab: BaseLab) -> None:
         ),
         ({"node1/web-1 TcpExt.IPReversePathFilter": 10}, {"policy": 10}),
         ({"machine in_no_route": 7, "node2 *raw :PREROUTING DROP": 8}, {"policy": 8, "no route": 2}),
+        (
+            {"machine dst_discard": 2, "node2 *raw :PREROUTING DROP": 7},
+            {"policy": 7, "replaced route": 2, "unknown": 1},
+        ),
     ],
 )
 def test_overload_gets_only_what_no_other_counter_claims(grown: dict[str, int], drops: dict[str, int]) -> None:
     assert causes(10, 0, 0, grown) == drops
+
+
+def test_discarded_packets_are_counted_by_the_function_that_discards_them() -> None:
+    text = """==> /sys/kernel/tracing/events/skb/kfree_skb/hist <==
+# trigger info: hist:keys=location.sym:vals=hitcount:sort=hitcount:size=2048 [active]
+{ location: [ffffffff8d88ba21] icmp_rcv                                      } hitcount:        176
+{ location: [ffffffff8d7f1c05] dst_discard                                   } hitcount:          1
+{ location: [ffffffff8d7f1c25] dst_discard_out                               } hitcount:         12
+"""
+    assert per_cpu(text) == {"machine dst_discard": 13}
 
 
 def test_a_counter_that_began_anew_grew_from_zero() -> None:

@@ -20,9 +20,11 @@ from ..topology import LabError
 #: The cause that excuses a loss in every lab: the receiving program was too slow for its stream.
 BUFFER = ("socket buffer",)
 #: The causes that excuse a loss in the emulated machine, which can be too slow for the traffic at every place.
-OVERLOAD = (*BUFFER, "backlog", "ring")
+OVERLOAD = (*BUFFER, "backlog", "ring", "replaced route")
 
 _PER_CPU = "/proc/net/softnet_stat /proc/net/stat/rt_cache /proc/net/stat/arp_cache"
+#: The emulated machine counts here, by function, where its kernel discards packets. Other machines have no such file.
+_DISCARDS = "/sys/kernel/tracing/events/skb/kfree_skb/hist"
 _PER_NAMESPACE = "cat /proc/net/snmp /proc/net/netstat /proc/net/dev"
 #: Counters of /proc/net/snmp and netstat that say why the kernel dropped a packet of IPv4 or UDP.
 _DROPPED = re.compile(
@@ -40,7 +42,8 @@ def read(lab: BaseLab, namespaces: Mapping[str, Iterable[str]]) -> dict[str, int
     """
     # Only the kernel's first network namespace shows arp_cache. A machine in a sandbox may not enter that of process 1.
     enter = "nsenter --target 1 --net"
-    found = _per_cpu(_said(lab, "machine", f"{enter} true && enter='{enter}'; $enter head -n 999 {_PER_CPU}"))
+    files = f"{_PER_CPU} {_DISCARDS}"
+    found = per_cpu(_said(lab, "machine", f"{enter} true && enter='{enter}'; $enter head -n 999 {files}"))
     for host in ("router", *namespaces):
         script = f"echo '@@ {host}'; {_PER_NAMESPACE}; iptables-save -c; "
         for netns in namespaces.get(host, ()):
@@ -60,14 +63,19 @@ def _said(lab: BaseLab, where: str, script: str) -> str:
     return said
 
 
-def _per_cpu(text: str) -> dict[str, int]:
-    """Return sums over all processors of drops by full queues, missing routes and unresolved neighbours in `text`.
+def per_cpu(text: str) -> dict[str, int]:
+    """Return sums over all processors of drops by full queues, missing or replaced routes and unresolved neighbours.
 
-    `text` has the files of _PER_CPU with their names, as `head` prints them. Their other counters are left out.
+    `text` has the files of _PER_CPU and _DISCARDS with their names, as `head` prints them. Other counters in them are
+    left out.
     """
     found: Counter[str] = Counter()
     for part in text.split("==> ")[1:]:
         lines = part.splitlines()
+        if _DISCARDS in lines[0]:
+            hits = re.findall(r"\] dst_discard(?:_out)? +\} hitcount: +(\d+)", part)
+            found["machine dst_discard"] += sum(map(int, hits))
+            continue
         if "softnet_stat" in lines[0]:
             # The second column is the number of packets for which a queue between devices was full.
             found["machine backlog"] += sum(int(line.split()[1], 16) for line in lines[1:] if line)
@@ -144,6 +152,9 @@ def causes(lost: int, buffer_drops: int, unroutable: int, grown: Mapping[str, in
         # packets to a peer that is down: if it counts more than the machine, nothing tells these apart.
         ("backlog", unsent if unsent <= total("^machine backlog$") else 0),
         ("ring", total(" rx fifo$")),
+        # A program that is preempted between a packet's route lookup and its output for longer than the kernel keeps a
+        # replaced route (an RCU grace period) has its packet discarded: dst_dev_put() of net/core/dst.c.
+        ("replaced route", total("^machine dst_discard$")),
     ]
     found: Counter[str] = Counter()
     rest = max(0, lost)
