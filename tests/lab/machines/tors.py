@@ -33,7 +33,7 @@ def frr_conf(tor: Tor) -> str:
 
     Prefixes of 16 to 28 bits in 10.0.0.0/8 (without 10.10.0.0/16) and 172.16.0.0/12 count as blocks. With
     suppress-fib-pending the switch announces only routes that it can forward. Without that setting, hosts learn routes
-    up to 50 ms too early.
+    up to 50 ms too early. BFD waits for 1.5 s: on a busy machine, programs may not run for half a second.
     """
     others = [other for other in TORS.values() if other.rack != tor.rack]
     neighbors = "".join(
@@ -44,9 +44,9 @@ def frr_conf(tor: Tor) -> str:
     return f"""hostname {tor.name}
 log file /run/frr/frr.log informational
 bfd
- profile fast
-  transmit-interval 100
-  receive-interval 100
+ profile patient
+  transmit-interval 300
+  receive-interval 300
   detect-multiplier 5
 !
 ip prefix-list BLOCKS seq 5 deny 10.10.0.0/16 le 32
@@ -66,11 +66,11 @@ router bgp {tor.as_number}
  neighbor HOSTS remote-as external
  neighbor HOSTS password {PASSWORDS[tor.rack]}
  neighbor HOSTS bfd
- neighbor HOSTS bfd profile fast
+ neighbor HOSTS bfd profile patient
  neighbor SPINE peer-group
  neighbor SPINE timers connect 1
  neighbor SPINE bfd
- neighbor SPINE bfd profile fast
+ neighbor SPINE bfd profile patient
 {neighbors} bgp listen range {RACKS[tor.rack]}.0/24 peer-group HOSTS
  address-family ipv4 unicast
   neighbor HOSTS activate
