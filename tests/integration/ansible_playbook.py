@@ -31,17 +31,19 @@ def play(
     *options: str,
     timeout: float = 120,
     environment: t.Optional[t.Mapping[str, str]] = None,
+    prepared: bool = True,
 ) -> subprocess.CompletedProcess[str]:
     """Run a playbook without colours; return the finished process, whatever its exit status.
 
-    `playbook` is a path from the repository's root. `environment` is added to this process's. Raise
-    subprocess.TimeoutExpired after `timeout` seconds.
+    `playbook` is a path from the repository's root. `environment` is added to this process's. `prepared` False starts
+    the program itself, whose temporary files go with it. Raise subprocess.TimeoutExpired after `timeout` seconds.
     """
-    return prepared_ansible.run(
-        [BIN / "ansible-playbook", playbook, "-i", inventory, *options],
-        ROOT,
-        {**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", **(environment or {})},
-        timeout,
+    command = [BIN / "ansible-playbook", playbook, "-i", inventory, *options]
+    variables = {**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", **(environment or {})}
+    if prepared:
+        return prepared_ansible.run(command, ROOT, variables, timeout)
+    return subprocess.run(
+        command, cwd=ROOT, env=variables, timeout=timeout, capture_output=True, text=True, check=False
     )
 
 

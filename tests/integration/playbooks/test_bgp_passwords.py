@@ -9,6 +9,7 @@ The node is this machine with folders, a network, an /etc and a /dev of its own.
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import pathlib
 import re
@@ -18,9 +19,11 @@ import subprocess
 import sys
 import threading
 import typing as t
+import zlib
 
 import pytest
 import yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
 
 from tests.integration.ansible_playbook import BIN, play
@@ -155,7 +158,7 @@ class Node:
         }
         hosts = self.folder / "hosts.yml"
         options = ("-vvv", "--diff", *options)
-        done = play(self.folder / "play.yml", hosts, *options, environment=environment, timeout=180)
+        done = play(self.folder / "play.yml", hosts, *options, environment=environment, timeout=180, prepared=False)
         return done.returncode, done.stdout + done.stderr
 
 
@@ -163,6 +166,20 @@ def forms(password: str) -> list[bytes]:
     """Return the password as it is, packed for the module, and in base64, which hides it only from a plain search."""
     packed = passwords.pack({NAME: password})
     return [password.encode(), packed.encode(), base64.b64encode(password.encode())]
+
+
+def opened(data: bytes) -> bytes:
+    """Return data with what is packed in it, as the request of the module node is."""
+    found = [data]
+    for text in set(re.findall(rb"eA[A-Za-z0-9+/]{20,}={0,2}", data)):
+        with contextlib.suppress(ValueError, zlib.error):
+            found.append(zlib.decompress(base64.b64decode(text)))
+    return b"\n".join(found)
+
+
+def test_a_packed_password_is_found() -> None:
+    packed = packed_json.pack({"bgp_passwords": passwords.pack({NAME: PASSWORD})})
+    assert forms(PASSWORD)[1] in opened(b"request=" + packed.encode() + b" x")
 
 
 @pytest.mark.skipif(shutil.which("bird") is None and not os.path.exists("/usr/sbin/bird"), reason="BIRD is needed")
@@ -200,15 +217,15 @@ def test_nobody_sees_a_password(tmp_path: pathlib.Path) -> None:
     finally:
         processes.done.set()
         processes.join()
-    logged = b"\n".join(node.syslog.lines)
+    logged = opened(b"\n".join(node.syslog.lines))
     assert logged.count(b"Invoked with") >= 8
     assert b"request=NOT_LOGGING_PARAMETER" in logged
     for password in (PASSWORD, OTHER):
         for form in forms(password):
             assert form.decode() not in "\n".join(said)
             assert form not in logged
-            assert not any(form in text for text in processes.seen)
+            assert not any(form in opened(text) for text in processes.seen)
             for path in tmp_path.rglob("*"):
                 if path.is_file() and not path.is_symlink():
-                    assert form not in path.read_bytes(), path
+                    assert form not in opened(path.read_bytes()), path
     assert [*(tmp_path / "local").iterdir()] == [*(node.root / "remote").iterdir()] == []
