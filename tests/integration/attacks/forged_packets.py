@@ -90,9 +90,12 @@ def in_two(source: str, destination: str, body: bytes, at: int, protocol: int = 
     return found
 
 
-def left(frames: socket.socket) -> t.Iterator[bytes]:
-    """Yield the frames that a socket has received, until none comes for a tenth of a second."""
-    frames.settimeout(0.1)
+def left(frames: socket.socket, pause: float = 0.1) -> t.Iterator[bytes]:
+    """Yield the frames that a socket receives, until none comes for `pause` seconds.
+
+    A test that looks for a frame gives a long pause: it stops reading at that frame, and a busy host answers late.
+    """
+    frames.settimeout(pause)
     with contextlib.suppress(TimeoutError):
         while True:
             yield frames.recv(4096)

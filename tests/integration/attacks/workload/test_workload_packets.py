@@ -306,11 +306,12 @@ def flood(attacked: AttackedNode, by: str) -> float:
 def advertised(frames: socket.socket, target: str) -> bool:
     """Read frames until one is the host's neighbour advertisement for `target`; return whether there is one.
 
-    Return False after 0.1 seconds without a frame.
+    Return False after 10 seconds without a frame.
     """
     wanted = socket.inet_pton(socket.AF_INET6, target)
     return any(
-        frame[20] == forged.ICMPV6 and frame[54] == 136 and frame[62:78] == wanted for frame in forged.left(frames)
+        frame[20] == forged.ICMPV6 and frame[54] == 136 and frame[62:78] == wanted
+        for frame in forged.left(frames, pause=10)
     )
 
 

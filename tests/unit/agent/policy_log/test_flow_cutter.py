@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     KernelError,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import remote_endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.remote_endpoints import Known
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.remote_endpoints import KnownEndpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.marks import marks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
@@ -266,11 +266,11 @@ def test_not_before_sets_have_what_is_known_of_other_nodes(tmp_path: pathlib.Pat
         agent = await node.start()
         await node.add("web", address="10.244.1.2")
         told = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (CLIENT,))})
-        remote_endpoints.save(node.machine.store, Known(told))
+        remote_endpoints.save(node.machine.store, KnownEndpoints(told))
         await agent.changes.reload_remote_endpoints()
         node.kernel.machine.tracked = [connection]
         drivers.shut = True
-        remote_endpoints.save(node.machine.store, Known(RemoteEndpoints()))
+        remote_endpoints.save(node.machine.store, KnownEndpoints(RemoteEndpoints()))
         reloading = asyncio.ensure_future(agent.changes.reload_remote_endpoints())
         await asyncio.sleep(15)
         assert cut(node) == []
