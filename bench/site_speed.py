@@ -75,7 +75,7 @@ def measure(lab: Lab, count: int, rounds: int) -> None:
         site, node, loop = [], [], []
         for _ in range(rounds):
             site.append(play("playbooks/site.yml", inventory, timed))
-            node.append(task_seconds(reports, "Bring the node to its state"))
+            node.append(task_seconds(reports, "Apply the node's state"))
             loop.append(play("bench/site/loop.yml", inventory, environment, "-e", f"@{given}"))
     both = statistics.median(loop)
     missed = False

@@ -18,7 +18,7 @@ def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
 
 
 class ActionModule(GuardedAction):
-    """The action settle_gate, whose result `ok` says whether all hosts of the batch were found as they shall be.
+    """The action settle_gate, whose result `ok` says whether all hosts of the batch have converged.
 
     They are if each changed nothing, has all sessions and routes, and lost no probe. The task does not fail.
     """

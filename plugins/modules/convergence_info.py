@@ -42,7 +42,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Wait until everything is in place
+- name: Wait for sessions and routes
   baremetal.host_routing.convergence_info:
     timeout: 30
 

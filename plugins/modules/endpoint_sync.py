@@ -35,17 +35,17 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Ask each node
+- name: Read each node's workloads
   baremetal.host_routing.remote_endpoints_info:
   register: asked
 
-- name: Determine what each node lacks
+- name: Compute the missing workloads of each node
   baremetal.host_routing.endpoint_sync:
     asked: asked
   register: exchange
   run_once: true
 
-- name: Send each node what it lacks
+- name: Send the missing workloads to each node
   baremetal.host_routing.remote_endpoints:
     exchange: "{{ exchange.path }}"
 """

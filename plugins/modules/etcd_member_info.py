@@ -41,7 +41,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at the member
+- name: Observe the member
   baremetal.host_routing.etcd_member_info:
     url: https://10.10.1.11:2379
   register: calico_etcd_seen

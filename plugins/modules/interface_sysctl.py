@@ -60,7 +60,7 @@ EXAMPLES = r"""
     proxy_arp: true
     forwarding: true
 
-- name: Switch forwarding on
+- name: Enable forwarding
   baremetal.host_routing.interface_sysctl:
     interface: all
     forwarding: true

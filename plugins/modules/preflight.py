@@ -59,7 +59,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Check that the host can be used
+- name: Check preconditions
   baremetal.host_routing.preflight:
     fleet: "{{ calico_node_fleet.path }}"
     observed: calico_node_observed

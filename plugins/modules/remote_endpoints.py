@@ -47,7 +47,7 @@ EXAMPLES = r"""
   baremetal.host_routing.remote_endpoints:
     exchange: "{{ exchange.path }}"
 
-- name: Send it one workload, by hand
+- name: Send the node one workload, by hand
   baremetal.host_routing.remote_endpoints:
     nodes: [node1, node2]
     told:

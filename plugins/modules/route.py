@@ -112,7 +112,7 @@ EXAMPLES = r"""
     device: tunl0
     onlink: true
 
-- name: Have exactly these routes
+- name: Set exactly these routes
   baremetal.host_routing.route:
     purge: true
     routes:

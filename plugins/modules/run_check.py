@@ -40,7 +40,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Check what is asked
+- name: Check the request
   baremetal.host_routing.run_check:
     pool: default-ipv4-ippool
     mode: direct

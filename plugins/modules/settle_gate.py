@@ -28,7 +28,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Check whether all hosts are as they shall be
+- name: Check whether all hosts have converged
   baremetal.host_routing.settle_gate:
     results: calico_node_result
   register: calico_node_settled
@@ -37,7 +37,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ok:
-  description: Whether all hosts are as they shall be.
+  description: Whether all hosts are have their target states.
   returned: success
   type: bool
 """

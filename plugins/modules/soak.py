@@ -77,7 +77,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Check sessions and routes, then soak, counting what is lost
+- name: Check sessions and routes, then soak and count lost packets
   baremetal.host_routing.soak:
     fleet: "{{ calico_node_fleet.path }}"
     observed: calico_node_observed

@@ -47,7 +47,7 @@ EXAMPLES = r"""
   check_mode: true
   diff: true
 
-- name: Take the node out of service
+- name: Remove the node from service
   baremetal.host_routing.teardown:
 """
 

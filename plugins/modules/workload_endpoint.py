@@ -85,7 +85,7 @@ EXAMPLES = r"""
     address: 172.19.1.3
     address_ipv6: fd00:19::3
 
-- name: Remove it with all that belongs to it
+- name: Remove the workload with all that belongs to it
   baremetal.host_routing.workload_endpoint:
     name: net1
     state: absent

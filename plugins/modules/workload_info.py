@@ -38,7 +38,7 @@ EXAMPLES = r"""
   baremetal.host_routing.workload_info:
   register: node
 
-- name: Read those of one application
+- name: Read the workloads of one application
   baremetal.host_routing.workload_info:
     selector: app == 'web' && has(tier)
 """

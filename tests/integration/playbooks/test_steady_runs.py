@@ -15,7 +15,7 @@ from tests.integration.playbooks.simulated_fleet import HOSTS, SimulatedFleet, s
 
 pytestmark = pytest.mark.root
 
-LATER = "Wait until all sessions and routes stand"
+LATER = "Wait for sessions and routes"
 CALL = r"<(host\d)> EXEC nsenter "
 
 

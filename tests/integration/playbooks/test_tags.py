@@ -18,15 +18,15 @@ from tests.integration.ansible_playbook import ROOT, play
 
 pytestmark = pytest.mark.root
 
-CHECK, READ = "Check the roles' variables, once for all hosts", "Read what the node has"
+CHECK, READ = "Check the roles' variables, once for all hosts", "Read the node's state"
 COMPILE, USABLE, NODE = (
     "Compile the fleet and plan its blocks",
-    "Check that the host can be used",
-    "Bring the node to its state",
+    "Check preconditions",
+    "Apply the node's state",
 )
 SETTLED, WAIT, PROBE = (
-    "Check whether all hosts are as they shall be",
-    "Wait until all sessions and routes stand",
+    "Check whether all hosts have converged",
+    "Wait for sessions and routes",
     "Probe the paths between all nodes",
 )
 
@@ -84,7 +84,7 @@ def test_each_tag_runs_what_it_says(fleet: Fleet) -> None:
         assert [name for name in ran if name != USABLE] == [CHECK, READ, COMPILE]
     report = fleet.folder / "plan.html"
     dummy, ran = fleet.site("--tags", "report", "-e", f"report={report}")
-    assert ran == [CHECK, READ, COMPILE, NODE, "Record a change in phases, and write the report", "Report"]
+    assert ran == [CHECK, READ, COMPILE, NODE, "Record a change in phases and write the report", "Report"]
     assert "Plan of a run" in report.read_text("utf-8")
     assert not fleet.lockfile()
     dummy, ran = fleet.site("--tags", "config")
