@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import (
@@ -15,7 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import
     seen_hosts,
 )
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.membership import PlanRefused, Wishes
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.seen_hosts import SeenHost, UnreadableAnswer
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.seen_hosts import SeenHost
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
 
 
@@ -82,7 +83,7 @@ def _seen(host: cluster_members.EtcdHost, task_vars: t.Mapping[str, t.Any], name
         )
     try:
         return seen_hosts.read(host, task_vars["hostvars"][host.name].get(name))
-    except UnreadableAnswer as error:
+    except Unreadable as error:
         raise PlanRefused(
             f"The answer of {host.name} cannot be used: {error}. Look at the host. Nothing was changed."
         ) from None

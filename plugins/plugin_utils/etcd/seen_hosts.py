@@ -12,19 +12,51 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import typed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
 
 from .cluster_members import EtcdHost
 
-#: The longest text of an answer, and the most members and alarms.
-_LONGEST, _MOST = 2_000, 64
-_IDENTITY = re.compile(r"[0-9a-f]{1,16}")
-_VERSION = re.compile(r"(?:[0-9]{1,5}(?:\.[0-9A-Za-z]{1,20}){0,4})?")
-_AUTH = ("on", "off", "refused", "unknown")
-
-
-class UnreadableAnswer(Exception):
-    """An answer that is not one of etcd_member_info. Its text says which part."""
+#: The most members and alarms, and addresses of a member.
+_MOST = 64
+_TEXT = typed_json.text(2_000)
+_IDENTITY = typed_json.matching(re.compile("[0-9a-f]{1,16}"), "the identity of a member")
+_VERSION = typed_json.matching(re.compile(r"(?:[0-9]{1,5}(?:\.[0-9A-Za-z]{1,20}){0,4})?"), "a release of etcd")
+_NUMBER = typed_json.whole(0, (1 << 64) - 1)
+_LISTED = typed_json.open_table(
+    {
+        "id": _IDENTITY,
+        "name": _TEXT,
+        "peer_urls": typed_json.items(_TEXT, _MOST),
+        "learner": typed_json.flag,
+        "answers": typed_json.flag,
+    }
+)
+_HOST = typed_json.open_table(
+    {
+        "installed": _VERSION,
+        "candidate": _VERSION,
+        "data": typed_json.flag,
+        "running": typed_json.flag,
+        "stale": typed_json.flag,
+        "controller": _TEXT,
+    }
+)
+_MEMBER = typed_json.open_table(
+    {
+        "reason": _TEXT,
+        "id": _IDENTITY,
+        "version": _VERSION,
+        "leader": _IDENTITY,
+        "revision": _NUMBER,
+        "db_size": _NUMBER,
+        "db_in_use": _NUMBER,
+        "auth": typed_json.one_of("on", "off", "refused", "unknown"),
+        "members": typed_json.items(_LISTED, _MOST),
+        "alarms": typed_json.items(typed_json.open_table({"member": _IDENTITY, "kind": _TEXT}), _MOST),
+    }
+)
+_ANSWER = typed_json.open_table({"host": _HOST, "member": _MEMBER, "gate": typed_json.open_table({"reason": _TEXT})})
 
 
 class ListedMember(t.NamedTuple):
@@ -84,29 +116,21 @@ class SeenHost:
 
 
 def read(host: EtcdHost, answer: t.Any) -> SeenHost:
-    """Return what a host answered. Raise UnreadableAnswer."""
-    on_host, member, gate = (_part(answer, name, dict) for name in ("host", "member", "gate"))
+    """Return what a host answered. Raise Unreadable."""
+    found = _ANSWER(answer)
+    member = found["member"]
+    members = tuple(
+        ListedMember(one["id"], one["name"], tuple(one["peer_urls"]), one["learner"], one["answers"])
+        for one in member.pop("members")
+    )
     return SeenHost(
         host,
-        installed=_matching(on_host, "installed", _VERSION),
-        candidate=_matching(on_host, "candidate", _VERSION),
-        data=_part(on_host, "data", bool),
-        running=_part(on_host, "running", bool),
-        stale=_part(on_host, "stale", bool),
-        controller=_text(on_host, "controller"),
-        reason=_text(member, "reason"),
-        identity=_matching(member, "id", _IDENTITY),
-        version=_matching(member, "version", _VERSION),
-        leader=_matching(member, "leader", _IDENTITY),
-        revision=_number(member, "revision"),
-        db_size=_number(member, "db_size"),
-        db_in_use=_number(member, "db_in_use"),
-        auth=_matching(member, "auth", re.compile("|".join(_AUTH))),
-        members=tuple(map(_member, _entries(member, "members"))),
-        alarms=tuple(
-            RaisedAlarm(_matching(one, "member", _IDENTITY), _text(one, "kind")) for one in _entries(member, "alarms")
-        ),
-        gate_reason=_text(gate, "reason"),
+        identity=member.pop("id"),
+        members=members,
+        alarms=tuple(RaisedAlarm(**alarm) for alarm in member.pop("alarms")),
+        gate_reason=found["gate"]["reason"],
+        **found["host"],
+        **member,
     )
 
 
@@ -118,53 +142,5 @@ def of_run(host: EtcdHost, answer: t.Any) -> SeenHost:
         return SeenHost(host, reason=outcome.reason(answer).rstrip("."), reached=False)
     try:
         return read(host, answer)
-    except UnreadableAnswer as error:
+    except typed_json.Unreadable as error:
         return SeenHost(host, reason=f"its answer cannot be used: {error}")
-
-
-def _member(entry: t.Any) -> ListedMember:
-    urls = _part(entry, "peer_urls", list)
-    if len(urls) > _MOST or not all(isinstance(url, str) and len(url) <= _LONGEST for url in urls):
-        raise UnreadableAnswer("peer_urls is no list of texts")
-    return ListedMember(
-        _matching(entry, "id", _IDENTITY),
-        _text(entry, "name"),
-        tuple(urls),
-        _part(entry, "learner", bool),
-        _part(entry, "answers", bool),
-    )
-
-
-def _entries(body: t.Any, field: str) -> list[t.Any]:
-    found = _part(body, field, list)
-    if len(found) > _MOST:
-        raise UnreadableAnswer(f"{field} has more than {_MOST} entries")
-    return list(found)
-
-
-def _part(body: t.Any, field: str, kind: type) -> t.Any:
-    value = body.get(field) if isinstance(body, dict) else None
-    if not isinstance(value, kind):
-        raise UnreadableAnswer(f"{field} is missing or of another type")
-    return value
-
-
-def _number(body: t.Any, field: str) -> int:
-    value = _part(body, field, int)
-    if isinstance(value, bool) or not 0 <= value < 1 << 64:
-        raise UnreadableAnswer(f"{field} is out of range")
-    return int(value)
-
-
-def _text(body: t.Any, field: str) -> str:
-    value = str(_part(body, field, str))
-    if len(value) > _LONGEST:
-        raise UnreadableAnswer(f"{field} has more than {_LONGEST} characters")
-    return value
-
-
-def _matching(body: t.Any, field: str, pattern: re.Pattern[str]) -> str:
-    value = _text(body, field)
-    if not pattern.fullmatch(value):
-        raise UnreadableAnswer(f"{field} is {value[:40]!r}")
-    return value

@@ -9,6 +9,7 @@ import copy
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import (
     allowed_clients,
@@ -17,7 +18,6 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import
     status_table,
 )
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.cluster_members import EtcdHost
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.seen_hosts import UnreadableAnswer
 
 HOST = EtcdHost("etcd1", "10.0.0.1")
 ANSWER: dict[str, t.Any] = {
@@ -161,24 +161,35 @@ def changed(path: str, value: t.Any) -> dict[str, t.Any]:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (None, "host is missing or of another type"),
-        ({"host": {}, "member": {}}, "gate is missing or of another type"),
-        (changed("gate.reason", "x" * 3000), "reason has more than 2000 characters"),
-        ({"host": {}, "member": []}, "member is missing or of another type"),
-        (changed("host.installed", "3.4; rm -rf /"), "installed is '3.4; rm -rf /'"),
-        (changed("host.data", "yes"), "data is missing or of another type"),
-        (changed("host.controller", "x" * 3000), "controller has more than 2000 characters"),
-        (changed("member.id", "\x1b[2J"), "id is '\\x1b[2J'"),
-        (changed("member.revision", True), "revision is out of range"),
-        (changed("member.db_size", -1), "db_size is out of range"),
-        (changed("member.auth", "off\n"), "auth is 'off\\n'"),
-        (changed("member.members", [{}] * 65), "members has more than 64 entries"),
-        (changed("member.members.0.peer_urls", [1]), "peer_urls is no list of texts"),
-        (changed("member.alarms", ["NOSPACE"]), "member is missing or of another type"),
+        (None, "it is None, not a table"),
+        ({"host": {}, "member": {}}, "host.installed is missing"),
+        ({"host": ANSWER["host"], "member": ANSWER["member"]}, "gate is missing"),
+        (changed("gate.reason", "x" * 2001), f"gate.reason is {'x' * 77}..., not a text of at most 2000 characters"),
+        (changed("member", []), "member is a list, not a table"),
+        (changed("host.installed", "3.4; rm -rf /"), "host.installed is 3.4; rm -rf /, not a release of etcd"),
+        (changed("host.data", "yes"), "host.data is yes, not true or false"),
+        (changed("host.controller", ["x"]), "host.controller is a list, not a text of at most 2000 characters"),
+        (changed("member.id", "\x1b[2J"), "member.id is '\\x1b[2J', not the identity of a member"),
+        (
+            changed("member.revision", True),
+            "member.revision is True, not a whole number from 0 to 18446744073709551615",
+        ),
+        (changed("member.db_size", -1), "member.db_size is -1, not a whole number from 0 to 18446744073709551615"),
+        (changed("member.auth", "off\n"), "member.auth is 'off\\n', not one of on, off, refused, unknown"),
+        (changed("member.members", [{}] * 65), "member.members is a list, not a list of at most 64"),
+        (
+            changed("member.members.0.peer_urls", [1]),
+            "member.members[0].peer_urls[0] is 1, not a text of at most 2000 characters",
+        ),
+        (
+            changed("member.members.0.peer_urls", ["x"] * 65),
+            "member.members[0].peer_urls is a list, not a list of at most 64",
+        ),
+        (changed("member.alarms", ["NOSPACE"]), "member.alarms[0] is NOSPACE, not a table"),
     ],
 )
 def test_a_hostile_answer_is_refused(answer: t.Any, said: str) -> None:
-    with pytest.raises(UnreadableAnswer) as caught:
+    with pytest.raises(Unreadable) as caught:
         seen_hosts.read(HOST, answer)
     assert str(caught.value) == said
 

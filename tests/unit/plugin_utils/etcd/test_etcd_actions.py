@@ -97,7 +97,7 @@ def test_a_plan_has_steps_and_clients(inventory: pathlib.Path) -> None:
 
 def test_a_host_that_does_not_answer_stops_the_plan(inventory: pathlib.Path) -> None:
     assert run(inventory, "etcd_plan", {"seen": "seen"})[1]["msg"] == (
-        "The answer of etcd1 cannot be used: host is missing or of another type. Look at the host. Nothing was changed."
+        "The answer of etcd1 cannot be used: it is None, not a table. Look at the host. Nothing was changed."
     )
     (inventory / "hosts.yml").write_text(HOSTS.replace("    etcd1:\n", "    etcd1:\n    node2:\n    etcd3:\n"))
     (inventory / "host_vars").mkdir()
@@ -128,7 +128,7 @@ def test_a_revocation_leaves_out_what_does_not_answer(inventory: pathlib.Path) -
     for answer, reason in (
         ({"unreachable": True, "msg": "No route to host.\n"}, "unreachable: No route to host"),
         ({"failed": True, "msg": "no Python"}, "no Python"),
-        ({"host": {}}, "its answer cannot be used: member is missing or of another type"),
+        ({"host": {}}, "its answer cannot be used: host.installed is missing"),
         (None, "the host was not asked"),
     ):
         assert run(inventory, "etcd_plan", args, answer)[1]["msg"] == (
