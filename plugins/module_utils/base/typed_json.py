@@ -153,9 +153,17 @@ def flag(value: t.Any) -> bool:
     return value
 
 
-def maybe(reader: t.Callable[[t.Any], _Read]) -> t.Callable[[t.Any], t.Optional[_Read]]:
-    """Return a reader of the values that `reader` reads, and of None."""
-    return lambda value: None if value is None else reader(value)
+@t.overload
+def maybe(reader: t.Callable[[t.Any], _Read]) -> t.Callable[[t.Any], t.Optional[_Read]]: ...
+
+
+@t.overload
+def maybe(reader: t.Callable[[t.Any], _Read], default: _Read) -> t.Callable[[t.Any], _Read]: ...
+
+
+def maybe(reader: t.Callable[[t.Any], t.Any], default: t.Any = None) -> t.Callable[[t.Any], t.Any]:
+    """Return a reader of the values that `reader` reads, and of None, for which it returns `default`."""
+    return lambda value: default if value is None else reader(value)
 
 
 def items(reader: t.Callable[[t.Any], _Read], most: int = ENTRIES, least: int = 0) -> t.Callable[[t.Any], list[_Read]]:
@@ -240,6 +248,29 @@ def open_table(
                     raise Unreadable("", "missing")
         except Unreadable as error:
             raise error.inside(key) from None
+        return found
+
+    return read
+
+
+def sparse_table(fields: t.Mapping[str, Reader]) -> t.Callable[[t.Any], dict[str, t.Any]]:
+    """Return a reader that differs from `open_table` in one thing: a field that is missing is read as None.
+
+    It is for programs that leave out null or zero, or write either. Its dict has all of `fields`, in their order.
+    """
+    readers = tuple(fields.items())
+
+    def read(value: t.Any) -> dict[str, t.Any]:
+        if value.__class__ is not dict and not _is_table(value):
+            refuse(value, "a table")
+        found = {}
+        key = ""
+        get = value.get
+        try:
+            for key, reader in readers:
+                found[key] = reader(get(key))
+        except Unreadable as error:
+            raise error.inside(key) if key in value else Unreadable(key, "missing") from None
         return found
 
     return read

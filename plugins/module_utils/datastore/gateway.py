@@ -6,7 +6,7 @@
 The gateway translates gRPC to JSON. Keys and values are base64, numbers of 64 bits are texts, and a field that has its
 zero value is missing. Errors of 3.4 and 3.5 have different fields; both have `code`, of gRPC, and `message`.
 
-Whatever a member answers is input: readers raise InvalidAnswer for a field of another type or an overlong text.
+Whatever a member answers is input: InvalidAnswer is raised for a field of another type or an overlong text.
 """
 
 from __future__ import annotations
@@ -16,17 +16,25 @@ import binascii
 import json
 import typing as t
 
-from ..base.typed_json import NotJson, parse
+from ..base.typed_json import (
+    NotJson,
+    Unreadable,
+    flag,
+    items,
+    maybe,
+    one_of,
+    parse,
+    refuse,
+    secret,
+    sparse_table,
+    text,
+)
 from .keys import KeyRange
 
 Json = dict[str, t.Any]
 
-#: The most characters of a text in an answer, such as the reason of an error.
-_TEXT_LIMIT = 2_000
 #: The most seconds after which a gate asks to be asked again.
 LATEST_SECONDS = 30
-#: The most digits of a number of 64 bits.
-_DIGITS = 20
 
 # The codes of gRPC that are told apart (https://grpc.io/docs/guides/status-codes/).
 _INVALID_ARGUMENT, _PERMISSION_DENIED, _RESOURCE_EXHAUSTED, _FAILED_PRECONDITION = 3, 7, 8, 9
@@ -311,6 +319,106 @@ def encoded(key: str) -> str:
 
 # --- answers ---
 
+_Read = t.TypeVar("_Read")
+
+
+def number(value: t.Any) -> int:
+    """Return a number of 64 bits, 0 for None. Otherwise raise Unreadable."""
+    if value is None:
+        return 0
+    if isinstance(value, str) and len(value) <= 20 and value.isascii() and value.isdigit():
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 64:
+        return value
+    return refuse(value, "a number of 64 bits")
+
+
+def data(value: t.Any) -> bytes:
+    """Return the bytes that a text is in base64, b"" for None. Otherwise raise Unreadable."""
+    try:
+        return b"" if value is None else binascii.a2b_base64(value, strict_mode=True)
+    except (TypeError, ValueError):
+        refuse(value, "base64")
+
+
+def key(value: t.Any) -> str:
+    """Return the key that a text is in base64, "" for None. Otherwise raise Unreadable.
+
+    A key need not be UTF-8. It is kept without loss, so that the next page of a listing begins behind it.
+    """
+    return data(value).decode("utf-8", "surrogateescape")
+
+
+def several(reader: t.Callable[[t.Any], _Read], most: int = 131_072) -> t.Callable[[t.Any], tuple[_Read, ...]]:
+    """Return a reader of lists of at most `most` entries that `reader` reads, which returns a tuple, () for None."""
+    read_list = items(reader, most)
+    return lambda value: () if value is None else tuple(read_list(value))
+
+
+#: Readers of texts of at most 2,000 characters, such as the reason of an error, and of truth values.
+TEXT, FLAG = maybe(text(2_000), ""), maybe(flag, False)
+
+_HEADER = sparse_table({"cluster_id": number, "member_id": number, "revision": number, "raft_term": number})
+_KEY_VALUE = sparse_table({"key": key, "value": data, "mod_revision": number})
+_CHANGE = sparse_table(
+    {
+        "type": maybe(one_of("PUT", "DELETE"), "PUT"),
+        "kv": sparse_table({"key": key, "value": data, "mod_revision": number, "version": number}),
+    }
+)
+
+
+def _header(value: t.Any) -> Header:
+    return Header(*_HEADER(value).values())
+
+
+def _key_value(value: t.Any) -> KeyValue:
+    return KeyValue(*_KEY_VALUE(value).values())
+
+
+def _change(value: t.Any) -> KeyChange:
+    kind, found = _CHANGE(value).values()
+    put = kind == "PUT"
+    return KeyChange(
+        found["key"], found["value"] if put else None, found["mod_revision"], put and found["version"] == 1
+    )
+
+
+_HEADED = sparse_table({"header": _header})
+_KEYS = {"kvs": several(_key_value)}
+_PAGE = sparse_table({"header": _header, **_KEYS, "more": FLAG, "count": number})
+_RANGES = sparse_table(
+    {"responses": several(sparse_table({"response_range": sparse_table({**_KEYS, "count": number})}))}
+)
+_DELETED = sparse_table({"deleted": number})
+_SUCCEEDED = sparse_table({"header": _header, "succeeded": FLAG})
+_STATUS = sparse_table({"header": _header, "version": TEXT, "leader": number, "dbSize": number, "dbSizeInUse": number})
+_TOKEN = sparse_table({"token": maybe(secret(2_000), "")})
+_WATCH = sparse_table(
+    {
+        "result": sparse_table(
+            {
+                "header": _header,
+                "created": FLAG,
+                "canceled": FLAG,
+                "compact_revision": number,
+                "cancel_reason": TEXT,
+                "events": several(_change),
+                "fragment": FLAG,
+            }
+        )
+    }
+)
+_ERROR = sparse_table({"message": TEXT, "error": TEXT, "grpc_code": number, "code": number, "retry_seconds": number})
+
+
+def read(reader: t.Callable[[t.Any], _Read], body: t.Any) -> _Read:
+    """Return what `reader` reads in an answer. Raise InvalidAnswer if it refuses it."""
+    try:
+        return reader(body)
+    except Unreadable as error:
+        raise InvalidAnswer(f"the answer cannot be read: {error}") from None
+
 
 def decode(data: bytes) -> Json:
     try:
@@ -326,16 +434,24 @@ def error_of(status: int, data: bytes) -> EtcdError:
     """Return the error that an answer with an HTTP status other than 200 means."""
     try:
         body = decode(data)
-        if isinstance(body.get("error"), dict):  # of a call whose answer is a stream
-            body = body["error"]
-        message = text_of(body, "message") or text_of(body, "error")
-        code = _integer(body.get("grpc_code", body.get("code", 0)))
-        later = number_of(body, "retry_seconds")
+        # A call whose answer is a stream has an object.
+        found = read(_ERROR, body["error"] if isinstance(body.get("error"), dict) else body)
     except InvalidAnswer:
         return InvalidAnswer(f"HTTP status {status}: {data[:60]!r}")
+    message, code, later = found["message"] or found["error"], _code(found), found["retry_seconds"]
     if later:
         return (TooFast if code == _RESOURCE_EXHAUSTED else AskLater)(message, min(later, LATEST_SECONDS))
     return _error(code, message or f"HTTP status {status}")
+
+
+def stream_error_of(body: Json, otherwise: str) -> EtcdError:
+    """Return the error in a line of a stream, whose field `error` has it. Its message is `otherwise` without one."""
+    found = read(_ERROR, body["error"])
+    return _error(_code(found), found["message"] or otherwise)
+
+
+def _code(found: Json) -> int:
+    return int(found["grpc_code"] or found["code"])
 
 
 _BY_CODE: t.Mapping[int, t.Type[EtcdError]] = {
@@ -358,94 +474,76 @@ _BY_TEXT: t.Sequence[tuple[str, t.Type[EtcdError]]] = (
 
 
 def _error(code: int, message: str) -> EtcdError:
-    for text, kind in _BY_TEXT:
-        if text in message:
+    for words, kind in _BY_TEXT:
+        if words in message:
             return kind(message)
     return _BY_CODE.get(code, EtcdError)(message)
 
 
 def page_of(body: Json) -> Page:
     """Return the answer to a request for a range or a key."""
-    entries = tuple(_key_value(entry) for entry in _list(body, "kvs"))
-    return Page(header_of(body), entries, body.get("more") is True, number_of(body, "count"))
+    return Page(*read(_PAGE, body).values())
 
 
 def counts_of(body: Json, ranges: int) -> list[int]:
     """Return the answer to `counts_request` for so many ranges."""
-    return [number_of(part, "count") for part in _parts(body, ranges)]
+    return [part["count"] for part in _parts(body, ranges)]
 
 
 def values_of(body: Json, keys: t.Sequence[str]) -> list[KeyValue]:
     """Return those of `keys` that exist, from the answer to `values_request`."""
-    found = [_key_value(entry) for part in _parts(body, len(keys)) for entry in _list(part, "kvs")]
+    found = [entry for part in _parts(body, len(keys)) for entry in part["kvs"]]
     if not {entry.key for entry in found} <= set(keys):
         raise InvalidAnswer("the answer has a key that was not asked for")
     return found
 
 
 def _parts(body: Json, wanted: int) -> list[Json]:
-    parts = [_object(entry, "response_range") for entry in _list(body, "responses")]
-    if len(parts) != wanted:
+    parts = [entry["response_range"] for entry in read(_RANGES, body)["responses"]]
+    if wanted and len(parts) != wanted:
         raise InvalidAnswer(f"the answer has {len(parts)} responses instead of {wanted}")
     return parts
 
 
 def history_of(body: Json) -> History:
-    parts = [_object(entry, "response_range") for entry in _list(body, "responses")]
+    parts = _parts(body, 0)
     if not parts:
         raise InvalidAnswer("the answer has no responses")
-    entries = tuple(_key_value(entry) for part in parts[1:] for entry in _list(part, "kvs"))
-    return History(header_of(body), number_of(parts[0], "count"), entries)
+    return History(header_of(body), parts[0]["count"], tuple(entry for part in parts[1:] for entry in part["kvs"]))
 
 
 def deleted_of(body: Json) -> int:
     """Return the number of keys in the answer to DELETE_RANGE."""
-    return number_of(body, "deleted")
+    return int(read(_DELETED, body)["deleted"])
 
 
 def succeeded(body: Json) -> bool:
     """Return whether the conditions of a transaction held, so that it was done."""
-    header_of(body)
-    return body.get("succeeded") is True
+    return bool(read(_SUCCEEDED, body)["succeeded"])
 
 
 def status_of(body: Json) -> MemberStatus:
-    return MemberStatus(
-        header_of(body),
-        text_of(body, "version"),
-        number_of(body, "leader"),
-        number_of(body, "dbSize"),
-        number_of(body, "dbSizeInUse"),
-    )
+    return MemberStatus(*read(_STATUS, body).values())
 
 
 def token_of(body: Json) -> str:
     """Return the token in the answer to an authentication."""
-    token = text_of(body, "token")
+    token = str(read(_TOKEN, body)["token"])
     if not token or not token.isascii() or not token.isprintable():
         raise InvalidAnswer("the answer to the authentication has no token")
     return token
+
+
+def header_of(body: Json) -> Header:
+    return t.cast(Header, read(_HEADED, body)["header"])
 
 
 def watch_answer_of(data: bytes) -> WatchAnswer:
     """Return one line of a watch. Raise the error that the line tells of."""
     body = decode(data)
     if "error" in body:
-        found = _object(body, "error")
-        raise _error(
-            _integer(found.get("grpc_code", found.get("code", 0))),
-            text_of(found, "message") or "the member ended the watch without a reason",
-        )
-    result = _object(body, "result")
-    return WatchAnswer(
-        header_of(result),
-        result.get("created") is True,
-        result.get("canceled") is True,
-        number_of(result, "compact_revision"),
-        text_of(result, "cancel_reason"),
-        tuple(_change(entry) for entry in _list(result, "events")),
-        result.get("fragment") is True,
-    )
+        raise stream_error_of(body, "the member ended the watch without a reason")
+    return WatchAnswer(*read(_WATCH, body)["result"].values())
 
 
 def cancellation_of(answer: WatchAnswer) -> EtcdError:
@@ -460,71 +558,3 @@ def cancellation_of(answer: WatchAnswer) -> EtcdError:
         if f"code = {name}" in answer.reason:
             return kind(answer.reason)
     return _error(0, answer.reason or "the member ended the watch without a reason")
-
-
-def header_of(body: Json) -> Header:
-    header = _object(body, "header")
-    return Header(*(number_of(header, field) for field in ("cluster_id", "member_id", "revision", "raft_term")))
-
-
-def number_of(body: Json, field: str) -> int:
-    """Return a number of 64 bits, 0 if it is missing."""
-    return _integer(body.get(field, 0))
-
-
-def text_of(body: Json, field: str) -> str:
-    """Return a text, "" if it is missing."""
-    value = body.get(field, "")
-    if not isinstance(value, str) or len(value) > _TEXT_LIMIT:
-        raise InvalidAnswer(f"the field {field} of an answer is no short text")
-    return value
-
-
-def _integer(value: t.Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 64:
-        return value
-    if isinstance(value, str) and len(value) <= _DIGITS and value.isascii() and value.isdigit():
-        return int(value)
-    raise InvalidAnswer(f"a number of an answer is {str(value)[:40]!r}")
-
-
-def _object(body: Json, field: str) -> Json:
-    value = body.get(field)
-    if not isinstance(value, dict):
-        raise InvalidAnswer(f"the answer has no {field}")
-    return value
-
-
-def _list(body: Json, field: str) -> list[Json]:
-    value = body.get(field, [])
-    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
-        raise InvalidAnswer(f"the field {field} of an answer is no list of objects")
-    return value
-
-
-def _key_value(entry: Json) -> KeyValue:
-    return KeyValue(_key(entry), _decoded(entry, "value"), number_of(entry, "mod_revision"))
-
-
-def _change(entry: Json) -> KeyChange:
-    found, kind = _object(entry, "kv"), entry.get("type", "PUT")
-    if kind not in ("PUT", "DELETE"):
-        raise InvalidAnswer(f"a change is of the kind {str(kind)[:40]!r}")
-    value = _decoded(found, "value") if kind == "PUT" else None
-    created = kind == "PUT" and number_of(found, "version") == 1
-    return KeyChange(_key(found), value, number_of(found, "mod_revision"), created)
-
-
-def _key(entry: Json) -> str:
-    # A key need not be UTF-8. It is kept without loss, so that the next page of a listing begins behind it.
-    return _decoded(entry, "key").decode("utf-8", "surrogateescape")
-
-
-def _decoded(entry: Json, field: str) -> bytes:
-    value = entry.get(field, "")
-    if not isinstance(value, str):
-        raise InvalidAnswer(f"the field {field} of a key is no text")
-    try:
-        return binascii.a2b_base64(value.encode("ascii"))
-    except (ValueError, binascii.Error):
-        raise InvalidAnswer(f"the field {field} of a key is not base64") from None

@@ -18,8 +18,12 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base import
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, gateway, heartbeats
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import settings as datastore_settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.cluster import (
+    messages as cluster_messages,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate import requests
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import auth
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write import datastore_files
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker import messages
@@ -59,6 +63,24 @@ READERS: dict[str, tuple[t.Callable[[bytes], t.Any], t.Any, type[Exception], boo
         False,
     ),
     "page of etcd": (lambda data: gateway.page_of(gateway.decode(data)), ANSWER, gateway.EtcdError, False),
+    "members of etcd": (
+        lambda data: cluster_messages.members_of(gateway.decode(data)),
+        {"members": [{"ID": "1", "name": "a", "peerURLs": ["https://10.0.0.1:2380"], "isLearner": True}]},
+        gateway.EtcdError,
+        False,
+    ),
+    "part of a snapshot": (
+        lambda data: cluster_messages.snapshot_part_of(gateway.decode(data)),
+        {"result": {"blob": "YQ=="}},
+        gateway.EtcdError,
+        False,
+    ),
+    "permissions in etcd": (
+        lambda data: auth.permissions_of(gateway.decode(data)),
+        {"perm": [{"permType": "READ", "key": "YQ==", "range_end": "Yg=="}]},
+        gateway.EtcdError,
+        False,
+    ),
     "watch of etcd": (gateway.watch_answer_of, {"result": ANSWER}, gateway.EtcdError, False),
     "range": (
         lambda data: requests.passed(requests.RANGE, data),

@@ -34,6 +34,7 @@ BOUNDS: list[tuple[typed_json.Reader, list[t.Any], list[t.Any]]] = [
     (typed_json.number(1.5, 2.5), [1.5, 2, 2.5], [1.4, 2.6]),
     (typed_json.flag, [True, False], [0, 1, "true", None]),
     (typed_json.maybe(typed_json.flag), [True, False, None], [0, ""]),
+    (typed_json.maybe(typed_json.flag, False), [True, False], [0, ""]),
     (typed_json.items(typed_json.flag, 2), [[], [True], (True, False)], [[True] * 3, "", {}, None, [1]]),
     (
         typed_json.by_name(typed_json.flag, 2),
@@ -87,6 +88,23 @@ def test_fields_that_nobody_asked_for_are_dropped() -> None:
         with pytest.raises(typed_json.Unreadable) as caught:
             reader(value)
         assert caught.value.place == place
+
+
+def test_a_sparse_table_has_all_fields() -> None:
+    """A field that is missing is read as null. One that needs a value is named, and what is left over is dropped."""
+    reader = typed_json.sparse_table({"a": typed_json.maybe(typed_json.flag, False), "b": typed_json.items(INNER)})
+    for value in ({"b": []}, {"b": [], "a": None, "c": 1}):
+        assert list(reader(value).items()) == [("a", False), ("b", [])]
+    for value, words in (
+        ({}, "b is missing"),
+        ({"b": None}, "b is None, not a list of at most 131072"),
+        ({"b": [{}]}, "b[0].b is missing"),
+        ({"a": 1, "b": []}, "a is 1, not true or false"),
+        ([], "it is a list, not a table"),
+    ):
+        with pytest.raises(typed_json.Unreadable) as caught:
+            reader(value)
+        assert str(caught.value) == words
 
 
 def test_an_answer_has_a_number_of_values(monkeypatch: pytest.MonkeyPatch) -> None:

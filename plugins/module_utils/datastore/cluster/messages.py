@@ -9,11 +9,11 @@ InvalidAnswer.
 
 from __future__ import annotations
 
-import binascii
 import typing as t
 
+from ...base.typed_json import sparse_table, text
 from .. import gateway
-from ..gateway import InvalidAnswer, Json
+from ..gateway import Json
 
 #: The most members, addresses of a member and alarms that are read.
 _MOST = 64
@@ -36,24 +36,22 @@ class ClusterAlarm(t.NamedTuple):
     kind: str
 
 
+_URLS = gateway.several(text(2_000), _MOST)
+_MEMBER = sparse_table(
+    {"ID": gateway.number, "name": gateway.TEXT, "peerURLs": _URLS, "clientURLs": _URLS, "isLearner": gateway.FLAG}
+)
+_MEMBERS = sparse_table({"members": gateway.several(_MEMBER, _MOST)})
+_ALARM = sparse_table({"memberID": gateway.number, "alarm": gateway.TEXT})
+_ALARMS = sparse_table({"alarms": gateway.several(_ALARM, _MOST)})
+_SNAPSHOT = sparse_table({"result": sparse_table({"blob": gateway.data})})
+
+
 def members_of(body: Json) -> tuple[ClusterMember, ...]:
-    return tuple(
-        ClusterMember(
-            gateway.number_of(entry, "ID"),
-            gateway.text_of(entry, "name"),
-            _texts(entry, "peerURLs"),
-            _texts(entry, "clientURLs"),
-            entry.get("isLearner") is True,
-        )
-        for entry in _objects(body, "members")
-    )
+    return tuple(ClusterMember(*member.values()) for member in gateway.read(_MEMBERS, body)["members"])
 
 
 def alarms_of(body: Json) -> tuple[ClusterAlarm, ...]:
-    return tuple(
-        ClusterAlarm(gateway.number_of(entry, "memberID"), gateway.text_of(entry, "alarm"))
-        for entry in _objects(body, "alarms")
-    )
+    return tuple(ClusterAlarm(*alarm.values()) for alarm in gateway.read(_ALARMS, body)["alarms"])
 
 
 def add_request(peer_url: str) -> bytes:
@@ -83,32 +81,10 @@ def disarm_request(alarm: ClusterAlarm) -> bytes:
 def snapshot_part_of(body: Json) -> bytes:
     """Return the bytes in one message of a snapshot. Raise EtcdError for a message that says why it ends."""
     if "error" in body:
-        failed = body["error"] if isinstance(body["error"], dict) else {}
-        raise gateway.EtcdError(gateway.text_of(failed, "message") or "it broke off")
-    result = body.get("result")
-    blob = result.get("blob", "") if isinstance(result, dict) else None
-    if not isinstance(blob, str):
-        raise InvalidAnswer("a part of the snapshot has no bytes")
-    try:
-        return binascii.a2b_base64(blob.encode("ascii"))
-    except (ValueError, binascii.Error):
-        raise InvalidAnswer("a part of the snapshot is not base64") from None
+        raise gateway.stream_error_of(body, "it broke off")
+    return bytes(gateway.read(_SNAPSHOT, body)["result"]["blob"])
 
 
 def shown_identity(identity: int) -> str:
     """Return an identity as etcdctl shows it."""
     return f"{identity:x}"
-
-
-def _objects(body: Json, field: str) -> list[Json]:
-    value = body.get(field, [])
-    if not isinstance(value, list) or len(value) > _MOST or not all(isinstance(entry, dict) for entry in value):
-        raise InvalidAnswer(f"the field {field} of an answer is no short list of objects")
-    return value
-
-
-def _texts(entry: Json, field: str) -> tuple[str, ...]:
-    value = entry.get(field, [])
-    if not isinstance(value, list) or len(value) > _MOST:
-        raise InvalidAnswer(f"the field {field} of an answer is no short list")
-    return tuple(gateway.text_of({field: one}, field) for one in value)

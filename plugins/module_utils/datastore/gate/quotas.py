@@ -163,7 +163,7 @@ class Quota:
 
     async def _count(self, ask: Ask) -> int:
         request = {**self._range(""), "count_only": True}
-        return gateway.number_of(await ask(RANGE, gateway.to_bytes(request)), "count")
+        return gateway.page_of(await ask(RANGE, gateway.to_bytes(request))).total
 
     async def _measure(self, ask: Ask) -> int:
         total, after = 0, ""

@@ -9,11 +9,11 @@ raise InvalidAnswer.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import typing as t
 
-from ..gateway import InvalidAnswer, Json, encoded, to_bytes
+from ...base.typed_json import maybe, one_of, sparse_table, text
+from .. import gateway
+from ..gateway import Json, encoded, to_bytes
 from ..keys import KeyRange
 
 USER_LIST, USER_GET, USER_ADD = "/v3/auth/user/list", "/v3/auth/user/get", "/v3/auth/user/add"
@@ -85,38 +85,23 @@ def revoke(role: str, keys: KeyRange) -> bytes:
 
 # --- answers ---
 
+_NAMES = gateway.several(text(_NAME_LIMIT), _MOST)
+_PERMISSION = sparse_table(
+    {
+        "permType": maybe(one_of(READ, WRITE, READWRITE), READ),  # READ is the zero value, which the gateway leaves out
+        "key": gateway.key,
+        "range_end": gateway.key,
+    }
+)
+_PERMISSIONS = sparse_table({"perm": gateway.several(_PERMISSION, _MOST)})
+
 
 def names_of(body: Json, field: str) -> tuple[str, ...]:
     """Return the sorted names in a list of an answer: `users`, or `roles`."""
-    found = body.get(field, [])
-    if not isinstance(found, list) or len(found) > _MOST:
-        raise InvalidAnswer(f"the field {field} of an answer is no list of at most {_MOST} names")
-    for name in found:
-        if not isinstance(name, str) or len(name) > _NAME_LIMIT:
-            raise InvalidAnswer(f"the field {field} of an answer has an entry that is no name")
-    return tuple(sorted(found))
+    return tuple(sorted(gateway.read(sparse_table({field: _NAMES}), body)[field]))
 
 
 def permissions_of(body: Json) -> frozenset[Permission]:
     """Return the permissions in the answer to ROLE_GET."""
-    found = body.get("perm", [])
-    if not isinstance(found, list) or len(found) > _MOST:
-        raise InvalidAnswer(f"the field perm of an answer is no list of at most {_MOST} permissions")
-    return frozenset(map(_permission, found))
-
-
-def _permission(entry: t.Any) -> Permission:
-    if not isinstance(entry, dict):
-        raise InvalidAnswer("the field perm of an answer has an entry that is no permission")
-    kind = entry.get("permType", READ)  # READ is the zero value, which the gateway leaves out
-    if kind not in (READ, WRITE, READWRITE):
-        raise InvalidAnswer(f"a permission is of the kind {str(kind)[:40]!r}")
-    return Permission(KeyRange(_key(entry, "key"), _key(entry, "range_end")), kind)
-
-
-def _key(entry: Json, field: str) -> str:
-    value = entry.get(field, "")
-    try:
-        return base64.b64decode(value, validate=True).decode("utf-8", "surrogateescape")
-    except (TypeError, ValueError, binascii.Error):
-        raise InvalidAnswer(f"the field {field} of a permission is not base64") from None
+    found = gateway.read(_PERMISSIONS, body)["perm"]
+    return frozenset(Permission(KeyRange(one["key"], one["range_end"]), one["permType"]) for one in found)

@@ -355,25 +355,31 @@ def test_a_gate_has_some_time_to_answer(gateway: Gateway, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ({"members": "x"}, "the field members of an answer is no short list of objects"),
-        ({"members": [{"ID": "1"}] * 65}, "the field members of an answer is no short list of objects"),
-        ({"members": [{"ID": "-1"}]}, "a number of an answer is '-1'"),
-        ({"members": [{"ID": "1", "peerURLs": "x"}]}, "the field peerURLs of an answer is no short list"),
-        ({"members": [{"ID": "1", "peerURLs": [7]}]}, "the field peerURLs of an answer is no short text"),
+        ({"members": "x"}, "members is x, not a list of at most 64"),
+        ({"members": [{"ID": "1"}] * 65}, "members is a list, not a list of at most 64"),
+        ({"members": [{"ID": "-1"}]}, "members[0].ID is -1, not a number of 64 bits"),
+        ({"members": [{"ID": "1", "peerURLs": "x"}]}, "members[0].peerURLs is x, not a list of at most 64"),
+        (
+            {"members": [{"ID": "1", "peerURLs": [7]}]},
+            "members[0].peerURLs[0] is 7, not a text of at most 2000 characters",
+        ),
     ],
 )
 def test_hostile_lists_of_members_are_refused(answer: Json, said: str) -> None:
     with pytest.raises(InvalidAnswer) as caught:
         messages.members_of(answer)
-    assert str(caught.value) == said
+    assert str(caught.value) == f"the answer cannot be read: {said}"
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ({"result": []}, "a part of the snapshot has no bytes"),
-        ({"result": {"blob": 7}}, "a part of the snapshot has no bytes"),
-        ({"result": {"blob": "ü"}}, "a part of the snapshot is not base64"),
+        ({}, "the answer cannot be read: result is missing"),
+        ({"result": []}, "the answer cannot be read: result is a list, not a table"),
+        ({"result": {"blob": 7}}, "the answer cannot be read: result.blob is 7, not base64"),
+        ({"result": {"blob": "ü"}}, "the answer cannot be read: result.blob is ü, not base64"),
+        ({"error": {}}, "it broke off"),
+        ({"error": 7}, "the answer cannot be read: it is 7, not a table"),
         ({"error": {"message": "etcdserver: permission denied"}}, "etcdserver: permission denied"),
     ],
 )

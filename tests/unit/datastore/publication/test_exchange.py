@@ -222,34 +222,34 @@ def permission(key: object, end: object = "", kind: object = "READ") -> dict[str
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"users": "x"}, "the field users of an answer is no list of at most 100000 names"),
-        ({"users": ["x"] * 100_001}, "the field users of an answer is no list of at most 100000 names"),
-        ({"users": [1]}, "the field users of an answer has an entry that is no name"),
-        ({"users": ["x" * 1_001]}, "the field users of an answer has an entry that is no name"),
+        ({"users": "x"}, "users is x, not a list of at most 100000"),
+        ({"users": ["x"] * 100_001}, "users is a list, not a list of at most 100000"),
+        ({"users": [1]}, "users[0] is 1, not a text of at most 1000 characters"),
+        ({"users": ["x" * 1_001]}, f"users[0] is {'x' * 77}..., not a text of at most 1000 characters"),
     ],
 )
 def test_names_that_are_none(body: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidAnswer) as refusal:
         auth.names_of(body, "users")
-    assert refusal.value.message == message
+    assert refusal.value.message == f"the answer cannot be read: {message}"
 
 
 @pytest.mark.parametrize(
     ("perm", "message"),
     [
-        ({}, "the field perm of an answer is no list of at most 100000 permissions"),
-        (["x"], "the field perm of an answer has an entry that is no permission"),
-        ([permission("", kind="OWN\x1b")], "a permission is of the kind 'OWN\\x1b'"),
-        ([permission("", kind=["READ"])], "a permission is of the kind \"['READ']\""),
-        ([permission("%")], "the field key of a permission is not base64"),
-        ([permission(1)], "the field key of a permission is not base64"),
-        ([permission("", end="é")], "the field range_end of a permission is not base64"),
+        ({}, "perm is a table, not a list of at most 100000"),
+        (["x"], "perm[0] is x, not a table"),
+        ([permission("", kind="OWN\x1b")], "perm[0].permType is 'OWN\\x1b', not one of READ, WRITE, READWRITE"),
+        ([permission("", kind=["READ"])], "perm[0].permType is a list, not one of READ, WRITE, READWRITE"),
+        ([permission("%")], "perm[0].key is %, not base64"),
+        ([permission(1)], "perm[0].key is 1, not base64"),
+        ([permission("", end="é")], "perm[0].range_end is é, not base64"),
     ],
 )
 def test_permissions_that_are_none(perm: object, message: str) -> None:
     with pytest.raises(InvalidAnswer) as refusal:
         auth.permissions_of({"perm": perm})
-    assert refusal.value.message == message
+    assert refusal.value.message == f"the answer cannot be read: {message}"
 
 
 def test_a_permission_is_read_as_it_was_granted() -> None:

@@ -138,13 +138,15 @@ PATHS = ("/v3/auth/authenticate", "/v3/maintenance/status", "/v3/kv/range", "/v3
         ("", b"<html>\x1b[31m", "the answer is not JSON: b'<html>\\x1b[31m'"),
         ("", b"[" * 100_000, f"the answer is not JSON: {b'[' * 60!r}"),
         ("/v3/auth/authenticate", b'{"token": "a\\nX: y"}', "the answer to the authentication has no token"),
-        ("/v3/maintenance/status", b'{"version": 3}', "the answer has no header"),
-        ("/v3/kv/range", json.dumps({"header": HEADER, "kvs": ["x"]}).encode(), "the field kvs of an answer is no list "
-         "of objects"),
-        ("/v3/auth/role/list", b'{"roles": "all"}', "the field roles of an answer is no list of at most 100000 names"),
-        ("/v3/auth/user/list", b'{"users": [{}]}', "the field users of an answer has an entry that is no name"),
-        ("/v3/auth/role/list", json.dumps({"roles": ["x" * (1 << 20)]}).encode(), "the field roles of an answer has an "
-         "entry that is no name"),
+        ("/v3/maintenance/status", b'{"version": 3}', "the answer cannot be read: header is missing"),
+        ("/v3/kv/range", json.dumps({"header": HEADER, "kvs": ["x"]}).encode(), "the answer cannot be read: "
+         "kvs[0] is x, not a table"),
+        ("/v3/auth/role/list", b'{"roles": "all"}', "the answer cannot be read: roles is all, not a list of at most "
+         "100000"),
+        ("/v3/auth/user/list", b'{"users": [{}]}', "the answer cannot be read: users[0] is a table, not a text of "
+         "at most 1000 characters"),
+        ("/v3/auth/role/list", json.dumps({"roles": ["x" * (1 << 20)]}).encode(), "the answer cannot be read: "
+         f"roles[0] is {'x' * 77}..., not a text of at most 1000 characters"),
     ],
 )  # fmt: skip
 def test_a_hostile_member(path: str, answer: bytes, said: str) -> None:
