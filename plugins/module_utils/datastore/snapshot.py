@@ -15,9 +15,10 @@ whole, or of another form, is not used: the feed lists the datastore anew.
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 
-from ..base.typed_json import NotJson, parse
+from ..base.typed_json import NotJson, Unreadable, matching, number, open_table, parse, text, whole
 from ..files import replacement
 from .mirror import KnownKey, Mirror, Position
 
@@ -27,8 +28,17 @@ _FORMAT, _VERSION = "calico-datastore", 1
 _LINE_LIMIT = 4 << 20
 #: The most keys that are read.
 _KEYS_LIMIT = 2_000_000
-#: The most characters of a plan, which is a digest.
-_PLAN_LIMIT = 128
+_TEXT, _NUMBER, _CHECKSUM = text(_LINE_LIMIT), whole(0, (1 << 63) - 1), whole(0, 0xFFFFFFFF)
+_HEADER = open_table(
+    {
+        "cluster": matching(re.compile("[0-9]{1,20}"), "the identity of a cluster"),
+        "revision": _NUMBER,
+        "changed": _NUMBER,
+        "keys": whole(0, _KEYS_LIMIT),
+        "written": number(),
+        "plan": text(128),  # a digest
+    }
+)
 #: Keys that are written, or read, between two pauses for the event loop.
 PART = 200
 
@@ -105,6 +115,8 @@ def read(path: str, mirror: Mirror) -> t.Iterator[t.Optional[SnapshotHeader]]:
         raise SnapshotUnusable(error.strerror or str(error)) from None
     except UnicodeDecodeError:
         raise SnapshotUnusable("it is not text") from None
+    except Unreadable as error:
+        raise SnapshotUnusable(f"a line of it cannot be read: {error}") from None
     mirror.restore_part(entries, first)
     for dummy in mirror.list_end(header.position):
         yield None
@@ -127,32 +139,13 @@ def _value(line: str) -> t.Any:
 def _header(value: t.Any) -> SnapshotHeader:
     if not isinstance(value, dict) or value.get("format") != _FORMAT or value.get("version") != _VERSION:
         raise SnapshotUnusable("it has the form of another release")
-    cluster, count, written = (value.get(name) for name in ("cluster", "keys", "written"))
-    revision, changed = _number(value.get("revision")), _number(value.get("changed"))
-    if not (isinstance(cluster, str) and cluster.isascii() and cluster.isdigit() and len(cluster) <= 20):
-        raise SnapshotUnusable("it names no cluster")
-    if _number(count) > _KEYS_LIMIT:
-        raise SnapshotUnusable(f"it has more than {_KEYS_LIMIT} keys")
-    if not isinstance(written, (int, float)) or isinstance(written, bool) or not 0 <= written < 1e12:
-        raise SnapshotUnusable("it has no time")
-    plan = value.get("plan")
-    if not isinstance(plan, str) or len(plan) > _PLAN_LIMIT:
-        raise SnapshotUnusable("it has no plan")
-    return SnapshotHeader(Position(int(cluster), revision, changed), _number(count), float(written), plan)
+    found = _HEADER(value)
+    position = Position(int(found["cluster"]), found["revision"], found["changed"])
+    return SnapshotHeader(position, found["keys"], found["written"], found["plan"])
 
 
 def _entry(value: t.Any) -> tuple[KnownKey, bytes]:
-    if not (isinstance(value, list) and len(value) == 4):
+    if not isinstance(value, list) or len(value) != 4:
         raise SnapshotUnusable("a line of it is no key")
     key, revision, checksum, document = value
-    if not isinstance(key, str) or not isinstance(document, str):
-        raise SnapshotUnusable("a line of it is no key")
-    if _number(checksum) > 0xFFFFFFFF:
-        raise SnapshotUnusable("a checksum of it is none")
-    return KnownKey(key, _number(revision), checksum), document.encode("utf-8", "replace")
-
-
-def _number(value: t.Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63:
-        return value
-    raise SnapshotUnusable("a number of it is none")
+    return KnownKey(_TEXT(key), _NUMBER(revision), _CHECKSUM(checksum)), _TEXT(document).encode("utf-8", "replace")

@@ -27,7 +27,7 @@ KEY = EndpointKey("node2", "cali1")
 AT = keys.endpoint_key(*KEY)
 HEADER = (
     b'{"format": "calico-datastore", "version": 1, "cluster": "1", "revision": 1, "changed": 1, "keys": 0,'
-    b' "written": 1}\n'
+    b' "written": 1, "plan": ""}\n'
 )
 
 
@@ -227,26 +227,33 @@ def test_a_copy_that_is_not_whole_is_not_used(tmp_path: pathlib.Path, cut: int) 
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "said"),
     [
-        b"",
-        b"\xff\n",
-        b"[]\n",
-        b'{"format": "calico-datastore", "version": 2}\n',
-        HEADER.replace(b'"1"', b'"x"'),
-        HEADER.replace(b'"revision": 1', b'"revision": -1'),
-        HEADER.replace(b'"keys": 0', b'"keys": 9e9'),
-        HEADER.replace(b'"keys": 0', b'"keys": 9000000'),
-        HEADER.replace(b'"written": 1', b'"written": "now"'),
-        HEADER + b'["/x", 1, 2]\n',
-        HEADER + b'["/x", 1, -2, "{}"]\n',
+        (b"", "its last line is not whole"),
+        (b"\xff\n", "it is not text"),
+        (b"[]\n", "it has the form of another release"),
+        (b'{"format": "calico-datastore", "version": 2}\n', "it has the form of another release"),
+        (HEADER.replace(b'"1"', b'"x"'), "a line of it cannot be read: cluster is x, not the identity of a cluster"),
+        (HEADER.replace(b'"revision": 1', b'"revision": -1'),
+         "a line of it cannot be read: revision is -1, not a whole number from 0 to 9223372036854775807"),
+        (HEADER.replace(b'"keys": 0', b'"keys": 9e9'),
+         "a line of it cannot be read: keys is 9000000000.0, not a whole number from 0 to 2000000"),
+        (HEADER.replace(b'"keys": 0', b'"keys": 9000000'),
+         "a line of it cannot be read: keys is 9000000, not a whole number from 0 to 2000000"),
+        (HEADER.replace(b'"written": 1', b'"written": "now"'),
+         "a line of it cannot be read: written is now, not a number from 0 to 1e+12"),
+        (HEADER + b'["/x", 1, 2]\n', "a line of it is no key"),
+        (HEADER + b'["/x", 1, -2, "{}"]\n',
+         "a line of it cannot be read: it is -2, not a whole number from 0 to 4294967295"),
+        (HEADER + b'["/x", 1, 2, "{}"]\n', "it has 1 keys instead of 0"),
     ],
 )  # fmt: skip
-def test_a_file_of_another_form_is_not_used(tmp_path: pathlib.Path, content: bytes) -> None:
+def test_a_file_of_another_form_is_not_used(tmp_path: pathlib.Path, content: bytes, said: str) -> None:
     path = tmp_path / snapshot.FILE
     path.write_bytes(content)
-    with pytest.raises(SnapshotUnusable):
+    with pytest.raises(SnapshotUnusable) as caught:
         list(snapshot.read(str(path), Mirror()))
+    assert str(caught.value) == said
     with pytest.raises(SnapshotUnusable):
         list(snapshot.read(str(path) + ".gone", Mirror()))
 
