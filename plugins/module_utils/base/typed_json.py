@@ -80,12 +80,14 @@ def refuse(value: t.Any, wanted: str) -> t.NoReturn:
     raise Unreadable("", f"{shown(value)}, not {wanted}")
 
 
-def text(most: int = TEXT) -> t.Callable[[t.Any], str]:
-    """Return a reader of texts of at most `most` characters."""
+def text(most: int = TEXT, least: int = 0) -> t.Callable[[t.Any], str]:
+    """Return a reader of texts of `least` to `most` characters."""
 
     def read(value: t.Any) -> str:
-        if not isinstance(value, str) or len(value) > most:
-            refuse(value, f"a text of at most {most} characters")
+        if not isinstance(value, str) or not least <= len(value) <= most:
+            refuse(
+                value, f"a text of {least} to {most} characters" if least else f"a text of at most {most} characters"
+            )
         return str.__str__(value)
 
     return read
@@ -188,9 +190,10 @@ def _is_table(value: t.Any) -> bool:
     return value.__class__ is dict or isinstance(value, t.Mapping)
 
 
-def by_name(reader: t.Callable[[t.Any], _Read], most: int = ENTRIES) -> t.Callable[[t.Any], dict[str, _Read]]:
-    """Return a reader of tables of at most `most` entries, from texts to values that `reader` reads, as a dict."""
-    name = text()
+def by_name(
+    reader: t.Callable[[t.Any], _Read], most: int = ENTRIES, name: t.Callable[[t.Any], str] = text()
+) -> t.Callable[[t.Any], dict[str, _Read]]:
+    """Return a reader of tables of at most `most` entries, as a dict: `name` reads the names, `reader` the values."""
 
     def read(value: t.Any) -> dict[str, _Read]:
         if not _is_table(value) or len(value) > most:

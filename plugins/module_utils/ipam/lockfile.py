@@ -27,6 +27,7 @@ import typing as t
 
 from ..base.addresses import canonical_address, canonical_cidr
 from ..base.document_limits import LOCKFILE, BeyondLimits, check_yaml
+from ..base.typed_json import Unreadable, by_name, flag, items, one_of, table, text, whole
 from .allocation_plan import (
     ENCAPSULATIONS,
     TUNNEL_KINDS,
@@ -210,6 +211,27 @@ def from_document(document: t.Any, name: str = ".calico.lock.yml") -> Allocation
     return _Reader(name).plan(document)
 
 
+_NAME = text(least=1)
+_GRANT = table({"cidr": text(), "pool": text()})
+_POOL = table({"cidr": text(), "blockSize": whole(0, 128)}, {"encapsulation": one_of(*ENCAPSULATIONS)})
+_ADDRESSES = by_name(text(), name=_NAME)
+_NODE = table(
+    {},
+    {
+        "blocks": items(_GRANT),
+        "spareBlocks": items(_GRANT),
+        "tunnels": table({}, dict.fromkeys(TUNNEL_KINDS, text())),
+        "workloads": _ADDRESSES,
+        "workloads6": _ADDRESSES,
+    },
+)
+_QUARANTINED = table({"cidr": text(), "pool": text(), "node": text(), "generation": whole()}, {"spare": flag})
+_DOCUMENT = table(
+    {"version": whole(), "generation": whole()},
+    {"pools": by_name(_POOL, name=_NAME), "nodes": by_name(_NODE, name=_NAME), "quarantine": items(_QUARANTINED)},
+)
+
+
 class _Reader:
     def __init__(self, name: str) -> None:
         self._name = name
@@ -231,25 +253,15 @@ class _Reader:
                 f"has version {version!r}; this release reads version {VERSION}.",
                 "Use the release of the collection that wrote it, or restore the file from version control.",
             )
-        fields = self._fields(
-            document, "", {"version": int, "generation": int}, {"pools": dict, "nodes": dict, "quarantine": list}
-        )
-        generation = self._generation(fields["generation"], "generation")
-        pools = {}
-        encapsulations = {}
-        for pool, entry in self._named(fields.get("pools"), "pools"):
-            path = f"pools.{pool}"
-            values = self._fields(entry, path, {"cidr": str, "blockSize": int}, {"encapsulation": str})
-            try:
-                self._spaces[pool] = BlockSpace(values["cidr"], values["blockSize"])
-            except ValueError as error:
-                self._fail(f"has a wrong pool at {path}: {error}.")
-            pools[pool] = PlannedPool(values["cidr"], values["blockSize"])
-            if "encapsulation" in values:
-                if values["encapsulation"] not in ENCAPSULATIONS:
-                    self._fail(f"has an unknown encapsulation at {path}: {values['encapsulation']}.")
-                encapsulations[pool] = values["encapsulation"]
-        nodes = {node: self._node(node, entry) for node, entry in self._named(fields.get("nodes"), "nodes")}
+        try:
+            found = _DOCUMENT(document)
+        except Unreadable as error:
+            self._fail(f"has a wrong field: {error}.")
+        pools = {name: self._pool(name, entry) for name, entry in found.get("pools", {}).items()}
+        encapsulations = {
+            name: entry["encapsulation"] for name, entry in found.get("pools", {}).items() if "encapsulation" in entry
+        }
+        nodes = {node: self._node(node, entry) for node, entry in found.get("nodes", {}).items()}
         for held in ("workloads", "workloads6"):
             workloads: dict[str, str] = {}
             for node, part in nodes.items():
@@ -258,58 +270,45 @@ class _Reader:
                         self._fail(f"has workload {workload} twice, at {workloads[workload]} and at {node}.")
                     workloads[workload] = node
         quarantine = tuple(
-            self._quarantined(entry, f"quarantine[{index}]") for index, entry in enumerate(fields.get("quarantine", ()))
+            self._quarantined(entry, f"quarantine[{index}]") for index, entry in enumerate(found.get("quarantine", ()))
         )
-        return AllocationPlan(generation, pools, nodes, quarantine, encapsulations)
+        return AllocationPlan(found["generation"], pools, nodes, quarantine, encapsulations)
 
-    def _node(self, node: str, entry: t.Any) -> NodeAllocations:
+    def _pool(self, pool: str, entry: t.Mapping[str, t.Any]) -> PlannedPool:
+        try:
+            self._spaces[pool] = BlockSpace(entry["cidr"], entry["blockSize"])
+        except ValueError as error:
+            self._fail(f"has a wrong pool at pools.{pool}: {error}.")
+        return PlannedPool(entry["cidr"], entry["blockSize"])
+
+    def _node(self, node: str, entry: t.Mapping[str, t.Any]) -> NodeAllocations:
         path = f"nodes.{node}"
-        optional = {"blocks": list, "spareBlocks": list, "tunnels": dict, "workloads": dict, "workloads6": dict}
-        fields = self._fields(entry, path, {}, optional)
-        blocks = self._blocks(fields.get("blocks", ()), f"{path}.blocks", node)
-        own = [canonical_cidr(grant.cidr) for grant in blocks]
-        spare = self._blocks(fields.get("spareBlocks", ()), f"{path}.spareBlocks", node)
-        tunnels = fields.get("tunnels", {})
-        unknown = sorted(str(kind) for kind in tunnels if kind not in TUNNEL_KINDS)
-        if unknown:
-            self._fail(f"has an unknown kind of tunnel at {path}.tunnels: {unknown[0]}.")
-        places = _Places(own)
-        return NodeAllocations(
-            blocks,
-            spare,
-            {
-                kind: self._address(value, TUNNEL_KINDS[kind], f"{path}.tunnels.{kind}", places)
-                for kind, value in tunnels.items()
-            },
-            self._workloads(fields, "workloads", 4, path, places),
-            self._workloads(fields, "workloads6", 6, path, places),
-        )
-
-    def _workloads(
-        self, fields: t.Mapping[str, t.Any], key: str, version: int, path: str, places: _Places
-    ) -> dict[str, str]:
-        return {
-            workload: self._address(value, version, f"{path}.{key}.{workload}", places)
-            for workload, value in self._named(fields.get(key), f"{path}.{key}")
+        blocks = self._blocks(entry.get("blocks", ()), f"{path}.blocks", node)
+        spare = self._blocks(entry.get("spareBlocks", ()), f"{path}.spareBlocks", node)
+        places = _Places(canonical_cidr(grant.cidr) for grant in blocks)
+        tunnels = {
+            kind: self._address(value, TUNNEL_KINDS[kind], f"{path}.tunnels.{kind}", places)
+            for kind, value in entry.get("tunnels", {}).items()
         }
-
-    def _blocks(self, entries: t.Sequence[t.Any], path: str, node: str) -> tuple[BlockGrant, ...]:
-        found = []
-        for index, entry in enumerate(entries):
-            where = f"{path}[{index}]"
-            fields = self._fields(entry, where, {"cidr": str, "pool": str})
-            self._block(fields["cidr"], fields["pool"], where, node)
-            found.append(BlockGrant(fields["cidr"], fields["pool"]))
-        return tuple(found)
-
-    def _quarantined(self, entry: t.Any, path: str) -> QuarantinedBlock:
-        required = {"cidr": str, "pool": str, "node": str, "generation": int}
-        fields = self._fields(entry, path, required, {"spare": bool})
-        self._generation(fields["generation"], f"{path}.generation")
-        self._block(fields["cidr"], fields["pool"], path, f"quarantine (of {fields['node']})")
-        return QuarantinedBlock(
-            fields["cidr"], fields["pool"], fields["node"], fields["generation"], fields.get("spare", False)
+        workloads, workloads6 = (
+            {
+                workload: self._address(value, version, f"{path}.{key}.{workload}", places)
+                for workload, value in entry.get(key, {}).items()
+            }
+            for key, version in (("workloads", 4), ("workloads6", 6))
         )
+        return NodeAllocations(blocks, spare, tunnels, workloads, workloads6)
+
+    def _blocks(self, entries: t.Iterable[t.Mapping[str, str]], path: str, node: str) -> tuple[BlockGrant, ...]:
+        found = tuple(BlockGrant(**entry) for entry in entries)
+        for index, grant in enumerate(found):
+            self._block(grant.cidr, grant.pool, f"{path}[{index}]", node)
+        return found
+
+    def _quarantined(self, entry: t.Mapping[str, t.Any], path: str) -> QuarantinedBlock:
+        found = QuarantinedBlock(**entry)
+        self._block(found.cidr, found.pool, path, f"quarantine (of {found.node})")
+        return found
 
     def _block(self, cidr: str, pool: str, path: str, owner: str) -> None:
         space = self._spaces.get(pool)
@@ -328,57 +327,19 @@ class _Reader:
             self._fail(f"has block {cidr} twice, at {owner if other == owner else f'{other} and at {owner}'}.")
         self._owners[key] = owner
 
-    def _address(self, text: t.Any, version: int, path: str, places: _Places) -> str:
-        if not isinstance(text, str):
-            self._fail(f"has no text at {path}, where an address should stand.")
+    def _address(self, address: str, version: int, path: str, places: _Places) -> str:
         try:
-            key = canonical_address(text)
+            key = canonical_address(address)
         except ValueError as error:
             self._fail(f"has a wrong address at {path}: {error}.")
         if key[0] != version:
-            self._fail(f"has address {text} at {path}, where an IPv{version} address should stand.")
+            self._fail(f"has address {address} at {path}, where an IPv{version} address should stand.")
         if not places.have(*key):
-            self._fail(f"has address {text} at {path}, which lies in none of the node's blocks.")
+            self._fail(f"has address {address} at {path}, which lies in none of the node's blocks.")
         if key in self._holders:
-            self._fail(f"has address {text} twice, at {self._holders[key]} and at {path}.")
+            self._fail(f"has address {address} twice, at {self._holders[key]} and at {path}.")
         self._holders[key] = path
-        return text
-
-    def _generation(self, value: int, path: str) -> int:
-        if value < 0:
-            self._fail(f"has {value} at {path}, where a count from 0 up should stand.")
-        return value
-
-    def _named(self, entries: t.Any, path: str) -> t.Iterator[tuple[str, t.Any]]:
-        for name, entry in (entries or {}).items():
-            if not isinstance(name, str) or not name:
-                self._fail(f"has the name {name!r} at {path}, which is not text.")
-            yield name, entry
-
-    def _fields(
-        self,
-        entry: t.Any,
-        path: str,
-        required: t.Mapping[str, type],
-        optional: t.Optional[t.Mapping[str, type]] = None,
-    ) -> dict[str, t.Any]:
-        """Return `entry` itself if it is a mapping with all `required` and no unknown fields, each of its type."""
-        place = f" at {path}" if path else ""
-        if not isinstance(entry, dict):
-            self._fail(f"has no mapping{place}.")
-        for field, value in entry.items():
-            kind = required.get(field) or (optional or {}).get(field)
-            if kind is None:
-                self._fail(f"has an unknown field {field!r}{place}.")
-            if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-                self._fail(f"has a wrong value for {field}{place}: {_KINDS[kind]} is expected.")
-        for field in required:
-            if field not in entry:
-                self._fail(f"has no {field}{place}.")
-        return entry
-
-
-_KINDS = {int: "a whole number", str: "text", bool: "true or false", dict: "a mapping", list: "a list"}
+        return address
 
 
 class _Places:

@@ -27,6 +27,7 @@ def refuses(reader: typed_json.Reader, value: t.Any) -> bool:
 BOUNDS: list[tuple[typed_json.Reader, list[t.Any], list[t.Any]]] = [
     (typed_json.text(3), ["", "abc"], ["abcd", 3, None, b"abc"]),
     (typed_json.text(), ["x" * 4096], ["x" * 4097]),
+    (typed_json.text(2, 1), ["a", "ab"], ["", "abc"]),
     (typed_json.one_of("a", "b"), ["a", "b"], ["c", "", None, ["a"]]),
     (typed_json.whole(), [0, 1, 2**53], [-1, 2**53 + 1, True, False, 1.0, "1", None]),
     (typed_json.whole(-2, 3), [-2, 0, 3], [-3, 4]),
@@ -42,6 +43,7 @@ BOUNDS: list[tuple[typed_json.Reader, list[t.Any], list[t.Any]]] = [
         [{"a": 1}, [], None, {1: True}, dict.fromkeys("abc", True)],
     ),
     (typed_json.by_name(typed_json.flag), [{"x" * 4096: True}], [{"x" * 4097: True}]),
+    (typed_json.by_name(typed_json.flag, name=typed_json.text(2, 1)), [{"ab": True}], [{"": True}, {"abc": True}]),
     (
         typed_json.open_table({"a": typed_json.flag}, {"b": typed_json.flag}),
         [{"a": True}, {"a": True, "b": False}],
@@ -139,6 +141,7 @@ INNER = typed_json.open_table({"b": typed_json.flag})
     [
         (typed_json.text(3), "four", "it is four, not a text of at most 3 characters"),
         (typed_json.text(), 1, "it is 1, not a text of at most 4096 characters"),
+        (typed_json.text(3, 1), "", "it is '', not a text of 1 to 3 characters"),
         (typed_json.whole(), True, "it is True, not a whole number from 0 to 9007199254740992"),
         (typed_json.whole(0, 9), 10**400, "it is a very large number, not a whole number from 0 to 9"),
         (typed_json.number(), math.nan, "it is nan, not a number from 0 to 1e+12"),

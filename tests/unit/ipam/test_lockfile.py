@@ -160,23 +160,52 @@ BROKEN = {
     "no version": (changed("version", "del"), None),
     "version": (changed("version", 2), None),
     "version is text": (changed("version", "1"), None),
-    "no generation": (changed("generation", "del"), "has no generation."),
-    "generation is text": (changed("generation", "7"), "has a wrong value for generation: a whole number is expected."),
-    "generation is true": (
-        changed("generation", True), "has a wrong value for generation: a whole number is expected.",
+    "no generation": (changed("generation", "del"), "has a wrong field: generation is missing."),
+    "generation is text": (
+        changed("generation", "7"),
+        "has a wrong field: generation is 7, not a whole number from 0 to 9007199254740992.",
     ),
-    "generation below zero": (changed("generation", -1), "has -1 at generation, where a count from 0 up should stand."),
-    "unknown field": (changed("pool", {}), "has an unknown field 'pool'."),
-    "nodes is a list": (changed("nodes", []), "has a wrong value for nodes: a mapping is expected."),
-    "unknown field of a node": (changed("nodes.node1.block", []), "has an unknown field 'block' at nodes.node1."),
-    "node is nothing": (changed("nodes.node1", None), "has no mapping at nodes.node1."),
+    "generation is true": (
+        changed("generation", True),
+        "has a wrong field: generation is True, not a whole number from 0 to 9007199254740992.",
+    ),
+    "generation below zero": (
+        changed("generation", -1),
+        "has a wrong field: generation is -1, not a whole number from 0 to 9007199254740992.",
+    ),
+    "unknown field": (
+        changed("pool", {}),
+        "has a wrong field: pool is not known. There are: version, generation, pools, nodes, quarantine.",
+    ),
+    "nodes is a list": (changed("nodes", []), "has a wrong field: nodes is a list, not a table of at most 131072."),
+    "unknown field of a node": (
+        changed("nodes.node1.block", []),
+        "has a wrong field: nodes.node1.block is not known. There are: blocks, spareBlocks, tunnels, workloads, "
+        "workloads6.",
+    ),
+    "node is nothing": (changed("nodes.node1", None), "has a wrong field: nodes.node1 is None, not a table."),
     "node named with a number": (
-        {"version": 1, "generation": 7, "nodes": {5: {}}}, "has the name 5 at nodes, which is not text.",
+        {"version": 1, "generation": 7, "nodes": {5: {}}},
+        "has a wrong field: nodes.5 is 5, not a text of 1 to 4096 characters.",
+    ),
+    "workload without a name": (
+        changed("nodes.node1.workloads.", "10.244.3.4"),
+        "has a wrong field: nodes.node1.workloads.'' is '', not a text of 1 to 4096 characters.",
+    ),
+    "length of a block": (
+        changed("pools.main.blockSize", 129),
+        "has a wrong field: pools.main.blockSize is 129, not a whole number from 0 to 128.",
+    ),
+    "quarantine is spare": (
+        changed("quarantine.1.spare", "yes"), "has a wrong field: quarantine[1].spare is yes, not true or false.",
     ),
     "unknown field of a block": (
-        changed("nodes.node1.blocks.0.size", 26), "has an unknown field 'size' at nodes.node1.blocks[0].",
+        changed("nodes.node1.blocks.0.size", 26),
+        "has a wrong field: nodes.node1.blocks[0].size is not known. There are: cidr, pool.",
     ),
-    "block without its pool": (changed("nodes.node1.blocks.0.pool", "del"), "has no pool at nodes.node1.blocks[0]."),
+    "block without its pool": (
+        changed("nodes.node1.blocks.0.pool", "del"), "has a wrong field: nodes.node1.blocks[0].pool is missing.",
+    ),
     "block of an unknown pool": (
         changed("nodes.node1.blocks.0.pool", "mian"),
         "names pool mian at nodes.node1.blocks[0], which is not among its pools.",
@@ -213,10 +242,13 @@ BROKEN = {
         "has a wrong pool at pools.main: blocks of /12 cannot be cut from 10.244.0.0/16.",
     ),
     "how a pool is run": (
-        changed("pools.main.encapsulation", "GRE"), "has an unknown encapsulation at pools.main: GRE.",
+        changed("pools.main.encapsulation", "GRE"),
+        "has a wrong field: pools.main.encapsulation is GRE, not one of IPIP, IPIPCrossSubnet, VXLAN, "
+        "VXLANCrossSubnet, None.",
     ),
     "kind of tunnel": (
-        changed("nodes.node1.tunnels.gre", "10.244.3.7"), "has an unknown kind of tunnel at nodes.node1.tunnels: gre.",
+        changed("nodes.node1.tunnels.gre", "10.244.3.7"),
+        "has a wrong field: nodes.node1.tunnels.gre is not known. There are: ipip, vxlan, vxlan6.",
     ),
     "tunnel address outside": (
         changed("nodes.node1.tunnels.ipip", "10.244.3.64"),
@@ -236,7 +268,7 @@ BROKEN = {
     ),
     "address is a number": (
         changed("nodes.node1.workloads.web-1", 10.2),
-        "has no text at nodes.node1.workloads.web-1, where an address should stand.",
+        "has a wrong field: nodes.node1.workloads.web-1 is 10.2, not a text of at most 4096 characters.",
     ),
     "IPv4 address among those of IPv6": (
         changed("nodes.node1.workloads6.db", "10.244.3.9"),
@@ -262,7 +294,9 @@ BROKEN = {
         }),
         "has workload db twice, at node1 and at on.",
     ),
-    "quarantine without its node": (changed("quarantine.1.node", "del"), "has no node at quarantine[1]."),
+    "quarantine without its node": (
+        changed("quarantine.1.node", "del"), "has a wrong field: quarantine[1].node is missing.",
+    ),
 }  # fmt: skip
 
 

@@ -59,8 +59,9 @@ def test_a_plan_that_cannot_be_read_back_is_not_written(tmp_path: pathlib.Path) 
     with pytest.raises(FleetError) as caught:
         lockfile_store.write(str(path), dataclasses.replace(PLAN, encapsulations={pool: "NoneCrossSubnet"}))
     assert str(caught.value) == (
-        f"lockfile {path} is not written: it could not be read back, because it has an unknown encapsulation at "
-        f"pools.{pool}: NoneCrossSubnet. The old one is unchanged. Report this as a bug, with the answers of the nodes."
+        f"lockfile {path} is not written: it could not be read back, because it has a wrong field: "
+        f"pools.{pool}.encapsulation is NoneCrossSubnet, not one of IPIP, IPIPCrossSubnet, VXLAN, VXLANCrossSubnet, "
+        "None. The old one is unchanged. Report this as a bug, with the answers of the nodes."
     )
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == [".calico.lock.yml"]
