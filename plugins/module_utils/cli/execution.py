@@ -9,22 +9,22 @@ import argparse
 import importlib
 import os
 import sys
-import traceback
 import typing as t
 
 from ..base.release import VERSION
-from ..dataplane.kernel.port import KernelError
-from ..node import machine as machines
 from .commands.refused import no_node
 from .errors import PROBLEMS, CommandError
 from .sources import Sources
 
+if t.TYPE_CHECKING:
+    from ..node.machine import Machine
 
-def run(parsed: argparse.Namespace, machine: t.Optional[machines.Machine], program: str, controller: bool) -> int:
+
+def run(parsed: argparse.Namespace, machine: t.Optional[Machine], program: str, controller: bool) -> int:
     """Run a command that `parser.build` parsed and return the exit status; see `command.main`. Errors go to stderr."""
     failure: int = getattr(parsed, "failure", PROBLEMS)
     try:
-        with Sources(machine or machines.here()) as sources:
+        with Sources(machine) as sources:
             if controller:
                 no_node.check(parsed, sources)
             status: int = _function(parsed.run)(parsed, sources)
@@ -38,12 +38,8 @@ def run(parsed: argparse.Namespace, machine: t.Optional[machines.Machine], progr
         return failure
     except KeyboardInterrupt:
         return failure
-    except KernelError as error:
-        sys.stderr.write(f"{program}: the kernel cannot be asked: {error}. Run calicoctl as root.\n")
-        return failure
-    except OSError as error:  # a full disk behind stdout, a file that only root may read
-        where = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else "a file or the output"
-        sys.stderr.write(f"{program}: {where} cannot be read or written: {error.strerror or error}.\n")
+    except OSError as error:
+        sys.stderr.write(f"{program}: {_refusal(error)}\n")
         return failure
     except Exception as error:  # noqa: BLE001 - a traceback is no answer, and its exit status would be one
         sys.stderr.write(f"{program}: {_fault(error)}\n")
@@ -58,7 +54,19 @@ def _function(name: str) -> t.Callable[[argparse.Namespace, Sources], int]:
     return found
 
 
+def _refusal(error: OSError) -> str:
+    """Return a sentence about a refusal of the kernel, a full disk behind stdout, a file that only root may read..."""
+    from ..dataplane.kernel.port import KernelError
+
+    if isinstance(error, KernelError):
+        return f"the kernel cannot be asked: {error}. Run calicoctl as root."
+    where = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else "a file or the output"
+    return f"{where} cannot be read or written: {error.strerror or error}."
+
+
 def _fault(error: Exception) -> str:
+    import traceback
+
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{os.path.basename(place.filename)}:{place.lineno}"
     return (

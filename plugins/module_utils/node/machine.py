@@ -6,18 +6,17 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import typing as t
 
 from ..bird import client, configuration, dropped_segments, version
 from ..bird.errors import NotAnswering
 from ..dataplane.kernel.linux import LinuxKernel
 from ..dataplane.kernel.port import Kernel
-from ..wire import protocol
 from ..wire.running_agent import RunningAgent
 from .engine import engine_start
 from .host import detached_process, ssh_session, units
-from .store import lock, store, unconfirmed
+from .paths import NodePaths
+from .store import lock, unconfirmed
 
 
 def is_bird_answering(socket: str) -> bool:
@@ -30,7 +29,7 @@ def is_bird_answering(socket: str) -> bool:
 
 
 @dataclasses.dataclass
-class Machine:
+class Machine(NodePaths):
     """The kernel, paths, programs and waiting times of a node; tests use other ones.
 
     `agent` returns a connection to the agent at a socket, or None if no agent listens there, and raises TimeoutError or
@@ -40,10 +39,7 @@ class Machine:
 
     kernel: Kernel
     agent: t.Optional[t.Callable[[str], t.Optional[RunningAgent]]] = None
-    root: str = "/"
-    store: str = store.FOLDER
     lock: str = lock.PATH
-    engine: str = engine_start.ROOT
     engine_alarm: str = engine_start.ALARM
     bird_config: str = configuration.PATH
     bird_socket: str = client.SOCKET
@@ -53,11 +49,7 @@ class Machine:
     systemctl: str = units.PROGRAM
     podman: str = "podman"
     docker_socket: str = "/run/docker.sock"
-    ipam: str = "/var/lib/calico/ipam"
     cni_deleted: str = "/var/lib/calico/cni/deleted"
-    workloads: str = "/run/calico/workloads"
-    datastore: str = "/etc/calico/datastore.json"
-    agent_socket: str = protocol.SOCKET
     writer_lock: str = "/run/calico/writer.lock"  # the agent holds it as long as it lives, others while they write
     # The most seconds that a module for one kind of object waits for each of the two locks, and a starting agent for
     # writer_lock. Modules with a parameter lock_timeout wait for `lock` as long as that says.
@@ -72,10 +64,6 @@ class Machine:
     start_detached: t.Callable[[t.Sequence[str]], None] = detached_process.start
     # A function that returns whether BIRD answers at the socket with the given path.
     bird_answers: t.Callable[[str], bool] = is_bird_answering
-
-    def placed(self, path: str) -> str:
-        """Return the path on this machine for `path` of a node: below `root`."""
-        return path if self.root == "/" else os.path.join(self.root, path.lstrip("/"))
 
 
 def here(

@@ -17,7 +17,7 @@ from ..sources import Data, Sources
 
 
 def status(arguments: argparse.Namespace, sources: Sources) -> int:
-    found = sources.agent_status()
+    found = sources.agent.status()
     if arguments.output == "json":
         sys.stdout.write(json.dumps(found, indent=2) + "\n")
     else:
@@ -68,15 +68,15 @@ def _datastore(found: Data) -> list[str]:
 
 
 def resync(arguments: argparse.Namespace, sources: Sources) -> int:
-    return _outcome(arguments, sources.ask("resync"), "in sync, nothing to repair")
+    return _outcome(arguments, sources.agent.ask("resync"), "in sync, nothing to repair")
 
 
 def plan(arguments: argparse.Namespace, sources: Sources) -> int:
-    return _outcome(arguments, sources.ask("node.plan"), "nothing to change")
+    return _outcome(arguments, sources.agent.ask("node.plan"), "nothing to change")
 
 
 def log_level(arguments: argparse.Namespace, sources: Sources) -> int:
-    found = sources.ask("log.level", **({} if arguments.level is None else {"level": arguments.level}))
+    found = sources.agent.ask("log.level", **({} if arguments.level is None else {"level": arguments.level}))
     until = f" until the agent restarts; it was {found['before']}" if arguments.level is not None else ""
     sys.stdout.write(terminal_text.line(f"{found['level']}{until}") + "\n")
     return DONE

@@ -139,7 +139,7 @@ def _bird(socket: str, command: str) -> str:
 def _agent(sources: Sources, method: str) -> str:
     params = {"selector": None} if method == "workload.list" else {}
     try:
-        return json.dumps(sources.ask(method, **params), indent=2) + "\n"
+        return json.dumps(sources.agent.ask(method, **params), indent=2) + "\n"
     except CommandError as error:
         return f"{error}\n"
 

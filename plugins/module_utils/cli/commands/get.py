@@ -14,10 +14,9 @@ import typing as t
 
 from ...base.release import API_VERSION
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
-from ..render import kinds, tables, yaml_text
+from ..render import kinds, tables
 from ..render.kind import Cell, Document, HasAsNumber, Kind, View, name_of
 from ..sources import Sources
-from . import inventory_resources
 
 DEFAULT_NAMESPACE = "default"
 
@@ -44,6 +43,8 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
     write = writer(arguments.output, {one.kind: None for one in wanted})
     source: ResourceSource
     if arguments.inventory:
+        from . import inventory_resources
+
         source = inventory_resources.ask(arguments.inventory, arguments.vault_password_file)
     else:
         source = _NodeSource(sources, any(one.kind.of_workloads for one in wanted))
@@ -181,6 +182,8 @@ def writer(output: str, wanted: t.Iterable[Kind]) -> Writer:
     """
     word, equals, rest = output.partition("=")
     if output in ("yaml", "yml"):
+        from ..render import yaml_text
+
         return lambda found, dummy, arguments: yaml_text.dump(_whole(found, arguments))
     if output == "json":
         return lambda found, dummy, arguments: json.dumps(_whole(found, arguments), indent=2) + "\n"

@@ -14,6 +14,7 @@ from ...base import terminal_text
 from ...base.addresses import contains, parse_address
 from ...node.ipam.local_ipam import tunnel_handle
 from ...state.node_state import NodeState
+from ...wire import settings
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
 from ..render import tables
 from ..sources import Data, Sources
@@ -150,18 +151,19 @@ def _checked(text: str) -> str:
 
 def _configuration(arguments: argparse.Namespace, sources: Sources) -> int:
     ipam = sources.state().ipam
-    settings = {
-        **configuration(len(ipam.blocks) + len(ipam.spare_blocks)),
-        "IPCooldownSeconds": f"{sources.agent_settings().cooldown:g}",
-    }
-    return _show_configuration(arguments, settings)
+    try:
+        cooldown = settings.load(sources.paths.placed(settings.PATH)).settings.cooldown
+    except settings.SettingsError as error:
+        raise CommandError(str(error)) from error
+    shown = {**configuration(len(ipam.blocks) + len(ipam.spare_blocks)), "IPCooldownSeconds": f"{cooldown:g}"}
+    return _show_configuration(arguments, shown)
 
 
-def _show_configuration(arguments: argparse.Namespace, settings: t.Mapping[str, str]) -> int:
+def _show_configuration(arguments: argparse.Namespace, shown: t.Mapping[str, str]) -> int:
     if arguments.output == "json":
-        sys.stdout.write(json.dumps(settings, indent=2) + "\n")
+        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
     else:
-        sys.stdout.write(tables.boxed(("PROPERTY", "VALUE"), settings.items()))
+        sys.stdout.write(tables.boxed(("PROPERTY", "VALUE"), shown.items()))
     return DONE
 
 
@@ -189,7 +191,7 @@ def release(arguments: argparse.Namespace, sources: Sources) -> int:
     no way without the agent: it is the only writer of allocations.
     """
     address = _checked(arguments.ip)
-    if not sources.ask("ipam.release", address=address)["released"]:
+    if not sources.agent.ask("ipam.release", address=address)["released"]:
         raise CommandError(f"IP address {address} is not assigned")
     sys.stdout.write(f"Successfully released IP address {address}\n")
     return DONE

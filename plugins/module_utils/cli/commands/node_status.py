@@ -33,7 +33,7 @@ _SINCE = re.compile(r"(?:(\d{4}-\d\d-\d\d)\s*)?(\d\d:\d\d:\d\d)?(?:\.\d+)?")
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
     planned = sources.state().bird
-    agent = sources.agent_runs()
+    agent = sources.agent.runs()
     observed: t.Optional[status.Status] = None
     error = ""
     if planned is not None:

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
         asked["workload"] = identity("default", arguments.workload)
     if arguments.since is not None:
         asked["since"] = _seconds(arguments.since)
-    answer = sources.ask("policy.drops", **asked)
+    answer = sources.agent.ask("policy.drops", **asked)
     if arguments.follow:
         _say(answer, "")
         _follow(arguments, sources, asked, answer)
@@ -89,7 +89,7 @@ def _follow(arguments: argparse.Namespace, sources: Sources, asked: Data, answer
                 sys.stdout.write(json.dumps(drop) + "\n" if as_json else _line(_row(drop, wide)))
             sys.stdout.flush()
             time.sleep(_EACH)
-            answer = sources.ask("policy.drops", **{**asked, "after": answer["next"]})
+            answer = sources.agent.ask("policy.drops", **{**asked, "after": answer["next"]})
     except KeyboardInterrupt:
         pass
 

@@ -59,11 +59,11 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 def _doubts(sources: Sources, node: str) -> list[str]:
     """Return at most one text: why the kernel may decide otherwise than the node's state says.
 
-    There is none if no agent answers, or if it is in sync and has no problems; see `Sources.agent_status`.
+    There is none if no agent answers, or if it is in sync and has no problems; see `AgentSource.status`.
     """
-    if not sources.agent_runs():
+    if not sources.agent.runs():
         return []
-    status = sources.agent_status()
+    status = sources.agent.status()
     if status["in_sync"] and not status["problems"]:
         return []
     first = next(iter(status["problems"]), "its agent is bringing it there")

@@ -15,11 +15,11 @@ from ..sources import Sources
 
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
-    digest = engine_start.in_use(sources.machine.engine)
+    digest = engine_start.in_use(sources.paths.engine)
     sys.stdout.write(f"Client Version:    {release.VERSION}\n")
     sys.stdout.write(f"Engine:            {digest or 'not installed'}\n")
     if not arguments.client:
-        agent = sources.ask_if_running("version")
+        agent = sources.agent.ask_if_running("version")
         if agent is not None:
             sys.stdout.write(f"Agent Version:     {agent['version']}\n")
             sys.stdout.write(f"Agent Engine:      {agent['engine']}\n")

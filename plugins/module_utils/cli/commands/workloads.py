@@ -24,7 +24,7 @@ _HEADING = ("NAMESPACE", "NAME", "ADDRESS", "POOL", "INTERFACE", "NETNS", "BY")
 
 
 def add(arguments: argparse.Namespace, sources: Sources) -> int:
-    answer = sources.ask_for(_wait(arguments), "workload.add", **_wanted(arguments))
+    answer = sources.agent.ask_for(_wait(arguments), "workload.add", **_wanted(arguments))
     workload = answer["workload"]
     if not _write(arguments.output, workload):
         verb = "Attached" if answer["created"] else "Already attached:"
@@ -85,7 +85,7 @@ def delete(arguments: argparse.Namespace, sources: Sources) -> int:
     for name in arguments.names:
         id = identity(arguments.namespace, name)
         try:
-            gone = sources.ask_for(wait, "workload.delete", id=id)["deleted"]
+            gone = sources.agent.ask_for(wait, "workload.delete", id=id)["deleted"]
         except CommandError as error:
             sys.stderr.write(f"{id}: {error}\n")
             status = PROBLEMS
@@ -97,7 +97,7 @@ def delete(arguments: argparse.Namespace, sources: Sources) -> int:
 def label(arguments: argparse.Namespace, sources: Sources) -> int:
     id = _known(arguments, sources)
     labels = dict(_label_or_none(text) for text in arguments.labels)
-    workload = sources.ask("workload.label", id=id, labels=labels)["workload"]
+    workload = sources.agent.ask("workload.label", id=id, labels=labels)["workload"]
     if not _write(arguments.output, workload):
         name = add_params.identity(workload["namespace"], workload["name"])
         sys.stdout.write(terminal_text.lines([f"{name}: {_shown(workload['labels']) or 'no labels'}"]))
@@ -129,7 +129,7 @@ def _known(arguments: argparse.Namespace, sources: Sources) -> str:
 
 
 def get(arguments: argparse.Namespace, sources: Sources) -> int:
-    workload = sources.ask("workload.get", id=_known(arguments, sources))["workload"]
+    workload = sources.agent.ask("workload.get", id=_known(arguments, sources))["workload"]
     if not _write(arguments.output, workload):
         for name, value in workload.items():
             if name == "ports":
@@ -141,7 +141,7 @@ def get(arguments: argparse.Namespace, sources: Sources) -> int:
 
 def check(arguments: argparse.Namespace, sources: Sources) -> int:
     id = _known(arguments, sources)
-    problems = sources.ask("workload.check", id=id)["problems"]
+    problems = sources.agent.ask("workload.check", id=id)["problems"]
     if not _write(arguments.output, {"problems": problems}):
         sys.stdout.write("".join(f"! {problem}\n" for problem in problems) or f"{id} is as it is to be\n")
     return PROBLEMS if problems else DONE

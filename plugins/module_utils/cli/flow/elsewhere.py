@@ -46,12 +46,12 @@ def known(sources: Sources, state: NodeState) -> ElsewhereKnowledge:
     A running agent writes what it has read of the datastore to the disk first. Warn about reports that are not accepted
     or cannot be read.
     """
-    store = sources.machine.store
+    store = sources.paths.store
     reports = _reports(sources)
     others = OtherEndpoints(reports.nodes)
     if not os.path.exists(os.path.join(store, snapshot.FILE)):
         return ElsewhereKnowledge(others, reports, None)
-    told = sources.ask_if_running("datastore.save")
+    told = sources.agent.ask_if_running("datastore.save")
     copy = other_endpoints.datastore_copy(store) if told != {} else None
     if copy is None:
         return ElsewhereKnowledge(others, reports, None)
@@ -61,7 +61,7 @@ def known(sources: Sources, state: NodeState) -> ElsewhereKnowledge:
 
 
 def _reports(sources: Sources) -> RemoteEndpoints:
-    store = sources.machine.store
+    store = sources.paths.store
     try:
         found = remote_endpoints.known(store).believed_by(sources.state())
     except remote_endpoints.RemoteUnreadable as error:

@@ -95,7 +95,7 @@ def confirmation(here: machine.Machine) -> t.Iterator[str]:
 
 def agent(sources: Sources, now: datetime.datetime, problems: list[str]) -> Data:
     try:
-        said = sources.agent_status() if sources.agent_runs() else None
+        said = sources.agent.status() if sources.agent.runs() else None
     except CommandError as error:
         problems.append(str(error))
         said = None

@@ -40,5 +40,5 @@ def run(module: ModuleCall) -> t.NoReturn:
             found = chosen(workloads.listed(sources), module.params)
         except (CommandError, selectors.SelectorError) as error:
             module.fail_json(msg=str(error))
-        running = sources.agent_runs()
+        running = sources.agent.runs()
     module.exit_json(changed=False, workloads=found, agent_running=running)

@@ -9,7 +9,7 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import sources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import agent_source
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import INVALID_PARAMS, AgentError
 
 from tests.unit.cli.conftest import STATE, Node
@@ -130,10 +130,10 @@ def test_an_agent_of_an_earlier_release_counts_its_own_workloads(node: Node) -> 
 def test_an_agent_that_is_just_looking_is_waited_for(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = node.agent()
     looks = iter([False, False, True])
-    monkeypatch.setattr(sources, "_STEP", 0.0)
+    monkeypatch.setattr(agent_source, "_STEP", 0.0)
     agent.answers["status"] = lambda dummy: {**STATUS, "in_sync": next(looks)}
     assert node.run("status") == (0, GOOD, "")
-    monkeypatch.setattr(sources, "PATIENCE", 0.0)
+    monkeypatch.setattr(agent_source, "PATIENCE", 0.0)
     agent.answers["status"] = {**STATUS, "in_sync": False}
     assert node.run("status") == (1, GOOD.replace("in sync     yes", "in sync     no"), "")
     assert [method for method, dummy in agent.asked] == ["status"] * 4

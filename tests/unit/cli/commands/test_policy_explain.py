@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import sources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import agent_source
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import policy_explain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow import packet_way
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import age
@@ -505,7 +505,7 @@ def test_ages(when: str, text: str) -> None:
 
 
 def test_a_node_that_is_not_as_it_is_to_be(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "PATIENCE", 0.0)
+    monkeypatch.setattr(agent_source, "PATIENCE", 0.0)
     settled(node)
     answers = node.agents[-1].answers
 

@@ -263,7 +263,8 @@ def as_node_knows(state: NodeState) -> KnownNetwork:
         stored=lambda: Stored(state, None, when="2026-11-22T06:00:00Z"),
         workloads=list,
         state=lambda: state,
-        machine=types.SimpleNamespace(kernel=kernel, store="/nonexistent"),
+        machine=types.SimpleNamespace(kernel=kernel),
+        paths=types.SimpleNamespace(store="/nonexistent"),
     )
     return policy_explain._known(t.cast(Sources, sources))
 
