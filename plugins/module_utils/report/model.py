@@ -226,7 +226,7 @@ class FleetReport:
     links: tuple[MapLink, ...] = ()
     sessions_up: t.Optional[int] = None
     sessions_all: t.Optional[int] = None
-    sessions_are: str = "BGP sessions"
+    sessions_label: str = "BGP sessions Established"
     down: tuple[DownSession, ...] = ()
     down_count: int = 0
     pools: tuple[ShownPool, ...] = ()

@@ -237,9 +237,9 @@ def _tiles(report: FleetReport) -> t.Iterator[Tile]:
     """Yield the numbers that a reader looks for first."""
     nodes = report.nodes
     if nodes and report.plan is None:
-        yield _share_tile(sum(node.state in ("good", "warn") for node in nodes), len(nodes), "nodes well")
+        yield _share_tile(sum(node.state in ("good", "warn") for node in nodes), len(nodes), "nodes good")
     if report.sessions_all:
-        yield _share_tile(report.sessions_up or 0, report.sessions_all, f"{report.sessions_are} Established")
+        yield _share_tile(report.sessions_up or 0, report.sessions_all, report.sessions_label)
     expected = [node for node in nodes if node.routes_expected is not None]
     if expected:
         missing = sum((node.routes_expected or 0) - (node.routes_present or 0) for node in expected)

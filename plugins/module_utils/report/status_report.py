@@ -61,7 +61,7 @@ def by_nodes(
     used, fullest = _use(answered)
     nodes = tuple(_node(host, known[host], results.get(host), places, troubled) for host in hosts)
     well = sum(node.state in ("good", "warn") for node in nodes)
-    verdict = f"{well:,} of {len(nodes):,} nodes well"
+    verdict = f"{well:,} of {len(nodes):,} nodes good"
     if links.total:
         verdict += f" · {links.total - links.down:,} of {links.total:,} sessions Established"
     verdict += f" · {sum(node.workloads or 0 for node in nodes):,} workloads · {untried.OF_STATUS}"
@@ -85,7 +85,7 @@ def by_nodes(
 def _said(problems: t.Sequence[str], warnings: t.Sequence[str], verdict: str) -> dict[str, t.Any]:
     """Return the state, the word and the verdict, without the word that the printed line begins with."""
     state: State = "bad" if problems else "warn" if warnings else "good"
-    word = {"bad": "Not all good", "warn": "Good, with warnings", "good": "Good"}[state]
+    word = {"bad": "Degraded", "warn": "Good, with warnings", "good": "Good"}[state]
     return {"state": state, "word": word, "verdict": verdict.partition("  ")[2] or verdict}
 
 
@@ -233,7 +233,7 @@ def by_heartbeats(
         ),
         sessions_up=sum(one.sessions_established for one in here),
         sessions_all=sum(one.sessions_total for one in here),
-        sessions_are="ends of BGP sessions",
+        sessions_label="BGP sessions Established, counted at both ends",
         pools=places.pools({}, {}),
         modes=places.route_modes(None),
     )

@@ -116,7 +116,7 @@ def _read(cls: type[Resource], document: t.Mapping[str, t.Any]) -> Resource:
         if key not in known:
             if key in types_of(cls):
                 raise Refused(
-                    None, "does not stand here.", f"Move it into spec: {key} is a field of its own there.", key
+                    None, "is in the wrong place.", f"Move it into spec: {key} is a field of its own there.", key
                 )
             raise unknown(key, known)
     version = document.get("apiVersion")

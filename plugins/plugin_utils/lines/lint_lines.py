@@ -66,6 +66,6 @@ def _verdict(looked: Looked) -> str:
     if not looked.findings:
         return f"nothing found: {of}"
     parts = [counted(count, word) for count, word in ((looked.errors, "error"), (looked.warnings, "warning")) if count]
-    waiting = f", {counted(looked.waiting, 'more rule')} once the errors are fixed" if looked.waiting else ""
+    waiting = f", {counted(looked.waiting, 'more rule')} not run because of errors" if looked.waiting else ""
     rest = f": {of}{waiting}" if of else ": lint rules run once these errors are fixed"
     return " and ".join(parts) + rest + ("" if looked.complete else ", and there may be more errors")

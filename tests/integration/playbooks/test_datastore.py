@@ -196,7 +196,7 @@ def test_the_status_is_that_of_the_heartbeats(fleet: Fleet) -> None:
     printed = fleet.run("status")
     assert "0.2.0 1/1 4 ok 0 77 0" in printed and "EXEC nsenter" not in printed
     assert "! host2: its heartbeat is left out: it is not JSON." in printed and "\x1b[31m" not in printed
-    assert "not all good 1/2 nodes" in printed
+    assert "degraded 1/2 nodes good" in printed
     asked = fleet.run("status", "-e", "source=nodes")
     assert "NODE BGP BLOCKS WORKLOADS ROUTES DRIFT(24h) AGENT" in asked and "(by heartbeats)" not in asked
 

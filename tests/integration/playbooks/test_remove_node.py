@@ -126,7 +126,7 @@ def test_a_node_that_is_down(sandbox: Sandbox) -> None:
     sandbox.inventory["calico_nodes"]["hosts"]["node2"].update(gone)
     (sandbox.folder / "hosts.yml").write_text(yaml.safe_dump(sandbox.inventory))
     status, said = sandbox.play("-e", "confirm=true")
-    assert status == 2 and "node2 cannot be reached (" in said and "or, if it is dead, say -e unreachable=true" in said
+    assert status == 2 and "node2 cannot be reached (" in said and "or, if it is dead, add -e unreachable=true" in said
     status, said = sandbox.play("-e", "unreachable=true", "--check")
     assert status == 0, said
     assert "drained" not in said and "node2 would leave the fleet." in said

@@ -72,8 +72,8 @@ def test_a_run_tells_of_paths(fleet: Fleet) -> None:
 
 def test_a_status_has_the_map_and_the_blocks(fleet: Fleet) -> None:
     words, dummy = fleet.report("status")
-    assert "Good: 3 of 3 nodes well · 3 of 3 sessions Established" in words
-    assert "all links of the map are well" in words and "No switch is recorded beside the lockfile" in words
+    assert "Good: 3 of 3 nodes good · 3 of 3 sessions Established" in words
+    assert "all links of the map are up" in words and "No switch is recorded beside the lockfile" in words
     assert "10.244.0.0/16" in words and "VXLAN" in words
     rights = stat.S_IMODE((fleet.folder / "report.html").stat().st_mode)
     mask = os.umask(0)
@@ -88,7 +88,7 @@ def test_a_status_shows_what_is_down(fleet: Fleet) -> None:
         words, dummy = fleet.report("status")
     finally:
         fleet.inside("host2", "birdc", "-s", "/run/calico/bird.ctl", "enable", "all")
-    assert "Not all good" in words and "sessions down" in words and "Sessions that are down" in words
+    assert "Degraded" in words and "sessions down" in words and "Sessions that are down" in words
 
 
 def test_a_switch_has_its_phases_and_its_loss(fleet: Fleet) -> None:

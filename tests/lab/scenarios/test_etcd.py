@@ -249,7 +249,7 @@ def test_a_snapshot_is_restored(lab: BaseLab, cluster: Fleet, tmp_path: Path) ->
     assert path.stat().st_mode & 0o777 == 0o600
     ask(lab, cluster, "/v3/kv/put", {**put, "value": "Mg=="})
     refused = cluster.play("etcd_restore.yml", "-e", f"snapshot={path}")
-    assert refused.code != 0 and "Say -e confirm=true to do it. Nothing was changed." in refused.output
+    assert refused.code != 0 and "Add -e confirm=true to do it. Nothing was changed." in refused.output
     refused = cluster.play("etcd_restore.yml", "-e", f"snapshot={path}", "-e", "confirm=true", "-e", "bump=5")
     assert refused.code != 0 and "a snapshot is restored with a higher revision from 3.5 on only" in refused.output
     cluster.play("etcd_restore.yml", "-e", f"snapshot={path}", "-e", "confirm=true").check()

@@ -360,7 +360,7 @@ def test_teardown_names_containers_and_leaves_nothing(lab: BaseLab, fleet: Fleet
     assert (
         refused.code == 2 and "1 container runs in networks of this node, which would go: web (podman, network" in said
     )
-    assert "or say -e force=true, which takes their network away. Nothing was changed." in said
+    assert "or add -e force=true, which takes their network away. Nothing was changed." in said
     assert {entry["changed"] for entry in refused.recap().values()} == {0}
     assert containers.ping(lab, boxes[0], boxes[1].address)
     fleet.play("teardown.yml", "-e", "confirm=true", "-e", "force=true").check()

@@ -98,7 +98,7 @@ def test_the_agent_repairs_it(registry):
         node.kernel.link_delete("br-node1")
         node.stages.mark("bridge")
         await asyncio.sleep(1)
-        assert said == [(LINE, "Repaired bridge br-node1: it was missing; made: up.")]
+        assert said == [(LINE, "Repaired bridge br-node1: it was missing; created: up.")]
         assert node.passes.in_sync
         assert node.stages.changed["bridge"] == 2
 

@@ -133,7 +133,7 @@ def with_all(host, dockerd):
 ALL = "3 containers run in networks of this node, which would go: box (Docker, network pods), pod (podman, network " \
     "calico), web (CNI, network net)."  # fmt: skip
 REMEDY = (
-    "Stop the containers, and run again; or say -e force=true, which takes their network away. Nothing was changed."
+    "Stop the containers, and run again; or add -e force=true, which takes their network away. Nothing was changed."
 )
 
 
@@ -188,7 +188,7 @@ def test_a_network_that_is_not_released_is_said(installed, dockerd):
     assert answer["msg"] == (
         f"Docker does not release its networks of the driver calico. It said: network {'2' * 64} has active endpoints. "
         "See that calico-agent and calico-docker.socket run (systemctl start), or remove the networks by docker "
-        "network rm. Then run again, or say -e force=true. The node is as it was."
+        "network rm. Then run again, or add -e force=true. The node is as it was."
     )
     assert (installed.folder / "calico" / "state.json").exists()
 

@@ -45,7 +45,8 @@ def test_a_good_fleet() -> None:
         "NODE    HEARTBEAT   AGENT   BGP     WORKLOADS   SYNC   DRIFT(24h)   REVISION   PROBLEMS",
         "node1   4s          0.2.0   11/11   41          ok     0            5120       0",
         "rr1     no agent    -       -       -           -      -            -          -",
-        "good  2/2 nodes · 11/11 ends of sessions Established · 41 workloads · paths not tried  (by heartbeats)",
+        "good  2/2 nodes · 11/11 sessions Established, counted at both ends · 41 workloads · paths not tried  "
+        "(by heartbeats)",
     ]
 
 
@@ -70,8 +71,8 @@ def test_everything_that_can_be_wrong() -> None:
         "! node5: has sent no heartbeat yet. Its agent does not run, or does not reach the datastore: -e source=nodes "
         "asks the node itself.",
         "! node6: its heartbeat is left out: it is not JSON.",
-        "not all good  2/7 nodes · 32/33 ends of sessions Established · 164 workloads · paths not tried  "
-        "(by heartbeats)",
+        "degraded  2/7 nodes good · 32/33 sessions Established, counted at both ends · 164 workloads · paths not "
+        "tried  (by heartbeats)",
     ]
 
 
@@ -101,23 +102,24 @@ def test_a_node_that_is_down_is_the_only_one_to_blame() -> None:
     assert without("node5", node5=old) == [
         "! node5: its last heartbeat is 3m old. The agent or the host is down, or does not reach the datastore; what "
         "follows is from then.",
-        "not all good  4/5 nodes · 16/20 ends of sessions Established · 45 workloads · paths not tried  "
+        "degraded  4/5 nodes good · 16/20 sessions Established, counted at both ends · 45 workloads · paths not tried  "
         "(by heartbeats)",
     ]
     assert without("node5", node5=silent) == [
         "! node5: BIRD does not answer.",
-        "not all good  4/5 nodes · 12/16 ends of sessions Established · 45 workloads · paths not tried  "
+        "degraded  4/5 nodes good · 12/16 sessions Established, counted at both ends · 45 workloads · paths not tried  "
         "(by heartbeats)",
     ]
     assert without("node5", node5=cut) == [
         "! node5: 3 of 4 BGP sessions are not Established.",
-        "not all good  4/5 nodes · 13/20 ends of sessions Established · 45 workloads · paths not tried  "
+        "degraded  4/5 nodes good · 13/20 sessions Established, counted at both ends · 45 workloads · paths not tried  "
         "(by heartbeats)",
     ]
     assert without("node5") == [
         "! node5: has sent no heartbeat yet. Its agent does not run, or does not reach the datastore: -e source=nodes "
         "asks the node itself.",
-        "not all good  4/5 nodes · 12/16 ends of sessions Established · 4 workloads · paths not tried  (by heartbeats)",
+        "degraded  4/5 nodes good · 12/16 sessions Established, counted at both ends · 4 workloads · paths not "
+        "tried  (by heartbeats)",
     ]
 
 

@@ -85,7 +85,7 @@ node3   -       -                  -           -           -                 unr
 ! node1: the agent repairs, and is not done within seconds. `calicoctl plan` there says what.
 ! node2: the agent does not run. `systemctl status calico-agent` there says why.
 ! node3: unreachable: Failed to connect to the host via ssh: timed out
-not all good  0/3 nodes · 1/2 sessions Established · 4 workloads · paths not tried
+degraded  0/3 nodes good · 1/2 sessions Established · 4 workloads · paths not tried
 """
 
 
@@ -145,18 +145,18 @@ def test_a_node_that_is_down_does_not_count_against_its_peers() -> None:
     unreachable["node5"] = {"unreachable": True, "msg": "timed out"}
     silent["node5"]["bgp"] = {"enabled": True, "running": False, "sessions": [session(f"node{n}") for n in range(1, 5)]}
     for results in (unreachable, silent, cut):
-        assert status_lines.text(list(results), results)[-1].startswith("not all good  4/5 nodes · ")
+        assert status_lines.text(list(results), results)[-1].startswith("degraded  4/5 nodes good · ")
     some = mesh({"node1", "node2"})
-    assert status_lines.text(list(some), some)[-1].startswith("not all good  3/5 nodes · 9/10 sessions")
+    assert status_lines.text(list(some), some)[-1].startswith("degraded  3/5 nodes good · 9/10 sessions")
     halves = mesh(*({f"node{n}", f"node{m}"} for n in (1, 2) for m in (3, 4, 5)))
-    assert status_lines.text(list(halves), halves)[-1].startswith("not all good  3/5 nodes · 4/10 sessions")
+    assert status_lines.text(list(halves), halves)[-1].startswith("degraded  3/5 nodes good · 4/10 sessions")
 
 
 def test_a_session_with_somebody_else_has_one_end_here() -> None:
     bgp = {"enabled": True, "running": True, "sessions": [session(""), session("", "Active")]}
     lines = status_lines.text(["node1"], {"node1": node("node1", bgp=bgp)})
     assert lines[1].startswith("node1   1/2 !   ")
-    assert lines[-1] == "not all good  0/1 nodes · 1/2 sessions Established · 2 workloads · paths not tried"
+    assert lines[-1] == "degraded  0/1 nodes good · 1/2 sessions Established · 2 workloads · paths not tried"
 
 
 def test_bad() -> None:
@@ -206,7 +206,7 @@ def test_nodes_in_a_phase_that_is_no_end_are_a_problem_of_the_fleet() -> None:
         "node2 is in phase prepare of a change. If no run goes on, one was left half-way: run playbooks/site.yml "
         "without --limit, which takes all nodes to the inventory's mode.",
     ]
-    assert status_lines.text(list(phases), results)[-1].startswith("not all good  ")
+    assert status_lines.text(list(phases), results)[-1].startswith("degraded  ")
 
 
 def test_a_pool_that_is_nearly_full_is_a_warning() -> None:
@@ -273,7 +273,7 @@ def test_a_module_that_failed_is_a_row() -> None:
         "node2   -     -        -           -        -            unreachable !",
         "! node1: The module interpreter was not found.",
         "! node2: unreachable, or failed earlier in this run (its error stands above)",
-        "not all good  0/2 nodes · 0 workloads · paths not tried",
+        "degraded  0/2 nodes good · 0 workloads · paths not tried",
     ]
 
 

@@ -268,7 +268,7 @@ DOCUMENT_ERRORS = [
     ),
     (
         {"kind": "IPPool", "metadata": {"name": "p"}, "cidr": "10.0.0.0/16"},
-        "IPPool p: cidr does not stand here. Move it into spec: cidr is a field of its own there.",
+        "IPPool p: cidr is in the wrong place. Move it into spec: cidr is a field of its own there.",
     ),
     (
         {"kind": "IPPool", "metadata": {"name": "p"}, "spec": {"cidr": "10.0.0.0/16", "natOutgoing": "yes"}},

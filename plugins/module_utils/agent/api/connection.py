@@ -350,7 +350,7 @@ class ApiConnection(asyncio.BufferedProtocol):
             self._share.end_urgent()
             self._calls.end_urgent()
         if not task.cancelled() and task.exception() is not None:
-            _log.error("an answer could not be given", exc_info=task.exception())
+            _log.error("Cannot answer a request of the API", exc_info=task.exception())
             self._transport.abort()
         if self.lost:
             self._bounds.gone(self)

@@ -58,7 +58,7 @@ class Reports:
         if change.note == GONE:
             return  # The namespace is gone, which is the ordinary end of a container; the runtime sends a DEL.
         _log.warning(
-            "Workload %s is looked after no more: %s. Nothing was changed there. Delete the workload, and add it again"
+            "Workload %s is no longer repaired: %s. Nothing was changed there. Delete the workload, and add it again"
             " if it is still wanted.",
             change.subject,
             change.note,

@@ -149,9 +149,9 @@ def drift(
 def sentence(change: Change, drift: bool) -> str:
     """Return one line for the log: what was found about an object, and what was done."""
     if change.action == "+":
-        found, done = "was missing", "made"
+        found, done = "was missing", "created"
     elif change.action == "~":
-        found, done = f"was {change.before or 'different'}", "made right"
+        found, done = f"was {change.before or 'different'}", "changed"
     else:
         found, done = f"was there ({change.before})" if change.before else "was there", "removed"
     if change.action != "-" and change.after:

@@ -33,7 +33,7 @@ def text(found: Data) -> str:
         f"node        {found['node']}",
         f"agent       {found['version']}, since {found['since']}, process {found['pid']}",
         f"plan        {plan[:12]}, phase {found['phase']}{'' if found['complete'] else ', not applied completely'}",
-        f"in sync     {'yes' if found['in_sync'] else 'no'}, last full look at {found['last_resync'] or 'none yet'}",
+        f"in sync     {'yes' if found['in_sync'] else 'no'}, last resync {found['last_resync'] or 'none yet'}",
         f"workloads   {_workloads(found)}",
         *_datastore(found.get("datastore") or {}),
         f"drift       {drift['day']} in 24 h{f' ({kinds})' if kinds else ''}, {drift['total']} since the start",

@@ -39,7 +39,7 @@ def show(arguments: argparse.Namespace, sources: Sources) -> int:
     spare = sum(1 for block in found["usage"] if block["spare"])
     opened = len(found["usage"]) - spare
     sys.stdout.write(
-        f"Counted are this node's own blocks, {opened} open and {spare} spare; each node knows but its own.\n"
+        f"Counts are of this node's own blocks, {opened} open and {spare} spare; a node knows only its own.\n"
     )
     return DONE
 
@@ -92,8 +92,8 @@ def _of_inventory(arguments: argparse.Namespace) -> int:
     sys.stdout.write(usage_table(found["usage"], found["pools"], blocks=arguments.show_blocks))
     nodes = len({block["node"] for block in found["usage"]})
     sys.stdout.write(
-        f"Counted are the blocks of {nodes} node{'' if nodes == 1 else 's'}, and in use is what the inventory itself "
-        "assigns, to tunnels and its workloads. What agents assigned, each node knows.\n"
+        f"Counts are of the blocks of {nodes} node{'' if nodes == 1 else 's'}, and of addresses that the inventory "
+        "assigns to tunnels and workloads. Only the nodes know the addresses that their agents assigned.\n"
     )
     if not found["planned"]:
         lockfile = terminal_text.line(found["lockfile"])

@@ -101,7 +101,7 @@ def _line(cells: tables.Row) -> str:
 def _seconds(text: str) -> int:
     found = _TIME.fullmatch(text)
     if found is None:
-        raise UsageError(f"--since {text} is no time. Write it as 90s, 5m, 2h or 1d.")
+        raise UsageError(f"--since {text} is not a time. Write it as 90s, 5m, 2h or 1d.")
     return int(found.group(1)) * _UNITS[found.group(2)]
 
 

@@ -69,7 +69,7 @@ def _doubts(sources: Sources, node: str) -> list[str]:
     first = next(iter(status["problems"]), "its agent is bringing it there")
     more = len(status["problems"]) - 1
     rest = f" And {more} more: calicoctl status says them." if more > 0 else ""
-    return [f"{node} is not as it is to be, and its kernel may decide otherwise: {first}{rest}"]
+    return [f"{node} differs from its state, and its kernel may decide otherwise: {first}{rest}"]
 
 
 def _known(sources: Sources) -> KnownNetwork:

@@ -143,7 +143,7 @@ def check(arguments: argparse.Namespace, sources: Sources) -> int:
     id = _known(arguments, sources)
     problems = sources.agent.ask("workload.check", id=id)["problems"]
     if not _write(arguments.output, {"problems": problems}):
-        sys.stdout.write("".join(f"! {problem}\n" for problem in problems) or f"{id} is as it is to be\n")
+        sys.stdout.write("".join(f"! {problem}\n" for problem in problems) or f"{id} is in sync\n")
     return PROBLEMS if problems else DONE
 
 

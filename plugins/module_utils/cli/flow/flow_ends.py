@@ -133,8 +133,8 @@ class FlowEnds:
             else "Workloads that agents attach between runs are not known to it; give those by address."
         )
         return (
-            f"{option} {text} is no workload or node that {self._known.who} knows, and no address.{hint} Workloads: "
-            f"{_listed(workloads)}. Nodes: {_listed(nodes)}.{others} {rest}"
+            f"{option} {text} is neither an address nor a workload or node that {self._known.who} knows.{hint} "
+            f"Workloads: {_listed(workloads)}. Nodes: {_listed(nodes)}.{others} {rest}"
         )
 
 

@@ -122,7 +122,7 @@ class Source(t.NamedTuple):
         if spec.get("node", self.node) != self.node:
             raise self.error(
                 "HostEndpoint", "spec.node", spec["node"], f"is not {self.node}.",
-                "In the list of a node stand its own HostEndpoints: leave node out, or use calico_policies.",
+                "The list of a node has only its own HostEndpoints: leave node out, or use calico_policies.",
             )  # fmt: skip
         spec = {**spec, "node": self.node}
         if not self.is_flat:

@@ -107,7 +107,7 @@ def refusal(found: RuntimesState) -> str:
     if not said:
         return ""
     return (
-        f"{' '.join(said)} Stop the containers, and run again; or say -e force=true, which takes their network away. "
+        f"{' '.join(said)} Stop the containers, and run again; or add -e force=true, which takes their network away. "
         "Nothing was changed."
     )
 

@@ -131,7 +131,7 @@ def tear_down(
         try:
             container_networks.remove(machine, planned.networks, force)
         except container_networks.RuntimeFailed as error:
-            raise InTheWay(f"{error} Then run again, or say -e force=true. The node is as it was.") from error
+            raise InTheWay(f"{error} Then run again, or add -e force=true. The node is as it was.") from error
         file.apply(None, planned.early_files)
         _withdraw(machine, planned)
         units.apply(planned.units, False, machine.systemctl)

@@ -88,9 +88,11 @@ def _verdict(hosts: t.Sequence[str], agents: t.Collection[str], found: Heartbeat
     blamed = troubled(hosts, agents, found, refused, now)
     good = sum(not any(True for dummy in _of_host(host, agents, found, refused, now, blamed)) for host in hosts)
     here = [found[host] for host in hosts if host in found]
-    parts = [f"{good}/{len(hosts)} nodes"]
+    word, nodes = ("good", "nodes") if good == len(hosts) else ("degraded", "nodes good")
+    parts = [f"{good}/{len(hosts)} {nodes}"]
     total = sum(one.sessions_total for one in here)
     if total:
-        parts.append(f"{sum(one.sessions_established for one in here)}/{total} ends of sessions Established")
+        up = sum(one.sessions_established for one in here)
+        parts.append(f"{up}/{total} sessions Established, counted at both ends")
     parts += [f"{sum(one.workloads for one in here)} workloads", untried.OF_STATUS]
-    return f"{'good' if good == len(hosts) else 'not all good'}  {' · '.join(parts)}  (by heartbeats)"
+    return f"{word}  {' · '.join(parts)}  (by heartbeats)"

@@ -255,7 +255,7 @@ def duration(seconds: int) -> str:
 def _verdict(nodes: t.Mapping[str, t.Optional[Result]], results: Results, wrong: t.Sequence[str]) -> str:
     blamed = troubled(nodes)
     good = sum(1 for host in nodes if host not in blamed and not problems([host], results, blamed))
-    parts = [f"{good}/{len(nodes)} nodes"]
+    parts = [f"{good}/{len(nodes)} nodes{' good' if wrong else ''}"]
     up = wanted = 0
     for node in nodes.values():
         for session in node["bgp"]["sessions"] if node and node["node"] else ():
@@ -268,4 +268,4 @@ def _verdict(nodes: t.Mapping[str, t.Optional[Result]], results: Results, wrong:
         parts.append(f"{up // 2}/{wanted // 2} sessions Established")
     parts.append(f"{sum(node['workloads'] for node in nodes.values() if node and node['node'])} workloads")
     parts.append(untried.OF_STATUS)
-    return f"{'good' if not wrong else 'not all good'}  {' · '.join(parts)}"
+    return f"{'good' if not wrong else 'degraded'}  {' · '.join(parts)}"

@@ -81,7 +81,7 @@ def test_a_disk_that_refuses_is_tried_again(tmp_path, caplog):
             patch.setattr(node.agent.persisted.records, "leave", _full)
             await asyncio.sleep(300)
             assert [workload.id for workload in agent.transactions.list()] == ["default/gone"]
-            assert caplog.messages[-1].startswith("Workloads that ended cannot be looked after: ")
+            assert caplog.messages[-1].startswith("Workloads that ended cannot be checked: ")
         await asyncio.sleep(61)
         assert agent.transactions.list() == []
         await node.kill()

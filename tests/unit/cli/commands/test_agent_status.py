@@ -35,7 +35,7 @@ GOOD = """\
 node        node1
 agent       0.2.0, since 2026-11-12T07:00:00Z, process 812
 plan        7f3a91c02b1e, phase converge
-in sync     yes, last full look at 2026-11-21T07:00:00Z
+in sync     yes, last resync 2026-11-21T07:00:00Z
 workloads   42: 1 of the inventory, 41 attached by the agent
 drift       3 in 24 h (2 route, 1 sysctl), 9 since the start
 """
@@ -43,7 +43,7 @@ BAD = """\
 node        node1
 agent       0.2.0, since 2026-11-12T07:00:00Z, process 812
 plan        none, phase flip, not applied completely
-in sync     no, last full look at none yet
+in sync     no, last resync none yet
 workloads   42: 1 of the inventory, 41 attached by the agent, 2 being deleted
 drift       0 in 24 h, 0 since the start
 ! route 10.244.3.0/26: busy.

@@ -55,8 +55,8 @@ TABLE = """\
 | Block         | 10.245.0.0/26  |        64 | 1 (2%)     | 0 (0%)       | 63 (98%)  |
 | Block (spare) | 10.245.0.64/26 |        64 | 1 (2%)     | 0 (0%)       | 63 (98%)  |
 +---------------+----------------+-----------+------------+--------------+-----------+
-Counted are the blocks of 2 nodes, and in use is what the inventory itself assigns, to tunnels and its workloads. What \
-agents assigned, each node knows.
+Counts are of the blocks of 2 nodes, and of addresses that the inventory assigns to tunnels and workloads. Only the \
+nodes know the addresses that their agents assigned.
 """
 
 

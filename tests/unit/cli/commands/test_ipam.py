@@ -26,7 +26,7 @@ SHOWN = """\
 | IP Pool  | 10.244.0.0/16 |       128 | 4 (3%)     | 4 (3%)       | 120 (94%) |
 | IP Pool  | 10.245.0.0/24 |         0 | 0 (0%)     | 0 (0%)       | 0 (0%)    |
 +----------+---------------+-----------+------------+--------------+-----------+
-Counted are this node's own blocks, 1 open and 1 spare; each node knows but its own.
+Counts are of this node's own blocks, 1 open and 1 spare; a node knows only its own.
 """
 BLOCKS = """\
 +---------------+----------------+-----------+------------+--------------+-----------+
@@ -37,7 +37,7 @@ BLOCKS = """\
 | Block (spare) | 10.244.9.64/26 |        64 | 0 (0%)     | 0 (0%)       | 64 (100%) |
 | IP Pool       | 10.245.0.0/24  |         0 | 0 (0%)     | 0 (0%)       | 0 (0%)    |
 +---------------+----------------+-----------+------------+--------------+-----------+
-Counted are this node's own blocks, 1 open and 1 spare; each node knows but its own.
+Counts are of this node's own blocks, 1 open and 1 spare; a node knows only its own.
 """
 CONFIGURATION = """\
 +--------------------+-------+

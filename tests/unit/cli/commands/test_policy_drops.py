@@ -97,10 +97,10 @@ def test_what_is_asked_for(node: Node) -> None:
         2, "", "calicoctl: --workload '' is no workload. Write it as web or default/web.\n",
     )  # fmt: skip
     assert node.run("policy", "drops", "--since", "") == (
-        2, "", "calicoctl: --since  is no time. Write it as 90s, 5m, 2h or 1d.\n",
+        2, "", "calicoctl: --since  is not a time. Write it as 90s, 5m, 2h or 1d.\n",
     )  # fmt: skip
     assert node.run("policy", "drops", "--since", "5 minutes") == (
-        2, "", "calicoctl: --since 5 minutes is no time. Write it as 90s, 5m, 2h or 1d.\n",
+        2, "", "calicoctl: --since 5 minutes is not a time. Write it as 90s, 5m, 2h or 1d.\n",
     )  # fmt: skip
 
 

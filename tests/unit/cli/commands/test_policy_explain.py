@@ -370,7 +370,7 @@ def test_for_machines(node: Node) -> None:
         ),
         (
             "web-2 db-2 80/tcp",
-            "--from web-2 is no workload or node that node1 knows, and no address. Did you mean default/web-1? "
+            "--from web-2 is neither an address nor a workload or node that node1 knows. Did you mean default/web-1? "
             "Workloads: default/db, default/db-2, default/web-1, prod/shop. Nodes: node1, node2, node3. "
             "Other nodes' workloads are known here if a rule means them; give others by address, or run "
             "playbooks/sync_workloads.yml.",
@@ -512,7 +512,7 @@ def test_a_node_that_is_not_as_it_is_to_be(node: Node, monkeypatch: pytest.Monke
     def note() -> str:
         return explain(node, "web-1 db-2 5432/tcp")[1].splitlines()[6]
 
-    begin = "note   node1 is not as it is to be, and its kernel may decide otherwise: "
+    begin = "note   node1 differs from its state, and its kernel may decide otherwise: "
     answers["status"] = {"in_sync": False, "problems": []}
     assert note() == f"{begin}its agent is bringing it there"
     answers["status"] = {"in_sync": True, "problems": ["default/web is set aside.", "ipset: no.", "x"]}

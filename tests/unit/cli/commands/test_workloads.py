@@ -165,7 +165,7 @@ def test_get(node: Node) -> None:
 def test_check(node: Node) -> None:
     agent = node.agent()
     agent.answers["workload.check"] = {"problems": []}
-    assert node.run("workload", "check", "web-1") == (0, "default/web-1 is as it is to be\n", "")
+    assert node.run("workload", "check", "web-1") == (0, "default/web-1 is in sync\n", "")
     agent.answers["workload.check"] = {"problems": ["route 10.244.3.2/32 is missing."]}
     assert node.run("workload", "check", "web-1") == (1, "! route 10.244.3.2/32 is missing.\n", "")
     assert agent.asked[-1] == ("workload.check", {"id": "default/web-1"})

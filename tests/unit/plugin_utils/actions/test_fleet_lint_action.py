@@ -132,7 +132,7 @@ warning    no-spare-blocks        prod/group_vars/all.yml:4
   calico_spare_blocks 0 leaves agents no block to open: a node whose blocks are full attaches no workload until the next run.
   Set it to 1, the default, unless workloads come by the inventory alone.
 and 5 more errors of rule refused about calico_node_address
-32 errors and 1 warning: 2 nodes and 35 rules, 20 more rules once the errors are fixed
+32 errors and 1 warning: 2 nodes and 35 rules, 20 more rules not run because of errors
 """  # noqa: E501 - as it is printed
 UNREADABLE_WAY = ALONE.replace('12/64"}', "12/64\", ansible_host: '{{ ansible_default_ipv4.address }}'}")
 #: Values that a hostile node may report in place of the facts of the module setup.

@@ -64,7 +64,7 @@ def test_each_report_is_written_and_named_after_the_table(tmp_path: pathlib.Path
         ]
     )
     assert not any("exception" in result for result in results[:4]), results
-    assert f"report  {tmp_path}/nodes.html" in printed.partition("not all good")[2]
+    assert f"report  {tmp_path}/nodes.html" in printed.partition("degraded")[2]
     words = {
         path.stem: re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", path.read_text())) for path in tmp_path.glob("*.html")
     }

@@ -21,7 +21,7 @@ REFUSED = LintFinding(ERROR, "refused", "calico_ip_pools", "", "calico_ip_pools 
             Looked((REFUSED,), complete=False),
             "1 error: lint rules run once these errors are fixed, and there may be more errors",
         ),
-        (Looked((REFUSED,), 2, 34, 1), "1 error: 2 nodes and 34 rules, 1 more rule once the errors are fixed"),
+        (Looked((REFUSED,), 2, 34, 1), "1 error: 2 nodes and 34 rules, 1 more rule not run because of errors"),
     ],
 )
 def test_the_verdict_says_when_the_other_rules_run(looked: Looked, verdict: str) -> None:

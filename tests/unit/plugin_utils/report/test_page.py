@@ -124,7 +124,7 @@ def test_a_page_is_whole_and_well_formed(reports: t.Mapping[str, FleetReport], k
 def test_a_status_names_what_is_down(reports: t.Mapping[str, FleetReport]) -> None:
     words = Elements(page.html(reports["status"])).words
     for said in (
-        "Not all good: 1 of 4 nodes well",
+        "Degraded: 1 of 4 nodes good",
         "Made 2026-11-27 14:02:11 UTC by ops@controller",
         "Inventory inventories/prod",
         "Command ansible-playbook playbooks/status.yml -i inventories/prod -e report=report.html",
@@ -141,7 +141,7 @@ def test_a_status_names_what_is_down(reports: t.Mapping[str, FleetReport]) -> No
 def test_heartbeats_say_how_old_they_are(reports: t.Mapping[str, FleetReport]) -> None:
     words = Elements(page.html(reports["heartbeats"])).words
     assert "1h old" in words and "3s old" in words and "old heartbeat" in words and "it is torn" in words
-    assert "ends of BGP sessions Established" in words and "-e source=nodes" in words
+    assert "BGP sessions Established, counted at both ends" in words and "-e source=nodes" in words
 
 
 def test_a_plan_says_what_changes_where(reports: t.Mapping[str, FleetReport]) -> None:
@@ -292,7 +292,7 @@ def test_without_an_inventory_the_nodes_are_shown_all_the_same() -> None:
     answers = simulated.status(fleet)
     report = status_report.by_nodes(simulated.ORIGIN, list(answers), answers, Places(None, list(answers)), [], [])
     words = Elements(page.html(report)).words
-    assert "Good: 4 of 4 nodes well · 6 of 6 sessions Established" in words and "no rack" in words
+    assert "Good: 4 of 4 nodes good · 6 of 6 sessions Established" in words and "no rack" in words
 
 
 def test_names_beside_a_ring_do_not_leave_the_drawing() -> None:

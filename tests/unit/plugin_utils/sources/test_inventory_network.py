@@ -232,8 +232,8 @@ def test_each_node_has_settings_of_its_own() -> None:
     [
         (
             "wbe db 80/tcp",
-            "--from wbe is no workload or node that the inventory knows, and no address. Did you mean default/web? "
-            "Workloads: default/cache, default/db, default/web. Nodes: node1, node2, node3, node4. HostEndpoints: "
+            "--from wbe is neither an address nor a workload or node that the inventory knows. Did you mean default/"
+            "web? Workloads: default/cache, default/db, default/web. Nodes: node1, node2, node3, node4. HostEndpoints: "
             "node2-eth0. Workloads that agents attach between runs are not known to it; give those by address.",
         ),
         ("192.0.2.1 192.0.2.2 80/tcp", "neither --from 192.0.2.1 nor --to 192.0.2.2 is of this fleet."),
@@ -355,6 +355,8 @@ def test_the_action(tmp_path: pathlib.Path) -> None:
         True,
         "expected allow: DENY   by the default of tier default, ingress of default/db",
     )
-    assert unknown["msg"].startswith("to dc is no workload or node that the inventory knows, and no address. Workloads")
+    assert unknown["msg"].startswith(
+        "to dc is neither an address nor a workload or node that the inventory knows. Workloads"
+    )
     assert no_protocol["msg"] == "port 80 says no protocol. Write 80/tcp or 80/udp."
     assert not (tmp_path / ".calico.lock.yml").exists()

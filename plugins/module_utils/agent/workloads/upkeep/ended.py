@@ -57,4 +57,4 @@ class EndedWorkloads:
                     await delete(self._on, id)
                     _log.warning("Workload %s is deleted: its namespace has been gone for %g s.", id, now - noticed)
         except AgentError as error:
-            _log.warning("Workloads that ended cannot be looked after: %s", error)
+            _log.warning("Workloads that ended cannot be checked: %s", error)

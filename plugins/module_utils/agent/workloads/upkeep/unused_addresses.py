@@ -106,4 +106,4 @@ class UnusedAddresses:
                         await self._on.addresses.unreserve(address)
                     _log.warning("Workload %s is deleted: it was in no container for %g s.", id, now - noticed)
         except AgentError as error:
-            _log.warning("Workloads that were handed over cannot be looked after: %s", error)
+            _log.warning("Workloads that were handed over cannot be checked: %s", error)
