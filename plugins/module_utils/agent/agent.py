@@ -92,7 +92,7 @@ class Agent:
         self._unwritten_routes = UnwrittenRoutes(
             host.kernels(), host.thread("bird"), host.machine.bird_socket, lambda: known.persisted.state
         )
-        self.desired_state.on_change += (self.policy_log.names.forget, self.datastore.workloads_changed)
+        self.desired_state.on_change.append(self.datastore.publisher.changed.set)
 
     async def start(self) -> None:
         """Read the disk, and remove workloads whose add or delete was under way when the last agent ended.

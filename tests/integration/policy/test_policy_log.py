@@ -82,7 +82,7 @@ class Heard:
             )
             for index, one in enumerate(WORKLOADS)
         ]
-        self.log = PolicyLog(PolicyNames(lambda: state, lambda: own))
+        self.log = PolicyLog(PolicyNames(lambda: state, lambda: own, lambda: 0))
         self.group = group
         self.problems: list[str | None] = []
         self._node = node

@@ -29,7 +29,10 @@ from .publisher import Publisher
 
 
 class NodeDatastore:
-    """The datastore of a node, `live`, connected with the node's files and, by `feed`, with its policy."""
+    """The datastore of a node, `live`, connected with the node's files and, by `feed`, with its policy.
+
+    `publisher` publishes the node's workloads.
+    """
 
     def __init__(self, host: AgentHost, known: Known, feed: RemoteFeed) -> None:
         machine, persisted = host.machine, known.persisted
@@ -39,12 +42,12 @@ class NodeDatastore:
         self._sessions = Sessions(0, 0)
         self._documents = OwnDocuments()
         self._feed = feed
-        self._publisher = Publisher(self._content)
+        self.publisher = Publisher(self._content)
         self.live = LiveDatastore(
             machine.placed(machine.datastore),
             os.path.join(machine.store, snapshot.FILE),
             feed.mirror,
-            self._publisher,
+            self.publisher,
             Heartbeats(self._beat),
             host.thread("copy"),
             on_synced=feed.synced,
@@ -73,14 +76,10 @@ class NodeDatastore:
         """Keep BIRD's sessions for the next heartbeat; `unknown` is why they cannot be read, "" if they were."""
         self._sessions = Sessions.of(sessions, unknown)
 
-    def workloads_changed(self) -> None:
-        """Publish soon what this node has; do not wait."""
-        self._publisher.changed()
-
     def state_changed(self) -> None:
         """Check what other nodes publish against another state of Ansible, and publish what this node has."""
         self._feed.state_changed()
-        self._publisher.changed()
+        self.publisher.changed.set()
 
     def _keep_as_reports(self) -> None:
         """Keep what came to other nodes between runs, as if playbooks/sync_workloads.yml had just collected it.

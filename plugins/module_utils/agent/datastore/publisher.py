@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The publisher: it keeps the keys below this node's prefix equal to the node's workloads.
 
-    a workload comes or goes ─► changed() ─► one transaction at once, those of the next 100 ms together
+    a workload comes or goes ─► changed   ─► one transaction at once, those of the next 100 ms together
     a member answers again   ─► recheck() ─► the prefix is listed, and the difference is written
 
 Nobody waits for it. What is still to be published needs no file of its own: it is the difference between the records of
@@ -36,18 +36,19 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 4.0  # seconds between two attempts, before 
 class Publisher:
     """The publisher of what `content` returns, which is None while it is not known: nothing is changed then.
 
-    `problem` is why the last attempt failed, "" after a success. `published` is the time.time() of the last comparison
-    or transaction after which nothing was waiting, 0.0 for never.
+    Set `changed` when the node's workloads may have changed. `problem` is why the last attempt failed, "" after a
+    success. `published` is the time.time() of the last comparison or transaction after which nothing was waiting, 0.0
+    for never.
     """
 
     def __init__(
         self, content: t.Callable[[], t.Optional[OwnContent]], clock: t.Callable[[], float] = time.time
     ) -> None:
+        self.changed = asyncio.Event()
         self.problem = ""
         self.published = 0.0
         self._content = content
         self._clock = clock
-        self._changed = asyncio.Event()
         self._stored: t.Optional[dict[str, int]] = None  # CRC-32 by key: what the store has as far as this knows
         self._left = 0  # keys that the last comparison has found to differ, and that are not written yet
         self._full = False  # whether the last attempt was refused for want of space
@@ -59,14 +60,10 @@ class Publisher:
         """The number of keys that were found to be written or removed, None while it is not known whether any are."""
         return self._left or (None if self._stored is None else 0)
 
-    def changed(self) -> None:
-        """Note that the node's workloads may have changed. Do not wait."""
-        self._changed.set()
-
     def recheck(self) -> None:
         """Note that the store may have lost or altered what was published. Do not wait."""
         self._stored = None
-        self._changed.set()
+        self.changed.set()
 
     def saw(self, changes: t.Sequence[KeyChange]) -> None:
         """Compare changes of any keys of the store with what was published; () means that any may have changed."""
@@ -83,8 +80,8 @@ class Publisher:
         self.recheck()
         failures = 0
         while True:
-            await self._changed.wait()
-            self._changed.clear()
+            await self.changed.wait()
+            self.changed.clear()
             began = asyncio.get_running_loop().time()
             try:
                 await self._publish(client)
@@ -93,14 +90,14 @@ class Publisher:
                 continue
             except TooFast as later:
                 # Nothing was written, and the next attempt publishes whatever has changed until then.
-                self._changed.set()
+                self.changed.set()
                 await asyncio.sleep(min(later.seconds, _LONGEST_PAUSE) * random.uniform(0.75, 1))
                 continue
             except (EtcdError, Unreachable) as error:
                 self.problem = str(error)
                 self._full = isinstance(error, NoSpace)
                 if self._full:
-                    self._changed.set()
+                    self.changed.set()
                 else:
                     # Whether a transaction without an answer was done is not known.
                     self.recheck()

@@ -27,11 +27,13 @@ from .workload_table import WorkloadTable
 class DesiredState:
     """The desired state of the node at this moment. It belongs to the event loop.
 
-    `interfaces` are the host's, as far as policy depends on them. `changed` calls the functions in `on_change`.
+    `interfaces` are the host's, as far as policy depends on them. `version` grows with each call of `changed`, which
+    then calls the functions in `on_change`.
     """
 
     def __init__(self, persisted: PersistedState, table: WorkloadTable) -> None:
         self.interfaces: Interfaces = NO_INTERFACES
+        self.version = 0
         self._persisted = persisted
         self._table = table
         self.on_change: list[t.Callable[[], None]] = []
@@ -41,6 +43,7 @@ class DesiredState:
     def changed(self) -> None:
         """Forget the state that `without_policy` derived from former inputs, and call the functions in `on_change`."""
         self._cached = None
+        self.version += 1
         for call in self.on_change:
             call()
 

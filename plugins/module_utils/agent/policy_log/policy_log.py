@@ -121,8 +121,8 @@ class PolicyLog:
     @classmethod
     def from_known(cls, known: Known) -> PolicyLog:
         """Return the log of the policy of the state that is known."""
-        persisted = known.persisted
-        return cls(PolicyNames(lambda: persisted.state, lambda: known.table, persisted.others))
+        persisted, desired = known.persisted, known.desired
+        return cls(PolicyNames(lambda: persisted.state, lambda: known.table, lambda: desired.version, persisted.others))
 
     # --- records from the kernel
 

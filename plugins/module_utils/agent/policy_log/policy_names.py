@@ -37,20 +37,23 @@ class PolicyNames:
     """The names of policies and workloads that this node knows.
 
     `state` returns Ansible's state, `workloads` those attached on this node since; `others` has those on other nodes.
-    Call `forget` when the state or workloads change.
+    `version` returns a number that grows when the state or the workloads here change.
     """
 
     def __init__(
         self,
         state: t.Callable[[], t.Optional[NodeState]],
         workloads: t.Callable[[], t.Iterable[AttachedWorkload]],
+        version: t.Callable[[], int],
         others: t.Optional[OtherEndpoints] = None,
     ) -> None:
         self._state = state
         self._workloads = workloads
+        self._version_here = version
         self._others = others or OtherEndpoints()
         self._policy: t.Optional[PolicyState] = None
         self._version = -1  # that of `_others` in `_elsewhere`
+        self._seen_here = version()
         self._endpoints = EndpointsElsewhere("")
         self._known: dict[OtherKey, Endpoint] = {}  # workloads on other nodes
         self._whole: dict[tuple[str, str], str] = {}
@@ -66,11 +69,6 @@ class PolicyNames:
         """A number that grows whenever one of the names that were given may have changed."""
         self._read()
         return self._generation
-
-    def forget(self) -> None:
-        """Forget the addresses of this node's workloads, and start a new generation."""
-        self._here = None
-        self._begin()
 
     def _begin(self) -> None:
         self._asked.clear()
@@ -105,6 +103,10 @@ class PolicyNames:
 
     def _read(self) -> None:
         """Bring the names and addresses up to date: some milliseconds for a new policy for 10,000 endpoints."""
+        version = self._version_here()
+        if version != self._seen_here:
+            self._seen_here, self._here = version, None
+            self._begin()
         state = self._state()
         policy = state.policy if state else None
         if policy is None or state is None:

@@ -67,7 +67,7 @@ class Node:
 
     def have(self, *workloads: VethEndpoint) -> None:
         self.workloads = workloads
-        self.publisher.changed()
+        self.publisher.changed.set()
 
     @property
     def stored(self) -> dict[str, bytes | None]:

@@ -65,7 +65,8 @@ class Given:
         self.others = OtherEndpoints({"node3": Collected("2026-11-22T05:00:00Z", (DB,))})
         self.now = 1_700_000_000.0
         self.sequence = 0
-        names = PolicyNames(lambda: self.state, lambda: self.workloads, self.others)
+        self.version = 0
+        names = PolicyNames(lambda: self.state, lambda: self.workloads, lambda: self.version, self.others)
         self.log = PolicyLog(names, lambda: self.now, room)
 
     def record(self, flow: Flow, reason: Reason = BY_WEB, indev: int = 3, outdev: int = 4) -> Record:
@@ -171,7 +172,7 @@ def test_another_policy_names_the_workloads_of_its_inventory() -> None:
     assert policy is not None
     moved = [dataclasses.replace(one, addresses=("10.244.2.3",)) for one in policy.endpoints if one.node == "node2"]
     given.state = dataclasses.replace(STATE, policy=dataclasses.replace(policy, endpoints=tuple(moved)))
-    given.log.names.forget()
+    given.version += 1
     names = given.log.names
     assert [names.workload(f"10.244.2.{number}")[0] for number in (2, 3)] == ["", "default/app"]
     given.state = None
@@ -193,9 +194,9 @@ def test_an_address_that_became_another_workloads_is_another_entry() -> None:
     given = Given()
     given.take(given.record(TO_WEB))
     given.workloads = (dataclasses.replace(WEB, id="default/new"),)
-    given.log.names.forget()
+    given.version += 1
     given.take(given.record(TO_WEB), given.record(TO_WEB))
-    given.log.names.forget()  # the agent also forgets names at changes of other workloads
+    given.version += 1  # so do changes of other workloads
     given.take(given.record(TO_WEB))
     assert [(drop["destination"]["workload"], drop["packets"]) for drop in given.drops()] == [
         ("default/web", 1),
@@ -305,6 +306,21 @@ def test_what_others_log_to_the_group_is_not_policy() -> None:
     given.take(record._replace(prefix=b"ssh: "), record._replace(prefix=b"", sequence=1))
     given.take(record._replace(prefix=b"no:in:policy:1:x", sequence=2), record._replace(packet=b"", sequence=3))
     assert given.drops() == [] and sum(given.log.counted().values()) == 1
+
+
+def test_an_agent_names_workloads_as_they_come_and_go(tmp_path: pathlib.Path) -> None:
+    async def scenario() -> None:
+        node = Node(tmp_path, STATE)
+        names = (await node.start()).policy_log.names
+        workload = await node.agent.transactions.add(node.request("web"))
+        (address,) = workload.addresses
+        assert names.workload(address) == ("default/web", "node1")
+        generation = names.generation
+        await node.agent.transactions.delete("default/web")
+        assert names.generation > generation
+        assert names.workload(address) == ("", "")
+
+    run(scenario())
 
 
 READER = Peer(1, 1000, 1000)
