@@ -67,7 +67,9 @@ class Agent:
         reports = Reports(instruments, self.events, self.workloads, self.drift)
 
         # Writers of the kernel and the disk, each in a thread of its own.
-        self.addresses = WorkloadAddresses.from_host(host, self.persisted, reports.flushed)
+        self.addresses = WorkloadAddresses.from_host(
+            host, self.persisted, lambda seconds: instruments.flush_seconds.observe(value=seconds)
+        )
         self.cleanup = Cleanup(
             host.kernels(), host.thread("deletion"), self.addresses.give_back, self.persisted.records.forget
         )

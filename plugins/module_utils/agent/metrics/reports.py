@@ -69,10 +69,6 @@ class Reports:
         for kind in kinds:
             self._instruments.apply_seconds.observe(kind, value=seconds)
 
-    def flushed(self, seconds: float) -> None:
-        """Record that a write of addresses to the disk took `seconds`."""
-        self._instruments.flush_seconds.observe(value=seconds)
-
     def flows_cut(self, count: int) -> None:
         """Count connections that were cut, and publish an event `flows_cut` with their number."""
         self._instruments.flows_cut.add(amount=count)
