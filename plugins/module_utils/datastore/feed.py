@@ -27,7 +27,7 @@ import zlib
 
 from . import gateway
 from .client import EtcdClient, Member, Unreachable
-from .gateway import Compacted, EtcdError, FutureRevision, Header, KeyChange, KeyValue, Unauthenticated, WatchAnswer
+from .gateway import Compacted, EtcdError, FutureRevision, Header, KeyChange, KeyValue, Unauthenticated
 from .keys import KeyRange
 from .mirror import KnownKey, Mirror, Position
 from .settings import PROGRESS_SECONDS
@@ -229,35 +229,33 @@ class Feed:
                 task.cancel()
             await asyncio.gather(asking, reading, return_exceptions=True)
 
-    async def _read_lines(self, lines: Lines, header: Header, revision: int, silence: float) -> None:
-        if header.revision < revision:
+    async def _read_lines(self, lines: Lines, begun: Header, revision: int, silence: float) -> None:
+        """Take the messages after a watch's first one, whose header is `begun`, in steps of a few milliseconds."""
+        if begun.revision < revision:
             self._synced()
         while True:
             answer = gateway.watch_answer_of(await lines.next(min(silence, 86_400.0)))
             self.status = dataclasses.replace(self.status, heard=self._clock())
             if answer.canceled:
                 raise gateway.cancellation_of(answer)
-            await self._apply(answer, header)
-
-    async def _apply(self, answer: WatchAnswer, begun: Header) -> None:
-        """Apply a message of a watch whose first message had the header `begun`, in steps of a few milliseconds."""
-        position = self._mirror.position
-        if answer.changes:
+            position = self._mirror.position
+            if not answer.changes:
+                if answer.header.revision and position is not None:
+                    # Progress: everything up to this revision was sent.
+                    self._mirror.change((), Position(begun.cluster, answer.header.revision, position.changed))
+                    self._synced()
+                continue
             # A member that catches up puts its newest revision into the header, which is beyond these changes.
             for first in range(0, len(answer.changes), _STEP):
                 changes = answer.changes[first : first + _STEP]
-                revision = changes[-1].mod_revision
+                read = changes[-1].mod_revision
                 if answer.fragment or first + _STEP < len(answer.changes):
-                    revision -= 1  # The rest of this revision follows.
-                self._mirror.change(changes, Position(begun.cluster, revision, revision))
+                    read -= 1  # The rest of this revision follows.
+                self._mirror.change(changes, Position(begun.cluster, read, read))
                 self._on_read(changes)
                 await asyncio.sleep(0)
-            if revision >= begun.revision:
+            if read >= begun.revision:
                 self._synced()  # A member sends no progress to a watch that has changes all the time.
-        elif answer.header.revision and position is not None:
-            # Progress: everything up to this revision was sent.
-            self._mirror.change((), Position(begun.cluster, answer.header.revision, position.changed))
-            self._synced()
 
     async def _ask(self, member: Member) -> None:
         """Ask the member again and again whether it lives; raise its failure.

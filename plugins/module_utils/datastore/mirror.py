@@ -131,7 +131,17 @@ class _Content:
         self.mark(KnownKey(key, revision, zlib.crc32(value)))
         self.refused.pop(key, None)
         try:
-            yield from self._read(key, value)
+            endpoint = keys.parse_endpoint_key(key)
+            if endpoint is not None:
+                published = documents.decode_endpoint(endpoint, value, None)
+                of_node = self._of(endpoint.node)
+                if of_node.size - self._size(key) + len(value) > BYTES_OF_NODE:
+                    raise RefusedDocument(f"the documents of its node have more than {BYTES_OF_NODE} bytes.")
+                self._resize(of_node, key, len(value))
+                of_node.published[endpoint.interface] = published
+                yield endpoint
+            else:
+                yield from self._put_for_node(key, value)
         except RefusedDocument as refusal:
             self.refused[key] = str(refusal)
 
@@ -167,17 +177,8 @@ class _Content:
         if owner is not None and of_node is not None and of_node.is_empty:
             self.nodes.pop(owner, None)
 
-    def _read(self, key: str, value: bytes) -> t.Iterator[EndpointKey]:
-        endpoint = keys.parse_endpoint_key(key)
-        if endpoint is not None:
-            published = documents.decode_endpoint(endpoint, value, None)
-            of_node = self._of(endpoint.node)
-            if of_node.size - self._size(key) + len(value) > BYTES_OF_NODE:
-                raise RefusedDocument(f"the documents of its node have more than {BYTES_OF_NODE} bytes.")
-            self._resize(of_node, key, len(value))
-            of_node.published[endpoint.interface] = published
-            yield endpoint
-            return
+    def _put_for_node(self, key: str, value: bytes) -> t.Iterator[EndpointKey]:
+        """Take the value of a key that says something of a whole node; raise RefusedDocument for any other key."""
         node = keys.parse_blocks_key(key)
         if node is not None:
             of_node = self._of(node)

@@ -133,7 +133,13 @@ class EndpointsElsewhere:
         for key, endpoint in changes.endpoints.items():
             if key[1] != self.node:
                 self._take(key, endpoint, affected)
-        found.update((key, self._counting(key)) for key in affected)
+        for key in affected:
+            one = self._others.get(key)
+            if one is not None:
+                # It counts with the addresses that are its own, and without any not at all.
+                own = tuple(address for address in one.addresses if self._has(key, address))
+                one = one if own == one.addresses else dataclasses.replace(one, addresses=own)
+            found[key] = one if one is not None and one.addresses else None
         return found
 
     def _plan(
@@ -229,16 +235,6 @@ class EndpointsElsewhere:
         if after != before:
             affected.update(held.get(before, {}))
             affected.update(held[after])
-
-    def _counting(self, key: OtherKey) -> t.Optional[Endpoint]:
-        """Return an endpoint of another node with the addresses that are its own; None without any."""
-        one = self._others.get(key)
-        if one is None:
-            return None
-        own = tuple(address for address in one.addresses if self._has(key, address))
-        if own == one.addresses:
-            return one if own else None
-        return dataclasses.replace(one, addresses=own) if own else None
 
     def _has(self, key: OtherKey, address: str) -> bool:
         if address in self._here or address in self._reserved:
