@@ -67,9 +67,7 @@ class Agent:
         reports = Reports(instruments, self.events, self.workloads, self.drift)
 
         # Writers of the kernel and the disk, each in a thread of its own.
-        self.addresses = WorkloadAddresses.from_host(
-            host, self.persisted, lambda seconds: instruments.flush_seconds.observe(value=seconds)
-        )
+        self.addresses = WorkloadAddresses.from_host(host, self.persisted, instruments.flush_seconds.observe)
         self.cleanup = Cleanup(
             host.kernels(), host.thread("deletion"), self.addresses.give_back, self.persisted.records.forget
         )

@@ -34,10 +34,10 @@ class WorkloadAddresses:
 
     @classmethod
     def from_host(
-        cls, host: AgentHost, persisted: PersistedState, flushed: t.Callable[[float], None]
+        cls, host: AgentHost, persisted: PersistedState, observed: t.Callable[..., None]
     ) -> WorkloadAddresses:
-        """Return the addresses on a host; `flushed` is called with the seconds that each write to the disk took."""
-        return cls(persisted, GroupCommit(flushing(persisted.ipam.prepare, host.thread("disk"), flushed)))
+        """Return the addresses on a host; `observed` is told how long each write to the disk took, as in `flushing`."""
+        return cls(persisted, GroupCommit(flushing(persisted.ipam.prepare, host.thread("disk"), observed)))
 
     def assign(self, request: AddRequest) -> tuple[tuple[str, ...], str]:
         """Assign addresses to a workload, in memory only, and return (addresses, name of the first address's pool).

@@ -85,18 +85,18 @@ class GroupCommit:
 def flushing(
     prepare: t.Callable[[], t.Callable[[], None]],
     thread: Worker,
-    observed: t.Callable[[float], None] = lambda seconds: None,
+    observed: t.Callable[..., None] = lambda *, value: None,
 ) -> t.Callable[[Write], t.Awaitable[None]]:
     """Return the `work` of a GroupCommit: it calls `prepare` on the loop, and what that returned in `thread`.
 
-    `prepare` takes all queued data and returns a blocking function that writes it. `observed` is called with the
-    seconds that each successful write took.
+    `prepare` takes all queued data and returns a blocking function that writes it. `observed` is called after
+    each successful write, with the seconds that it took as `value`.
     """
 
     async def work(write: Write) -> None:
         began = time.perf_counter()
         await thread(functools.partial(_flush, prepare(), write))
-        observed(time.perf_counter() - began)
+        observed(value=time.perf_counter() - began)
 
     return work
 
