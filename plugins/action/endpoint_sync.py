@@ -6,7 +6,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import now
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.clock import now
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import sync_lines
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import (
     LeftOut,

@@ -17,7 +17,7 @@ import typing as t
 from ..base.typed_json import open_table, text
 from ..files import bounded
 from .store import atomic_file
-from .store.store import now
+from .store.clock import now
 
 _NAME = "drained.json"
 _DRAINED = open_table({"when": text(), "who": text()})

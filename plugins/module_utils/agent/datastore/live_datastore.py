@@ -28,7 +28,7 @@ from ...datastore.gateway import KeyChange
 from ...datastore.mirror import Mirror
 from ...datastore.settings import DatastoreSettings, DatastoreSettingsError
 from ...datastore.snapshot import SnapshotHeader
-from ...node.store.store import utc
+from ...node.store.clock import utc
 from ..concurrency.driver_thread import Worker
 from .heartbeats import Heartbeats
 from .publisher import Publisher

@@ -15,7 +15,7 @@ from ...datastore import snapshot
 from ...datastore.gateway import Put
 from ...datastore.keys import InvalidKey, endpoint_key
 from ...datastore.remote_feed import RemoteFeed
-from ...node.store.store import utc
+from ...node.store.clock import utc
 from ...policy.model import Endpoint
 from ...state.remote_endpoints import Collected, RemoteEndpoints
 from ..known.host import AgentHost

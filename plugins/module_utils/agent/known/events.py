@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import typing as t
 
-from ...node.store.store import now
+from ...node.store.clock import now
 
 Event = dict[str, t.Any]
 

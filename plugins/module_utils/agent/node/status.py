@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ...node.store.store import now
+from ...node.store.clock import now
 from ..datastore.node_datastore import NodeDatastore
 from ..known.host import AgentHost
 from ..known.known import Known

@@ -16,7 +16,7 @@ import typing as t
 from ...dataplane.change import Change
 from ...dataplane.drivers import workload
 from ...dataplane.planning.plan import NodePlan, plan_node
-from ...node.store.store import now
+from ...node.store.clock import now
 from ...state.node_state import NodeState
 from ..log.transactions import QuotedNames, transaction
 from .stages import Refresh, Stages

@@ -36,7 +36,7 @@ import contextlib
 import dataclasses
 
 from ...dataplane.planning.attach import Attached
-from ...node.store.store import now
+from ...node.store.clock import now
 from ...state.attachment import AttachedWorkload
 from ...wire import protocol
 from ...wire.protocol import AgentError

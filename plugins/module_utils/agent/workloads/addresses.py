@@ -36,7 +36,7 @@ class WorkloadAddresses:
     def from_host(
         cls, host: AgentHost, persisted: PersistedState, observed: t.Callable[..., None]
     ) -> WorkloadAddresses:
-        """Return the addresses on a host; `observed` is told how long each write to the disk took, as in `flushing`."""
+        """Return the addresses on a host; `observed` gets how long each write to the disk took, as in `flushing`."""
         return cls(persisted, GroupCommit(flushing(persisted.ipam.prepare, host.thread("disk"), observed)))
 
     def assign(self, request: AddRequest) -> tuple[tuple[str, ...], str]:

@@ -12,7 +12,7 @@ from ...datastore import snapshot
 from ...datastore.keys import EndpointKey
 from ...datastore.mirror import Mirror
 from ...node.store import other_endpoints, remote_endpoints
-from ...node.store.store import utc
+from ...node.store.clock import utc
 from ...policy.model import Endpoint
 from ...state.node_state import NodeState
 from ...state.other_endpoints import OtherEndpoints

@@ -30,7 +30,8 @@ from ..errors import InTheWay
 from ..host import units
 from ..machine import Machine
 from ..store import lock
-from ..store.store import KEPT, Store, Stored, now
+from ..store.clock import now
+from ..store.store import KEPT, Store, Stored
 from ..store.unconfirmed import Confirm, UnconfirmedStore
 from ..write import own_folders, writer
 from . import arming, denied_flows, missing_files

@@ -36,9 +36,8 @@ from ...ipam.allocations import (
 )
 from ...state.attachment import AttachedWorkload
 from ...state.node_state import NodeState
-from . import steady_clock
+from ..store.clock import BOOT_ID, Epoch, SteadyClock, boot_id, boottime
 from .allocation_journal import AllocationJournal, IpamNotWritten, IpamUnreadable, Record, unreadable
-from .steady_clock import Epoch, SteadyClock
 
 __all__ = ["IpamNotWritten", "IpamUnreadable", "LocalIpam"]
 
@@ -75,8 +74,8 @@ class LocalIpam:
     def __init__(
         self,
         folder: str,
-        clock: t.Callable[[], float] = steady_clock.boottime,
-        boot: t.Callable[[], str] = steady_clock.boot_id,
+        clock: t.Callable[[], float] = boottime,
+        boot: t.Callable[[], str] = boot_id,
         cooldown: float = COOLDOWN,
     ) -> None:
         self._journal = AllocationJournal(os.path.join(folder, "allocations"))
@@ -108,7 +107,7 @@ class LocalIpam:
             resumed = self._clock.resume(epoch, latest)
         except OSError as error:
             raise IpamUnreadable(
-                f"The time since an address was released is not known: {steady_clock.BOOT_ID} cannot be read:"
+                f"The time since an address was released is not known: {BOOT_ID} cannot be read:"
                 f" {error.strerror}. No address is assigned meanwhile. Mount /proc, then start calico-agent again."
             ) from error
         self._heading = [] if records else [_FORMAT]

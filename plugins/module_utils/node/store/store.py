@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import json
 import os
-import time
 import typing as t
 
 from ...base.typed_json import Unreadable, anything, by_name, flag, items, maybe, open_table, table, text, whole
@@ -237,13 +235,3 @@ class Store:
             return None
         except (OSError, ValueError) as error:
             raise unreadable(path, error, _REMEDY) from error
-
-
-def now() -> str:
-    """Return the current time as the store writes it: ISO 8601, UTC, whole seconds."""
-    return utc(time.time())
-
-
-def utc(seconds: float) -> str:
-    """Return a time in seconds since 1970 as the store writes it: ISO 8601, UTC, whole seconds."""
-    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

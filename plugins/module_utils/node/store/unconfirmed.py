@@ -25,7 +25,8 @@ from ...base.typed_json import Unreadable, flag, items, number, open_table, tabl
 from ...files import bounded
 from ...state.node_state import NodeState
 from . import atomic_file, short_wait
-from .store import CONFIG, PARTS, File, Stored, StoreError, now, unreadable
+from .clock import now
+from .store import CONFIG, PARTS, File, Stored, StoreError, unreadable
 
 #: The engine's command that waits for a confirmation; see command.py.
 WAIT = "wait"

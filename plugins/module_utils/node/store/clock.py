@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A clock in seconds that never goes back, whatever happens to the wall clock, and not over a reboot either.
+"""Clocks for stored times: the wall clock as text, and seconds that never go back, not over a reboot either.
 
 CLOCK_BOOTTIME (clock_gettime(2)) goes on while a machine sleeps and restarts when it boots. So a program that stores
 times also stores the boot that they belong to and the offset that was added in it. The next boot begins at the latest
@@ -10,10 +10,21 @@ stored time. The time while the machine was off does not count, so that no wait 
 
 from __future__ import annotations
 
+import datetime
 import time
 import typing as t
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+def now() -> str:
+    """Return the current time as it is stored: ISO 8601, UTC, whole seconds."""
+    return utc(time.time())
+
+
+def utc(seconds: float) -> str:
+    """Return a time in seconds since 1970 as it is stored: ISO 8601, UTC, whole seconds."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def boottime() -> float:

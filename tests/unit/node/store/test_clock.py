@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.steady_clock import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.clock import (
     Epoch,
     SteadyClock,
     boot_id,
