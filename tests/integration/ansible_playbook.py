@@ -12,7 +12,7 @@ import subprocess
 import sys
 import typing as t
 
-from tests.integration import prepared_ansible
+from tests import prepared_ansible
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 #: The folder with the programs of the Python environment that runs the tests.

@@ -18,7 +18,7 @@ import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import engine_module
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import engine_start
 
-from tests.integration import prepared_ansible
+from tests import prepared_ansible
 from tests.integration.ansible_playbook import BIN, ROOT
 
 Answer = t.Union[str, t.Mapping[str, t.Any]]

@@ -20,7 +20,7 @@ import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
 
 from bench.site.simulated_hosts import SimulatedHosts
-from tests.integration import prepared_ansible
+from tests import prepared_ansible
 from tests.integration.ansible_playbook import BIN, ROOT
 
 pytestmark = pytest.mark.root

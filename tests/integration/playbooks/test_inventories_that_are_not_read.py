@@ -13,7 +13,7 @@ import typing as t
 
 import pytest
 
-from tests.integration import prepared_ansible
+from tests import prepared_ansible
 from tests.integration.ansible_playbook import BIN, ROOT, play
 
 PATHS = sorted((ROOT / "playbooks").glob("*.yml"))

@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from tests.integration import prepared_ansible
+from tests import prepared_ansible
 from tests.integration.ansible_playbook import BIN
 
 #: Tasks: one prints what its process is like, one fails, and one waits.

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import prepared_ansible
 from tests.lab import Lab
 from tests.lab.fleet import SPARING
 from tests.lab.handle import BaseLab
@@ -75,10 +76,15 @@ class Run:
 
 
 class Fleet:
-    """A lab's hosts, and the playbooks of a release that run on them; `root` is where that release lies."""
+    """A lab's hosts, and the playbooks of a release that run on them.
 
-    def __init__(self, lab: BaseLab, inventory: str = "inventories/lab", root: Path = ROOT) -> None:
-        self.lab, self.inventory, self.root = lab, inventory, root
+    `root` is where that release lies. `inside` are the words that run a command where the playbooks run.
+    """
+
+    def __init__(
+        self, lab: BaseLab, inventory: str = "inventories/lab", root: Path = ROOT, inside: tuple[str, ...] = ()
+    ) -> None:
+        self.lab, self.inventory, self.root, self.inside = lab, inventory, root, inside
         self.environment = {
             **os.environ,
             "HOST_ROUTING_LAB": lab.name,
@@ -95,6 +101,7 @@ class Fleet:
         slow = ("convergence_timeout=300", "max_lost_probes=300", "confirm_timeout=0")
         patience = [f"calico_node_{entry}" for entry in slow] if MACHINE == "qemu" else []
         return [
+            *self.inside,
             "ansible-playbook",
             "-i",
             inventory or self.inventory,
@@ -106,9 +113,7 @@ class Fleet:
     def play(self, playbook: str, *arguments: str, inventory: str | None = None, timeout: float = 1800) -> Run:
         command = self.command(playbook, *arguments, inventory=inventory)
         began = time.monotonic()
-        done = subprocess.run(
-            command, cwd=self.root, env=self.environment, capture_output=True, text=True, timeout=timeout, check=False
-        )
+        done = prepared_ansible.run(command[len(self.inside) :], self.root, self.environment, timeout, self.inside)
         return Run(command, done, time.monotonic() - began)
 
     def site(self, *arguments: str, **more: Any) -> Run:

@@ -3,14 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Programs of Ansible in a copy of a process that has imported Ansible: importing it is half of a short run.
 
-The copy runs the program's own entry point with the same arguments, environment, folder, umask and namespaces. The
-suites of the lab run the programs themselves.
+The process has also imported the collection's action plugins, which the program imports anew for each task of each
+host. The copy runs the program's own entry point with the same arguments, environment, folder, umask and namespaces.
+The suites of molecule, `make demo` and the pages of the documentation run the programs themselves.
 """
 
 from __future__ import annotations
 
 import atexit
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -30,11 +32,16 @@ _prepared: collections.OrderedDict[tuple[t.Any, ...], subprocess.Popen[bytes]] =
 
 
 def run(
-    command: t.Sequence[t.Union[str, pathlib.Path]], cwd: pathlib.Path, environment: t.Mapping[str, str], timeout: float
+    command: t.Sequence[t.Union[str, pathlib.Path]],
+    cwd: pathlib.Path,
+    environment: t.Mapping[str, str],
+    timeout: float,
+    inside: tuple[str, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Run `command`, whose first word is the path of a program of Ansible; return the finished process.
+    """Run `command`, whose first word is a program of Ansible or its path; return the finished process.
 
-    Its exit status need not be 0. Raise subprocess.TimeoutExpired after `timeout` seconds.
+    `inside` are the words of a program that runs another one elsewhere, such as `ip netns exec`. The exit status of the
+    finished process need not be 0. Raise subprocess.TimeoutExpired after `timeout` seconds.
     """
     words = [str(word) for word in command]
     with tempfile.TemporaryDirectory() as folder:
@@ -43,7 +50,8 @@ def run(
             path.touch()
         mask = re.findall(r"^Umask:\s*(\d+)$", pathlib.Path("/proc/self/status").read_text("utf-8", "replace"), re.M)[0]
         request = json.dumps([words, int(mask, 8), *map(str, paths)]).encode() + b"\n"
-        process = _process(cwd, {name: value for name, value in environment.items() if name != "PYTEST_CURRENT_TEST"})
+        plain = {name: value for name, value in environment.items() if name != "PYTEST_CURRENT_TEST"}
+        process = _process(cwd, plain, inside)
         assert process.stdin
         process.stdin.write(request)
         deadline = time.monotonic() + timeout
@@ -57,15 +65,15 @@ def run(
         return subprocess.CompletedProcess(words, int(status), *(path.read_text("utf-8") for path in paths))
 
 
-def _process(cwd: pathlib.Path, environment: t.Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Return the prepared process for a folder, an environment and the caller's namespaces, started if need be."""
+def _process(cwd: pathlib.Path, environment: t.Mapping[str, str], inside: tuple[str, ...]) -> subprocess.Popen[bytes]:
+    """Return the prepared process for a place, an environment and the caller's namespaces, started if need be."""
     spaces = tuple(os.readlink(f"/proc/thread-self/ns/{name}") for name in ("net", "mnt", "uts"))
-    key = (str(cwd), tuple(sorted(environment.items())), spaces)
+    key = (str(cwd), tuple(sorted(environment.items())), spaces, inside)
     if key not in _prepared:
         while len(_prepared) >= KEPT:
             _end(_prepared.popitem(last=False)[1])
         _prepared[key] = subprocess.Popen(
-            [sys.executable, __file__], bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [*inside, sys.executable, __file__], bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             cwd=cwd, env=dict(environment),
         )  # fmt: skip
     _prepared.move_to_end(key)
@@ -98,13 +106,38 @@ def _end_all() -> None:
         _end(_prepared.popitem()[1])
 
 
+def _import_collection() -> None:
+    """Import the collection's action plugins and what they import, which each task of each host would do otherwise.
+
+    Without the collection nothing is imported. The finder of collections is removed again, since each copy has its own.
+    """
+    import importlib
+    import pkgutil
+
+    from ansible import constants
+    from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
+
+    finder = _AnsibleCollectionFinder(constants.COLLECTIONS_PATHS, False)
+    finder._install()
+    with contextlib.suppress(ModuleNotFoundError):
+        actions = importlib.import_module("ansible_collections.baremetal.host_routing.plugins.action")
+        for module in pkgutil.iter_modules(actions.__path__):
+            importlib.import_module(f"{actions.__name__}.{module.name}")
+    finder._remove()
+
+
 def _serve() -> None:
     """Run each request of stdin in a copy of this process; write the copy's id and its exit status to stdout."""
     import gc
     import importlib
 
     import ansible.cli.playbook  # noqa: F401 - the program that most requests are for
+    from ansible import constants
     from ansible.utils.path import cleanup_tmp_file
+
+    # A run looks a thousand times a second for results of its tasks, which takes a tenth of a processor.
+    constants.DEFAULT_INTERNAL_POLL_INTERVAL = 0.01
+    _import_collection()
 
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     nothing = os.open(os.devnull, os.O_RDWR)
