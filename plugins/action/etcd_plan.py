@@ -15,7 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import
     membership,
     seen_hosts,
 )
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.membership import PlanRefused, Wishes
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.membership import ClusterRequest, PlanRefused
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.seen_hosts import SeenHost
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
 
@@ -45,8 +45,8 @@ class ActionModule(GuardedAction):
         try:
             read = _reached if args["only"] == membership.REVOKE else _seen
             hosts = [read(host, task_vars, args["seen"]) for host in cluster_members.of(task_vars)]
-            wishes = Wishes(args["upgrade"], args["clear_alarms"], args["only"], frozenset(args["changed"]))
-            plan = membership.plan(hosts, wishes)
+            request = ClusterRequest(args["upgrade"], args["clear_alarms"], args["only"], frozenset(args["changed"]))
+            plan = membership.plan(hosts, request)
             operators = allowed_clients.networks("calico_etcd_operator_addresses", args["operators"])
             operators = operators or allowed_clients.answered(seen.controller for seen in hosts)
             members = allowed_clients.networks("calico_etcd_address", [seen.host.address for seen in hosts])

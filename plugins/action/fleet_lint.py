@@ -27,7 +27,7 @@ class ActionModule(GuardedAction):
                 **answer.OPTIONS,
             }
         )
-        looked = lint_source.look(task_vars)
+        looked = lint_source.lint(task_vars)
         document, lines = looked.document(args["strict"]), lint_lines.text(looked)
         answer.give(args, document, lines)
         if not document["good"]:

@@ -769,7 +769,7 @@ class FakeKernel:
     def leave(self, netns: str) -> None:
         """Do nothing, because the fake opens nothing."""
 
-    def look_inside(
+    def observe_namespace(
         self,
         netns: str,
         families: t.Collection[int] = (4,),

@@ -80,15 +80,15 @@ class _Group:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Told:
+class _Announced:
     """The blocks of other nodes that are sent over one direction of a session.
 
-    `told` counts the blocks sent, `believed` those that the receiver accepts. `groups` are the indexes of the groups of
+    `announced` counts the blocks sent, `accepted` those that the receiver accepts. `groups` are the groups (indexes) of
     the accepted ones, perhaps with the receiver's own.
     """
 
-    told: int
-    believed: int
+    announced: int
+    accepted: int
     groups: frozenset[int]
 
 
@@ -119,7 +119,7 @@ class Simulation:
         self._reflecting = [name for name, one in self._speakers.items() if one.cluster_id]
         self._group_of: dict[str, int] = {}
         self._groups = tuple(self._grouped())
-        self._passed: dict[tuple[_Way, str], _Told] = {}
+        self._passed: dict[tuple[_Way, str], _Announced] = {}
         self._covered: dict[t.Any, tuple[frozenset[str], int]] = {}
 
     def sessions(self) -> int:
@@ -145,19 +145,19 @@ class Simulation:
         direct: set[str] = set()
         outside: set[int] = set()
         for peer in own:
-            sent += blocks + self._told_to(name, peer).told
+            sent += blocks + self._announced_to(name, peer).announced
             if not peer.node:
                 own_as = self._own_as_outside(name, peer)
                 outside.add(own_as)
-                told = self._by_outside(name, own_as)
-                received, paths = received + told, paths + told
+                announced = self._by_outside(name, own_as)
+                received, paths = received + announced, paths + announced
                 continue
             back = self._back(name, peer)
             if back is None:
                 continue
-            reflected = self._told_to(peer.node, back)
-            received += self._blocks[peer.node] + reflected.told
-            paths += self._blocks[peer.node] + reflected.believed
+            reflected = self._announced_to(peer.node, back)
+            received += self._blocks[peer.node] + reflected.announced
+            paths += self._blocks[peer.node] + reflected.accepted
             groups |= reflected.groups
             direct.add(peer.node)
         if name in self._mesh:
@@ -273,12 +273,13 @@ class Simulation:
                 if name == owner or peer.node == owner:
                     continue
                 path = best.get(name)
-                told = self._export(path, way) if path is not None and path.by != peer.node else None
-                told = self._import(told, way) if told is not None else None
-                if told is None:
+                passed = self._export(path, way) if path is not None and path.by != peer.node else None
+                passed = self._import(passed, way) if passed is not None else None
+                if passed is None:
                     heard[peer.node].pop(name, None)
                 else:
-                    heard[peer.node][name] = dataclasses.replace(told, by=name, number=self._number(name, way.external))
+                    number = self._number(name, way.external)
+                    heard[peer.node][name] = dataclasses.replace(passed, by=name, number=number)
         return best
 
     @functools.cached_property
@@ -325,7 +326,7 @@ class Simulation:
             return None
         return dataclasses.replace(path, client=way.from_client, external=way.external, arrived=way.received_cluster)
 
-    def _told_to(self, name: str, peer: BirdPeer) -> _Told:
+    def _announced_to(self, name: str, peer: BirdPeer) -> _Announced:
         """Return the blocks of other nodes that `name` sends to `peer`. There are none if `name` does not reflect."""
         if not self._speakers[name].cluster_id:
             return _NOTHING
@@ -333,7 +334,7 @@ class Simulation:
         shared = "" if peer.node not in self._speakers or not self._speakers[peer.node].cluster_id else peer.node
         found = self._passed.get((way, shared))
         if found is None:
-            found = self._passed[way, shared] = self._told_over(way, shared)
+            found = self._passed[way, shared] = self._announced_over(way, shared)
         index = self._group_of.get(peer.node)
         if shared or index is None or not self._blocks[peer.node]:
             return found
@@ -342,12 +343,12 @@ class Simulation:
         best = self._groups[index].best.get(name)
         sent = self._export(best, way) if best is not None else None
         own = self._blocks[peer.node]
-        believed = own if sent is not None and index in found.groups else 0
-        told = own if best is not None and sent is not None and not best.by else 0
-        return _Told(found.told - told, found.believed - believed, found.groups)
+        accepted = own if sent is not None and index in found.groups else 0
+        announced = own if best is not None and sent is not None and not best.by else 0
+        return _Announced(found.announced - announced, found.accepted - accepted, found.groups)
 
-    def _told_over(self, way: _Way, receiver: str) -> _Told:
-        told = believed = 0
+    def _announced_over(self, way: _Way, receiver: str) -> _Announced:
+        announced = accepted = 0
         groups = set()
         for index, group in enumerate(self._groups):
             best = group.best.get(way.sender)
@@ -359,11 +360,11 @@ class Simulation:
             sent = self._export(best, way)
             if sent is None:
                 continue
-            told += group.blocks
+            announced += group.blocks
             if not is_owner and self._import(sent, way) is not None:
-                believed += group.blocks
+                accepted += group.blocks
                 groups.add(index)
-        return _Told(told, believed, frozenset(groups))
+        return _Announced(announced, accepted, frozenset(groups))
 
     # --- known blocks -----------------------------------------------------------------------------------------------
 
@@ -391,7 +392,7 @@ class Simulation:
             for peer in own:
                 if not peer.node:
                     found.add(name)
-                    found.update(*(self._groups[index].members for index in self._told_to(name, peer).groups))
+                    found.update(*(self._groups[index].members for index in self._announced_to(name, peer).groups))
         return frozenset(found)
 
     def _own_as_outside(self, name: str, peer: BirdPeer) -> int:
@@ -404,7 +405,7 @@ class Simulation:
         return blocks - (self._blocks[name] if name in names else 0)
 
 
-_NOTHING = _Told(0, 0, frozenset())
+_NOTHING = _Announced(0, 0, frozenset())
 
 
 def _without_sender(way: _Way) -> tuple[t.Any, ...]:

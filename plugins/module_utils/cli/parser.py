@@ -178,7 +178,7 @@ def _workload(commands: t.Any) -> None:
         parser.add_argument("name", metavar="NAME")
         parser.add_argument("-n", "--namespace", default="default")
         _output(parser, "text", "wide", "json", "yaml")
-    parser = _command(group, "list", "workloads.show", "show all workloads of this node")
+    parser = _command(group, "list", "workloads.list_workloads", "show all workloads of this node")
     _output(parser, "text", "wide", "json", "yaml")
 
 

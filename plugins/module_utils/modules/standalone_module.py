@@ -38,14 +38,14 @@ def run_change(module: ModuleCall, machine: Machine, build: standalone.Build, **
     module.exit_json(**answer)
 
 
-def run_info(module: ModuleCall, machine: Machine, look: t.Callable[[Machine], dict[str, t.Any]]) -> t.NoReturn:
-    """Answer with what `look` reads of the machine, and with `changed` False.
+def run_info(module: ModuleCall, machine: Machine, observe: t.Callable[[Machine], dict[str, t.Any]]) -> t.NoReturn:
+    """Answer with what `observe` reads of the machine, and with `changed` False.
 
     End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS` or a ValueError. Other exceptions of
-    `look` are raised. Close the kernel's connection in any case.
+    `observe` are raised. Close the kernel's connection in any case.
     """
     try:
-        answer = look(machine)
+        answer = observe(machine)
     except (*ERRORS, ValueError) as error:
         module.fail_json(msg=str(error))
     finally:

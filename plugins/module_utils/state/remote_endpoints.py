@@ -47,7 +47,7 @@ class Collected:
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-class Told(t.NamedTuple):
+class ReportUpdate(t.NamedTuple):
     """A report of one node as the controller sends it on. `endpoints` None means that they have not changed."""
 
     when: str
@@ -92,15 +92,15 @@ class RemoteEndpoints:
         )
         return collected.when if known else None
 
-    def updated(self, told: t.Mapping[str, Told], nodes: t.Collection[str]) -> RemoteEndpoints:
-        """Return the reports updated with those in `told`, by node; known reports of nodes not in `nodes` are dropped.
+    def updated(self, updates: t.Mapping[str, ReportUpdate], nodes: t.Collection[str]) -> RemoteEndpoints:
+        """Return the reports updated with `updates`, by node; known reports of nodes not in `nodes` are dropped.
 
         A new report replaces the known one. If its `endpoints` is None, the known endpoints stay, with the new time,
         except those outside of the new blocks. Without a known report it is ignored. Raise ValueError if such new
         blocks are not CIDRs or have host bits.
         """
         found = {name: collected for name, collected in self.nodes.items() if name in nodes}
-        for name, one in told.items():
+        for name, one in updates.items():
             if one.endpoints is not None:
                 found[name] = Collected(one.when, one.endpoints, one.blocks)
             elif name in found:
@@ -111,7 +111,7 @@ class RemoteEndpoints:
                     found[name] = Collected(one.when, _inside(known.endpoints, OwnBlocks(one.blocks)), one.blocks)
         return RemoteEndpoints(found)
 
-    def believed_by(self, state: t.Optional[NodeState]) -> tuple[RemoteEndpoints, tuple[LeftOut, ...]]:
+    def accepted_by(self, state: t.Optional[NodeState]) -> tuple[RemoteEndpoints, tuple[LeftOut, ...]]:
         """Return the reports with the endpoints that the node with this state accepts, and those that it does not.
 
         No address of a node or of this node's blocks may belong to another node's workload. A report of an older
@@ -148,10 +148,10 @@ class RemoteEndpoints:
     def from_dict(cls, data: t.Any) -> tuple[RemoteEndpoints, tuple[LeftOut, ...]]:
         """Return the reports in `data`, the result of `to_dict`, and the endpoints that are left out.
 
-        Raise ValueError as `told_of` does.
+        Raise ValueError as `read_updates` does.
         """
-        told, left_out = told_of(data)
-        return cls().updated(told, data), left_out
+        updates, left_out = read_updates(data)
+        return cls().updated(updates, data), left_out
 
 
 def _inside(endpoints: t.Iterable[Endpoint], blocks: OwnBlocks) -> tuple[Endpoint, ...]:
@@ -203,31 +203,31 @@ class ReaderCheck:
         return ""
 
 
-def told_of(data: t.Any) -> tuple[dict[str, Told], tuple[LeftOut, ...]]:
+def read_updates(data: t.Any) -> tuple[dict[str, ReportUpdate], tuple[LeftOut, ...]]:
     """Return the reports in `data` by node, as `updated` takes them, and the endpoints that are left out.
 
     `data` is {node: {"collected": when, "endpoints": [...] or missing, "blocks": [...] or missing}}. Raise ValueError
     for another form, a time of more than 40 characters, or a block that is not a CIDR or has host bits.
     """
     if not isinstance(data, t.Mapping):
-        raise ValueError("what nodes told is not a dictionary")
-    told: dict[str, Told] = {}
+        raise ValueError("the reports are not a dictionary")
+    updates: dict[str, ReportUpdate] = {}
     left_out: list[LeftOut] = []
     for name, entry in data.items():
         when = entry.get("collected") if isinstance(entry, t.Mapping) else None
         if not isinstance(name, str) or not isinstance(when, str) or len(when) > _WHEN_LIMIT:
-            raise ValueError(f"what {shown(name)} told has no time at which it was collected")
+            raise ValueError(f"the report of {shown(name)} has no time of its collection")
         listed = entry.get("endpoints")
         blocks = _blocks(name, entry.get("blocks"))
         if listed is None:
-            told[name] = Told(when, None, None if blocks is None else blocks.cidrs)
+            updates[name] = ReportUpdate(when, None, None if blocks is None else blocks.cidrs)
         elif isinstance(listed, (list, tuple)):
             endpoints, odd = read_endpoints(name, listed, blocks)
-            told[name] = Told(when, endpoints, None if blocks is None else blocks.cidrs)
+            updates[name] = ReportUpdate(when, endpoints, None if blocks is None else blocks.cidrs)
             left_out += odd
         else:
             raise ValueError(f"the endpoints of {shown(name)} are not a list")
-    return told, tuple(left_out)
+    return updates, tuple(left_out)
 
 
 def _blocks(node: str, data: t.Any) -> t.Optional[OwnBlocks]:

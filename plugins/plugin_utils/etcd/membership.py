@@ -59,7 +59,7 @@ class ClusterPlan:
 
 
 @dataclasses.dataclass(frozen=True)
-class Wishes:
+class ClusterRequest:
     """What a run is asked for. `changed` names hosts whose files a run in check mode would change.
 
     `only` is RESTART or DEFRAGMENT for a run that does this to all members and nothing else. REVOKE does both, to
@@ -72,23 +72,23 @@ class Wishes:
     changed: frozenset[str] = frozenset()
 
 
-def plan(hosts: t.Sequence[SeenHost], wishes: Wishes = Wishes()) -> ClusterPlan:
+def plan(hosts: t.Sequence[SeenHost], request: ClusterRequest = ClusterRequest()) -> ClusterPlan:
     """Return the steps to a cluster whose members are `hosts`. Raise PlanRefused."""
     # A revocation installs nothing, and a host that is away has no version.
-    futures = {} if wishes.only == REVOKE else {seen.name: _future(seen, wishes) for seen in hosts}
+    futures = {} if request.only == REVOKE else {seen.name: _future(seen, request) for seen in hosts}
     answering = [seen for seen in hosts if seen.answers]
-    if not answering and wishes.only:
-        raise PlanRefused(_no_member(hosts, wishes))
+    if not answering and request.only:
+        raise PlanRefused(_no_member(hosts, request))
     if not answering:
         return _created(hosts, futures)
-    _check_one_cluster(answering, wishes)
+    _check_one_cluster(answering, request)
     for seen in answering:
         if seen.auth == "refused":
             raise PlanRefused(
-                f"The cluster refuses the password of the user root. {_SECRETS_REMEDY} {_state_after(wishes)}"
+                f"The cluster refuses the password of the user root. {_SECRETS_REMEDY} {_state_after(request)}"
             )
-    change = _Change(hosts, answering, futures, wishes)
-    return change.of_all(wishes.only) if wishes.only else change.planned()
+    change = _Change(hosts, answering, futures, request)
+    return change.of_all(request.only) if request.only else change.planned()
 
 
 def minor(version: str) -> tuple[int, int]:
@@ -102,9 +102,9 @@ def shown_minor(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 
-def _future(seen: SeenHost, wishes: Wishes) -> str:
+def _future(seen: SeenHost, request: ClusterRequest) -> str:
     """Return the version that a host has after the run."""
-    found = seen.candidate if wishes.upgrade or not seen.installed else seen.installed
+    found = seen.candidate if request.upgrade or not seen.installed else seen.installed
     found = found or seen.installed
     if not found:
         raise PlanRefused(
@@ -142,12 +142,12 @@ def _created(hosts: t.Sequence[SeenHost], futures: t.Mapping[str, str]) -> Clust
     return ClusterPlan(tuple(steps))
 
 
-def _no_member(hosts: t.Iterable[SeenHost], wishes: Wishes = Wishes()) -> str:
+def _no_member(hosts: t.Iterable[SeenHost], request: ClusterRequest = ClusterRequest()) -> str:
     """Return the refusal of a plan for a cluster without a quorum, or with no member at all."""
     reasons = "; ".join(f"{seen.name}: {seen.reason}" for seen in hosts)
     return (
         f"No member of the cluster answers ({reasons}). Start them with `systemctl start calico-etcd`, or restore the "
-        f"cluster from a snapshot with playbooks/etcd_restore.yml. {_state_after(wishes)}"
+        f"cluster from a snapshot with playbooks/etcd_restore.yml. {_state_after(request)}"
     )
 
 
@@ -166,9 +166,9 @@ def _left_out(seen: SeenHost) -> str:
     )
 
 
-def _state_after(wishes: Wishes) -> str:
+def _state_after(request: ClusterRequest) -> str:
     """Return what a refused run has done: a revocation begins with the list of revoked certificates."""
-    return _KEPT if wishes.only == REVOKE else _UNCHANGED
+    return _KEPT if request.only == REVOKE else _UNCHANGED
 
 
 def _is_of_certificates(seen: SeenHost) -> bool:
@@ -183,13 +183,13 @@ def _joined(listed: t.Iterable[tuple[str, str]]) -> str:
     return ",".join(f"{name}={url}" for name, url in listed)
 
 
-def _check_one_cluster(answering: t.Sequence[SeenHost], wishes: Wishes) -> None:
+def _check_one_cluster(answering: t.Sequence[SeenHost], request: ClusterRequest) -> None:
     first = answering[0]
     for seen in answering[1:]:
         if not {one.identity for one in seen.members} & {one.identity for one in first.members}:
             raise PlanRefused(
                 f"{first.name} and {seen.name} are members of two clusters. Stop calico-etcd on the one whose keys are "
-                f"not needed, and remove /var/lib/calico-etcd/member there. {_state_after(wishes)}"
+                f"not needed, and remove /var/lib/calico-etcd/member there. {_state_after(request)}"
             )
 
 
@@ -201,9 +201,9 @@ class _Change:
         hosts: t.Sequence[SeenHost],
         answering: t.Sequence[SeenHost],
         futures: t.Mapping[str, str],
-        wishes: Wishes,
+        request: ClusterRequest,
     ) -> None:
-        self._hosts, self._answering, self._futures, self._wishes = hosts, answering, futures, wishes
+        self._hosts, self._answering, self._futures, self._request = hosts, answering, futures, request
         self._members = list(answering[0].members)
         self._via = [seen.name for seen in answering if not self._is_learner(seen)]
         self._version = min(minor(seen.version) for seen in answering)
@@ -257,7 +257,7 @@ class _Change:
         if not alarms:
             return
         listed = ", ".join(f"{alarm.kind} of {names.get(alarm.member) or alarm.member}" for alarm in alarms)
-        if not self._wishes.clear_alarms:
+        if not self._request.clear_alarms:
             self._notices.append(
                 f"The cluster has alarms: {listed}. With NOSPACE it takes no writes. Anybody whom the members let in "
                 f"can "
@@ -314,7 +314,7 @@ class _Change:
             if future != seen.version:
                 self._check_restarts(seen, minor(seen.version))
                 why = f"etcd {seen.version} becomes {future}"
-            elif seen.stale or seen.name in self._wishes.changed:
+            elif seen.stale or seen.name in self._request.changed:
                 why = "its files changed"
             if why:
                 self._steps.append(Step(RESTART, seen.name, f"restart: {why}"))

@@ -72,7 +72,7 @@ class Looked:
         }
 
 
-def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
+def lint(task_vars: t.Mapping[str, t.Any]) -> Looked:
     """Return the errors of an invalid inventory, and what the rules find in the rest, without calico_lint_ignore's.
 
     Errors and findings that may follow from an earlier error are left out, and so are the rules OF_THE_WHOLE then. The

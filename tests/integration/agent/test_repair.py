@@ -138,7 +138,8 @@ def everything(node: Daemon, host: str) -> dict[str, t.Any]:
     )
     found["neighbors"] = [entry for entry in kernel.neighbors("vxlan.calico") if entry.permanent]
     found["fdb"] = [entry for entry in kernel.fdb("vxlan.calico") if entry.destination]
-    found["inside"] = kernel.look_inside("web").addresses, sorted(kernel.look_inside("web").routes, key=repr)
+    inside = kernel.observe_namespace("web")
+    found["inside"] = inside.addresses, sorted(inside.routes, key=repr)
     found["sysctls"] = sysctls(kernel, host)
     return found
 

@@ -559,9 +559,9 @@ def test_a_thread_that_looked_elsewhere_is_home_again(kernel):
     seen = []
 
     def look():
-        kernel.look_inside("host-under-test")
+        kernel.observe_namespace("host-under-test")
         with pytest.raises(KernelError, match="open network namespace gone: No such file or directory"):
-            kernel.look_inside("gone")
+            kernel.observe_namespace("gone")
         with pytest.raises(ZeroDivisionError):
             kernel._there(lambda: 1 // 0)
         seen.append(os.stat("/proc/thread-self/ns/net").st_ino)

@@ -170,7 +170,7 @@ def test_what_is_not_understood_is_refused_and_changes_nothing(node):
     answer = node.run(remote_endpoints, told={"node2": {"endpoints": []}}, nodes=NODES)
     assert (answer["failed"], answer["msg"]) == (
         True,
-        "told: what node2 told has no time at which it was collected. Tell what remote_endpoints_info of this release "
+        "told: the report of node2 has no time of its collection. Give what remote_endpoints_info of this release "
         "returned.",
     )
     assert node.snapshot() == before

@@ -19,9 +19,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
     Collected,
     RemoteEndpoints,
-    Told,
+    ReportUpdate,
     own_endpoints,
-    told_of,
+    read_updates,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,22 +52,22 @@ def test_json_and_back_is_the_same() -> None:
 @pytest.mark.parametrize(
     "data, words",
     [
-        ([], "what nodes told is not a dictionary"),
-        ({"node2": {}}, "what node2 told has no time at which it was collected"),
+        ([], "the reports are not a dictionary"),
+        ({"node2": {}}, "the report of node2 has no time of its collection"),
         ({"node2": {"collected": EARLY, "endpoints": {}}}, "the endpoints of node2 are not a list"),
         ({"node2": {"collected": EARLY, "blocks": "10.0.0.0/8"}}, "the blocks of node2 are not a list of texts"),
         ({"node2": {"collected": EARLY, "blocks": ["10.0.0.1/8"]}}, "10.0.0.1/8 is not a block"),
-        ({"a\nb": {"collected": "x" * 41}}, r"what 'a\nb' told has no time at which it was collected"),
+        ({"a\nb": {"collected": "x" * 41}}, r"the report of 'a\nb' has no time of its collection"),
     ],
 )
 def test_what_is_not_understood_is_refused_in_words(data: object, words: str) -> None:
     with pytest.raises(ValueError) as error:
-        told_of(data)
+        read_updates(data)
     assert str(error.value) == words
 
 
 def test_of_a_node_that_could_not_be_asked_stays_what_is_known() -> None:
-    gone = KNOWN.updated({"node3": Told(LATE, ())}, ["node2", "node3"])
+    gone = KNOWN.updated({"node3": ReportUpdate(LATE, ())}, ["node2", "node3"])
     assert gone == RemoteEndpoints({"node2": Collected(EARLY, (DB,)), "node3": Collected(LATE)})
 
 
@@ -76,7 +76,7 @@ def test_a_node_that_left_the_fleet_is_forgotten() -> None:
 
 
 def test_what_is_as_it_was_is_as_of_now() -> None:
-    again = KNOWN.updated({"node2": Told(LATE), "node9": Told(LATE)}, ["node2", "node3", "node9"])
+    again = KNOWN.updated({"node2": ReportUpdate(LATE), "node9": ReportUpdate(LATE)}, ["node2", "node3", "node9"])
     assert again == RemoteEndpoints({"node2": Collected(LATE, (DB,)), "node3": Collected(EARLY, (WEB,))})
     assert again.nodes["node2"].digest == KNOWN.nodes["node2"].digest != KNOWN.nodes["node3"].digest
 

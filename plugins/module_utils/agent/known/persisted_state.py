@@ -126,7 +126,7 @@ class PersistedState:
             self._remote_unreadable = ""
         except remote_endpoints.RemoteUnreadable as error:
             self._remote_unreadable = str(error)
-        return self._believed()
+        return self._accept()
 
     def keep_reports(self, remote: RemoteEndpoints) -> None:
         """Use these reports of other nodes' workloads, as far as accepted, and write them. A failure is a problem."""
@@ -135,11 +135,11 @@ class PersistedState:
             remote_endpoints.save(self.machine.store, self._remote)
         except FileError as error:
             self._remote_unreadable = str(error)
-        self.remote = self._believed()
+        self.remote = self._accept()
 
-    def _believed(self) -> RemoteEndpoints:
+    def _accept(self) -> RemoteEndpoints:
         """Return the accepted workloads of other nodes, the object `remote` if unchanged; note problems in `broken`."""
-        known = self._remote.believed_by(self.state)
+        known = self._remote.accepted_by(self.state)
         self.trouble_with("remote endpoints")(self._remote_unreadable or known.problem(self.machine.store) or None)
         return known.remote if known.remote != self.remote else self.remote
 
@@ -150,7 +150,7 @@ class PersistedState:
         could be read, give the state's blocks to the IPAM, and note conflicts with allocations in `broken`.
         """
         self.state, self.complete = state, complete
-        self.remote = self._believed()
+        self.remote = self._accept()
         self._grant()
 
     def _load_ipam(self) -> None:

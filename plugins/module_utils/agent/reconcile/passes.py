@@ -97,7 +97,7 @@ class Passes:
         if state is not None and workload.STEP.name in kinds:
             interfaces = [endpoint.interface for endpoint in state.workloads]
             for start in range(0, len(interfaces), _INTERIORS):
-                self.stages.look_inside(interfaces[start : start + _INTERIORS])
+                self.stages.observe_namespace(interfaces[start : start + _INTERIORS])
                 inside = await self.make((workload.STEP.name,))
                 outcome = inside._replace(changes=outcome.changes + inside.changes)
         self.stages.wake.set()  # for the loop, because a retry may be due

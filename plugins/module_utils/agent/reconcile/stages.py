@@ -148,7 +148,7 @@ class Stages:
         """
         kinds = self.kinds.names if kind is None else (kind,)
         self.kinds.doubt(kinds)
-        self.look_inside(interiors)
+        self.observe_namespace(interiors)
         self.expect(kinds)
 
     def expect(self, kinds: t.Iterable[str]) -> None:
@@ -160,7 +160,7 @@ class Stages:
         """Schedule a look at policy's kinds, because other sets or rules may be desired than before. Do not wait."""
         self.expect(self.registry.guards)
 
-    def look_inside(self, interiors: t.Iterable[str]) -> None:
+    def observe_namespace(self, interiors: t.Iterable[str]) -> None:
         """Schedule a read of the namespaces of the workloads with these host ends, for the next look at workloads."""
         self._interiors.update(interiors)
 

@@ -19,7 +19,7 @@ def identity(namespace: str, name: str) -> str:
     return f"{namespace}/{name}"
 
 
-def wishes(
+def add_params(
     name: str,
     namespace: str = "default",
     *,
@@ -42,12 +42,12 @@ def wishes(
     `mac` is put into small letters. `address6`, `families` and `ports` are in the result only if they are given. The
     agent chooses each address, family, pool, MAC address and MTU that is None or empty.
     """
-    place = f"/proc/{pid}/ns/net" if pid is not None else netns or name
+    path = f"/proc/{pid}/ns/net" if pid is not None else netns or name
     wanted = {
         "name": name,
         "namespace": namespace,
-        "netns": place,
-        "netns_owned": not place.startswith("/"),
+        "netns": path,
+        "netns_owned": not path.startswith("/"),
         "peer_interface": peer_interface,
         "address": address,
         "pools": list(pools),
@@ -63,7 +63,7 @@ def wishes(
 def differences(wanted: t.Mapping[str, t.Any], have: t.Mapping[str, t.Any]) -> list[tuple[str, str, str]]:
     """Return (field, value of the workload, wanted value), both as texts, for each difference.
 
-    `wanted` is what `wishes` returns, `have` a workload as the agent's API returns it. `netns`, `peer_interface`,
+    `wanted` is what `add_params` returns, `have` a workload as the agent's API returns it. `netns`, `peer_interface`,
     `labels`, `mac` and `mtu` have to be equal, None included. It must have a wanted address, be of one of the wanted
     pools, and have exactly the wanted families; what is not wanted is not compared.
     """

@@ -45,7 +45,7 @@ def _wait(arguments: argparse.Namespace) -> int:
 def _wanted(arguments: argparse.Namespace) -> Data:
     if arguments.pid is not None and arguments.netns:
         raise UsageError("--pid and --netns name the same thing. Give one of them.")
-    return add_params.wishes(
+    return add_params.add_params(
         arguments.name,
         arguments.namespace,
         netns=arguments.netns,
@@ -147,7 +147,7 @@ def check(arguments: argparse.Namespace, sources: Sources) -> int:
     return PROBLEMS if problems else DONE
 
 
-def show(arguments: argparse.Namespace, sources: Sources) -> int:
+def list_workloads(arguments: argparse.Namespace, sources: Sources) -> int:
     found = listed(sources)
     if not _write(arguments.output, {"workloads": found}):
         wide = arguments.output == "wide"

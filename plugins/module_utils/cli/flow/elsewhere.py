@@ -63,7 +63,7 @@ def known(sources: Sources, state: NodeState) -> ElsewhereKnowledge:
 def _reports(sources: Sources) -> RemoteEndpoints:
     store = sources.paths.store
     try:
-        found = remote_endpoints.known(store).believed_by(sources.state())
+        found = remote_endpoints.known(store).accepted_by(sources.state())
     except remote_endpoints.RemoteUnreadable as error:
         sources.warn(str(error))
         return RemoteEndpoints()

@@ -326,9 +326,9 @@ def _inside(kernel: Kernel, endpoint: VethEndpoint, link: t.Optional[Link]) -> O
     try:
         table = _second_table(endpoint)
         more = () if table is None else (table,)
-        interior = kernel.look_inside(name, _BOTH if endpoint.address6 else (4,), *more, identity=expected)
+        interior = kernel.observe_namespace(name, _BOTH if endpoint.address6 else (4,), *more, identity=expected)
         if not endpoint.address6 and any(_has6(inner) for inner in interior.links):
-            interior = kernel.look_inside(name, _BOTH, *more, identity=expected)
+            interior = kernel.observe_namespace(name, _BOTH, *more, identity=expected)
     except NamespaceRefused as error:
         if not endpoint.netns_owned:
             return Observed(link, ended=ELSEWHERE.format(name))
@@ -380,7 +380,7 @@ def handed_over_end(kernel: Kernel, endpoint: VethEndpoint, link: Link) -> t.Opt
     if not endpoint.netns:
         return None
     try:
-        links = kernel.look_inside(endpoint.netns).links
+        links = kernel.observe_namespace(endpoint.netns).links
     except KernelError:  # The container has ended, or its engine has not made the namespace yet.
         return None
     return next((one for one in links if _ends(link, one)), None)

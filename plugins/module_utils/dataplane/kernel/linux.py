@@ -200,7 +200,7 @@ class LinuxKernel:
         if kernel is not None:
             kernel.close()
 
-    def look_inside(
+    def observe_namespace(
         self,
         netns: str,
         families: t.Collection[int] = (4,),

@@ -495,7 +495,7 @@ class Kernel(t.Protocol):
     def leave(self, netns: str) -> None:
         """Close and forget the kernel that `inside` returned, if any, so that the namespace can end."""
 
-    def look_inside(
+    def observe_namespace(
         self,
         netns: str,
         families: t.Collection[int] = (4,),

@@ -36,7 +36,7 @@ class EtcdOnHost:
     controller: str
 
 
-def look() -> EtcdOnHost:
+def observe() -> EtcdOnHost:
     """Return what this host has of etcd. Raise OSError if a program cannot be started, and TimeoutExpired."""
     running = _output(["systemctl", "is-active", UNIT]).strip() in ("active", "activating", "reloading")
     installed = _output(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", PACKAGE])

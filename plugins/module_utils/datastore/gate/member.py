@@ -51,7 +51,7 @@ class GatedMember:
         """Return the newest revision of the member. Raise EtcdError or TransportError."""
         return await self._status(await self.connection())
 
-    async def look(self) -> None:
+    async def observe(self) -> None:
         """Ask for the member's status on a new connection, which shows whether both certificates are still accepted.
 
         If one is not, no other request is served on an older connection. A problem that lasts is said once.

@@ -120,7 +120,7 @@ class Gate:
         now = asyncio.get_running_loop().time()
         if now >= self._next_look and (self._looking is None or self._looking.done()):
             self._next_look = now + _LOOK_SECONDS
-            self._looking = asyncio.ensure_future(self._member.look())
+            self._looking = asyncio.ensure_future(self._member.observe())
         if self._fleet.changed():
             self._places.fleet = self._fleet.entries
             say(self._fleet.problem)

@@ -102,7 +102,7 @@ def apart_in_one_cluster(network: LintedFleet) -> t.Iterator[Issue]:
 
 def beside_the_mesh(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a mesh beside reflectors that serve its nodes: each node still has a session with every other one."""
-    reflecting = [name for name, clients in network.reflectors.items() if clients & _addresses(network)]
+    reflecting = [name for name, clients in network.reflectors.items() if clients & _mesh_addresses(network)]
     if len(network.mesh) > 1 and reflecting:
         yield Issue(
             "calico_bgp_node_to_node_mesh",
@@ -113,7 +113,7 @@ def beside_the_mesh(network: LintedFleet) -> t.Iterator[Issue]:
         )
 
 
-def _addresses(network: LintedFleet) -> set[str]:
+def _mesh_addresses(network: LintedFleet) -> set[str]:
     return {address for name in network.mesh for dummy, address, number in network.speakers[name].ends}
 
 

@@ -48,7 +48,7 @@ class Approval:
         """Return an error for each of the few nodes without which the run stays in its limits (`witnesses.too_far`)."""
         if self.limits is None:
             return {}
-        nodes = witnesses.too_far(found, self.limits, run.told_alone, answers.states)
+        nodes = witnesses.too_far(found, self.limits, run.reported_alone, answers.states)
         clauses = "; ".join(self.limits.exceeded(found))
         return {
             node: FleetError(
@@ -168,7 +168,7 @@ def other_routing(run: FleetRun, answers: ObservedNodes) -> dict[str, FleetError
     """
     enabled = run.fleet.settings.bgp_enabled
     other = sorted(host for host, state in answers.states.items() if state and (state.bird is not None) != enabled)
-    if witnesses.few(other, answers.states):
+    if witnesses.sole_reporters(other, answers.states):
         rule = f"says that it runs {'without' if enabled else 'with'} BGP, unlike the other nodes."
         remedy = "Remove /var/lib/calico/state.json on the node if its workloads may be planned anew."
         return {host: FleetError(f"stored state of {host}", None, rule, remedy) for host in other}
@@ -199,7 +199,7 @@ def cannot_take_part(run: FleetRun, answers: ObservedNodes) -> dict[str, FleetEr
     absent = [name for name in concerned if name not in answers.states]
     if not absent:
         return {}
-    if witnesses.few(run.interrupted, answers.states) and not run.fleet_change:
+    if witnesses.sole_reporters(run.interrupted, answers.states) and not run.fleet_change:
         return {
             node: FleetError(
                 f"stored state of {node}",

@@ -180,7 +180,7 @@ def of_run(
     )
 
 
-def told_alone(
+def reported_alone(
     found: Impact,
     before: t.Mapping[str, t.Optional[NodeState]],
     after: t.Mapping[str, t.Optional[Bird]],

@@ -48,7 +48,7 @@ class FleetRun:
     fleet_change: bool = False  # modes, MTU or phases require the change, whatever sessions do
     impact: Impact = dataclasses.field(default_factory=Impact)
     # the resets and withdrawn routes that only one node's state tells of, by node
-    told_alone: t.Mapping[str, Impact] = dataclasses.field(default_factory=dict)
+    reported_alone: t.Mapping[str, Impact] = dataclasses.field(default_factory=dict)
     interrupted: tuple[str, ...] = ()  # hosts that say that the run interrupts sessions that routes depend on
 
 
@@ -185,9 +185,9 @@ class _Planning:
             return dataclasses.replace(run, targets=targets)
         after = {name: compiler.bird(fleet, name) for name in observed if name in fleet.nodes}
         found = impact.of_run(observed, after, fleet.announced, fleet.nodes, passwords, run.alone)
-        told_alone: t.Mapping[str, Impact] = {}
+        reported_alone: t.Mapping[str, Impact] = {}
         if found.resets or found.withdrawn:
-            told_alone = impact.told_alone(found, observed, after, passwords)
+            reported_alone = impact.reported_alone(found, observed, after, passwords)
         interrupted: tuple[str, ...] = ()
         if found.hold:
             interrupted = tuple(
@@ -203,7 +203,7 @@ class _Planning:
             targets=dataclasses.replace(run.targets, hold=hold, divert=found.divert),
             change=run.change or found.hold,
             impact=found,
-            told_alone=told_alone,
+            reported_alone=reported_alone,
             interrupted=interrupted,
         )
 

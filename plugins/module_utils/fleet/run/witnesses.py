@@ -73,7 +73,7 @@ def renamed(claims: t.Mapping[str, str], remembered: t.Container[str], staying: 
     }
 
 
-def few(nodes: t.Collection[str], observed: t.Mapping[str, t.Optional[NodeState]]) -> bool:
+def sole_reporters(nodes: t.Collection[str], observed: t.Mapping[str, t.Optional[NodeState]]) -> bool:
     """Return whether these are at most half of the nodes with a state, and at least one."""
     return 0 < 2 * len(nodes) <= sum(state is not None for state in observed.values())
 
@@ -87,7 +87,7 @@ def too_far(
     """Return the sorted nodes without whose states the run stays inside the limits; () if there are no such nodes.
 
     It is also () if the run exceeds no limit. They are at most 64 (MOST), and at most half of the nodes with a state,
-    from the largest part in `alone` on; not all combinations are tried. `alone` is the result of `told_alone`.
+    from the largest part in `alone` on; not all combinations are tried. `alone` is the result of `reported_alone`.
     """
     out: list[str] = []
     by_size = sorted(alone, key=lambda node: (-len(alone[node].resets) - len(alone[node].withdrawn), node))
@@ -98,4 +98,4 @@ def too_far(
         if limits.excess(less) < limits.excess(found):
             out.append(node)
             found = less
-    return tuple(sorted(out)) if not limits.exceeded(found) and few(out, observed) else ()
+    return tuple(sorted(out)) if not limits.exceeded(found) and sole_reporters(out, observed) else ()

@@ -32,7 +32,7 @@ def run(module: ModuleCall) -> t.NoReturn:
             f"{host.SETTINGS}. Set ansible_become: true for this host."
         )
     try:
-        found = host.look()
+        found = host.observe()
         seen = _view(params) if found.running else MemberView(reason=f"{host.UNIT} does not run")
         silence = "" if seen.reason else _silence_of_gate(params["gate_url"])
     except (OSError, ValueError, ClusterError, subprocess.SubprocessError) as error:

@@ -12,7 +12,7 @@ from .. import standalone_module
 from ..module_call import ModuleCall
 
 
-def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
+def observe(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
     found = report.bgp(here)
     wanted = params["neighbor"]
     return {**found, "sessions": [entry for entry in found["sessions"] if wanted in (None, entry["address"])]}
@@ -20,4 +20,4 @@ def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.An
 
 def run(module: ModuleCall) -> t.NoReturn:
     """Read the BGP sessions of a node, and answer as the module bgp_session_info, also if BIRD cannot be read."""
-    standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))
+    standalone_module.run_info(module, machine.here(), lambda here: observe(module.params, here))

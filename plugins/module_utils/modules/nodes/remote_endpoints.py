@@ -23,7 +23,7 @@ def run(module: ModuleCall) -> t.NoReturn:
     """
     here = machine.here(running_agent.connect)
     try:
-        taken = endpoint_sync.take(
+        result = endpoint_sync.store_reports(
             here,
             module.params["told"] or {},
             module.params["nodes"] or [],
@@ -31,7 +31,7 @@ def run(module: ModuleCall) -> t.NoReturn:
             check=module.check_mode,
             lock_timeout=module.params["lock_timeout"],
         )
-    except (*ERRORS, endpoint_sync.ToldUnreadable) as error:
+    except (*ERRORS, endpoint_sync.ReportsUnreadable) as error:
         module.fail_json(msg=str(error))
     except ValueError as error:
         module.fail_json(
@@ -40,13 +40,13 @@ def run(module: ModuleCall) -> t.NoReturn:
         )
     finally:
         here.kernel.close()
-    for sentence in sentences(taken.left_out):
+    for sentence in sentences(result.left_out):
         module.warn(sentence)
-    lines = change_lines(taken.changes)
+    lines = change_lines(result.changes)
     answer = {
-        "changed": taken.changed,
+        "changed": result.changed,
         "plan": lines,
-        "changes": [{"action": change.action, "subject": change.subject} for change in taken.changes],
+        "changes": [{"action": change.action, "subject": change.subject} for change in result.changes],
     }
     if module._diff and lines:
         answer["diff"] = {"prepared": "".join(f"{line}\n" for line in lines)}

@@ -30,7 +30,7 @@ def texts(labels: t.Mapping[str, t.Any]) -> dict[str, str]:
 def wanted_of(params: t.Mapping[str, t.Any]) -> Data:
     names = ("netns", "pid", "peer_interface", "address", "address6", "families", "pools", "mac", "mtu")
     chosen = {name: params[name] for name in names}
-    return add_params.wishes(params["name"], params["namespace"], labels=texts(params["labels"]), **chosen)
+    return add_params.add_params(params["name"], params["namespace"], labels=texts(params["labels"]), **chosen)
 
 
 def present(agent: AgentClient, wanted: Data) -> t.Optional[Data]:

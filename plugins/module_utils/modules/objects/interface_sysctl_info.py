@@ -12,7 +12,7 @@ from .. import standalone_module
 from ..module_call import ModuleCall
 
 
-def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
+def observe(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
     keys = report.interface_settings(params["interface"])
     found = {name: here.kernel.sysctl_read(key) for name, key in keys.items()}
     return {"settings": {name: None if value is None else int(value) for name, value in found.items()}}
@@ -20,4 +20,4 @@ def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.An
 
 def run(module: ModuleCall) -> t.NoReturn:
     """Read routing settings of an interface, and answer as the module interface_sysctl_info."""
-    standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))
+    standalone_module.run_info(module, machine.here(), lambda here: observe(module.params, here))

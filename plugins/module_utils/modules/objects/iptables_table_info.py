@@ -12,11 +12,11 @@ from .. import standalone_module
 from ..module_call import ModuleCall
 
 
-def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
+def observe(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
     found = report.tables(here.kernel, params["family"])
     return {"tables": {name: chains for name, chains in found.items() if params["table"] in (None, name)}}
 
 
 def run(module: ModuleCall) -> t.NoReturn:
     """Read the collection's iptables rules, and answer as the module iptables_table_info."""
-    standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))
+    standalone_module.run_info(module, machine.here(), lambda here: observe(module.params, here))

@@ -22,7 +22,7 @@ def _network(text: str) -> str:
         raise ValueError(f"prefix is not an {version} network: {error}. Write it as {example}.") from None
 
 
-def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
+def observe(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
     found = report.routes(here.kernel, params["table"], params["protocol"])
     if params["prefix"] is not None:
         outer = _network(params["prefix"])
@@ -32,4 +32,4 @@ def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.An
 
 def run(module: ModuleCall) -> t.NoReturn:
     """Read routes, and answer as the module route_info."""
-    standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))
+    standalone_module.run_info(module, machine.here(), lambda here: observe(module.params, here))

@@ -12,11 +12,11 @@ from .. import standalone_module
 from ..module_call import ModuleCall
 
 
-def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
+def observe(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
     found = report.endpoints(here.kernel)
     return {"workloads": [entry for entry in found if params["name"] in (None, entry["name"])]}
 
 
 def run(module: ModuleCall) -> t.NoReturn:
     """Read the workloads of a host, and answer as the module workload_endpoint_info."""
-    standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))
+    standalone_module.run_info(module, machine.here(), lambda here: observe(module.params, here))

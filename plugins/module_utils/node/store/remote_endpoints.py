@@ -40,19 +40,19 @@ class KnownEndpoints:
 
     `remote` are the valid endpoints in it. `complete` is False while this node's policy has not been applied with them.
     `left_out` are endpoints in the file that are not valid, because an older release wrote them unchecked, and after
-    `believed_by` those that the node rejects.
+    `accepted_by` those that the node rejects.
     """
 
     remote: RemoteEndpoints = dataclasses.field(default_factory=RemoteEndpoints)
     complete: bool = True
     left_out: tuple[LeftOut, ...] = ()
 
-    def believed_by(self, state: t.Optional[NodeState]) -> KnownEndpoints:
+    def accepted_by(self, state: t.Optional[NodeState]) -> KnownEndpoints:
         """Return the part that the node with this state accepts, with what it rejects added to `left_out`.
 
         A node without a stored state (None) accepts all of a report with blocks, unchecked, and nothing of another.
         """
-        remote, left_out = self.remote.believed_by(state)
+        remote, left_out = self.remote.accepted_by(state)
         return dataclasses.replace(self, remote=remote, left_out=(*self.left_out, *left_out))
 
     def problem(self, folder: str) -> str:
@@ -71,11 +71,11 @@ def path(folder: str) -> str:
 
 def load(folder: str, state: t.Optional[NodeState]) -> RemoteEndpoints:
     """Return the stored endpoints of other nodes that the node with this state accepts. Raise RemoteUnreadable."""
-    return known(folder).believed_by(state).remote
+    return known(folder).accepted_by(state).remote
 
 
 def known(folder: str) -> KnownEndpoints:
-    """Return the stored endpoints of other nodes, valid but not yet accepted (`KnownEndpoints.believed_by`).
+    """Return the stored endpoints of other nodes, valid but not yet accepted (`KnownEndpoints.accepted_by`).
 
     If there is no file, the result is empty and complete. Raise RemoteUnreadable if the file cannot be read.
     """

@@ -14,7 +14,7 @@ from ...dataplane.planning.registry import REGISTRY
 from ...policy.index.labels import namespaced_labels
 from ...policy.model import Endpoint
 from ...state.answers.left_out import LeftOut
-from ...state.remote_endpoints import RemoteEndpoints, own_endpoints, told_of
+from ...state.remote_endpoints import RemoteEndpoints, own_endpoints, read_updates
 from .. import desired
 from ..machine import Machine
 from ..store import lock
@@ -24,8 +24,8 @@ from ..store.store import Store
 from . import writer
 
 
-class ToldUnreadable(Exception):
-    """The error for reports of other nodes that `told_of` refuses, as those of another release. Nothing was changed."""
+class ReportsUnreadable(Exception):
+    """The error for reports of nodes that `read_updates` refuses, as those of another release. Nothing was changed."""
 
 
 def own(machine: Machine) -> tuple[str, tuple[Endpoint, ...], list[str]]:
@@ -42,12 +42,12 @@ def own(machine: Machine) -> tuple[str, tuple[Endpoint, ...], list[str]]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Taken:
-    """The result of `take`.
+class SyncResult:
+    """The result of `store_reports`.
 
     `changes` are the differences in the stored endpoints: removals, changes and additions, each by name. `changed` is
-    True if there are any, if an earlier `take` was interrupted or could not apply policy, or if the file was unreadable
-    or had invalid endpoints. `left_out` are the parts of reports by nodes in `told` that are not stored.
+    True if there are any, if an earlier call was interrupted or could not apply policy, or if the file was unreadable
+    or had invalid endpoints. `left_out` are the parts of reports by nodes in `updates` that are not stored.
     """
 
     changes: tuple[Change, ...]
@@ -55,42 +55,42 @@ class Taken:
     left_out: tuple[LeftOut, ...] = ()
 
 
-def take(
+def store_reports(
     machine: Machine,
-    told: t.Mapping[str, t.Any],
+    updates: t.Mapping[str, t.Any],
     nodes: t.Collection[str],
     *,
     who: str,
     check: bool = False,
     lock_timeout: float = 60.0,
-) -> Taken:
+) -> SyncResult:
     """Store the endpoints of other nodes, apply this node's policy with them, and return what changed.
 
-    `told` maps a node name to {"collected": time, "endpoints": [...], "blocks": [...]}, the latter two optional; see
+    `updates` maps a node name to {"collected": time, "endpoints": [...], "blocks": [...]}, the latter two optional; see
     state.remote_endpoints.told_of. An entry for this node itself is ignored. `nodes` are the names of all nodes of the
     fleet: what was stored of any other node is removed. `who` names the caller in the node's lock, `lock_timeout` is in
     seconds. With `check` nothing is written or locked. Policy is applied only if `changed` of the result is True. A
     newer collection time alone is stored, but not reported as a change.
 
-    Raise ToldUnreadable if `told_of` refuses `told`, or an error of `errors.ERRORS`. If one is raised while policy is
-    applied, or ValueError for a policy that cannot be compiled, the endpoints are stored by then.
+    Raise ReportsUnreadable if `read_updates` refuses `updates`, or an error of `errors.ERRORS`. If one is raised
+    while policy is applied, or ValueError for a policy that cannot be compiled, the endpoints are stored by then.
     """
     if check:
-        return _difference(machine, told, nodes)[0]
+        return _difference(machine, updates, nodes)[0]
     with lock.held(who, lock_timeout, machine.lock):
-        taken, before, after = _difference(machine, told, nodes)
+        result, before, after = _difference(machine, updates, nodes)
         if before is None or before.left_out or after != before.remote:
-            save(machine.store, KnownEndpoints(after, complete=not taken.changed))
-        if taken.changed:
+            save(machine.store, KnownEndpoints(after, complete=not result.changed))
+        if result.changed:
             _enforce(machine, who)
             save(machine.store, KnownEndpoints(after))
-    return taken
+    return result
 
 
 def _difference(
-    machine: Machine, told: t.Mapping[str, t.Any], nodes: t.Collection[str]
-) -> tuple[Taken, t.Optional[KnownEndpoints], RemoteEndpoints]:
-    """Return the result of taking `told`, what is stored before (None if the file is unreadable), and what to store."""
+    machine: Machine, updates: t.Mapping[str, t.Any], nodes: t.Collection[str]
+) -> tuple[SyncResult, t.Optional[KnownEndpoints], RemoteEndpoints]:
+    """Return the result for `updates`, what was stored before (None if the file is unreadable), and what to store."""
     stored = Store(machine.store).load()
     here = stored.state.node if stored else ""
     try:
@@ -99,15 +99,15 @@ def _difference(
         before = None
     present = before or KnownEndpoints(complete=False)
     try:
-        news, odd = told_of(told)
+        reports, refused = read_updates(updates)
     except ValueError as error:
-        raise ToldUnreadable(f"told: {error}. Tell what remote_endpoints_info of this release returned.") from error
-    others = {name: entry for name, entry in news.items() if name != here}
+        raise ReportsUnreadable(f"told: {error}. Give what remote_endpoints_info of this release returned.") from error
+    others = {name: entry for name, entry in reports.items() if name != here}
     after = present.remote.updated(others, {name for name in nodes if name != here})
-    after, refused = after.believed_by(stored.state) if stored else (after, ())
+    after, not_accepted = after.accepted_by(stored.state) if stored else (after, ())
     changes = tuple(_changes(present.remote, after))
-    left_out = tuple(one for one in (*odd, *refused) if one.node in others)
-    return Taken(changes, bool(changes or present.left_out) or not present.complete, left_out), before, after
+    left_out = tuple(one for one in (*refused, *not_accepted) if one.node in others)
+    return SyncResult(changes, bool(changes or present.left_out) or not present.complete, left_out), before, after
 
 
 def _changes(before: RemoteEndpoints, after: RemoteEndpoints) -> t.Iterator[Change]:
@@ -122,7 +122,7 @@ def _changes(before: RemoteEndpoints, after: RemoteEndpoints) -> t.Iterator[Chan
 
 
 def _by_name(remote: RemoteEndpoints) -> dict[str, Endpoint]:
-    return {f"{one.name} on {node}": one for node, told in remote.nodes.items() for one in told.endpoints}
+    return {f"{one.name} on {node}": one for node, report in remote.nodes.items() for one in report.endpoints}
 
 
 def _text(endpoint: Endpoint) -> str:

@@ -39,7 +39,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.report.line
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import sentences
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import told_of
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import read_updates
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source, lockfile_store
 
@@ -60,7 +60,7 @@ WORKLOADS = [fleets.workload("w1", "node1"), fleets.workload("w3", "node3")]
 
 
 def taken(part: t.Mapping[str, t.Any]) -> list[t.Any]:
-    told, dummy = told_of(part["told"])
+    told, dummy = read_updates(part["told"])
     return [one for entry in told.values() for one in entry.endpoints or ()]
 
 

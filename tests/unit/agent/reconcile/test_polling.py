@@ -219,13 +219,13 @@ def test_namespaces_are_looked_into_by_turns():
         node = Node(dataclasses.replace(STATE, workloads=workloads, routes=(), sysctls=()))
         await polled(node, interiors=4)
         turns = {}
-        look = node.kernel.look_inside
+        look = node.kernel.observe_namespace
 
         def noted(netns, *what, **more):
             turns.setdefault(round(asyncio.get_running_loop().time()), []).append(netns)
             return look(netns, *what, **more)
 
-        node.kernel.look_inside = noted
+        node.kernel.observe_namespace = noted
         await asyncio.sleep(5)
         assert list(turns.values()) == [
             ["w4", "w5", "w6", "w7"],

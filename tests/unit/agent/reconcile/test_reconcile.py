@@ -898,11 +898,11 @@ def test_what_is_broken_while_all_namespaces_are_looked_into_does_not_wait_for_t
     async def scenario():
         node = Node(dataclasses.replace(STATE, workloads=workloads, routes=STATE.routes[:1], sysctls=STATE.sysctls[:2]))
         await node.start()
-        look, visited, seen = node.kernel.look_inside, [], []
+        observe, visited, seen = node.kernel.observe_namespace, [], []
 
         def slow(netns, *what, **more):
             visited.append(netns)
-            return look(netns, *what, **more)
+            return observe(netns, *what, **more)
 
         async def worker(work):
             before = len(visited)
@@ -910,7 +910,7 @@ def test_what_is_broken_while_all_namespaces_are_looked_into_does_not_wait_for_t
             await asyncio.sleep(0.01 * (len(visited) - before))
             return result
 
-        node.kernel.look_inside = slow
+        node.kernel.observe_namespace = slow
         node.worker = worker
         node.on_change = lambda *dummy: seen.append(len(visited))
         resync = asyncio.ensure_future(node.passes.resync())
@@ -1030,8 +1030,8 @@ def test_of_many_workloads_the_one_that_is_broken_is_read_again():
     async def scenario():
         node = Node(dataclasses.replace(STATE, workloads=workloads, routes=STATE.routes[:1], sysctls=STATE.sysctls[:2]))
         await node.start()
-        look, visited = node.kernel.look_inside, []
-        node.kernel.look_inside = lambda netns, *what, **more: (visited.append(netns), look(netns, *what, **more))[1]
+        observe, visited = node.kernel.observe_namespace, []
+        node.kernel.observe_namespace = lambda one, *what, **more: (visited.append(one), observe(one, *what, **more))[1]
         node.kernel.link_delete("cali007")
         node.stages.mark("workload")
         await asyncio.sleep(0.05)

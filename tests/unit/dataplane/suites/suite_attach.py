@@ -202,14 +202,14 @@ def test_a_name_that_leads_to_another_namespace_is_not_repaired_into(kernel):
     kernel.netns_delete("pod")
     wait_for(lambda: kernel.link("cali111") is None)
     kernel.netns_add("pod", "")
-    before = kernel.look_inside("pod")
+    before = kernel.observe_namespace("pod")
     assert planned(kernel, endpoint) == [
         "= workload default/web-1  eth0 10.244.1.5  host end cali111  mtu 1450"
         "    pod does not lead to the network namespace that it was attached to"
     ]
     assert workload.unlike(kernel, [endpoint]) == []
     apply_node(kernel, plan_node(kernel, state(endpoint)))
-    assert (kernel.look_inside("pod"), kernel.link("cali111")) == (before, None)
+    assert (kernel.observe_namespace("pod"), kernel.link("cali111")) == (before, None)
     for kind in ("route", "sysctl"):
         assert plan_node(kernel, state(endpoint), kinds=[kind]).changes == ()
     with pytest.raises(attach.AttachError) as caught:
@@ -220,7 +220,7 @@ def test_a_name_that_leads_to_another_namespace_is_not_repaired_into(kernel):
         "default/web-1 was attached to another network namespace than the one that pod leads to now. It was not"
         " touched. Delete the workload, then add it again.",
     )
-    assert kernel.look_inside("pod") == before
+    assert kernel.observe_namespace("pod") == before
     attach.detach_route(kernel, endpoint)
     attach.detach_link(kernel, endpoint)
     assert planned(kernel) == []
@@ -239,7 +239,7 @@ def test_a_plan_that_another_namespace_came_between_is_not_carried_out_there(ker
     with pytest.raises(ApplyError, match=r"enter network namespace pod\. The kernel said: .* than the workload was"):
         apply_node(kernel, plan)
     assert kernel.link("cali111") is None
-    assert [link.name for link in kernel.look_inside("pod").links if link.kind == "veth"] == []
+    assert [link.name for link in kernel.observe_namespace("pod").links if link.kind == "veth"] == []
 
 
 def test_a_name_of_the_workloads_own_that_leads_to_another_namespace_is_not_repaired_into(kernel):
@@ -443,11 +443,11 @@ def test_a_workload_that_is_attached_stays_when_its_route_is_refused(kernel, end
     endpoint = attached_to(kernel, endpoint)
     attach.detach_route(kernel, endpoint)
     write_route(kernel, "10.244.1.5/32", RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=4))
-    before, inside = state_of(kernel), kernel.look_inside(endpoint.netns)
+    before, inside = state_of(kernel), kernel.observe_namespace(endpoint.netns)
     with pytest.raises(attach.AttachError) as caught:
         attach.attach(kernel, endpoint)
     assert caught.value.code == "in_the_way"
-    assert (state_of(kernel), kernel.look_inside(endpoint.netns)) == (before, inside)
+    assert (state_of(kernel), kernel.observe_namespace(endpoint.netns)) == (before, inside)
 
 
 @pytest.mark.parametrize("protocol", [179, 12])

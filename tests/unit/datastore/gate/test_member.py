@@ -31,22 +31,22 @@ def test_a_member_that_cannot_be_asked_is_named_once(capsys: pytest.CaptureFixtu
         there = MemberAddress(*server.sockets[0].getsockname()[:2])
         member = GatedMember(there, None)
         for dummy in range(3):
-            await member.look()
+            await member.observe()
         kept = await member.connection()
         member.keep(kept)
         assert capsys.readouterr().err == "" and member.history.newest == await member.newest() == 7
         member.address = MemberAddress("127.0.0.1", 1)
-        await member.look()
+        await member.observe()
         assert capsys.readouterr().err == "" and not member._kept and not kept.usable
         for dummy in range(3):
-            await member.look()
+            await member.observe()
         assert capsys.readouterr().err == (
             "The gate cannot ask its member 127.0.0.1:1: Connection refused. Agents go to other members; look at "
             "calico-etcd.service.\n"
         )
         member.address = there
         for dummy in range(3):
-            await member.look()
+            await member.observe()
         assert capsys.readouterr().err == f"The gate can ask its member {there} again.\n"
         while member._kept:
             member._kept.pop().close()
@@ -60,7 +60,7 @@ def test_few_connections_are_kept() -> None:
         server = await asyncio.start_server(_serve, "127.0.0.1", 0)
         member = GatedMember(MemberAddress(*server.sockets[0].getsockname()[:2]), None)
         for dummy in range(20):
-            await member.look()
+            await member.observe()
         assert len(member._kept) == 8 and member._kept[-1].usable
         while member._kept:
             member._kept.pop().close()

@@ -25,7 +25,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
     Collected,
     RemoteEndpoints,
-    Told,
+    ReportUpdate,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -155,7 +155,7 @@ def test_an_address_lies_in_the_blocks_that_it_lies_in(address: t.Any) -> None:
 def test_endpoints_outside_of_the_blocks_that_the_node_has_by_now_go() -> None:
     web, old = endpoint("10.244.2.2"), endpoint("10.244.3.2", name="old")
     known = RemoteEndpoints({"node2": Collected(WHEN, (old, web), ("10.244.2.0/26", "10.244.3.0/26"))})
-    again = known.updated({"node2": Told("later", None, ("10.244.2.0/26",))}, ["node2"])
+    again = known.updated({"node2": ReportUpdate("later", None, ("10.244.2.0/26",))}, ["node2"])
     assert again == RemoteEndpoints({"node2": Collected("later", (web,), ("10.244.2.0/26",))})
 
 
@@ -178,7 +178,7 @@ def test_what_an_older_release_collected_has_to_fit_what_the_node_knows() -> Non
         "opened": endpoint("10.244.9.2", name="opened"),
     }
     remote = RemoteEndpoints({"node2": Collected(WHEN, tuple(told.values()))})
-    found, odd = remote.believed_by(state)
+    found, odd = remote.accepted_by(state)
     assert found.nodes["node2"].endpoints == (told["good"], told["opened"])
     assert [str(one).partition(" is left out: ")[2] for one in odd] == [
         "its address 10.244.1.2 lies in a block of node1.",
@@ -188,10 +188,10 @@ def test_what_an_older_release_collected_has_to_fit_what_the_node_knows() -> Non
         "its address 10.244.3.2 lies in a block of another node.",
         "0.0.0.0/0 is not a single address.",
     ]
-    nothing, odd = remote.believed_by(None)
+    nothing, odd = remote.accepted_by(None)
     assert nothing.nodes["node2"].endpoints == () and len(odd) == len(told)
     checked = RemoteEndpoints({"node2": Collected(WHEN, (told["good"],), ("10.244.2.0/26",))})
-    assert checked.believed_by(None) == checked.believed_by(state) == (checked, ())
+    assert checked.accepted_by(None) == checked.accepted_by(state) == (checked, ())
 
 
 # --- results --------------------------------------------------------------------------------------------------------

@@ -271,15 +271,15 @@ def test_the_compiler_has_birds_and_blocks_by_themselves(rest: t.Mapping[str, t.
 # --- These tests are about what one node alone says, and about nodes that report a change of the fleet --------------
 
 
-def told_alone(before: t.Mapping[str, t.Optional[NodeState]], after: States) -> tuple[Impact, dict[str, Impact]]:
+def reported_alone(before: t.Mapping[str, t.Optional[NodeState]], after: States) -> tuple[Impact, dict[str, Impact]]:
     found = of_run(before, after)
-    return found, impact.told_alone(found, before, {name: state.bird for name, state in after.items()})
+    return found, impact.reported_alone(found, before, {name: state.bird for name, state in after.items()})
 
 
 def test_what_two_nodes_tell_of_is_no_single_nodes_word() -> None:
     after = fleet({name: LAB[name] for name in ("node1", "node2", "node3")}, bgp_as_number=64600)
     before = fleet()
-    found, alone = told_alone({name: before[name] for name in after}, after)
+    found, alone = reported_alone({name: before[name] for name in after}, after)
     assert found.withdrawn
     assert {node: [str(reset) for reset in part.resets] for node, part in alone.items()} == {
         name: [f"{name} with node4 ends"] for name in after
@@ -294,7 +294,7 @@ def test_sessions_of_each_ip_version_count_for_themselves() -> None:
     peers = [dataclasses.replace(peer, as_number=1) if peer.family == 6 else peer for peer in bird.peers]
     lying = dataclasses.replace(bird, peers=tuple(peers), blocks=(*bird.blocks, "fd00:10:244::/122", "10.244.0.0/26"))
     before = {**after, "node3": dataclasses.replace(after["node3"], bird=lying)}
-    found, alone = told_alone(before, after)
+    found, alone = reported_alone(before, after)
     assert set(alone) == {"node3"}
     assert (sorted(map(str, alone["node3"].resets)), set(alone["node3"].withdrawn)) == (
         sorted(map(str, found.resets)),
@@ -314,7 +314,7 @@ def test_without_takes_away_the_sessions_of_one_ip_version_alone(family: int) ->
     assert bird is not None
     # node4's state tells only of sessions of the other IP version, so the nodes 1 to 3 tell alone of those of `family`.
     quiet = dataclasses.replace(bird, peers=tuple(peer for peer in bird.peers if peer.family != family))
-    found, alone = told_alone({**before, "node4": dataclasses.replace(before["node4"], bird=quiet)}, after)
+    found, alone = reported_alone({**before, "node4": dataclasses.replace(before["node4"], bird=quiet)}, after)
     assert len(found.resets) == 2 * 6
     left = found.without(alone["node1"])
     assert len(left.resets) == 2 * 6 - 1
@@ -384,10 +384,10 @@ def test_at_most_64_nodes_are_left_out(liars: int, left_out: int) -> None:
 
 def test_few_are_at_most_half_of_those_that_run() -> None:
     running = fleet()
-    assert witnesses.few(["node1", "node2"], running)
-    assert not witnesses.few(["node1", "node2"], {**running, "node4": None})
-    assert not witnesses.few([], running)
-    assert not witnesses.few(["node1"], {"node1": None})
+    assert witnesses.sole_reporters(["node1", "node2"], running)
+    assert not witnesses.sole_reporters(["node1", "node2"], {**running, "node4": None})
+    assert not witnesses.sole_reporters([], running)
+    assert not witnesses.sole_reporters(["node1"], {"node1": None})
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,11 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import membership
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.cluster_members import EtcdHost
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.membership import PlanRefused, Wishes, plan
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.membership import (
+    ClusterRequest,
+    PlanRefused,
+    plan,
+)
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.seen_hosts import (
     ListedMember,
     RaisedAlarm,
@@ -18,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd.seen_h
 )
 
 A, B, C, D = (EtcdHost(name, f"10.0.0.{number}") for number, name in enumerate("abcd", 1))
-NOTHING = Wishes()
+NOTHING = ClusterRequest()
 IDENTITIES = {host.name: f"{number:x}" for number, host in enumerate((A, B, C, D), 1)}
 
 
@@ -42,13 +46,13 @@ def bare(host: EtcdHost, candidate: str = "3.4.23", **more: t.Any) -> SeenHost:
     return SeenHost(host, candidate=candidate, **more)
 
 
-def steps(hosts: t.Sequence[SeenHost], wishes: Wishes = NOTHING) -> list[tuple[str, str, str]]:
-    return [(step.kind, step.host, step.via) for step in plan(hosts, wishes).steps]
+def steps(hosts: t.Sequence[SeenHost], request: ClusterRequest = NOTHING) -> list[tuple[str, str, str]]:
+    return [(step.kind, step.host, step.via) for step in plan(hosts, request).steps]
 
 
-def refusal(hosts: t.Sequence[SeenHost], wishes: Wishes = NOTHING) -> str:
+def refusal(hosts: t.Sequence[SeenHost], request: ClusterRequest = NOTHING) -> str:
     with pytest.raises(PlanRefused) as caught:
-        plan(hosts, wishes)
+        plan(hosts, request)
     return str(caught.value)
 
 
@@ -195,7 +199,7 @@ def test_an_upgrade_restarts_the_leader_last() -> None:
     members = listed(A, B, C)
     hosts = [member(host, members, candidate="3.5.16") for host in (A, B, C)]
     assert steps(hosts) == []
-    found = plan(hosts, Wishes(upgrade=True)).steps
+    found = plan(hosts, ClusterRequest(upgrade=True)).steps
     assert [(step.host, step.text) for step in found] == [
         (name, "restart: etcd 3.4.23 becomes 3.5.16") for name in ("b", "c", "a")
     ]
@@ -245,18 +249,18 @@ def test_alarms_are_named_and_ended_on_demand() -> None:
         "raise one. "
         "Add -e clear_alarms=true: it defragments the members and ends the alarms.",
     )
-    assert steps(hosts, Wishes(clear_alarms=True)) == [
+    assert steps(hosts, ClusterRequest(clear_alarms=True)) == [
         ("defragment", "b", ""), ("defragment", "c", ""), ("defragment", "a", ""), ("disarm", "a", ""),
     ]  # fmt: skip
     corrupt = [member(host, members, alarms=(RaisedAlarm("2", "CORRUPT"),)) for host in (A, B, C)]
-    assert steps(corrupt, Wishes(clear_alarms=True)) == [("disarm", "a", "")]
+    assert steps(corrupt, ClusterRequest(clear_alarms=True)) == [("disarm", "a", "")]
 
 
 def test_a_revocation_restarts_and_defragments_the_members_that_answer() -> None:
     """A member that is away keeps nobody from it, and is named."""
     members = listed(A, B, C)
     hosts = [member(host, members, alarms=(RaisedAlarm("2", "NOSPACE"),)) for host in (A, B)]
-    found = plan([*hosts, bare(C, installed="3.4.23", data=True)], Wishes(only=membership.REVOKE))
+    found = plan([*hosts, bare(C, installed="3.4.23", data=True)], ClusterRequest(only=membership.REVOKE))
     assert [(step.kind, step.host) for step in found.steps] == [
         ("restart", "b"), ("defragment", "b"), ("restart", "a"), ("defragment", "a"), ("disarm", "a"),
     ]  # fmt: skip
@@ -274,7 +278,7 @@ def test_what_is_done_to_all_members_makes_no_cluster() -> None:
     """A revocation has begun with the list of certificates, and says so."""
     said = "No member of the cluster answers (a: calico-etcd.service does not run). Start them with"
     for only in (membership.RESTART, membership.DEFRAGMENT):
-        assert refusal([bare(A)], Wishes(only=only)) == (
+        assert refusal([bare(A)], ClusterRequest(only=only)) == (
             f"{said} `systemctl start calico-etcd`, or restore the cluster from a snapshot with "
             "playbooks/etcd_restore.yml. Nothing was changed."
         )
@@ -283,18 +287,18 @@ def test_what_is_done_to_all_members_makes_no_cluster() -> None:
     )
     reason = "its certificate is refused: certificate has expired"
     ended = bare(A, installed="3.4.23", data=True, running=True, reason=reason)
-    assert refusal([ended], Wishes(only=membership.REVOKE)).endswith(kept)
+    assert refusal([ended], ClusterRequest(only=membership.REVOKE)).endswith(kept)
     other = member(B, listed(B))
-    assert refusal([member(A, listed(A)), other], Wishes(only=membership.REVOKE)).endswith(kept)
+    assert refusal([member(A, listed(A)), other], ClusterRequest(only=membership.REVOKE)).endswith(kept)
     refused = member(A, listed(A), auth="refused")
-    assert refusal([refused], Wishes(only=membership.REVOKE)).endswith(kept)
+    assert refusal([refused], ClusterRequest(only=membership.REVOKE)).endswith(kept)
 
 
 def test_one_thing_for_all_members_needs_all_members() -> None:
     members = listed(A, B, C)
     hosts = [member(host, members) for host in (A, B, C)]
-    assert [step.host for step in plan(hosts, Wishes(only=membership.DEFRAGMENT)).steps] == ["b", "c", "a"]
-    assert refusal([*hosts[:2], bare(C, installed="3.4.23", data=True)], Wishes(only=membership.RESTART)) == (
+    assert [step.host for step in plan(hosts, ClusterRequest(only=membership.DEFRAGMENT)).steps] == ["b", "c", "a"]
+    assert refusal([*hosts[:2], bare(C, installed="3.4.23", data=True)], ClusterRequest(only=membership.RESTART)) == (
         "Members do not answer (c: calico-etcd.service does not run), and with one more that is stopped the cluster "
         "may have "
         "no quorum. Run playbooks/etcd.yml first. Nothing was changed."
@@ -304,7 +308,7 @@ def test_one_thing_for_all_members_needs_all_members() -> None:
 def test_files_that_a_check_would_change_restart_the_member() -> None:
     members = listed(A, B, C)
     hosts = [member(host, members) for host in (A, B, C)]
-    assert steps(hosts, Wishes(changed=frozenset({"b"}))) == [("restart", "b", "")]
+    assert steps(hosts, ClusterRequest(changed=frozenset({"b"}))) == [("restart", "b", "")]
 
 
 def test_the_only_member_cannot_be_replaced_by_itself() -> None:

@@ -23,7 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
     Collected,
     RemoteEndpoints,
-    told_of,
+    read_updates,
 )
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lockfile_store
 from hypothesis import given, settings
@@ -94,7 +94,7 @@ def test_after_each_exchange_a_node_knows_what_others_last_told_it(steps: list[S
                 before = expected[node].get(other)
                 assert ("endpoints" in entry) == (before is None or before.endpoints != news.endpoints)
                 expected[node][other] = news
-            told, left_out = told_of(part["told"])
+            told, left_out = read_updates(part["told"])
             assert left_out == ()
             known[node] = known[node].updated(told, part["nodes"])
         assert {node: dict(remote.nodes) for node, remote in known.items()} == expected
