@@ -172,15 +172,17 @@ def draw(rooms: list[str], seed: int, count: int) -> list[Mutant]:
 def copy_tree(folder: Path) -> None:
     """Copy the files that git knows, as they are in the work tree, to `folder`, and compile the engine and its tests.
 
-    The copy has links to this clone's .venv and to itself as a collection. Byte code is checked by the content of the
-    source, not by its time. Raise CalledProcessError if this is not a git work tree, and FileExistsError if `folder`
-    has a copy already; a failed compilation is no error.
+    The copy is a git work tree without commits, for tests that list its files, and has links to this clone's .venv and
+    to itself as a collection. Byte code is checked by the content of the source, not by its time. Raise
+    CalledProcessError if this is not a git work tree, and FileExistsError if `folder` has a copy already; a failed
+    compilation is no error.
     """
     names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
     for name in filter(None, names.split("\0")):
         if (ROOT / name).exists():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
     collections = folder / ".build/collections/ansible_collections/baremetal"
     collections.mkdir(parents=True)
     (collections / "host_routing").symlink_to("../../../..")
