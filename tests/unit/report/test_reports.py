@@ -1,0 +1,72 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The values of a report: states, links and routes by mode. Its page is tested with plugin_utils/report."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report import run_report
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import report_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import FleetReport
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
+
+from tests.unit.plugin_utils.report import simulated
+
+
+def report_of_run(
+    check: bool, changing: t.Collection[str] = (), warnings: t.Sequence[str] = (), probes: t.Sequence[t.Any] = ()
+) -> FleetReport:
+    """Return the report of a run over four nodes in two racks; `probes` are node1's answers of `probe`."""
+    fleet = simulated.fleet(4, 2)
+    hosts, answers = list(fleet.nodes), simulated.plans(fleet, changing)
+    facts = run_report.RunFacts(check, fleet.digest, warnings=warnings)
+    lines = report_lines.plan(hosts, answers) if check else ["converged  4/4 nodes"]
+    reachability = {"node1": {"targets": list(probes)}}
+    return run_report.report(
+        simulated.ORIGIN, hosts, answers, answers, reachability, Places(fleet, hosts), facts, lines
+    )
+
+
+def probe(name: t.Optional[str], lost: int) -> dict[str, t.Any]:
+    return {"address": "10.244.0.1", "name": name, "sent": 10, "lost": lost, "reason": ""}
+
+
+@pytest.mark.parametrize(
+    "check, changing, warnings, state",
+    [
+        (True, (), (), "good"),
+        (True, ("node1",), (), "warn"),
+        (True, (), ("a warning",), "warn"),
+        (False, ("node1",), (), "good"),
+        (False, (), ("a warning",), "good"),
+    ],
+)
+def test_a_plan_with_changes_or_warnings_asks_for_attention(
+    check: bool, changing: t.Sequence[str], warnings: t.Sequence[str], state: str
+) -> None:
+    assert report_of_run(check, changing, warnings).state == state
+
+
+def test_probes_of_a_node_to_others_belong_to_their_links() -> None:
+    report = report_of_run(False, probes=[probe("node1", 3), probe("node3", 2), probe(None, 4)])
+    assert [(link.a, link.b, link.sent, link.lost) for link in report.links] == [("node1", "node3", 10, 2)]
+    assert report.state == "bad"
+
+
+def test_probes_that_all_answer_leave_a_run_good() -> None:
+    assert report_of_run(False, probes=[probe("node3", 0)]).state == "good"
+
+
+def test_a_missing_route_counts_in_the_mode_between_its_two_nodes() -> None:
+    """Both routes are of the pool with IPIP across subnets: node4 and node3 share a subnet, node1 and node3 do not."""
+    fleet = simulated.fleet(4, 2)
+    report = simulated.status_of(fleet, down={("node4", "node3"), ("node1", "node3")})
+    missing = {(mode.mode, mode.pool): mode.missing for mode in report.modes}
+    assert missing == {
+        ("direct", "default-ipv4-ippool"): 1,
+        ("IPIP", "default-ipv4-ippool"): 1,
+        ("VXLAN", "db-pool"): 0,
+    }
