@@ -12,9 +12,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent impor
 
 #: The folders of the kernel's own, and the fields of Machine that are texts and numbers.
 KEYS = (
-    "There are: netns_folder, marker_folder, root, store, lock, engine, engine_alarm, bird_config, bird_socket,"
-    " bird_program, netstat, watched, systemctl, podman, docker_socket, ipam, cni_deleted, workloads, datastore,"
-    " agent_socket, writer_lock, lock_timeout, boot_wait, agent_patience."
+    "There are: netns_folder, marker_folder, root, store, engine, ipam, workloads, datastore, agent_socket, lock,"
+    " engine_alarm, bird_config, bird_socket, bird_program, netstat, watched, systemctl, podman, docker_socket,"
+    " cni_deleted, writer_lock, lock_timeout, boot_wait, agent_patience."
 )
 
 
