@@ -67,7 +67,7 @@ class Agent:
         reports = Reports(instruments, self.events, self.workloads, self.drift)
 
         # Writers of the kernel and the disk, each in a thread of its own.
-        self.addresses = WorkloadAddresses.from_host(host, self.persisted, instruments.flush_seconds.observe)
+        self.addresses = WorkloadAddresses(self.persisted, host.thread("disk"), instruments.flush_seconds.observe)
         self.cleanup = Cleanup(
             host.kernels(), host.thread("deletion"), self.addresses.give_back, self.persisted.records.forget
         )
@@ -92,7 +92,7 @@ class Agent:
         self._unwritten_routes = UnwrittenRoutes(
             host.kernels(), host.thread("bird"), host.machine.bird_socket, lambda: known.persisted.state
         )
-        self.desired_state.on_change.append(self.datastore.publisher.changed.set)
+        self.desired_state.on_change = self.datastore.publisher.changed.set
 
     async def start(self) -> None:
         """Read the disk, and remove workloads whose add or delete was under way when the last agent ended.

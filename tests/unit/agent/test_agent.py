@@ -377,6 +377,24 @@ def test_a_delete_that_cannot_be_committed_fails(tmp_path, monkeypatch):
     run(scenario())
 
 
+def test_link_and_route_take_one_hop_to_the_thread_if_the_disk_is_faster(tmp_path):
+    async def scenario():
+        node, hops = Node(tmp_path), []
+
+        async def late(work):
+            hops.append(work)
+            await asyncio.sleep(1)
+            return work()
+
+        node.threads["plumbing"] = late
+        await node.start()
+        hops.clear()
+        await node.add("web")
+        assert len(hops) == 1 and node.differences() == []
+
+    run(scenario())
+
+
 def test_many_at_once(tmp_path):
     async def scenario():
         node = Node(tmp_path)

@@ -28,7 +28,7 @@ class DesiredState:
     """The desired state of the node at this moment. It belongs to the event loop.
 
     `interfaces` are the host's, as far as policy depends on them. `version` grows with each call of `changed`, which
-    then calls the functions in `on_change`.
+    then calls `on_change`.
     """
 
     def __init__(self, persisted: PersistedState, table: WorkloadTable) -> None:
@@ -36,16 +36,15 @@ class DesiredState:
         self.version = 0
         self._persisted = persisted
         self._table = table
-        self.on_change: list[t.Callable[[], None]] = []
+        self.on_change: t.Callable[[], None] = lambda: None
         self._compilers = PolicyCompilers()
         self._cached: t.Optional[NodeState] = None  # the desired state without policy; None: derive it again
 
     def changed(self) -> None:
-        """Forget the state that `without_policy` derived from former inputs, and call the functions in `on_change`."""
+        """Forget the state that `without_policy` derived from former inputs, and call `on_change`."""
         self._cached = None
         self.version += 1
-        for call in self.on_change:
-            call()
+        self.on_change()
 
     @property
     def has_policy(self) -> bool:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import typing as t
 
 from ...ipam.allocations import AllocationError
@@ -13,31 +14,28 @@ from ...node.ipam.local_ipam import IpamNotWritten, LocalIpam
 from ...state.attachment import AttachedWorkload
 from ...wire.protocol import AgentError
 from ...wire.request import AddRequest
-from ..known.host import AgentHost
+from ..concurrency.driver_thread import Worker
 from ..known.persisted_state import PersistedState
 from ..log.transactions import transaction
-from .commit import GroupCommit, Write, flushing
+from .commit import GroupCommit, Write
 
 _log = logging.getLogger("calico.workloads")
 
 
 class WorkloadAddresses:
-    """The part of the node's IPAM that adds and deletes use. `commit` writes its journal to the disk.
+    """The part of the node's IPAM that adds and deletes use. `thread` writes its journal to the disk.
+
+    `observed` is called after each successful write, with the seconds that it took as `value`.
 
     Methods raise AgentError, `unavailable` if the journal cannot be read or `not_written` if the disk refuses, unless
     they say otherwise.
     """
 
-    def __init__(self, persisted: PersistedState, commit: GroupCommit) -> None:
+    def __init__(self, persisted: PersistedState, thread: Worker, observed: t.Callable[..., None]) -> None:
         self._persisted = persisted
-        self._commit = commit
-
-    @classmethod
-    def from_host(
-        cls, host: AgentHost, persisted: PersistedState, observed: t.Callable[..., None]
-    ) -> WorkloadAddresses:
-        """Return the addresses on a host; `observed` gets how long each write to the disk took, as in `flushing`."""
-        return cls(persisted, GroupCommit(flushing(persisted.ipam.prepare, host.thread("disk"), observed)))
+        self._thread = thread
+        self._observed = observed
+        self._commit = GroupCommit(self._flush)
 
     def assign(self, request: AddRequest) -> tuple[tuple[str, ...], str]:
         """Assign addresses to a workload, in memory only, and return (addresses, name of the first address's pool).
@@ -110,6 +108,18 @@ class WorkloadAddresses:
         what it should have written, and all that happened after that, is undone in memory then.
         """
         return self._commit.written()
+
+    async def _flush(self, write: Write) -> None:
+        """Write everything assigned or released so far, and set `write.stands` in the thread once the disk has it."""
+        began = time.perf_counter()
+        flush = self._persisted.ipam.prepare()
+
+        def flushed() -> None:
+            flush()
+            write.stands = True
+
+        await self._thread(flushed)
+        self._observed(value=time.perf_counter() - began)
 
     async def release(self, id: str) -> None:
         """Free the addresses of the workload `id` in memory and on the disk, or raise IpamNotWritten and keep them."""

@@ -11,11 +11,7 @@ for two writes and not for eight.
 from __future__ import annotations
 
 import asyncio
-import functools
-import time
 import typing as t
-
-from ..concurrency.driver_thread import Worker
 
 
 class Write:
@@ -47,7 +43,7 @@ class Write:
 class GroupCommit:
     """The queue of writes that serve several callers each. It belongs to the event loop.
 
-    `work(write)` writes everything requested so far; see `flushing`. `writes` is the number of writes that succeeded.
+    `work(write)` writes everything requested so far. `writes` is the number of writes that succeeded.
     """
 
     def __init__(self, work: t.Callable[[Write], t.Awaitable[None]]) -> None:
@@ -80,28 +76,3 @@ class GroupCommit:
                     write.end()
         finally:
             self._writing = False
-
-
-def flushing(
-    prepare: t.Callable[[], t.Callable[[], None]],
-    thread: Worker,
-    observed: t.Callable[..., None] = lambda *, value: None,
-) -> t.Callable[[Write], t.Awaitable[None]]:
-    """Return the `work` of a GroupCommit: it calls `prepare` on the loop, and what that returned in `thread`.
-
-    `prepare` takes all queued data and returns a blocking function that writes it. `observed` is called after
-    each successful write, with the seconds that it took as `value`.
-    """
-
-    async def work(write: Write) -> None:
-        began = time.perf_counter()
-        await thread(functools.partial(_flush, prepare(), write))
-        observed(value=time.perf_counter() - began)
-
-    return work
-
-
-def _flush(flush: t.Callable[[], None], write: Write) -> None:
-    """Call `flush` and mark `write` as written."""
-    flush()
-    write.stands = True

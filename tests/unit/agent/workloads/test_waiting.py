@@ -10,9 +10,9 @@ import asyncio
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import daemon
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency.locks import KeyedLock, RWLock
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.commit import GroupCommit, flushing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.commit import GroupCommit
 
-from tests.unit.agent.virtual_time import inline, run
+from tests.unit.agent.virtual_time import run
 
 
 def test_those_who_share_the_turn_hold_it_together_and_who_is_alone_waits():
@@ -82,29 +82,23 @@ def test_the_lock_was_not_quiet_if_a_reader_that_waited_had_it_meanwhile():
 
 
 class Disk:
-    def __init__(self):
-        self.queued, self.written, self.broken = [], [], False
+    """What a GroupCommit writes: everything in `queued`, which takes so many seconds."""
 
-    def prepare(self):
+    def __init__(self, seconds=0):
+        self.queued, self.written, self.broken, self.seconds = [], [], False, seconds
+
+    async def write(self, dummy):
         group, self.queued = self.queued, []
-
-        def write():
-            if self.broken:
-                raise OSError("full")
-            self.written.append(group)
-
-        return write
+        await asyncio.sleep(self.seconds)
+        if self.broken:
+            raise OSError("full")
+        self.written.append(group)
 
 
 def test_all_who_ask_while_a_write_is_under_way_share_the_next():
     async def scenario():
-        disk = Disk()
-
-        async def slow(work):
-            await asyncio.sleep(1)
-            return work()
-
-        commit = GroupCommit(flushing(disk.prepare, slow))
+        disk = Disk(seconds=1)
+        commit = GroupCommit(disk.write)
 
         async def put(number):
             await asyncio.sleep(number * 0.3)
@@ -121,7 +115,7 @@ def test_all_who_ask_while_a_write_is_under_way_share_the_next():
 def test_a_write_that_fails_is_told_to_those_who_waited_for_it_and_to_nobody_else():
     async def scenario():
         disk = Disk()
-        commit = GroupCommit(flushing(disk.prepare, inline))
+        commit = GroupCommit(disk.write)
         disk.queued.append(1)
         disk.broken = True
         waiting = [commit.written(), commit.written()]
