@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Programs of Ansible in a copy of a process that has imported Ansible: importing it is half of a short run.
 
-The process has also imported the collection's action plugins, which the program imports anew for each task of each
-host. The copy runs the program's own entry point with the same arguments, environment, folder, umask and namespaces.
-The suites of molecule, `make demo` and the pages of the documentation run the programs themselves.
+From the second run on the process has also imported the collection's action plugins, which the program imports anew
+for each task of each host. The copy runs the program's own entry point with the same arguments, environment, folder,
+umask and namespaces. The suites of molecule, `make demo` and the pages of the documentation run the programs
+themselves.
 """
 
 from __future__ import annotations
@@ -137,14 +138,16 @@ def _serve() -> None:
 
     # A run looks a thousand times a second for results of its tasks, which takes a tenth of a processor.
     constants.DEFAULT_INTERNAL_POLL_INTERVAL = 0.01
-    _import_collection()
 
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
-    gc.collect()
-    gc.freeze()
-    for line in requests:
+    for number, line in enumerate(requests):
+        if number == 1:  # importing the collection takes longer than it saves in one run of few tasks
+            _import_collection()
+        if number < 2:
+            gc.collect()
+            gc.freeze()
         copy = os.fork()
         if copy:
             print(copy, file=answers, flush=True)
