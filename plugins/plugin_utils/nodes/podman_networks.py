@@ -12,11 +12,8 @@ import hashlib
 import json
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.netavark import network, options
-from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.netavark.fields import (
-    NetavarkError,
-    SentFields,
-)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.netavark import fields, network, options
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.netavark.fields import NetavarkError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.options import LABEL, MTU_OPTION
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, did_you_mean, shown
 
@@ -99,7 +96,7 @@ def _document(where: str, entry: t.Any) -> Document:
         "ipam_options": {"driver": "none"},
     }
     try:
-        network.read(SentFields(document))
+        network.checked(fields.read(network.NETWORK, document), "")
     except NetavarkError as error:
         raise FleetError(where, None, f"cannot be: {error.what}.", error.remedy) from error
     return document

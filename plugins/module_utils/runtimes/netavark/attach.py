@@ -11,27 +11,43 @@ import typing as t
 from ...base import naming
 from ...base.addresses import GATEWAY, GATEWAY6, family_of, host
 from ...base.published_port import LIMIT, InvalidPort, PublishedPort, published
+from ...base.typed_json import items, maybe, sparse_table, whole
 from ...state.attachment import AttachedWorkload
 from ...wire.request import AddRequest
 from ..attachment import CONTAINER_RULE, Attachment, AttachmentBackend, attach, detach, is_container_id, is_netns_path
 from ..json_input import shown
 from . import network, options
-from .fields import SENT_BY_PODMAN, NetavarkError, SentFields
+from .fields import ENTRIES_LIMIT, TEXT, TEXT_MAP, TEXTS, Document, NetavarkError, part, read
 from .options import Options
 
 #: The namespace of podman's workloads, which have none of their own.
 _NAMESPACE = "default"
+#: What setup and teardown read.
+_ATTACHMENT = part(
+    {"container_id": TEXT, "network": part({"name": TEXT}), "network_options": part({"interface_name": TEXT})}
+)
+_PORT = sparse_table(
+    {"container_port": whole(), "host_port": whole(), "range": maybe(whole(), 0), "protocol": TEXT, "host_ip": TEXT}
+)
+#: What setup alone reads.
+_SETUP = part(
+    {
+        "container_name": TEXT,
+        "network": network.NETWORK,
+        "network_options": part({"options": TEXT_MAP, "static_ips": TEXTS, "static_mac": TEXT}),
+        "port_mappings": maybe(items(_PORT, ENTRIES_LIMIT), []),
+    }
+)
 
 
-def attachment(fields: SentFields, netns: str = "") -> Attachment:
+def attachment(document: Document, netns: str = "") -> Attachment:
     """Return the attachment of a request. Raise NetavarkError if a part of them is wrong."""
-    name = network.name_of(fields.inner("network"))
-    container = fields.text("container_id")
+    fields = read(_ATTACHMENT, document)
+    name, container = fields["network"]["name"], fields["container_id"]
+    network.check_name(name)
     if not is_container_id(container):
         raise NetavarkError(f"container_id {shown(container)} is not the id of a container", CONTAINER_RULE)
-    given = fields.inner("network_options")
-    ifname = given.text("interface_name")
-    where = given.named("interface_name")
+    ifname, where = fields["network_options"]["interface_name"], "network_options.interface_name"
     try:
         naming.check_device_name(ifname)
     except naming.NamingError as error:
@@ -41,7 +57,7 @@ def attachment(fields: SentFields, netns: str = "") -> Attachment:
     return Attachment(name, container, ifname, netns)
 
 
-async def setup(agent: AttachmentBackend, where: Attachment, fields: SentFields) -> dict[str, t.Any]:
+async def setup(agent: AttachmentBackend, where: Attachment, document: Document) -> dict[str, t.Any]:
     """Attach a container's interface and return the status block, a JSON object. `where` is of the same request.
 
     See `attachment.attach`. Raise NetavarkError if the request is wrong, and AgentError if the agent refuses or fails.
@@ -51,14 +67,16 @@ async def setup(agent: AttachmentBackend, where: Attachment, fields: SentFields)
             f"the namespace {shown(where.netns)} is no absolute path",
             "netavark passes it, as /run/netns/NAME: call podman.",
         )
-    asked = network.read(fields.inner("network"))
-    ports = _published(fields)
-    given = fields.inner("network_options")
-    settings = asked.options.overridden_by(options.read(given, "options", others_are_labels=True))
-    addresses = _addresses(given)
+    fields = read(_SETUP, document)
+    asked = network.checked(fields["network"])
+    ports = _published(fields["port_mappings"])
+    given = fields["network_options"]
+    own = options.read(given["options"], "network_options.options", others_are_labels=True)
+    settings = asked.options.overridden_by(own)
+    addresses = _addresses(given["static_ips"])
     request = AddRequest(
         id=where.id,
-        name=where.workload_name(fields.text("container_name")),
+        name=where.workload_name(fields["container_name"]),
         namespace=_NAMESPACE,
         netns=where.netns,
         peer_interface=where.ifname,
@@ -67,7 +85,7 @@ async def setup(agent: AttachmentBackend, where: Attachment, fields: SentFields)
         families=asked.families,
         pools=settings.pools,
         labels=settings.labels,
-        mac=_mac(given),
+        mac=_mac(given["static_mac"]),
         mtu=settings.mtu,
         network=where.network,
         container=where.container,
@@ -79,31 +97,26 @@ async def setup(agent: AttachmentBackend, where: Attachment, fields: SentFields)
     return _status(workload, settings)
 
 
-async def teardown(agent: AttachmentBackend, fields: SentFields) -> None:
+async def teardown(agent: AttachmentBackend, document: Document) -> None:
     """Delete the workload of an attachment; one that is gone is no error. Raise NetavarkError or AgentError."""
-    await detach(agent, attachment(fields))
+    await detach(agent, attachment(document))
 
 
-def _published(fields: SentFields) -> tuple[PublishedPort, ...]:
+def _published(mappings: t.Iterable[Document]) -> tuple[PublishedPort, ...]:
     found: list[PublishedPort] = []
-    for mapping in fields.objects("port_mappings"):
-        sent = mapping.document
-        count = sent.get("range") or 1
-        numbers = (sent.get("host_port"), sent.get("container_port"), count)
-        if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
-            raise NetavarkError(f"{mapping.named('container_port')} {shown(sent)} is no port", SENT_BY_PODMAN)
-        if not 1 <= count <= LIMIT - len(found):
+    for index, sent in enumerate(mappings):
+        outside, inside, count = sent["host_port"], sent["container_port"], sent["range"] or 1
+        if count > LIMIT - len(found):
             raise NetavarkError(f"-p asks for more than {LIMIT} ports", "Publish fewer of them.")
-        outside, inside = sent.get("host_port") or 0, sent["container_port"]
         try:
-            for protocol in (mapping.text("protocol") or "tcp").split(","):
+            for protocol in (sent["protocol"] or "tcp").split(","):
                 found += [
-                    published(protocol, mapping.text("host_ip"), outside + more if outside else 0, inside + more)
+                    published(protocol, sent["host_ip"], outside + more if outside else 0, inside + more)
                     for more in range(count)
                 ]
         except InvalidPort as error:
             what, dummy, remedy = str(error).partition(". ")
-            raise NetavarkError(f"{mapping.named('container_port')}: {what}", remedy) from error
+            raise NetavarkError(f"port_mappings[{index}].container_port: {what}", remedy) from error
     return tuple(found)
 
 
@@ -114,11 +127,11 @@ def _publishes(agent: AttachmentBackend, where: Attachment) -> bool:
     )
 
 
-def _addresses(given: SentFields) -> dict[int, str]:
+def _addresses(texts: t.Iterable[str]) -> dict[int, str]:
     """Return a mapping from IP version to the requested address, {} if none is requested."""
-    where = given.named("static_ips")
+    where = "network_options.static_ips"
     found: dict[int, str] = {}
-    for text in given.texts("static_ips"):
+    for text in texts:
         try:
             address = ipaddress.ip_address(text)
         except ValueError:
@@ -134,14 +147,13 @@ def _addresses(given: SentFields) -> dict[int, str]:
     return found
 
 
-def _mac(given: SentFields) -> t.Optional[str]:
-    asked = given.text("static_mac")
+def _mac(asked: str) -> t.Optional[str]:
     if not asked:
         return None
     mac = asked.lower()
     if not naming.is_mac(mac):
         raise NetavarkError(
-            f"{given.named('static_mac')} {shown(asked)} is not the MAC address of one device",
+            f"network_options.static_mac {shown(asked)} is not the MAC address of one device",
             "Write it as --mac-address 02:00:00:00:00:01.",
         )
     return mac

@@ -16,7 +16,7 @@ from ..deleted import StoredForm
 from ..json_input import shown
 from ..plugin import Plugin
 from . import attach, network
-from .fields import NetavarkError, SentFields
+from .fields import NetavarkError, document_of
 
 COMMAND, NETNS = "NETAVARK_COMMAND", "NETAVARK_NETNS"
 COMMANDS = ("create", "setup", "teardown", "info")
@@ -25,7 +25,7 @@ API_VERSION = "1.0.0"
 
 
 def _stored(variables: t.Mapping[str, str], stdin: bytes) -> Attachment:
-    return attach.attachment(SentFields.read(stdin))
+    return attach.attachment(document_of(stdin))
 
 
 class NetavarkPlugin(Plugin[AttachmentBackend]):
@@ -42,15 +42,15 @@ class NetavarkPlugin(Plugin[AttachmentBackend]):
             return {"version": VERSION, "api_version": API_VERSION}
         if command not in COMMANDS:
             raise NetavarkError(f"the command {shown(command)} is not known", f"It is one of {', '.join(COMMANDS)}.")
-        fields = SentFields.read(stdin)
+        document = document_of(stdin)
         if command == "create":
-            return network.create(fields)
+            return network.create(document)
         if command == "teardown":
-            await attach.teardown(self._agent, fields)
+            await attach.teardown(self._agent, document)
             return None
         await self._complete_deleted()
-        attachment = attach.attachment(fields, variables.get(NETNS, ""))
+        attachment = attach.attachment(document, variables.get(NETNS, ""))
         unfinished = self._unfinished(attachment)
         if unfinished is not None:
             raise NetavarkError(*unfinished)
-        return await attach.setup(self._agent, attachment, fields)
+        return await attach.setup(self._agent, attachment, document)

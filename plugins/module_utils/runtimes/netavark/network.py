@@ -11,15 +11,29 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ...base.typed_json import anything, flag, items, maybe
 from ..attachment import NETWORK_RULE, is_network_name
 from ..json_input import shown
 from . import options
-from .fields import NetavarkError, SentFields
+from .fields import ENTRIES_LIMIT, TEXT, TEXT_MAP, TEXTS, Document, NetavarkError, part, read
 from .options import Options
 
 #: IP versions of a network with `ipv6_enabled`. Without it, the pools decide.
 _BOTH = (4, 6)
 _NO_IPAM = "none"
+NETWORK = part(
+    {
+        "name": TEXT,
+        "subnets": maybe(items(anything, ENTRIES_LIMIT), []),
+        "ipam_options": part({"driver": TEXT}),
+        "internal": anything,
+        "routes": anything,
+        "network_interface": anything,
+        "options": TEXT_MAP,
+        "network_dns_servers": TEXTS,
+        "ipv6_enabled": maybe(flag, False),
+    }
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,38 +45,39 @@ class PodmanNetwork:
     options: Options
 
 
-def name_of(fields: SentFields) -> str:
-    """Return the network's name: 1 to 64 letters, digits, "_", "." and "-". Raise NetavarkError for another one."""
-    name = fields.text("name")
+def check_name(name: str, where: str = "network.") -> None:
+    """Raise NetavarkError unless a network's name is 1 to 64 letters, digits, "_", "." and "-"."""
     if not is_network_name(name):
-        raise NetavarkError(f"{fields.named('name')} {shown(name)} is not the name of a network", NETWORK_RULE)
-    return name
+        raise NetavarkError(f"{where}name {shown(name)} is not the name of a network", NETWORK_RULE)
 
 
-def read(fields: SentFields) -> PodmanNetwork:
-    """Return the network in `fields`. Raise NetavarkError if it asks for something that the agent does not do."""
-    name = name_of(fields)
-    if fields.objects("subnets"):
+def checked(fields: Document, where: str = "network.") -> PodmanNetwork:
+    """Return the network in `fields`, which NETWORK has read. Errors have `where` in front of a field's name.
+
+    Raise NetavarkError if it asks for something that the agent does not do.
+    """
+    name = fields["name"]
+    check_name(name, where)
+    if fields["subnets"]:
         raise NetavarkError(
             f"the network {name} has a subnet, a gateway or an address range of its own",
             "The agent gives addresses of the node's blocks: create the network without --subnet, --gateway and "
             "--ip-range. Choose pools with -o pool=NAME, or one container's address with podman run --ip.",
         )
-    ipam = fields.inner("ipam_options").text("driver")
+    ipam = fields["ipam_options"]["driver"]
     if ipam not in ("", _NO_IPAM):
         raise NetavarkError(
             f"the network {name} has the IPAM driver {shown(ipam)}",
             "The agent gives the addresses: use --ipam-driver none, or leave it out.",
         )
     for field, option, remedy in _REFUSED:
-        value = fields.document.get(field)
-        if value:
+        if fields[field]:
             raise NetavarkError(f"the network {name} has {option}, which is not done here", remedy)
-    given = options.read(fields, "options", others_are_labels=False)
-    servers = options.servers(fields.named("network_dns_servers"), fields.texts("network_dns_servers"))
+    given = options.read(fields["options"], f"{where}options", others_are_labels=False)
+    servers = options.servers(f"{where}network_dns_servers", fields["network_dns_servers"])
     return PodmanNetwork(
         name,
-        _BOTH if fields.flag("ipv6_enabled") else (),
+        _BOTH if fields["ipv6_enabled"] else (),
         dataclasses.replace(given, dns=given.dns or servers),
     )
 
@@ -79,15 +94,15 @@ _REFUSED = (
 )
 
 
-def create(fields: SentFields) -> dict[str, t.Any]:
+def create(document: Document) -> dict[str, t.Any]:
     """Return the network as podman is to store it. Raise NetavarkError if it cannot be.
 
     No names are served by aardvark-dns and no addresses given by podman. Name servers become the option `dns`, because
     podman refuses them in a network without aardvark-dns.
     """
-    network = read(fields)
-    stored = {**fields.document, "dns_enabled": False, "ipam_options": {"driver": _NO_IPAM}}
-    stored["options"] = fields.text_map("options")
+    fields = read(NETWORK, document)
+    network = checked(fields, "")
+    stored = {**document, "dns_enabled": False, "ipam_options": {"driver": _NO_IPAM}, "options": {**fields["options"]}}
     if stored.pop("network_dns_servers", None):
         stored["options"][options.DNS] = ",".join(network.options.dns)
     return stored

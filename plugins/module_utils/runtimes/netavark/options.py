@@ -19,7 +19,7 @@ from ...resources.metadata import LABELS
 from ...state.errors import did_you_mean
 from ..json_input import shown
 from ..options import LABEL, MTU_OPTION, MTU_RULE, ContainerOptions, mtu_of
-from .fields import NetavarkError, SentFields
+from .fields import NetavarkError
 
 POOL, DNS, DNS_SEARCH = "pool", "dns", "dns_search"
 KNOWN = (POOL, MTU_OPTION, DNS, DNS_SEARCH)
@@ -41,13 +41,11 @@ class Options(ContainerOptions):
     dns_search: tuple[str, ...] = ()
 
 
-def read(fields: SentFields, field: str, *, others_are_labels: bool) -> Options:
-    """Return the options in the object `field` of `fields`; `others_are_labels` holds for a container.
+def read(given: t.Mapping[str, str], where: str, *, others_are_labels: bool) -> Options:
+    """Return the options in the object at the path `where`; `others_are_labels` holds for a container.
 
     Raise NetavarkError if an option is wrong, or unknown for a network.
     """
-    given = fields.text_map(field)
-    where = fields.named(field)
     labels: dict[str, str] = {}
     for key, value in given.items():
         if key.startswith(LABEL):

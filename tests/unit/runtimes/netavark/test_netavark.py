@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tests.unit.runtimes.netavark.podman import CONTAINER, CREATED, NETNS, Podman, attachment
 
-SENT = "podman sends it: update podman and netavark, or report this."
+SENT = "podman sends it: ask it for something else, update podman and netavark, or report this."
 ID_RULE = "It is 1 to 128 letters, digits, '_', '.' and '-', beginning with a letter or digit."
 NAME_RULE = "Use 1 to 64 letters, digits, '_', '.' and '-', beginning with a letter or digit."
 
@@ -134,13 +134,13 @@ def test_teardown_asks_for_no_more_than_it_needs() -> None:
     ("sent", "text"),
     [
         (attachment(container_id="../x"), f"container_id '../x' is not the id of a container. {ID_RULE}"),
-        (attachment(container_id=7), f"container_id 7 is not a text. {SENT}"),
+        (attachment(container_id=7), f"container_id is 7, not a text of at most 4096 characters. {SENT}"),
         (attachment(container_id="c" * 129), f"container_id '{'c' * 77}...' is not the id of a container. {ID_RULE}"),
-        (attachment(container_name=["x"]), f"container_name a list is not a text. {SENT}"),
+        (attachment(container_name=["x"]), f"container_name is a list, not a text of at most 4096 characters. {SENT}"),
         (attachment(network={"name": "../../x"}), f"network.name '../../x' is not the name of a network. {NAME_RULE}"),
         (attachment(network={"name": None}), f"network.name '' is not the name of a network. {NAME_RULE}"),
-        ({**attachment(), "network": []}, f"network a list is not an object. {SENT}"),
-        ({**attachment(), "network_options": "x"}, f"network_options 'x' is not an object. {SENT}"),
+        ({**attachment(), "network": []}, f"network is a list, not a table. {SENT}"),
+        ({**attachment(), "network_options": "x"}, f"network_options is x, not a table. {SENT}"),
         (
             attachment(options={"interface_name": "a/b"}),
             "network_options.interface_name 'a/b' cannot be the name of a device. Use 1 to 15 characters without white "
@@ -152,12 +152,15 @@ def test_teardown_asks_for_no_more_than_it_needs() -> None:
         ),
         (
             attachment(options={"static_ips": "10.244.1.1"}),
-            f"network_options.static_ips '10.244.1.1' is not a list. {SENT}",
+            f"network_options.static_ips is 10.244.1.1, not a list of at most 256. {SENT}",
         ),
-        (attachment(options={"static_ips": [1]}), f"network_options.static_ips a list is not a list of texts. {SENT}"),
+        (
+            attachment(options={"static_ips": [1]}),
+            f"network_options.static_ips[0] is 1, not a text of at most 4096 characters. {SENT}",
+        ),
         (
             attachment(options={"static_ips": ["x"] * 257}),
-            "network_options.static_ips has 257 entries. Use at most 256.",
+            f"network_options.static_ips is a list, not a list of at most 256. {SENT}",
         ),
         (
             attachment(options={"static_ips": ["10.244.1"]}),
@@ -185,7 +188,7 @@ def test_teardown_asks_for_no_more_than_it_needs() -> None:
         ),
         (
             attachment(port_mappings=[{"container_port": "80; drop", "host_port": 80}]),
-            f"port_mappings[0].container_port an object is no port. {SENT}",
+            f"port_mappings[0].container_port is 80; drop, not a whole number from 0 to 9007199254740992. {SENT}",
         ),
         (
             attachment(port_mappings=[{"container_port": 80, "host_port": 80, "host_ip": "::ffff:10.0.0.1"}]),
@@ -196,7 +199,7 @@ def test_teardown_asks_for_no_more_than_it_needs() -> None:
             attachment(port_mappings=[{"container_port": 80, "host_port": 80, "protocol": "icmp"}]),
             "port_mappings[0].container_port: The protocol 'icmp' has no ports to publish. Use tcp, udp or sctp.",
         ),
-        (attachment(port_mappings=[8080]), f"port_mappings a list is not a list of objects. {SENT}"),
+        (attachment(port_mappings=[8080]), f"port_mappings[0] is 8080, not a table. {SENT}"),
         (
             attachment(options={"options": {"app": "a\nb"}}),
             "a label in network_options.options is wrong: 'a\\nb' is not a label's value, as that of app. Use at "
@@ -205,11 +208,11 @@ def test_teardown_asks_for_no_more_than_it_needs() -> None:
         ),
         (
             attachment(options={"options": {"app": 7}}),
-            f"network_options.options an object is not an object of texts. {SENT}",
+            f"network_options.options.app is 7, not a text of at most 4096 characters. {SENT}",
         ),
         (
             attachment(options={"options": {f"a{number}": "" for number in range(257)}}),
-            "network_options.options has 257 entries. Use at most 256.",
+            f"network_options.options is a table, not a table of at most 256. {SENT}",
         ),
         (
             attachment(options={"options": {"mtu": "9" * 30}}),
@@ -230,8 +233,12 @@ def test_teardown_asks_for_no_more_than_it_needs() -> None:
             "network_options.options.dns_search '..x' is not a domain. Write search domains as "
             "example.org,example.com.",
         ),
-        (attachment(network={"ipv6_enabled": "yes"}), f"network.ipv6_enabled 'yes' is neither true nor false. {SENT}"),
-        (attachment(container_name="w" * 5000), "container_name has 5000 characters. Use at most 4096."),
+        (attachment(network={"ipv6_enabled": "yes"}), f"network.ipv6_enabled is yes, not true or false. {SENT}"),
+        (
+            attachment(container_name="w" * 5000),
+            f"container_name is {'w' * 77}..., not a text of at most 4096 characters. {SENT}",
+        ),
+        (attachment(port_mappings=[{"container_port": 80}]), f"port_mappings[0].host_port is missing. {SENT}"),
     ],
 )
 def test_setup_refuses_in_words(sent: dict[str, t.Any], text: str) -> None:
