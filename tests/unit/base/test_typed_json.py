@@ -109,6 +109,15 @@ def test_a_sparse_table_has_all_fields() -> None:
         assert str(caught.value) == words
 
 
+def test_a_table_that_is_missing_has_no_entries() -> None:
+    reader = typed_json.maybe_table({"a": typed_json.maybe(typed_json.whole(), 0)})
+    for value, found in ((None, 0), ({}, 0), ({"a": 1, "b": 2}, 1)):
+        assert reader(value) == {"a": found}
+    with pytest.raises(typed_json.Unreadable) as caught:
+        reader([])
+    assert str(caught.value) == "it is a list, not a table"
+
+
 def test_an_answer_has_a_number_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer of exactly the greatest number of values is read; each list, table and scalar counts as one."""
     monkeypatch.setattr(typed_json, "VALUES", 5)

@@ -15,7 +15,22 @@ import re
 import typing as t
 
 from ...base.published_port import LIMIT, InvalidPort, published
-from ...base.typed_json import NotJson, parse_table
+from ...base.typed_json import (
+    NotJson,
+    Reader,
+    Unreadable,
+    anything,
+    by_name,
+    flag,
+    items,
+    matching,
+    maybe,
+    maybe_table,
+    parse_table,
+    sparse_table,
+    text,
+    whole,
+)
 from ..options import ContainerOptions
 from . import options as container_options
 from .refusal import RefusedRequest, shown
@@ -30,11 +45,9 @@ NO_ADDRESS = ("", "0.0.0.0", "::", "0.0.0.0/0", "::/0")
 _ID = re.compile(r"[0-9a-f]{64}")
 _POOL_ID = re.compile(r"v([46]):((?:[A-Za-z0-9][A-Za-z0-9.-]*(?:,[A-Za-z0-9][A-Za-z0-9.-]*)*)?)")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,98}[A-Za-z0-9])?", re.ASCII)
-_TEXT_LIMIT = 4096  # the most characters of a text
-_OPTIONS_LIMIT = 256  # the most options of one request
 _NETWORK_OPTIONS = "com.docker.network.generic"
 _DOCKERS = "com.docker."  # the beginning of options that Docker adds itself
-_PORTS = "com.docker.network.portmap"
+_PORT_MAP = "com.docker.network.portmap"
 _INTERNAL = "com.docker.network.internal"
 #: The protocols that have ports, by their IANA numbers.
 _PROTOCOLS = {6: "tcp", 17: "udp", 132: "sctp"}
@@ -44,6 +57,31 @@ NAME_OPTION = "name"
 #: The option of `docker network create --ipam-opt` that names IP pools.
 POOL_OPTION = "pool"
 
+_TEXT = maybe(text(), "")
+_OPTIONS: Reader = maybe(by_name(anything, 256), {})
+_ID_OF_DOCKER = matching(_ID, "an id of Docker's: 64 hex digits")
+_WITH_OPTIONS = sparse_table({"Options": _OPTIONS})
+_OF_ENDPOINT, _OF_NETWORK = sparse_table({"EndpointID": _ID_OF_DOCKER}), sparse_table({"NetworkID": _ID_OF_DOCKER})
+_POOL_REQUEST = sparse_table({"Pool": _TEXT, "SubPool": _TEXT, "Options": _OPTIONS, "V6": maybe(flag, False)})
+_ADDRESS_REQUEST = sparse_table({"PoolID": _TEXT, "Address": _TEXT, "Options": maybe_table({_ADDRESS_TYPE: _TEXT})})
+_IPAM: Reader = maybe(items(sparse_table({"AddressSpace": _TEXT, "AuxAddresses": _OPTIONS})), [])
+_NETWORK = sparse_table(
+    {
+        "IPv4Data": _IPAM,
+        "IPv6Data": _IPAM,
+        "Options": maybe_table({_INTERNAL: anything, _NETWORK_OPTIONS: _OPTIONS}),
+    }
+)
+_ENDPOINT = sparse_table(
+    {
+        "EndpointID": _ID_OF_DOCKER,
+        "Interface": maybe_table({"Address": _TEXT, "AddressIPv6": _TEXT, "MacAddress": _TEXT}),
+        "Options": _OPTIONS,
+    }
+)
+_NUMBER = maybe(whole(), 0)
+_PORT = sparse_table({"Proto": _NUMBER, "HostIP": _TEXT, "HostPort": _NUMBER, "HostPortEnd": _NUMBER, "Port": _NUMBER})
+_PORTS = sparse_table({"-p": maybe(items(_PORT, LIMIT), [])})
 
 #: The refusal of a request without a body to a method that needs one.
 WITHOUT_BODY = (
@@ -62,41 +100,32 @@ def decode(data: bytes) -> Body:
         raise RefusedRequest("The body of the request is no JSON object. Only dockerd speaks to this socket.") from None
 
 
+def _read(reader: t.Callable[[t.Any], dict[str, t.Any]], body: Body) -> dict[str, t.Any]:
+    """Return what `reader` reads in a body. Raise RefusedRequest for what it refuses."""
+    try:
+        return reader(body)
+    except Unreadable as error:
+        raise RefusedRequest(f"{error}.") from None
+
+
 def text_of(body: Body, field: str) -> str:
     """Return the text of a field, "" if it is missing or null."""
-    value = body.get(field)
-    if value is None:
-        return ""
-    if not isinstance(value, str) or len(value) > _TEXT_LIMIT:
-        raise RefusedRequest(f"{field} {shown(value)} is not a text of at most {_TEXT_LIMIT} characters.")
-    return value
+    return str(_read(sparse_table({field: _TEXT}), body)[field])
 
 
-def options_of(body: Body, field: str = "Options") -> Body:
-    """Return the object of a field, {} if it is missing or null."""
-    value = body.get(field)
-    if value is None:
-        return {}
-    if not isinstance(value, dict) or len(value) > _OPTIONS_LIMIT:
-        raise RefusedRequest(f"{field} {shown(value)} is not an object with at most {_OPTIONS_LIMIT} entries.")
-    return value
+def options_of(body: Body) -> Body:
+    """Return the object of the field Options, {} if it is missing or null."""
+    return dict(_read(_WITH_OPTIONS, body)["Options"])
 
 
 def endpoint_id(body: Body) -> str:
     """Return the id, 64 hex digits, of the endpoint that a request is about."""
-    return _id_of(body, "EndpointID")
+    return str(_read(_OF_ENDPOINT, body)["EndpointID"])
 
 
 def network_id(body: Body) -> str:
     """Return the id, 64 hex digits, of the network that a request is about."""
-    return _id_of(body, "NetworkID")
-
-
-def _id_of(body: Body, field: str) -> str:
-    value = text_of(body, field)
-    if not _ID.fullmatch(value):
-        raise RefusedRequest(f"{field} {shown(value)} is not an id of Docker's: 64 hex digits.")
-    return value
+    return str(_read(_OF_NETWORK, body)["NetworkID"])
 
 
 def address_of(text: str, field: str) -> t.Optional[str]:
@@ -121,22 +150,18 @@ class PoolRequest:
 
     @classmethod
     def from_body(cls, body: Body) -> PoolRequest:
-        six = body.get("V6")
-        if six is not None and not isinstance(six, bool):
-            raise RefusedRequest(f"V6 {shown(six)} is not true or false.")
-        if text_of(body, "SubPool"):
+        subnet, part, options, six = _read(_POOL_REQUEST, body).values()
+        if part:
             raise RefusedRequest(
                 "--ip-range is not possible with the IPAM driver calico: each node gives addresses of its own blocks."
                 " Leave it out, or choose an IP pool (--ipam-opt pool=NAME)."
             )
-        options = options_of(body)
         for key in options:
             if key != POOL_OPTION:
                 raise RefusedRequest(
                     f"--ipam-opt {shown(key)} is not known. There is: {POOL_OPTION}, names of IP pools."
                 )
         pools = tuple(name for name in text_of(options, POOL_OPTION).split(",") if name)
-        subnet = text_of(body, "Pool")
         family = 6 if six else 4
         if subnet in NO_ADDRESS:
             return cls(family, "", pools)
@@ -151,24 +176,18 @@ class PoolRequest:
 
 def published_of(options: Body) -> list[dict[str, t.Any]]:
     """Return the ports that -p asked for, as the agent's API takes them; a range of the host's ports is refused."""
-    entries = options.get(_PORTS) or []
-    if not isinstance(entries, list) or len(entries) > LIMIT:
-        raise RefusedRequest(f"-p {shown(entries)} is not a list of at most {LIMIT} ports.")
     found = []
-    for entry in entries:
-        if not isinstance(entry, dict):
-            raise RefusedRequest(f"-p {shown(entry)} is not a port as dockerd sends one.")
-        number = entry.get("Proto")
-        if not isinstance(number, int) or number not in _PROTOCOLS:
-            raise RefusedRequest(f"-p: the protocol {shown(number)} has no ports to publish. Use tcp, udp or sctp.")
-        first, last = entry.get("HostPort") or 0, entry.get("HostPortEnd") or 0
+    for entry in _read(_PORTS, {"-p": options.get(_PORT_MAP)})["-p"]:
+        number, address, first, last, inside = entry.values()
+        if number not in _PROTOCOLS:
+            raise RefusedRequest(f"-p: the protocol {number} has no ports to publish. Use tcp, udp or sctp.")
         if last not in (0, first):
             raise RefusedRequest(
-                f"-p {shown(first)}-{shown(last)}:{shown(entry.get('Port'))} leaves the choice among several ports."
+                f"-p {first}-{last}:{inside} leaves the choice among several ports."
                 " Give one port of the host, or none for any that is free."
             )
         try:
-            port = published(_PROTOCOLS[number], text_of(entry, "HostIP"), first, entry.get("Port"))
+            port = published(_PROTOCOLS[number], address, first, inside)
         except InvalidPort as error:
             raise RefusedRequest(f"-p: {error}") from error
         found.append(port.to_dict())
@@ -201,41 +220,31 @@ class AddressRequest:
 
     @classmethod
     def from_body(cls, body: Body) -> AddressRequest:
-        family, pools = parse_pool_id(text_of(body, "PoolID"))
-        gateway = text_of(options_of(body), _ADDRESS_TYPE) == _GATEWAY
-        return cls(family, pools, address_of(text_of(body, "Address"), "Address"), gateway)
+        id, address, options = _read(_ADDRESS_REQUEST, body).values()
+        family, pools = parse_pool_id(id)
+        return cls(family, pools, address_of(address, "Address"), options[_ADDRESS_TYPE] == _GATEWAY)
 
 
 def network_options(body: Body) -> ContainerOptions:
     """Return the options of NetworkDriver.CreateNetwork. Raise RefusedRequest for what is wrong or not done here."""
-    options = options_of(body)
-    if options.get(_INTERNAL) is True:
+    four, six, options = _read(_NETWORK, body).values()
+    if options[_INTERNAL] is True:
         raise RefusedRequest(
             "--internal is not possible with the driver calico. Leave it out; a NetworkPolicy says what containers"
             " reach."
         )
-    for field in ("IPv4Data", "IPv6Data"):
-        entries = body.get(field)
-        if entries is not None and not isinstance(entries, list):
-            raise RefusedRequest(f"{field} {shown(entries)} is not a list.")
-        for entry in entries or []:
-            _check_ipam(field, entry)
-    return container_options.of_network(options_of(options, _NETWORK_OPTIONS))
-
-
-def _check_ipam(field: str, entry: t.Any) -> None:
-    if not isinstance(entry, dict):
-        raise RefusedRequest(f"{field} {shown(entry)} is not a list of objects.")
-    if text_of(entry, "AddressSpace") != ADDRESS_SPACE:
-        raise RefusedRequest(
-            "The driver calico needs its own IPAM driver, because another one would give an address on two hosts. Make"
-            " the network with: docker network create -d calico --ipam-driver calico NAME"
-        )
-    if options_of(entry, "AuxAddresses"):
-        raise RefusedRequest(
-            "--aux-address is not possible with the driver calico. Reserve addresses for the whole fleet in"
-            " calico_ip_reservations."
-        )
+    for entry in (*four, *six):
+        if entry["AddressSpace"] != ADDRESS_SPACE:
+            raise RefusedRequest(
+                "The driver calico needs its own IPAM driver, because another one would give an address on two hosts."
+                " Make the network with: docker network create -d calico --ipam-driver calico NAME"
+            )
+        if entry["AuxAddresses"]:
+            raise RefusedRequest(
+                "--aux-address is not possible with the driver calico. Reserve addresses for the whole fleet in"
+                " calico_ip_reservations."
+            )
+    return container_options.of_network(options[_NETWORK_OPTIONS])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,11 +259,10 @@ class EndpointRequest:
 
     @classmethod
     def from_body(cls, body: Body) -> EndpointRequest:
-        id = endpoint_id(body)
-        interface = options_of(body, "Interface")
+        id, interface, options = _read(_ENDPOINT, body).values()
         addresses: dict[int, str] = {}
         for version, field in ((4, "Address"), (6, "AddressIPv6")):
-            address = address_of(text_of(interface, field), field)
+            address = address_of(interface[field], field)
             if address is None:
                 continue
             if ipaddress.ip_address(address).version != version:
@@ -262,7 +270,6 @@ class EndpointRequest:
             addresses[version] = address
         if not addresses:
             raise RefusedRequest("The endpoint has no address. Make its network with --ipam-driver calico.")
-        options = options_of(body)
         published_of(options)
         own = {key: value for key, value in options.items() if not key.startswith(_DOCKERS)}
         name = own.pop(NAME_OPTION, "")
@@ -271,7 +278,7 @@ class EndpointRequest:
                 f"driver-opt {NAME_OPTION}={shown(name)} is no name: 1 to 100 letters, digits, '-', '_' and '.', a"
                 " letter or digit at its ends."
             )
-        mac = text_of(interface, "MacAddress").lower() or None
+        mac = interface["MacAddress"].lower() or None
         return cls(id, addresses, mac, container_options.read(own, "driver-opt"), name)
 
     @property

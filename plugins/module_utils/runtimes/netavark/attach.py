@@ -11,30 +11,34 @@ import typing as t
 from ...base import naming
 from ...base.addresses import GATEWAY, GATEWAY6, family_of, host
 from ...base.published_port import LIMIT, InvalidPort, PublishedPort, published
-from ...base.typed_json import items, maybe, sparse_table, whole
+from ...base.typed_json import items, maybe, maybe_table, sparse_table, whole
 from ...state.attachment import AttachedWorkload
 from ...wire.request import AddRequest
 from ..attachment import CONTAINER_RULE, Attachment, AttachmentBackend, attach, detach, is_container_id, is_netns_path
 from ..json_input import shown
 from . import network, options
-from .fields import ENTRIES_LIMIT, TEXT, TEXT_MAP, TEXTS, Document, NetavarkError, part, read
+from .fields import ENTRIES_LIMIT, TEXT, TEXT_MAP, TEXTS, Document, NetavarkError, read
 from .options import Options
 
 #: The namespace of podman's workloads, which have none of their own.
 _NAMESPACE = "default"
 #: What setup and teardown read.
-_ATTACHMENT = part(
-    {"container_id": TEXT, "network": part({"name": TEXT}), "network_options": part({"interface_name": TEXT})}
+_ATTACHMENT = maybe_table(
+    {
+        "container_id": TEXT,
+        "network": maybe_table({"name": TEXT}),
+        "network_options": maybe_table({"interface_name": TEXT}),
+    }
 )
 _PORT = sparse_table(
     {"container_port": whole(), "host_port": whole(), "range": maybe(whole(), 0), "protocol": TEXT, "host_ip": TEXT}
 )
 #: What setup alone reads.
-_SETUP = part(
+_SETUP = maybe_table(
     {
         "container_name": TEXT,
         "network": network.NETWORK,
-        "network_options": part({"options": TEXT_MAP, "static_ips": TEXTS, "static_mac": TEXT}),
+        "network_options": maybe_table({"options": TEXT_MAP, "static_ips": TEXTS, "static_mac": TEXT}),
         "port_mappings": maybe(items(_PORT, ENTRIES_LIMIT), []),
     }
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...base.typed_json import Reader, Unreadable, by_name, items, maybe, sparse_table, text
+from ...base.typed_json import Reader, Unreadable, by_name, items, maybe, text
 from ...wire.plugin_errors import PluginError
 from ..json_input import NotAnObject, is_deeper, read_object
 
@@ -30,12 +30,6 @@ TEXT_MAP: Reader = maybe(by_name(text(), ENTRIES_LIMIT), {})
 
 class NetavarkError(PluginError):
     """An error of the plugin."""
-
-
-def part(fields: t.Mapping[str, Reader]) -> t.Callable[[t.Any], Document]:
-    """Return a reader of an object with such fields, all of which are missing if the object is."""
-    reader = sparse_table(fields)
-    return lambda value: reader({} if value is None else value)
 
 
 def document_of(stdin: bytes) -> Document:

@@ -11,21 +11,21 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ...base.typed_json import anything, flag, items, maybe
+from ...base.typed_json import anything, flag, items, maybe, maybe_table
 from ..attachment import NETWORK_RULE, is_network_name
 from ..json_input import shown
 from . import options
-from .fields import ENTRIES_LIMIT, TEXT, TEXT_MAP, TEXTS, Document, NetavarkError, part, read
+from .fields import ENTRIES_LIMIT, TEXT, TEXT_MAP, TEXTS, Document, NetavarkError, read
 from .options import Options
 
 #: IP versions of a network with `ipv6_enabled`. Without it, the pools decide.
 _BOTH = (4, 6)
 _NO_IPAM = "none"
-NETWORK = part(
+NETWORK = maybe_table(
     {
         "name": TEXT,
         "subnets": maybe(items(anything, ENTRIES_LIMIT), []),
-        "ipam_options": part({"driver": TEXT}),
+        "ipam_options": maybe_table({"driver": TEXT}),
         "internal": anything,
         "routes": anything,
         "network_interface": anything,
