@@ -9,6 +9,7 @@ import time
 import typing as t
 
 from ..base import release
+from ..base.typed_json import anything, by_name, flag, maybe, number, one_of, table, text
 from ..dataplane.planning.plan import NodePlan
 from ..node.engine import running_engine
 from ..node.store import packed_state
@@ -16,7 +17,7 @@ from ..state.node_state import NodeState
 from ..wire import protocol
 from ..wire.peer import Peer
 from ..wire.protocol import AgentError
-from ..wire.request import AddRequest, published_ports
+from ..wire.request import POOLS, PORTS, AddRequest, family, published_ports, read_params
 from ..wire.settings import LEVELS
 from .agent import Agent
 from .api.calls import Method
@@ -31,6 +32,15 @@ from .workloads.check import parsed_selector
 Data = dict[str, t.Any]
 
 API = 1
+_TEXT = text(protocol.LINE_LIMIT, 1)
+_NONE, _ID, _ADDRESS = table({}), table({"id": _TEXT}), table({"address": _TEXT})
+_LABELS = table({"id": _TEXT, "labels": by_name(maybe(text()))})  # null is for a label to go
+_JOIN, _PUBLISH = table({"id": _TEXT, "netns": _TEXT}), table({"id": _TEXT, "ports": PORTS})
+_LIST, _LEVEL = table({}, {"selector": maybe(text(protocol.LINE_LIMIT))}), table({}, {"level": maybe(one_of(*LEVELS))})
+_PLAN, _APPLY = table({}, {"state": anything}), table({}, {"state": anything, "removals": flag})
+_RESERVE = table({}, {"address": maybe(text()), "pools": POOLS, "family": family})
+# An empty id would mean every end that is no workload.
+_DROPS = table({}, {"workload": maybe(_TEXT), "since": maybe(number()), "after": maybe(number())})
 _CHUNK = 16  # workloads that are handled between two calls of give_way
 
 
@@ -86,100 +96,90 @@ class Methods:
         return {"workload": (await self._agent.transactions.add(request)).to_dict(), "created": created}
 
     async def delete(self, params: Data, peer: Peer) -> Data:
-        (id,) = _texts(params, "workload.delete", "id")
+        id = read_params("workload.delete", _ID, params)["id"]
         return {"deleted": await self._agent.transactions.delete(id)}
 
     async def label(self, params: Data, peer: Peer) -> Data:
-        method = "workload.label"
-        _known(params, method, {"id", "labels"})
-        (id,) = _texts({name: params[name] for name in params if name == "id"}, method, "id")
-        labels = params.get("labels")
-        if not isinstance(labels, dict) or not all(text is None or isinstance(text, str) for text in labels.values()):
-            raise _invalid(method, "labels", labels, "must be an object whose values are texts, or null for one to go")
+        id, labels = read_params("workload.label", _LABELS, params).values()
         return {"workload": (await self._agent.transactions.relabel(id, labels)).to_dict()}
 
     async def join(self, params: Data, peer: Peer) -> Data:
-        id, netns = _texts(params, "workload.join", "id", "netns")
+        id, netns = read_params("workload.join", _JOIN, params).values()
         workload, siblings = await self._agent.transactions.join(id, netns)
         return {"workload": workload.to_dict(), "siblings": siblings}
 
     async def publish(self, params: Data, peer: Peer) -> Data:
         method = "workload.publish"
-        _known(params, method, {"id", "ports"})
-        (id,) = _texts({name: params[name] for name in params if name == "id"}, method, "id")
-        workload = await self._agent.transactions.publish(id, published_ports(params.get("ports"), method))
+        id, ports = read_params(method, _PUBLISH, params).values()
+        workload = await self._agent.transactions.publish(id, published_ports(ports, method))
         return {"workload": workload.to_dict()}
 
     async def withdraw(self, params: Data, peer: Peer) -> Data:
-        (id,) = _texts(params, "workload.withdraw", "id")
+        id = read_params("workload.withdraw", _ID, params)["id"]
         return {"withdrawn": await self._agent.transactions.withdraw(id)}
 
     async def get(self, params: Data, peer: Peer) -> Data:
-        (id,) = _texts(params, "workload.get", "id")
+        id = read_params("workload.get", _ID, params)["id"]
         workload = self._agent.transactions.get(id)
         if workload is None:
             raise not_found(id)
         return {"workload": workload.to_dict()}
 
     async def list(self, params: Data, peer: Peer) -> Data:
-        selector = _optional(params, "workload.list", "selector", str, "a text")
+        selector = read_params("workload.list", _LIST, params).get("selector")
         selects = None if selector is None else parsed_selector(selector)
         found: t.List[Data] = []
-        for number, workload in enumerate(self._agent.transactions.list()):
+        for index, workload in enumerate(self._agent.transactions.list()):
             if selects is None or selects.matches(workload.labels):
                 found.append(workload.to_dict())
-            if number % _CHUNK == _CHUNK - 1:
+            if index % _CHUNK == _CHUNK - 1:
                 await give_way()
         return {"workloads": found}
 
     async def check(self, params: Data, peer: Peer) -> Data:
-        (id,) = _texts(params, "workload.check", "id")
+        id = read_params("workload.check", _ID, params)["id"]
         return {"problems": await self._agent.transactions.check(id)}
 
     async def plan(self, params: Data, peer: Peer) -> Data:
-        state = _state(params, "node.plan", {"state"})
+        state = _state("node.plan", read_params("node.plan", _PLAN, params))
         plan = await (self._agent.changes.plan(state) if peer.uid == self._root else self._agent.changes.look())
         return planned(plan, self._agent.status.in_sync)
 
     async def apply(self, params: Data, peer: Peer) -> Data:
-        state = _state(params, "node.apply", {"state", "removals"})
-        removals = params.get("removals", False)
-        if not isinstance(removals, bool):
-            raise _invalid("node.apply", "removals", removals, "must be true or false")
+        found = read_params("node.apply", _APPLY, params)
+        state = _state("node.apply", found)
         async with transaction("node apply", state.plan if state is not None else "the state on the disk"):
-            return done(await self._agent.changes.apply(state, removals))
+            return done(await self._agent.changes.apply(state, found.get("removals", False)))
 
     async def resync(self, params: Data, peer: Peer) -> Data:
-        _known(params, "resync", set())
+        read_params("resync", _NONE, params)
         return done(await self._agent.changes.resync())
 
     async def reload_remote_endpoints(self, params: Data, peer: Peer) -> Data:
-        _known(params, "remote_endpoints.reload", set())
+        read_params("remote_endpoints.reload", _NONE, params)
         return done(await self._agent.changes.reload_remote_endpoints())
 
     async def save_datastore(self, params: Data, peer: Peer) -> Data:
-        _known(params, "datastore.save", set())
+        read_params("datastore.save", _NONE, params)
         return await self._agent.datastore.save()
 
     async def status(self, params: Data, peer: Peer) -> Data:
-        _known(params, "status", set())
+        read_params("status", _NONE, params)
         return {**self._version, **self._agent.status.to_dict()}
 
     async def version(self, params: Data, peer: Peer) -> Data:
-        _known(params, "version", set())
+        read_params("version", _NONE, params)
         return dict(self._version)
 
     async def log_level(self, params: Data, peer: Peer) -> Data:
-        level = _optional(params, "log.level", "level", str, "a text")
+        level = read_params("log.level", _LEVEL, params).get("level")
         before = journal.level()
         if level is not None:
-            if level not in LEVELS:
-                raise _invalid("log.level", "level", level, f"must be one of {', '.join(LEVELS)}")
             journal.set_level(level)
         return {"level": journal.level(), "before": before}
 
     async def ipam_show(self, params: Data, peer: Peer) -> Data:
-        _known(params, "ipam.show", set())
+        read_params("ipam.show", _NONE, params)
         ipam = self._agent.persisted.ipam
         return {
             "usage": [usage._asdict() for usage in ipam.usage()],
@@ -189,32 +189,25 @@ class Methods:
         }
 
     async def ipam_check(self, params: Data, peer: Peer) -> Data:
-        _known(params, "ipam.check", set())
+        read_params("ipam.check", _NONE, params)
         return self._agent.addresses.check(self._agent.workloads)
 
     async def ipam_release(self, params: Data, peer: Peer) -> Data:
-        (address,) = _texts(params, "ipam.release", "address")
+        address = read_params("ipam.release", _ADDRESS, params)["address"]
         await self._agent.transactions.release_address(address)
         return {"released": True}
 
     async def ipam_reserve(self, params: Data, peer: Peer) -> Data:
-        method = "ipam.reserve"
-        _known(params, method, {"address", "family", "pools"})
-        address, pools, family = params.get("address"), params.get("pools", []), params.get("family", 4)
-        if address is not None and not isinstance(address, str):
-            raise _invalid(method, "address", address, "must be a text")
-        if not isinstance(pools, list) or not all(isinstance(pool, str) and pool for pool in pools):
-            raise _invalid(method, "pools", pools, "must be a list of names or CIDRs of IP pools")
-        if isinstance(family, bool) or family not in (4, 6):
-            raise _invalid(method, "family", family, "must be 4 or 6")
-        return {"address": await self._agent.addresses.reserve(address, pools, family)}
+        found = read_params("ipam.reserve", _RESERVE, params)
+        pools, version = found.get("pools", []), found.get("family", 4)
+        return {"address": await self._agent.addresses.reserve(found.get("address"), pools, version)}
 
     async def ipam_unreserve(self, params: Data, peer: Peer) -> Data:
-        (address,) = _texts(params, "ipam.unreserve", "address")
+        address = read_params("ipam.unreserve", _ADDRESS, params)["address"]
         return {"released": await self._agent.addresses.unreserve(address)}
 
     async def ipam_pools(self, params: Data, peer: Peer) -> Data:
-        _known(params, "ipam.pools", set())
+        read_params("ipam.pools", _NONE, params)
         state = self._agent.persisted.state
         return {
             "pools": [
@@ -224,25 +217,17 @@ class Methods:
         }
 
     async def engine_started(self, params: Data, peer: Peer) -> Data:
-        _known(params, "engine.started", set())
+        read_params("engine.started", _NONE, params)
         self._agent.upkeep.unused_addresses.engine_started()
         return {}
 
     async def policy_drops(self, params: Data, peer: Peer) -> Data:
-        _known(params, "policy.drops", {"workload", "since", "after"})
-        workload, since, after = (params.get(name) for name in ("workload", "since", "after"))
-        if workload is not None and (not isinstance(workload, str) or not workload):
-            # An empty id would mean every end that is no workload.
-            raise _invalid("policy.drops", "workload", workload, "must be the id of a workload")
-        for name in ("since", "after"):
-            value = params.get(name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
-            if value is not None and not number:
-                raise _invalid("policy.drops", name, value, "must be a number that is not negative")
-        log = self._agent.policy_log
+        found = read_params("policy.drops", _DROPS, params)
+        log, since = self._agent.policy_log, found.get("since")
         earliest = None if since is None else time.time() - since
+        entries = log.entries(found.get("workload"), earliest, found.get("after") or 0)
         return {
-            "drops": [entry.to_dict() for entry in log.entries(workload, earliest, after or 0)],
+            "drops": [entry.to_dict() for entry in entries],
             "next": log.order,
             "group": log.group,
             "wanted_group": self._agent.persisted.nflog_group(),
@@ -252,7 +237,7 @@ class Methods:
         }
 
     async def watch(self, params: Data, peer: Peer) -> t.AsyncIterator[Data]:
-        _known(params, "watch", set())
+        read_params("watch", _NONE, params)
         async for event in self._agent.events.watch():
             yield event
 
@@ -284,8 +269,7 @@ def done(outcome: PassOutcome) -> Data:
     }
 
 
-def _state(params: Data, method: str, known: set[str]) -> t.Optional[NodeState]:
-    _known(params, method, known)
+def _state(method: str, params: Data) -> t.Optional[NodeState]:
     state = params.get("state")
     if state is None:
         return None
@@ -297,32 +281,3 @@ def _state(params: Data, method: str, known: set[str]) -> t.Optional[NodeState]:
             f"{method}: state is not one that this agent reads: {error}. Is the collection of the controller of another"
             " release than the node's engine? Run site.yml, which installs its own.",
         ) from error
-
-
-def _known(params: Data, method: str, known: t.Collection[str]) -> None:
-    for name in params:
-        if name not in known:
-            takes = f"It takes: {', '.join(sorted(known))}." if known else "It takes none."
-            raise AgentError(protocol.INVALID_PARAMS, f"{method} has no parameter {name[:60]!r}. {takes}")
-
-
-def _texts(params: Data, method: str, *names: str) -> t.List[str]:
-    _known(params, method, names)
-    for name in names:
-        if not isinstance(params.get(name), str) or not params[name]:
-            raise _invalid(method, name, params.get(name), "must be a text")
-    return [params[name] for name in names]
-
-
-def _optional(params: Data, method: str, name: str, kind: type, words: str) -> t.Any:
-    _known(params, method, {name})
-    value = params.get(name)
-    if value is not None and not isinstance(value, kind):
-        raise _invalid(method, name, value, f"must be {words}")
-    return value
-
-
-def _invalid(method: str, name: str, value: object, rule: str) -> AgentError:
-    shown = repr(value)
-    shown = shown if len(shown) <= 80 else shown[:77] + "..."
-    return AgentError(protocol.INVALID_PARAMS, f"{method}: {name} {shown} {rule}.", {"field": name})

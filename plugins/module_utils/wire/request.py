@@ -13,6 +13,7 @@ import typing as t
 from ..base import naming
 from ..base.addresses import family_of
 from ..base.published_port import LIMIT, InvalidPort, PublishedPort
+from ..base.typed_json import Unreadable, anything, by_name, flag, items, maybe, refuse, table, text, whole
 from ..ipam.allocations import RESERVED
 from ..state.attachment import AttachedWorkload, endpoint, is_of_pools
 from ..state.node_state import HOST_MAC, Pool
@@ -65,22 +66,14 @@ class AddRequest:
 
         null counts as left out, except for `name`, `netns_owned` and `handed_over`.
         """
-        known = {field.name for field in dataclasses.fields(cls)} - {"network", "container", "runtime"}
-        unknown = sorted(set(params) - known)
-        if unknown:
-            raise _invalid(
-                unknown[0], params[unknown[0]], f"is not a parameter. There are: {', '.join(sorted(known))}."
-            )
         if "name" not in params:
             raise AgentError(
                 protocol.INVALID_PARAMS, "workload.add: the parameter name is missing. Give the workload one."
             )
-        values = dict(params)
-        for name in known - {"name", "netns_owned", "handed_over"}:
-            if values.get(name, "") is None:
-                del values[name]
+        found = read_params("workload.add", _PARAMS, params)
+        values = {name: value for name, value in found.items() if value is not None}
         for name in ("pools", "families"):
-            if isinstance(values.get(name), list):
+            if name in values:
                 values[name] = tuple(values[name])
         if "ports" in values:
             values["ports"] = published_ports(values["ports"], "workload.add")
@@ -89,24 +82,20 @@ class AddRequest:
     def checked(self) -> AddRequest:
         """Return a copy with a lower-case `mac`, a default for `id` and, with `netns_owned`, one for `netns`.
 
-        Raise AgentError (invalid_params) for the first field that is wrong.
+        Raise AgentError (invalid_params) for the first field whose value is wrong.
         """
         for field, value in (("name", self.name), ("namespace", self.namespace)):
-            if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > _NAME_LIMIT:
+            if not _NAME.fullmatch(value) or len(value) > _NAME_LIMIT:
                 rule = f"must be 1 to {_NAME_LIMIT} letters, digits, '-', '_' and '.', a letter or digit at its ends."
                 raise _invalid(field, value, rule)
         if len(self.namespace) + len(self.name) > _NAME_LIMIT + 30:
             raise _invalid("name", self.name, f"is too long together with its namespace. Use {_NAME_LIMIT} characters.")
         identity = f"{self.namespace}/{self.name}" if self.id == "" else self.id
-        if not isinstance(identity, str) or not 0 < len(identity) <= 600 or not identity.isprintable():
+        if not 0 < len(identity) <= 600 or not identity.isprintable():
             raise _invalid("id", self.id, "must be 1 to 600 printable characters.")
         if identity.startswith(RESERVED):
             raise _invalid("id", self.id, f"must not begin with {RESERVED}, as the handles of reserved addresses do.")
-        if not isinstance(self.handed_over, bool):
-            raise _invalid("handed_over", self.handed_over, "must be true or false.")
         self._check_netns()
-        if not isinstance(self.peer_interface, str):
-            raise _invalid("peer_interface", self.peer_interface, "must be the name of a device. Use eth0.")
         try:
             naming.check_device_name(self.peer_interface, "peer_interface")
         except naming.NamingError as error:
@@ -114,15 +103,9 @@ class AddRequest:
         if self.peer_interface == "lo":
             raise _invalid("peer_interface", "lo", "is the namespace's own loopback. Use another name, such as eth0.")
         self._check_addresses()
-        if not isinstance(self.pools, tuple) or not all(isinstance(pool, str) and pool for pool in self.pools):
-            raise _invalid("pools", self.pools, "must be a list of names or CIDRs of IP pools.")
-        if not isinstance(self.labels, t.Mapping) or not all(
-            isinstance(text, str) for label in self.labels.items() for text in label
-        ):
-            raise _invalid("labels", self.labels, "must be an object whose values are texts.")
         mac = self.mac
         if mac is not None:
-            mac = mac.lower() if isinstance(mac, str) else ""
+            mac = mac.lower()
             if not naming.is_mac(mac):
                 raise _invalid("mac", self.mac, "must be the MAC address of one device, such as 02:00:00:00:00:01.")
         if self.mtu is not None and not naming.is_mtu(self.mtu):
@@ -137,16 +120,12 @@ class AddRequest:
         return dataclasses.replace(self, id=identity, netns=netns, mac=mac)
 
     def _check_netns(self) -> None:
-        if not isinstance(self.netns_owned, bool):
-            raise _invalid("netns_owned", self.netns_owned, "must be true or false.")
         if self.handed_over:
             if self.netns or self.netns_owned:
                 rule = "must be left out with handed_over: workload.join says later where the inner end is."
                 raise _invalid("netns", self.netns, rule)
             return
-        if not isinstance(self.netns, str) or (self.netns or not self.netns_owned) and not _NETNS.fullmatch(self.netns):
-            raise _invalid("netns", self.netns, "must be a name as `ip netns list` shows it, or an absolute path.")
-        if self.netns in (".", ".."):
+        if self.netns in (".", "..") or (self.netns or not self.netns_owned) and not _NETNS.fullmatch(self.netns):
             raise _invalid("netns", self.netns, "must be a name as `ip netns list` shows it, or an absolute path.")
         if self.netns_owned and self.netns.startswith("/"):
             raise _invalid(
@@ -160,21 +139,17 @@ class AddRequest:
         return {version: str(ipaddress.ip_address(text)) for version, text in asked.items() if text is not None}
 
     def _check_addresses(self) -> None:
-        known = isinstance(self.families, tuple) and all(
-            isinstance(family, int) and family in (4, 6) for family in self.families
-        )
-        if not known or len(set(self.families)) != len(self.families):
-            raise _invalid("families", self.families, "must be a list of IP versions, 4 and 6.")
+        if len(set(self.families)) != len(self.families):
+            raise _invalid("families", self.families, "must name each IP version once.")
         for field, version, example in (("address", 4, "10.244.0.7"), ("address6", 6, "fd00:10:244::7")):
             address = getattr(self, field)
             if address is None:
                 continue
             try:
-                found = ipaddress.ip_address(address) if isinstance(address, str) else None
+                found = ipaddress.ip_address(address)
             except ValueError:
-                found = None
-            if found is None:
-                raise _invalid(field, address, f"must be an IP address without a prefix length, such as {example}.")
+                rule = f"must be an IP address without a prefix length, such as {example}."
+                raise _invalid(field, address, rule) from None
             if found.version != version:
                 other = "an IPv6 address goes into address6" if version == 4 else "an IPv4 address goes into address"
                 raise _invalid(field, address, f"must be an IPv{version} address: {other}.")
@@ -240,16 +215,52 @@ class AddRequest:
         return ""
 
 
-def published_ports(value: t.Any, method: str) -> tuple[PublishedPort, ...]:
-    """Return the ports in the parameter `ports` of a method of the API.
-
-    Raise AgentError (invalid_params) if it is no list of ports, or has more than LIMIT of them.
-    """
-    if not isinstance(value, list) or len(value) > LIMIT:
-        rule = f"must be a list of at most {LIMIT} ports."
-        raise AgentError(protocol.INVALID_PARAMS, f"{method}: ports {_shown(value)} {rule}", {"field": "ports"})
+def read_params(
+    method: str, reader: t.Callable[[t.Any], dict[str, t.Any]], params: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
+    """Return what `reader` reads in the parameters of a method. Raise AgentError (invalid_params)."""
     try:
-        return tuple(PublishedPort.read(entry) for entry in value)
+        return reader(params)
+    except Unreadable as error:
+        field = error.place.partition(".")[0].partition("[")[0]
+        raise AgentError(protocol.INVALID_PARAMS, f"{method}: {error}.", {"field": field}) from None
+
+
+def family(value: t.Any) -> int:
+    """Return an IP version, 4 or 6. Otherwise raise Unreadable."""
+    if isinstance(value, bool) or not isinstance(value, int) or value not in (4, 6):
+        refuse(value, "an IP version, 4 or 6")
+    return value
+
+
+#: Readers of lists of names or CIDRs of IP pools, and of published ports.
+POOLS, PORTS = items(text(least=1), 1024), items(anything, LIMIT)
+_TEXT = maybe(text())
+_PARAMS = table(
+    {"name": text()},
+    {
+        "netns": _TEXT,
+        "id": _TEXT,
+        "namespace": _TEXT,
+        "netns_owned": flag,
+        "peer_interface": _TEXT,
+        "address": _TEXT,
+        "address6": _TEXT,
+        "families": maybe(items(family, 2)),
+        "pools": maybe(POOLS),
+        "labels": maybe(by_name(text())),
+        "mac": _TEXT,
+        "mtu": maybe(whole()),
+        "handed_over": flag,
+        "ports": maybe(PORTS),
+    },
+)
+
+
+def published_ports(entries: t.Iterable[t.Any], method: str) -> tuple[PublishedPort, ...]:
+    """Return the ports in the parameter `ports` of a method of the API. Raise AgentError (invalid_params)."""
+    try:
+        return tuple(map(PublishedPort.read, entries))
     except InvalidPort as error:
         raise AgentError(protocol.INVALID_PARAMS, f"{method}: {error}", {"field": "ports"}) from error
 

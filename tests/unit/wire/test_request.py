@@ -29,6 +29,9 @@ def test_what_is_left_out_has_a_default():
     ("params", "words"),
     [
         ({}, "the parameter name is missing. Give the workload one."),
+        ({"name": None}, "name is None, not a text of at most 4096 characters."),
+        ({"name": "web", "id": "x" * 601}, f"id '{'x' * 76}... must be 1 to 600 printable characters."),
+        ({"name": "web", "ports": {}}, "ports is a table, not a list of at most 1024."),
         (
             {"name": "a b"},
             "name 'a b' must be 1 to 200 letters, digits, '-', '_' and '.', a letter or digit at its ends.",
@@ -42,7 +45,7 @@ def test_what_is_left_out_has_a_default():
             {"name": "web", "netns": "..", "netns_owned": True},
             "netns '..' must be a name as `ip netns list` shows it, or an absolute path.",
         ),
-        ({"name": "web", "netns": "n", "netns_owned": 1}, "netns_owned 1 must be true or false."),
+        ({"name": "web", "netns": "n", "netns_owned": 1}, "netns_owned is 1, not true or false."),
         (
             {"name": "web", "netns": "n", "address": "10.244.0.1/26"},
             "address '10.244.0.1/26' must be an IP address without a prefix length, such as 10.244.0.7.",
@@ -59,16 +62,17 @@ def test_what_is_left_out_has_a_default():
             {"name": "web", "netns": "n", "address6": "fd00::1/128"},
             "address6 'fd00::1/128' must be an IP address without a prefix length, such as fd00:10:244::7.",
         ),
-        ({"name": "web", "netns": "n", "families": [4, 5]}, "families (4, 5) must be a list of IP versions, 4 and 6."),
+        ({"name": "web", "netns": "n", "families": [4, 5]}, "families[1] is 5, not an IP version, 4 or 6."),
+        ({"name": "web", "netns": "n", "families": [4, 4]}, "families (4, 4) must name each IP version once."),
         (
             {"name": "web", "netns": "n", "families": 4, "address": "10.0.0.1"},
-            "families 4 must be a list of IP versions, 4 and 6.",
+            "families is 4, not a list of at most 2.",
         ),
-        ({"name": "web", "netns": "n", "families": [4.0]}, "families (4.0,) must be a list of IP versions, 4 and 6."),
-        ({"name": "web", "netns": "n", "id": []}, "id [] must be 1 to 600 printable characters."),
-        ({"name": "web", "netns": "n", "id": 0}, "id 0 must be 1 to 600 printable characters."),
-        ({"name": "web", "netns": "n", "id": False}, "id False must be 1 to 600 printable characters."),
-        ({"name": "web", "netns": "n", "families": "6"}, "families '6' must be a list of IP versions, 4 and 6."),
+        ({"name": "web", "netns": "n", "families": [4.0]}, "families[0] is 4.0, not an IP version, 4 or 6."),
+        ({"name": "web", "netns": "n", "id": []}, "id is a list, not a text of at most 4096 characters."),
+        ({"name": "web", "netns": "n", "id": 0}, "id is 0, not a text of at most 4096 characters."),
+        ({"name": "web", "netns": "n", "id": False}, "id is False, not a text of at most 4096 characters."),
+        ({"name": "web", "netns": "n", "families": "6"}, "families is 6, not a list of at most 2."),
         (
             {"name": "web", "netns": "n", "families": [4], "address6": "fd00::1"},
             "families (4,) lacks 6, the IP version of address6 fd00::1.",
@@ -78,11 +82,11 @@ def test_what_is_left_out_has_a_default():
             "mac '01:00:5e:00:00:01' must be the MAC address of one device, such as 02:00:00:00:00:01.",
         ),
         ({"name": "web", "netns": "n", "mtu": 67}, "mtu 67 must be a number of bytes from 68 to 65535."),
-        ({"name": "web", "netns": "n", "mtu": True}, "mtu True must be a number of bytes from 68 to 65535."),
-        ({"name": "web", "netns": "n", "pools": "p"}, "pools 'p' must be a list of names or CIDRs of IP pools."),
+        ({"name": "web", "netns": "n", "mtu": True}, "mtu is True, not a whole number from 0 to 9007199254740992."),
+        ({"name": "web", "netns": "n", "pools": "p"}, "pools is p, not a list of at most 1024."),
         (
             {"name": "web", "netns": "n", "labels": {"a": 1}},
-            "labels {'a': 1} must be an object whose values are texts.",
+            "labels.a is 1, not a text of at most 4096 characters.",
         ),
         (
             {"name": "web", "netns": "n", "peer_interface": "a/b"},
@@ -95,8 +99,8 @@ def test_what_is_left_out_has_a_default():
         ),
         (
             {"name": "web", "container": "c"},
-            "container 'c' is not a parameter. There are: address, address6, families, handed_over, id, labels, mac,"
-            " mtu, name, namespace, netns, netns_owned, peer_interface, pools, ports.",
+            "container is not known. There are: name, netns, id, namespace, netns_owned, peer_interface, address,"
+            " address6, families, pools, labels, mac, mtu, handed_over, ports.",
         ),
     ],
 )

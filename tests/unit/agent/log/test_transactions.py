@@ -136,9 +136,9 @@ def test_a_level_that_is_none_is_refused(tmp_path: pathlib.Path, log: io.StringI
         node = Node(tmp_path)
         methods = Methods(await node.start())
         for level, message in (
-            ("loud", "log.level: level 'loud' must be one of debug, info, warning, error."),
-            (7, "log.level: level 7 must be a text."),
-            ("x" * 5000, f"log.level: level '{'x' * 76}... must be one of debug, info, warning, error."),
+            ("loud", "log.level: level is loud, not one of debug, info, warning, error."),
+            (7, "log.level: level is 7, not one of debug, info, warning, error."),
+            ("x" * 5000, f"log.level: level is {'x' * 77}..., not one of debug, info, warning, error."),
         ):
             with pytest.raises(AgentError) as refused:
                 await methods.log_level({"level": level}, ROOT)

@@ -358,11 +358,11 @@ def test_the_method_and_the_figures(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"name": "web"}, "policy.drops has no parameter 'name'. It takes: after, since, workload."),
-        ({"workload": 3}, "policy.drops: workload 3 must be the id of a workload."),
-        ({"workload": ""}, "policy.drops: workload '' must be the id of a workload."),
-        ({"since": -1}, "policy.drops: since -1 must be a number that is not negative."),
-        ({"after": True}, "policy.drops: after True must be a number that is not negative."),
+        ({"name": "web"}, "policy.drops: name is not known. There are: workload, since, after."),
+        ({"workload": 3}, "policy.drops: workload is 3, not a text of 1 to 1048576 characters."),
+        ({"workload": ""}, "policy.drops: workload is '', not a text of 1 to 1048576 characters."),
+        ({"since": -1}, "policy.drops: since is -1, not a number from 0 to 1e+12."),
+        ({"after": True}, "policy.drops: after is True, not a number from 0 to 1e+12."),
     ],
 )
 def test_what_is_misunderstood(tmp_path: pathlib.Path, params: dict[str, t.Any], words: str) -> None:

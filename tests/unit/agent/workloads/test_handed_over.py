@@ -337,7 +337,7 @@ def test_refusals(tmp_path):
             "mac 'EE:ee:ee:ee:ee:ee' is that of all host ends, from which the workload's gateway is derived. Choose"
             " another one.",
         ),
-        ({"handed_over": 1}, "handed_over 1 must be true or false."),
+        ({"handed_over": 1}, "handed_over is 1, not true or false."),
         (
             {"id": "reserved:10.244.1.1"},
             "id 'reserved:10.244.1.1' must not begin with reserved:, as the handles of reserved addresses do.",
@@ -369,10 +369,10 @@ def test_the_api(tmp_path):
         await methods.delete({"id": "docker.a"}, ROOT)
         assert await methods.ipam_unreserve({"address": "10.244.1.3"}, ROOT) == {"released": True}
         for params, words in (
-            ({"address": 7}, "address 7 must be a text."),
-            ({"pools": "default"}, "pools 'default' must be a list of names or CIDRs of IP pools."),
-            ({"family": True}, "family True must be 4 or 6."),
-            ({"family": 5}, "family 5 must be 4 or 6."),
+            ({"address": 7}, "address is 7, not a text of at most 4096 characters."),
+            ({"pools": "default"}, "pools is default, not a list of at most 1024."),
+            ({"family": True}, "family is True, not an IP version, 4 or 6."),
+            ({"family": 5}, "family is 5, not an IP version, 4 or 6."),
         ):
             assert await refused(methods.ipam_reserve(params, ROOT)) == ("invalid_params", f"ipam.reserve: {words}")
 
