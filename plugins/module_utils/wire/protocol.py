@@ -105,6 +105,7 @@ def parse(line: bytes) -> Request:
     characters, numbers that are not finite and half surrogate pairs are refused too.
     """
     data = _object(line)
+    # Fields are read one by one, not by base/typed_json.py: an error has the id that was read before it.
     id = data.get("id")
     if isinstance(id, bool) or not (id is None or isinstance(id, (int, str))):
         raise BadRequest(f"id must be a number without a fraction or a text, not {_shown(id)}. {_FORM}")

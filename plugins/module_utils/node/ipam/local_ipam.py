@@ -19,6 +19,7 @@ import typing as t
 
 from ...base import naming
 from ...base.addresses import family_of
+from ...base.typed_json import Reader, Unreadable, by_name, number, text, whole
 from ...ipam import consistency
 from ...ipam.allocations import (
     COOLDOWN,
@@ -410,10 +411,10 @@ class LocalIpam:
             if self._touched:
                 self._failed = IpamNotWritten(str(error))
                 self._touched = False
-        for number, batch in enumerate(batches):
+        for index, batch in enumerate(batches):
             batch.events = []
             batch.done = True
-            if number == 0 or batch.touched:
+            if index == 0 or batch.touched:
                 batch.error = IpamNotWritten(str(error))
 
     def _compact(self) -> None:
@@ -458,25 +459,14 @@ def _epoch_record(epoch: Epoch) -> Record:
     return ("boot", epoch.boot, epoch.offset)
 
 
-def _text(value: t.Any) -> bool:
-    return isinstance(value, str)
-
-
-def _texts(value: t.Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
-
-
-def _seconds(value: t.Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-
-
-#: The kinds of records; for each field a function that says whether a value is valid.
-_FIELDS: t.Mapping[str, tuple[t.Callable[[t.Any], bool], ...]] = {
-    "assign": (_text, _text, _texts, _text, _text),
-    "release": (_text, _seconds),
-    "open": (_text,),
-    "boot": (_text, _seconds),
-    "calico-ipam": (lambda value: value == 1,),
+_TEXT, _SECONDS = text(), number(-sys.float_info.max, sys.float_info.max)
+#: The kinds of records, and the readers of their fields.
+_FIELDS: t.Mapping[str, tuple[Reader, ...]] = {
+    "assign": (_TEXT, _TEXT, by_name(_TEXT), _TEXT, _TEXT),
+    "release": (_TEXT, _SECONDS),
+    "open": (_TEXT,),
+    "boot": (_TEXT, _SECONDS),
+    "calico-ipam": (whole(1, 1),),
 }
 
 
@@ -495,8 +485,12 @@ def _replayed(records: t.Iterable[Record], cooldown: float) -> tuple[Allocations
         kind, *fields = record
         if kind not in _FIELDS or (kind == _FORMAT[0] and tuple(record) != _FORMAT):
             raise Contradiction(f"record {position + 1} is of a kind that is not known here")
-        if len(fields) != len(_FIELDS[kind]) or not all(fits(one) for fits, one in zip(_FIELDS[kind], fields)):
+        if len(fields) != len(_FIELDS[kind]):
             raise Contradiction(f"record {position + 1} is not complete")
+        try:
+            fields = [read(value) for read, value in zip(_FIELDS[kind], fields)]
+        except Unreadable as error:
+            raise Contradiction(f"a field of record {position + 1} cannot be read: {error}") from None
         if kind == "assign":
             events.append(Assigned(Allocation(*fields)))
         elif kind == "release":

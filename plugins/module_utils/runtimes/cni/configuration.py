@@ -34,8 +34,9 @@ Document = t.Mapping[str, t.Any]
 class Configuration:
     """A network configuration whose fields are checked when they are read: each may raise CniError.
 
-    A DEL needs the network's name only, and must not fail because of a field that only an ADD needs. Making one raises
-    CniError if the version is not supported or does not have `command`, or `runtimeConfig` is not an object.
+    A DEL needs the network's name only, and must not fail because of a field that only an ADD needs. Fields have rules
+    of Calico and CNI beyond a type, such as a truth value as a text, so base/typed_json.py does not read them. Making
+    one raises CniError if the version is not supported or does not have `command`, or `runtimeConfig` is not an object.
     """
 
     def __init__(self, document: Document, command: str) -> None:

@@ -219,15 +219,23 @@ def test_without_the_boot_s_id_no_address_is_given(machine):
     )
 
 
+WHY = "a field of record 1 cannot be read: it is"
+SECONDS = "not a number from -1.79769e+308 to 1.79769e+308"
+
+
 @pytest.mark.parametrize(
     ("records", "why"),
     [
         ([["calico-ipam", 2]], "record 1 is of a kind that is not known here"),
         ([["calico-ipam", 1], ["assign", "10.0.0.1"]], "record 2 is not complete"),
         ([["calico-ipam", 1], 7], "record 2 is not complete"),
-        ([["release", "10.0.0.1", "now"]], "record 1 is not complete"),
-        ([["release", "10.0.0.1", 10**400]], "record 1 is not complete"),
-        ([["boot", "a", -(10**400)]], "record 1 is not complete"),
+        (
+            [["assign", "10.0.0.1", "h", {"a": 1}, "p", "10.0.0.0/26"]],
+            "a field of record 1 cannot be read: a is 1, not a text of at most 4096 characters",
+        ),
+        ([["release", "10.0.0.1", "now"]], f"{WHY} now, {SECONDS}"),
+        ([["release", "10.0.0.1", 10**400]], f"{WHY} a very large number, {SECONDS}"),
+        ([["boot", "a", -(10**400)]], f"{WHY} a very large number, {SECONDS}"),
         ([["release", "x", 1.0]], "'x' is not an IP address"),
         ([["assign", "10.0.0.1", handle, {}, "p", "10.0.0.0/30"] for handle in "ab"], "10.0.0.1 is given to two"),
     ],
