@@ -8,7 +8,12 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.report import run_report
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report import (
+    run_report,
+    sections,
+    status_report,
+    switch_loss,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import report_lines
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import FleetReport
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
@@ -70,3 +75,47 @@ def test_a_missing_route_counts_in_the_mode_between_its_two_nodes() -> None:
         ("IPIP", "default-ipv4-ippool"): 1,
         ("VXLAN", "db-pool"): 0,
     }
+
+
+def test_a_missing_route_to_a_nodes_own_block_is_no_link() -> None:
+    fleet = simulated.fleet(4, 2)
+    answers = simulated.status(fleet)
+    own = fleet.allocation.nodes["node3"].blocks[0].cidr
+    answers["node3"]["routes"]["missing"] = [f"blackhole {own} is missing"]
+    assert sum(link.missing for link in simulated.report_of(fleet, answers).links) == 0
+
+
+def test_the_word_of_a_run_begins_its_last_line() -> None:
+    assert report_of_run(False).word == "Converged"
+
+
+def test_nodes_with_fresh_heartbeats_are_good() -> None:
+    """The heartbeat of node2 is too old, and node3 has one session less than it should have."""
+    fleet = simulated.fleet(4, 2)
+    hosts = list(fleet.nodes)
+    report = status_report.by_heartbeats(
+        simulated.ORIGIN, hosts, set(hosts), simulated.heartbeats(fleet, 1e6), {}, 1e6, Places(fleet, hosts)
+    )
+    assert [(node.state, node.word) for node in report.nodes] == [
+        ("good", "ok"),
+        ("bad", "old heartbeat"),
+        ("bad", "1 session down"),
+        ("good", "ok"),
+    ]
+
+
+@pytest.mark.parametrize("line", ["flip  4/4  routes replaced", "4/4  routes replaced"])
+def test_the_words_of_a_phase_do_not_repeat_its_name(line: str) -> None:
+    gates = {"flip": {"line": line, "ok": True, "at": 7.0}}
+    loss = switch_loss.measured("to ipip", gates, {}, True, lambda at, form: "")
+    assert [(phase.name, phase.line) for phase in loss.phases] == [("flip", "4/4  routes replaced")]
+
+
+def test_the_bar_of_drift_is_a_share_of_the_largest() -> None:
+    fleet = simulated.fleet(4, 2)
+    answers = simulated.status(fleet)
+    for node, count in (("node1", 8), ("node2", 2)):
+        answers[node]["agent"]["drift"]["day"] = count
+    shown = sections._drift(simulated.report_of(fleet, answers))
+    assert shown is not None and shown.table is not None
+    assert [row[1].part for row in shown.table.rows if isinstance(row[1], sections.Cell)] == [1.0, 3 / 8, 2 / 8]
