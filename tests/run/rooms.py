@@ -30,7 +30,7 @@ ROOMS = {
     "bgp": ("tests/unit/bgp", VALUES),
     "policy": ("tests/unit/policy", VALUES),
     "state": ("tests/unit/state", "tests/unit/fleet/node_answers/test_node_answers.py", VALUES),
-    "fleet": ("tests/unit/fleet", BAD_INVENTORIES, VALUES),
+    "fleet": ("tests/unit/fleet", BAD_INVENTORIES, "tests/unit/plugin_utils/sources/test_fleet_source.py", VALUES),
     "report": ("tests/unit/report", "tests/unit/plugin_utils/report/test_page.py", VALUES),
     "files": ("tests/unit/files",),
     "dataplane/drivers": ("tests/unit/dataplane",),

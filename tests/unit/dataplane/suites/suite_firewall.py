@@ -282,6 +282,7 @@ def test_set_in_use_is_not_deleted_and_said_so(kernel):
     converge(iptables, kernel, [FILTER])
     text = fail(ipset, kernel, [])
     assert text.startswith("ipset cali40all-hosts-net: The set cali40all-hosts-net could not be deleted:")
+    assert "in use by a kernel component." in text
     assert text.endswith("A rule that is not ours may refer to it (iptables-save | grep it); the next run tries again.")
 
 
