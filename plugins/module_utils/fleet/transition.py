@@ -342,11 +342,11 @@ def _workloads(
             workload = dataclasses.replace(workload, mtu=mtu, route_mtu=limit)
         workloads.append(workload)
     # Workloads that are removed keep their links until `retire`, and are limited like the others.
-    going = [
+    to_remove = [
         dataclasses.replace(workload, route_mtu=_least_limit(workload, limits) or workload.route_mtu)
         for workload in current.workloads
     ]
-    return _union(workloads, going, key=lambda workload: workload.interface)
+    return _union(workloads, to_remove, key=lambda workload: workload.interface)
 
 
 def _least_limit(workload: VethEndpoint, limits: t.Mapping[str, int]) -> t.Optional[int]:

@@ -235,7 +235,7 @@ def test_a_doubt_has_read_what_no_generation_vouches_for(kernel, ran, backend):
     settle(both.sets, ipset, kernel, [IpSet("cali40a", "hash:net", ("10.0.0.1",))])
     assert both.tables.backend == backend
     ran.clear()
-    both.doubt({"ipset", "iptables"})
+    both.suspect({"ipset", "iptables"})
     both.tables.observe(kernel, desired)
     both.sets.observe(kernel, [])
     assert ran.count("ipset") == 1

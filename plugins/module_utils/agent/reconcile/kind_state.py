@@ -18,13 +18,13 @@ class KindState:
     #: Whether the next look reads objects of this kind.
     dirty: bool = True
     #: Whether another program may have written objects of this kind, so that what is cached of them is not valid.
-    doubted: bool = False
+    maybe_stale: bool = False
     #: The last desired state whose objects of this kind were in the kernel, except those that waited for their device,
     #: ended workloads, refused single chains and members left out of sets; None before the first one.
-    complete: t.Optional[NodeState] = None
+    nothing_missing: t.Optional[NodeState] = None
     #: The last desired state beside which the kernel had nothing superfluous of this kind but objects kept on purpose
     #: and workloads that another part of the agent was removing; None before the first one.
-    lean: t.Optional[NodeState] = None
+    nothing_extra: t.Optional[NodeState] = None
     #: (kind, subject) of objects that are kept or left out on purpose, such as sets in use. Their later removal is not
     #: drift.
     kept: frozenset[tuple[str, str]] = frozenset()
@@ -114,10 +114,10 @@ class KindStates:
         for name in names:
             self._states[name].dirty = True
 
-    def doubt(self, names: t.Iterable[str]) -> None:
+    def suspect(self, names: t.Iterable[str]) -> None:
         """Note that another program may have written these kinds."""
         for name in names:
-            self._states[name].doubted = True
+            self._states[name].maybe_stale = True
 
     def take_dirty(self) -> set[str]:
         """Return the names of the dirty kinds, mark them clean, and unset their retries, due or not."""
@@ -127,11 +127,11 @@ class KindStates:
             self._states[name].retry_at = None
         return taken
 
-    def take_doubted(self, names: t.Iterable[str]) -> set[str]:
+    def take_maybe_stale(self, names: t.Iterable[str]) -> set[str]:
         """Return the names of the doubted kinds among `names`, and end the doubt."""
-        taken = {name for name in names if self._states[name].doubted}
+        taken = {name for name in names if self._states[name].maybe_stale}
         for name in taken:
-            self._states[name].doubted = False
+            self._states[name].maybe_stale = False
         return taken
 
     def overdue(self, now: float) -> tuple[str, ...]:
@@ -143,8 +143,8 @@ class KindStates:
         return min([otherwise, *(state.retry_at for state in self._states.values() if state.retry_at is not None)])
 
     def completed(self, but_for: t.Collection[str] = ()) -> bool:
-        """Return whether every kind but those in `but_for` was complete once, as `KindState.complete` says."""
-        return all(state.complete is not None for name, state in self._states.items() if name not in but_for)
+        """Return whether every kind but those in `but_for` was complete once, as `KindState.nothing_missing` says."""
+        return all(state.nothing_missing is not None for name, state in self._states.items() if name not in but_for)
 
     def note_complete(self, name: str, whole: NodeState, waiting: t.Iterable[str] = ()) -> None:
         """Note that nothing of `whole` is missing of a kind but objects that wait for their device, a text for each.
@@ -157,13 +157,13 @@ class KindStates:
             for other in self._states.values():
                 other.dirty = other.dirty or other.blocked
                 other.blocked = False
-        state.complete, state.waiting, state.additions_failed = whole, tuple(waiting), ()
+        state.nothing_missing, state.waiting, state.additions_failed = whole, tuple(waiting), ()
         state.end_retries()
 
     def note_lean(self, name: str, whole: NodeState) -> None:
         """Note that nothing of a kind is superfluous beside `whole`: no removal fails, is withheld or blocked."""
         state = self._states[name]
-        state.lean, state.removals_failed = whole, ()
+        state.nothing_extra, state.removals_failed = whole, ()
         state.withheld = state.blocked = False
         state.end_retries()
 

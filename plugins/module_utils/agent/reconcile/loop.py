@@ -4,7 +4,7 @@
 """The loop of the reconciler, which keeps the kernel at the desired state: it says when a pass is made.
 
     monitor, polling, timers ── mark(kind) ──► dirty kinds ──► look ──► repair
-                                                               reads    plans again and applies, under `turn`
+                                                               reads    plans again and applies, under `write_lock`
 
 A mark says only where to look, not what happened (stages.py). passes.py says what a pass looks at and repairs.
 

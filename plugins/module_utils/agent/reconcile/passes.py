@@ -4,8 +4,8 @@
 """Passes over the kinds of objects: what is looked at and repaired, in which order, and with what outcome.
 
 All additions of a pass come first, stage by stage, in the drivers' order (stages.py). Removals follow in reverse order,
-if they are allowed and nothing they could cut off has failed. `turn`, the exclusive lock of all writers of the kernel,
-is released between the stages. loop.py says when passes are made.
+if they are allowed and nothing they could cut off has failed. `write_lock`, the exclusive lock of all writers, is
+released between the stages. loop.py says when passes are made.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Passes:
         Objects that waited for their device, ended workloads, refused single chains, and members left out of sets may
         have been missing.
         """
-        return None if self.stages.kinds[kind].problems else self.stages.kinds[kind].complete
+        return None if self.stages.kinds[kind].problems else self.stages.kinds[kind].nothing_missing
 
     @property
     def problems(self) -> dict[str, tuple[str, ...]]:
@@ -91,7 +91,7 @@ class Passes:
             self.stages.listener.on_resync("request")
             self.stages.refresh(Refresh.ALL)
             kinds = self.stages.kinds.names
-        self.stages.kinds.doubt(kinds)
+        self.stages.kinds.suspect(kinds)
         outcome = await self.make(kinds)
         state = self.stages.wanted.state()
         if state is not None and workload.STEP.name in kinds:
@@ -109,16 +109,16 @@ class Passes:
         """Return the changes that would bring the node to the state that `wanted` returns; make none.
 
         `wanted` is called on the loop before each look. If the first look finds changes, a second one is made, under
-        `turn`.
+        `write_lock`.
         """
         found = await self.look(wanted)
         if not found.changed:
             return found
-        async with self.stages.turn:
+        async with self.stages.write_lock:
             return await self.look(wanted)
 
     async def look(self, wanted: t.Callable[[], NodeState]) -> NodePlan:
-        """Return what `plan` returns, by one look without `turn`: objects half made by others may be in it."""
+        """Return what `plan` returns, by one look without `write_lock`: objects half made by others may be in it."""
         make = self.stages.wanted.whole(wanted())
         return await self.stages.ask(lambda kernel: plan_node(kernel, make(), registry=self.stages.drivers.uncached))
 
@@ -155,21 +155,21 @@ class Passes:
         """Look at the kinds `taken`, stage by stage, and repair them and followers. Return the changes made."""
         registry = self.stages.drivers.registry
         changes: list[Change] = []
-        superfluous: set[str] = set()
+        extra: set[str] = set()
         for stage in registry.stages:
             here = taken.intersection(stage)
             found = await self.stages.look(here) if here else None
             if found is None:
                 continue
-            superfluous |= found.removed
+            extra |= found.removed
             if found.added:
                 done = await self.stages.add(stage, found)
                 changes += done
                 taken |= registry.followers(map(registry.name_of, done))
         for stage in reversed(registry.stages):
-            going = superfluous.intersection(stage)
-            if going:
-                changes += await self.stages.remove(going)
+            to_remove = extra.intersection(stage)
+            if to_remove:
+                changes += await self.stages.remove(to_remove)
         return changes
 
     def _in_sync_but_for(self, marked: t.Collection[str]) -> bool:

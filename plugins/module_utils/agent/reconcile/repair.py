@@ -105,8 +105,8 @@ def additions(kernel: Kernel, planned: NodePlan) -> Applied:
 
 def removals(kernel: Kernel, planned: NodePlan, chosen: t.Sequence[Change]) -> Applied:
     """Remove the objects of `chosen`, changes of `planned`; return what was applied. Errors as in `additions`."""
-    going = {id(change) for change in chosen}
-    return _apply(kernel, planned.only(lambda change: id(change) in going))
+    to_remove = {id(change) for change in chosen}
+    return _apply(kernel, planned.only(lambda change: id(change) in to_remove))
 
 
 def same(change: Change) -> Same:

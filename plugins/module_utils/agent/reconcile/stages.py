@@ -4,8 +4,8 @@
 """The stages of a pass: kinds that are looked at, repaired, and freed of superfluous objects together.
 
 A look reads without the lock, so it may see an attachment half made. A repair therefore plans again once it holds
-`turn`, the exclusive lock of all writers, and reads the desired state then. So no repair compares the kernel with a
-desired state that is older than the kernel's content.
+`write_lock`, the exclusive lock of all writers, and reads the desired state then. So no repair compares the kernel with
+a desired state that is older than the kernel's content.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ class Stages:
     """The reader and writer of the kernel through the drivers, in the Worker `run`. It keeps `kinds` up to date.
 
     It belongs to the running event loop. `wanted` says what the node must have; `listener` is called with what is done.
-    `turn` is the exclusive lock of all writers of the kernel. The desired state is read before a look, and again under
-    `turn`. A caller that changes the desired state and the kernel holds or shares `turn` over both changes. What fails,
+    `write_lock` is the exclusive lock of all writers of the kernel. The desired state is read before a look, and again
+    under it. A caller that changes the desired state and the kernel holds or shares it over both changes. What fails,
     repair.ERRORS, becomes problems of the kinds, except in `ask` and `admit`. An unknown kind raises KeyError.
 
     `state` is the desired state, without compiled policy, at the last look of a pass, None before the first one.
@@ -112,7 +112,7 @@ class Stages:
         self,
         kernel: Kernel,
         wanted: Wanted,
-        turn: t.AsyncContextManager[t.Any],
+        write_lock: t.AsyncContextManager[t.Any],
         listener: Listener,
         *,
         drivers: t.Optional[CachedDrivers] = None,
@@ -120,7 +120,7 @@ class Stages:
         pace: t.Optional[Pace] = None,
     ) -> None:
         self.wanted = wanted
-        self.turn = turn
+        self.write_lock = write_lock
         self.listener = listener
         self.drivers = CachedDrivers() if drivers is None else drivers
         self.pace = Pace() if pace is None else pace
@@ -147,7 +147,7 @@ class Stages:
         well.
         """
         kinds = self.kinds.names if kind is None else (kind,)
-        self.kinds.doubt(kinds)
+        self.kinds.suspect(kinds)
         self.observe_namespace(interiors)
         self.expect(kinds)
 
@@ -184,7 +184,7 @@ class Stages:
         ObserveError or KernelError if the kernel cannot be read or written at all.
         """
         make, guards = self.wanted.whole(state), self.registry.guards
-        before = {kind: self.kinds[kind].complete for kind in guards}
+        before = {kind: self.kinds[kind].nothing_missing for kind in guards}
 
         def work() -> tuple[NodeState, repair.Applied, set[repair.Same]]:
             whole = make()
@@ -198,7 +198,7 @@ class Stages:
         whole, applied, drift = await self._run(work)
         if not applied.failed:
             for kind in guards:
-                self.kinds[kind].complete = whole
+                self.kinds[kind].nothing_missing = whole
         self._tell(applied.done, drift)
         return applied
 
@@ -215,7 +215,7 @@ class Stages:
             return None
         self.state = state
         make, interiors = self._make(state, kinds), self._take_interiors(state, kinds)
-        doubted, refresh = self.kinds.take_doubted(kinds), Refresh.NONE
+        maybe_stale, refresh = self.kinds.take_maybe_stale(kinds), Refresh.NONE
         if iptables.STEP.name in kinds:
             refresh, self._refresh = self._refresh, Refresh.NONE
 
@@ -224,7 +224,7 @@ class Stages:
                 self.drivers.forget()
             if refresh != Refresh.NONE:
                 self.drivers.tables.retry()
-            self.drivers.doubt(doubted)
+            self.drivers.suspect(maybe_stale)
             whole = make()
             return whole, repair.plan(self._kernel, whole, kinds, self.registry, interiors)
 
@@ -258,8 +258,8 @@ class Stages:
         removed = {name_of(change) for change in _left(planned.removals, self.wanted.excluded())}
         for kind in kinds:
             state = self.kinds[kind]
-            going = _subjects(planned.removals, kind, self.registry)
-            state.kept = _subjects(planned.kept, kind, self.registry) | (state.kept & going)
+            to_remove = _subjects(planned.removals, kind, self.registry)
+            state.kept = _subjects(planned.kept, kind, self.registry) | (state.kept & to_remove)
             if kind not in removed:
                 self.kinds.note_lean(kind, whole)
             if kind not in added:
@@ -269,7 +269,7 @@ class Stages:
     async def add(self, stage: t.Sequence[str], found: Found) -> list[Change]:
         """Add and correct objects of the stage's kinds that are in `found` or follow one in it.
 
-        Return the changes made. `found` is the result of the look before; these kinds are planned again under `turn`.
+        Return the changes made. `found` is the last look's result; these kinds are planned again under `write_lock`.
         There may be thousands of workloads and sysctls: if no other kind is planned with them, only those that
         `repair.narrowed` leaves are read again. If reading, adding or correcting failed at the last attempt for a kind
         that guards one of these, nothing is made, which is a problem too. Nothing is made either if the desired state
@@ -283,13 +283,13 @@ class Stages:
                 self._not_added([kind], [f"{kind}: not before {' and '.join(blocking)} stand, which guard it."])
                 return []
         loop = asyncio.get_running_loop()
-        async with self.turn:
+        async with self.write_lock:
             began = loop.time()
             state = self.wanted.state()
             if state is None:
                 self.kinds.mark(kinds)
                 return []
-            make, before = self._make(state, kinds), {kind: self.kinds[kind].complete for kind in kinds}
+            make, before = self._make(state, kinds), {kind: self.kinds[kind].nothing_missing for kind in kinds}
             interiors = self._take_interiors(state, kinds)
 
             def work() -> tuple[NodeState, repair.Applied, set[repair.Same]]:
@@ -329,7 +329,7 @@ class Stages:
                 self.kinds.note_complete(kind, whole, waiting)
 
     async def remove(self, kinds: t.Collection[str]) -> list[Change]:
-        """Remove superfluous objects of these kinds after planning again under `turn`. Return the changes made.
+        """Remove superfluous objects of these kinds after planning again under `write_lock`. Return the changes made.
 
         Left out are kinds whose removals are not allowed yet or blocked by failures, which is noted, and workloads that
         another part of the agent is removing.
@@ -338,24 +338,24 @@ class Stages:
         if not ready:
             return []
         loop = asyncio.get_running_loop()
-        async with self.turn:
+        async with self.write_lock:
             began = loop.time()
             state = self.wanted.state()
             if state is None or not self.wanted.may_remove():
                 for kind in ready:
                     self.kinds[kind].withheld = True
                 return []
-            make, before = self._make(state, ready), {kind: self.kinds[kind].lean for kind in ready}
+            make, before = self._make(state, ready), {kind: self.kinds[kind].nothing_extra for kind in ready}
             excluded = frozenset(self.wanted.excluded())
             kept = frozenset[tuple[str, str]]().union(*(self.kinds[kind].kept for kind in ready))
 
             def work() -> tuple[NodeState, repair.Applied, set[repair.Same]]:
                 whole = make()
                 planned = repair.plan(self._kernel, whole, ready, self.registry)
-                superfluous = _left(planned.removals, excluded)
-                others = [change for change in superfluous if (change.kind, change.subject) not in kept]
+                extra = _left(planned.removals, excluded)
+                others = [change for change in extra if (change.kind, change.subject) not in kept]
                 drift = self._drift(others, whole, before)
-                return whole, repair.removals(self._kernel, planned, superfluous), drift
+                return whole, repair.removals(self._kernel, planned, extra), drift
 
             try:
                 whole, applied, drift = await self._run(work)
@@ -397,7 +397,7 @@ class Stages:
         if workload.STEP.name not in kinds:
             return set()
         interiors, self._interiors = self._interiors, set()
-        earlier = self.kinds[workload.STEP.name].complete
+        earlier = self.kinds[workload.STEP.name].nothing_missing
         if earlier is not None and earlier.workloads is not state.workloads:
             known = {endpoint.interface: endpoint for endpoint in earlier.workloads}
             for endpoint in state.workloads:

@@ -38,7 +38,7 @@ RETRY = 1.0
 
 
 @dataclasses.dataclass
-class Leaving:
+class WorkloadRemoval:
     """A workload that is being removed, and what is left of it.
 
     `released` is true if its addresses are free on the disk, `linked` while its link may still exist, and `tracked`
@@ -55,7 +55,7 @@ class Leaving:
     problem: str = ""
     removed: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
     gone: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
-    instead_of: list[Leaving] = dataclasses.field(default_factory=list)
+    instead_of: list[WorkloadRemoval] = dataclasses.field(default_factory=list)
 
 
 class Cleanup:
@@ -76,19 +76,19 @@ class Cleanup:
         self._thread = thread
         self._release = release
         self._forget = forget
-        self._leaving: dict[str, Leaving] = {}
+        self._leaving: dict[str, WorkloadRemoval] = {}
         #: {addresses of a removed workload: its removal} if a new workload has taken its id. Only its connections may
         #: still be tracked, so one removal stands for all with these addresses.
-        self._superseded: dict[tuple[str, ...], Leaving] = {}
+        self._superseded: dict[tuple[str, ...], WorkloadRemoval] = {}
         self._asked = asyncio.Event()
         self._urgent = asyncio.Event()
 
     def add(self, left: AttachedWorkload, endpoint: VethEndpoint, *, released: bool = False) -> None:
         """Queue a workload for removal and return at once. `released`: its addresses are free on the disk already."""
-        self._leaving[left.id] = Leaving(left, endpoint, released)
+        self._leaving[left.id] = WorkloadRemoval(left, endpoint, released)
         self._asked.set()
 
-    def get(self, id: str) -> t.Optional[Leaving]:
+    def get(self, id: str) -> t.Optional[WorkloadRemoval]:
         """Return the removal of the workload `id`, or None if there is none or it is superseded."""
         return self._leaving.get(id)
 
@@ -117,7 +117,7 @@ class Cleanup:
         """Why removals failed at their last attempt, a text for each; [] if none failed."""
         return [leaving.problem for leaving in self._all() if leaving.problem]
 
-    def _all(self) -> list[Leaving]:
+    def _all(self) -> list[WorkloadRemoval]:
         return [*self._leaving.values(), *self._superseded.values()]
 
     async def finished(self, interface: str, patience: float) -> bool:
@@ -172,8 +172,8 @@ class Cleanup:
             for leaving in batch:
                 await self._finish(leaving)
 
-    async def _unlink(self, batch: t.Sequence[Leaving]) -> None:
-        """Remove the links and tracked connections of a batch in the thread, and note the result in each Leaving."""
+    async def _unlink(self, batch: t.Sequence[WorkloadRemoval]) -> None:
+        """Remove the links and tracked connections of a batch in the thread, and note the result in each removal."""
         if not batch:
             return
         linked = [leaving.endpoint for leaving in batch if leaving.linked]
@@ -193,7 +193,7 @@ class Cleanup:
             if leaving.problem:
                 _log.warning("%s", leaving.problem)
 
-    async def _finish(self, leaving: Leaving) -> None:
+    async def _finish(self, leaving: WorkloadRemoval) -> None:
         """Release the addresses, if that is still to do; remove the record once link and connections are gone too.
 
         `removed` is set as soon as only connections and the record are left, `gone` at the end. What the disk refuses

@@ -234,11 +234,11 @@ def finish(
     may not be in another set yet, or the chains that use that set may not be written yet. Otherwise none is.
     """
     kept: list[Change] = []
-    going: list[Change] = []
+    to_remove: list[Change] = []
     for change in changes:
         if change.action == "~":
-            (kept if failed and "iface" in change.new[1].type else going).append(change)
-    drain(kernel, going)
+            (kept if failed and "iface" in change.new[1].type else to_remove).append(change)
+    drain(kernel, to_remove)
     return kept
 
 

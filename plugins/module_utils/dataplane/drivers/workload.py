@@ -345,7 +345,7 @@ def _inside(kernel: Kernel, endpoint: VethEndpoint, link: t.Optional[Link]) -> O
     peer = links.get(endpoint.peer_interface)
     joined = link is not None and peer is not None and _ends(link, peer)
     # If the pair is recreated, the routes through its old inner end disappear, whatever that end is named.
-    going = set() if joined else {inner.name for inner in interior.links if link is not None and _ends(link, inner)}
+    to_remove = set() if joined else {inner.name for inner in interior.links if link is not None and _ends(link, inner)}
     wanted = wanted_routes(endpoint)
     routes = {
         destination: attributes
@@ -353,7 +353,7 @@ def _inside(kernel: Kernel, endpoint: VethEndpoint, link: t.Optional[Link]) -> O
         if destination in wanted
         and attributes.table == TABLE_MAIN
         and attributes.metric == wanted[destination].metric
-        and attributes.device not in going
+        and attributes.device not in to_remove
     }
     addresses = tuple(address for address in interior.addresses if peer is not None and address.device == peer.name)
     lo = links.get("lo")

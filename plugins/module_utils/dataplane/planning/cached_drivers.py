@@ -6,7 +6,7 @@
 Reading 30,000 rules again takes longer than writing the ten that changed. nftables numbers its generations: as long as
 the number is the one after our own last read or write, no other process has written, and the cache is valid. For legacy
 tables the kernel only says their sizes, which do not show every change, and for sets nothing comparable. These are read
-again after TRUSTED seconds (later, if reading the tables takes long), and at the next look after `doubt`, which a
+again after TRUSTED seconds (later, if reading the tables takes long), and at the next look after `suspect`, which a
 caller uses when it learns by other means that another process may have written.
 
 An existing chain that was refused is not tried again until its rules change, a set is new, or `retry` is called.
@@ -77,7 +77,7 @@ class CachedTables:
         """Discard the cache, so that the next `observe` reads the kernel."""
         self._observed = None
 
-    def doubt(self) -> None:
+    def suspect(self) -> None:
         """Discard the cache, unless the generation of nftables will show whether another process has written."""
         if self.backend != "nft" or self._sign is None:
             self._observed = None
@@ -393,12 +393,12 @@ class CachedDrivers:
         self.sets.forget()
         self.tables.forget()
 
-    def doubt(self, kinds: t.Container[str]) -> None:
+    def suspect(self, kinds: t.Container[str]) -> None:
         """Discard the caches of the drivers named in `kinds` that a write of another process may have made invalid."""
         if ipset.STEP.name in kinds:
             self.sets.forget()
         if iptables.STEP.name in kinds:
-            self.tables.doubt()
+            self.tables.suspect()
 
 
 class _Comparing(t.Generic[Desired, Observed]):

@@ -79,7 +79,7 @@ def confirmation(here: machine.Machine) -> t.Iterator[str]:
     """Yield a sentence if a change waits for its confirmation, and one for a revert that no run has shown yet."""
     waiting = UnconfirmedStore(here.store)
     try:
-        pending, news = waiting.load(), waiting.news()
+        pending, news = waiting.load(), waiting.unseen_revert()
     except StoreError as error:
         yield str(error)
         return

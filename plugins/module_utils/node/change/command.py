@@ -75,7 +75,7 @@ def _apply(here: machines.Machine) -> int:
     for line in planned.lines:
         sys.stdout.write(terminal_text.lines([line]))
     sys.stdout.write(terminal_text.lines([f"{planned.target.state.node}: {len(planned.node.changes)} changes made"]))
-    news = waiting.news() if waits and not waiting.any() else None
+    news = waiting.unseen_revert() if waits and not waiting.any() else None
     if news is not None:
         sys.stdout.write(terminal_text.lines([f"{planned.target.state.node} {news.sentence}"]))
     return 0

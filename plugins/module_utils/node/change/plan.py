@@ -285,7 +285,7 @@ def _undone_to(target: Stored, stored: t.Optional[Stored]) -> t.Optional[NodeSta
 def _news(machine: Machine) -> t.Iterator[Change]:
     """Yield one note about a revert that no run has shown yet; nothing without one, or if it cannot be read."""
     with contextlib.suppress(StoreError):
-        news = UnconfirmedStore(machine.store).news()
+        news = UnconfirmedStore(machine.store).unseen_revert()
         if news is not None:
             yield Change("state", "=", f"plan {news.plan[:12]}", None, None, news.sentence)
 

@@ -225,12 +225,12 @@ def _folders(machine: Machine) -> t.Iterator[Change]:
 
 def _empty_folders(machine: Machine, files: t.Sequence[Change]) -> t.Iterator[Change]:
     """Yield the removal of each folder that is ours, or was made for our files, and is empty without `files`."""
-    going = {change.subject for change in files}
+    to_remove = {change.subject for change in files}
     for path in own_folders.removable(machine):
         here = machine.placed(path)
         if os.path.isdir(here) and not os.path.islink(here):
-            if all(os.path.join(here, name) in going for name in os.listdir(here)):
-                going.add(here)
+            if all(os.path.join(here, name) in to_remove for name in os.listdir(here)):
+                to_remove.add(here)
                 yield Change("file", "-", f"{here}/", "folder", None, "empty", _EMPTY)
 
 

@@ -220,18 +220,18 @@ class UnconfirmedStore:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path(name))
 
-    def record_revert(self, news: Revert) -> None:
+    def record_revert(self, revert: Revert) -> None:
         """Store that the change was reverted, and that none waits any more. After a FileError it still waits."""
-        self._write(_WENT_BACK, news._asdict())
+        self._write(_WENT_BACK, revert._asdict())
         self.replace(None)
 
     def mark_shown(self) -> None:
         """Store that a run has shown the last revert, if there is one."""
-        news = self.last_revert()
-        if news is not None and not news.told:
-            self._write(_WENT_BACK, news._replace(told=True)._asdict())
+        revert = self.last_revert()
+        if revert is not None and not revert.told:
+            self._write(_WENT_BACK, revert._replace(told=True)._asdict())
 
-    def news(self) -> t.Optional[Revert]:
+    def unseen_revert(self) -> t.Optional[Revert]:
         """Return the last revert if no run has shown it yet, else None."""
         found = self.last_revert()
         return None if found is None or found.told else found

@@ -67,9 +67,9 @@ def store_reports(
     """Store the endpoints of other nodes, apply this node's policy with them, and return what changed.
 
     `updates` maps a node name to {"collected": time, "endpoints": [...], "blocks": [...]}, the latter two optional; see
-    state.remote_endpoints.told_of. An entry for this node itself is ignored. `nodes` are the names of all nodes of the
-    fleet: what was stored of any other node is removed. `who` names the caller in the node's lock, `lock_timeout` is in
-    seconds. With `check` nothing is written or locked. Policy is applied only if `changed` of the result is True. A
+    state.remote_endpoints.read_updates. An entry for this node itself is ignored. `nodes` are the names of all nodes of
+    the fleet: what was stored of any other node is removed. `who` names the caller in the node's lock, `lock_timeout` is
+    in seconds. With `check` nothing is written or locked. Policy is applied only if `changed` of the result is True. A
     newer collection time alone is stored, but not reported as a change.
 
     Raise ReportsUnreadable if `read_updates` refuses `updates`, or an error of `errors.ERRORS`. If one is raised

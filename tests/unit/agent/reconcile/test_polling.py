@@ -363,7 +363,7 @@ def test_a_workload_that_came_after_the_last_look_is_polled_too():
     async def scenario():
         node = Node(dataclasses.replace(STATE, workloads=(), routes=STATE.routes[:1], sysctls=STATE.sysctls[:2]))
         await polled(node)
-        async with node.turn:
+        async with node.write_lock:
             node.state = STATE
         await asyncio.sleep(2)
         assert node.kernel.link("cali111").up

@@ -64,14 +64,14 @@ class Node:
         self.state = state
         self.removals = True
         self.told = []
-        self.turn = asyncio.Lock()
+        self.write_lock = asyncio.Lock()
         self.worker = inline
         self.on_change = lambda change, drift: self.told.append(("drift " if drift else "") + change.line())
         self.on_tick = on_tick
         self.stages = Stages(
             self.kernel,
             Wanted(lambda: self.state, lambda: self.removals, excluded),
-            self.turn,
+            self.write_lock,
             Listener(self._changed, **heard),
             drivers=CachedDrivers(lambda: asyncio.get_running_loop().time(), registry),
             run=self._run,
@@ -643,7 +643,7 @@ def test_a_repair_waits_for_the_turn_and_reads_what_is_desired_then():
     async def scenario():
         node = Node()
         await node.start()
-        async with node.turn:
+        async with node.write_lock:
             write_route(node.kernel, "10.244.1.6/32", RouteAttributes(device="cali111", protocol=179, scope=253))
             node.stages.mark()
             await asyncio.sleep(1)
@@ -660,7 +660,7 @@ def test_a_workload_that_is_half_attached_is_left_to_who_attaches_it():
     async def scenario():
         node = Node()
         await node.start()
-        async with node.turn:
+        async with node.write_lock:
             node.delete_route("10.244.1.5/32")  # as in an add: the workload is desired, its route not written
             node.stages.mark()
             await asyncio.sleep(1)
@@ -748,7 +748,7 @@ def test_the_turn_is_not_taken_where_nothing_differs():
     async def scenario():
         node = Node()
         await node.start()
-        async with node.turn:
+        async with node.write_lock:
             outcome = await asyncio.wait_for(node.passes.resync(), 1)
         assert outcome.in_sync and outcome.changes == ()
 
@@ -935,7 +935,7 @@ def test_a_repair_reads_no_more_sysctls_than_were_found_wrong():
         node = Node()
         await node.start()
         read, keys = node.kernel.sysctl_read, []
-        node.kernel.sysctl_read = lambda key: (keys.append(key) if node.turn.locked() else None, read(key))[1]
+        node.kernel.sysctl_read = lambda key: (keys.append(key) if node.write_lock.locked() else None, read(key))[1]
         node.kernel.sysctl_write("net/ipv4/conf/cali111/proxy_arp", "0")
         await node.passes.resync()
         assert sorted(keys) == ["net/ipv4/conf/cali111/proxy_arp", "net/ipv4/conf/eth0/rp_filter"]

@@ -133,8 +133,8 @@ def test_one_that_nobody_confirms_is_gone_back_from(settled):
     assert as_it_is(settled) != before
     assert wait(settled, "1st") == [
         "the change to plan bbbbbbbbbbbb was not confirmed within 60 s: going back",
-        f"went back by itself at {UnconfirmedStore(settled.machine.store).news().when} from plan bbbbbbbbbbbb to plan "
-        "aaaaaaaaaaaa: it was not confirmed within 60 s.",
+        f"went back by itself at {UnconfirmedStore(settled.machine.store).unseen_revert().when} from plan bbbbbbbbbbbb "
+        "to plan aaaaaaaaaaaa: it was not confirmed within 60 s.",
     ]
     assert as_it_is(settled) == before
     assert settled.kernel.violations == []
@@ -209,7 +209,7 @@ def test_a_reboot_is_no_confirmation(settled):
     settled.uptime = Uptime("boot-2", 5.0)
     assert command.main(["apply"], settled.machine) == 0
     assert as_it_is(settled) == before
-    news = UnconfirmedStore(settled.machine.store).news()
+    news = UnconfirmedStore(settled.machine.store).unseen_revert()
     assert news.reason == "the host was restarted before it was confirmed"
     assert f"node1 {news.sentence}\n" in settled.stdout().out
     assert confirm(settled, "1st")["outcome"] == "went_back"
@@ -365,7 +365,7 @@ def test_the_next_plan_and_the_status_say_that_the_node_went_back(settled):
         "the change to plan bbbbbbbbbbbb is not confirmed: the node goes back to plan aaaaaaaaaaaa in 60 s." in pending
     )
     wait(settled, "1st")
-    news = UnconfirmedStore(settled.machine.store).news()
+    news = UnconfirmedStore(settled.machine.store).unseen_revert()
     assert news.sentence == (
         f"went back by itself at {news.when} from plan bbbbbbbbbbbb to plan aaaaaaaaaaaa: it was not confirmed within "
         "60 s. Cut by the change: a new connection like ssh from 10.10.1.1 to 10.10.1.11 port 22 would be cut by "
@@ -430,7 +430,7 @@ def test_the_sixth_and_later_connections_are_one_sentence(settled):
     ]
     assert f"node1: {more}. Connections that stand go on." in str(answer["warnings"])
     wait(settled, "1st")
-    assert UnconfirmedStore(settled.machine.store).news().sentence.endswith(f"; {more}.")
+    assert UnconfirmedStore(settled.machine.store).unseen_revert().sentence.endswith(f"; {more}.")
 
 
 @pytest.mark.parametrize("with_agent", [True, False])

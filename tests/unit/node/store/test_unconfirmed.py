@@ -122,7 +122,7 @@ def test_a_reader_without_rights_is_told_to_become_root(
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(os, "open", refused)
-    for name, read in (("unconfirmed", waiting.load), ("went-back", waiting.news)):
+    for name, read in (("unconfirmed", waiting.load), ("went-back", waiting.unseen_revert)):
         with pytest.raises(StoreError) as caught:
             read()
         assert str(caught.value) == (
