@@ -68,7 +68,7 @@ def store_reports(
 
     `updates` maps a node name to {"collected": time, "endpoints": [...], "blocks": [...]}, the latter two optional; see
     state.remote_endpoints.read_updates. An entry for this node itself is ignored. `nodes` are the names of all nodes of
-    the fleet: what was stored of any other node is removed. `who` names the caller in the node's lock, `lock_timeout` is
+    the fleet: what is stored of any other node is removed. `who` names the caller in the node's lock, `lock_timeout` is
     in seconds. With `check` nothing is written or locked. Policy is applied only if `changed` of the result is True. A
     newer collection time alone is stored, but not reported as a change.
 
