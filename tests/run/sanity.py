@@ -44,6 +44,7 @@ STARTED = (
     "plugins/module_utils/bgp/filter_verdict.py",
     "plugins/module_utils/node/change/command.py",
     "plugins/module_utils/cli/command.py",
+    "plugins/module_utils/cli/agent_source.py",
     "plugins/module_utils/cli/execution.py",
     "plugins/module_utils/cli/commands/refused/refusal.py",
     "plugins/module_utils/policy/documents/to_resources.py",
