@@ -102,7 +102,8 @@ class TestRoute:
         host.four_times(route, destination="fd00:19::40/122", state="absent")
         assert [entry["destination"] for entry in host.run(route_info)["routes"]] == ["172.19.2.0/24"]
         assert host.run(route_info, prefix="fd00:19::1/64")["msg"] == (
-            "prefix is not an IPv6 network: fd00:19::1/64 has host bits set. Write it as fd00:10:244::40/122."
+            "prefix fd00:19::1/64 is not an IPv6 network: fd00:19::1/64 has host bits set. Write it as "
+            "fd00:10:244::40/122."
         )
 
     @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from ...state.errors import FleetError, did_you_mean
 from .. import variables
 from ..host import Host
 from . import flat_resource
+from .pool_inventory import Get
 
 FILTERS = "calico_bgp_filters"
 COMMUNITIES = "calico_bgp_communities"
@@ -30,8 +31,6 @@ INCLUDE_DIR = "calico_node_bird_include_dir"
 _VARIABLES = {"communities": COMMUNITIES, "prefixAdvertisements": ADVERTISEMENTS, "ignoredInterfaces": IGNORED}
 #: An absolute path without characters that have a meaning in BIRD's strings or file patterns.
 _FOLDER = re.compile(r"(/[A-Za-z0-9._-]+)+/?", re.ASCII)
-
-Get = t.Callable[[str], t.Any]
 
 
 @dataclasses.dataclass(frozen=True)

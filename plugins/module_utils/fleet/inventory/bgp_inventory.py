@@ -28,8 +28,7 @@ from .bgp_announcements import NO_ANNOUNCEMENTS, Announcements
 from .bgp_peer_inventory import Peers, Times
 from .bgp_peer_lists import entries
 from .node_inventory import FleetNode
-
-Get = t.Callable[[str], t.Any]
+from .pool_inventory import Get
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,7 +31,8 @@ def wanted(params: t.Mapping[str, t.Any]) -> list[Route]:
     if entries is None:
         entries = [{name: params[name] for name in ROUTE_FIELDS}]
     routes = [
-        Route(**{**entry, "destination": _cidr(entry["destination"]), "gateway": _gateway(entry)}) for entry in entries
+        Route(**{**entry, "destination": network("destination", entry["destination"]), "gateway": _gateway(entry)})
+        for entry in entries
     ]
     for entry in routes if params["state"] == "present" else ():
         if entry.type == "unicast" and not entry.device and not entry.gateway:
@@ -42,12 +43,13 @@ def wanted(params: t.Mapping[str, t.Any]) -> list[Route]:
     return routes
 
 
-def _cidr(text: str) -> str:
+def network(field: str, text: str) -> str:
+    """Return a CIDR as the kernel writes it. Raise ValueError, which names the `field`, for one with host bits."""
     try:
         return str(ipaddress.IPv6Network(text) if family_of(text) == 6 else ipaddress.IPv4Network(text))
     except ValueError as error:
         version, example = ("IPv6", "fd00:10:244::40/122") if family_of(text) == 6 else ("IPv4", "10.244.3.0/26")
-        raise ValueError(f"destination {text} is not an {version} network: {error}. Write it as {example}.") from None
+        raise ValueError(f"{field} {text} is not an {version} network: {error}. Write it as {example}.") from None
 
 
 def _gateway(entry: t.Mapping[str, t.Any]) -> t.Optional[str]:

@@ -5,27 +5,19 @@
 
 from __future__ import annotations
 
-import ipaddress
 import typing as t
 
-from ...base.addresses import family_of, inside
+from ...base.addresses import inside
 from ...node import machine, report
 from .. import standalone_module
 from ..module_call import ModuleCall
-
-
-def _network(text: str) -> str:
-    try:
-        return str(ipaddress.IPv6Network(text) if family_of(text) == 6 else ipaddress.IPv4Network(text))
-    except ValueError as error:
-        version, example = ("IPv6", "fd00:10:244::40/122") if family_of(text) == 6 else ("IPv4", "10.244.3.0/26")
-        raise ValueError(f"prefix is not an {version} network: {error}. Write it as {example}.") from None
+from . import route
 
 
 def observe(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
     found = report.routes(here.kernel, params["table"], params["protocol"])
     if params["prefix"] is not None:
-        outer = _network(params["prefix"])
+        outer = route.network("prefix", params["prefix"])
         found = [entry for entry in found if inside(entry["destination"], outer)]
     return {"routes": found}
 

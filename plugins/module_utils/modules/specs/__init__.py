@@ -1,4 +1,4 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Modules for a node as a whole: its state, its engine, its BIRD, its workloads."""
+"""What the modules accept, by their folder: the controller validates arguments without loading the modules' code."""
