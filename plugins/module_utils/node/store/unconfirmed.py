@@ -18,14 +18,13 @@ import contextlib
 import dataclasses
 import json
 import os
-import time
 import typing as t
 
 from ...base.typed_json import Unreadable, flag, items, number, open_table, table, text
 from ...files import bounded
 from ...state.node_state import NodeState
 from . import atomic_file, short_wait
-from .clock import now
+from .clock import boot_id, boottime, now
 from .store import CONFIG, PARTS, File, Stored, StoreError, unreadable
 
 #: The engine's command that waits for a confirmation; see command.py.
@@ -70,8 +69,7 @@ class Uptime(t.NamedTuple):
 
 def uptime() -> Uptime:
     """Return the kernel's id of this boot, and the seconds since it. Raise OSError if the id cannot be read."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
-        return Uptime(stream.read().strip(), time.clock_gettime(time.CLOCK_BOOTTIME))
+    return Uptime(boot_id(), boottime())
 
 
 @dataclasses.dataclass(frozen=True)
