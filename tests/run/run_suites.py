@@ -289,6 +289,8 @@ def environment(folder: pathlib.Path) -> dict[str, str]:
     )
     for name in ("PYTEST_ADDOPTS", "PYTHONPATH", "ANSIBLE_FORCE_COLOR", "FORCE_COLOR", "PY_COLORS"):
         env.pop(name, None)
+    # Images of containers often set it. Then each process of each suite would compile all modules that it imports.
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     return env
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import pathlib
 import typing as t
 
@@ -25,6 +26,7 @@ FOLDERS = sorted(
 Graph = t.Mapping[str, t.Collection[str]]
 
 
+@functools.cache
 def imported_modules() -> dict[str, set[str]]:
     """Return {module: the modules of the engine that it imports}, as dotted names below module_utils.
 

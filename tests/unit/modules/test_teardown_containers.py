@@ -33,7 +33,7 @@ class Dockerd(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.networks = {}
         self.refuses = ""
         self.answer = None
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
 
 class Requests(http.server.BaseHTTPRequestHandler):

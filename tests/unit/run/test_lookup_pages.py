@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.run.artifact_links import anchors
+from tests.unit.architecture.trees import tree_of
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
@@ -31,11 +32,10 @@ def literals(path: Path) -> Iterator[str]:
 
     Docstrings are left out.
     """
-    text = path.read_text("utf-8")
     if path.suffix != ".py":
-        yield re.sub(r"\s+", " ", re.sub(r"\{\{.*?\}\}", GAP, text, flags=re.DOTALL))
+        yield re.sub(r"\s+", " ", re.sub(r"\{\{.*?\}\}", GAP, path.read_text("utf-8"), flags=re.DOTALL))
         return
-    tree = ast.parse(text)
+    tree = tree_of(path)
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if id(node) in docstrings:

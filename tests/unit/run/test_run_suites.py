@@ -167,7 +167,10 @@ def test_a_suite_that_never_ran_is_failed(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_suites_do_not_inherit_what_would_change_them(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-k nothing")
+    """They keep byte code, too, whatever the environment says."""
+    changing = {"PYTEST_ADDOPTS": "-k nothing", "PYTHONDONTWRITEBYTECODE": "1"}
+    for name, value in changing.items():
+        monkeypatch.setenv(name, value)
     env = run_suites.environment(tmp_path)
-    assert "PYTEST_ADDOPTS" not in env
+    assert not changing.keys() & env.keys()
     assert env["PATH"].split(os.pathsep)[0].endswith(".venv/bin")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
@@ -33,6 +34,7 @@ ORIGIN = Origin(
 Answer = dict[str, t.Any]
 
 
+@functools.cache
 def fleet(nodes: int, rack_size: int = 25, reflectors: int = 0, routers: bool = False) -> Fleet:
     """Return a fleet of `nodes` in racks of a subnet each; with `reflectors`, the first nodes are reflectors, too."""
     rack_size = min(rack_size, max(1, nodes // 2))
