@@ -42,7 +42,7 @@ def systemctl(host):
 @pytest.fixture
 def installed(host, systemctl, monkeypatch):
     """A node with FILES, whose unit for watching folders runs."""
-    monkeypatch.setattr(missing_files, "PAUSE", 0.0)
+    monkeypatch.setitem(missing_files.restore.__kwdefaults__, "pause", 0.0)
     systemctl.have("calico-files.path.started")
     host.run(node, units=UNITS, **{**PARAMS, "files": FILES})
     return host
@@ -53,7 +53,7 @@ def there(host, path):
 
 
 def restore(host):
-    return [change.subject for change in missing_files.restore(host.machine, pause=0)]
+    return [change.subject for change in missing_files.restore(host.machine)]
 
 
 def files_problem(host):
