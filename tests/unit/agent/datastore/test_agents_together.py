@@ -356,9 +356,9 @@ def test_workloads_of_the_inventory_stay_in_sets_while_the_datastore_is_read_fir
         monkeypatch.setattr(two.agent.remote_feed, "passed", passing)
         for member in etcd.members.values():
             member.up = True
-        while len(web_set(two)) < 1500:
-            await asyncio.sleep(0.1)
-        assert two.agent.persisted.others.live == {"elsewhere"}
+        async with asyncio.timeout(600):
+            while len(web_set(two)) < 1500 or two.agent.persisted.others.live != {"elsewhere"}:
+                await asyncio.sleep(0.1)
         assert len({len(one) for one in found}) > 2 and all(addresses <= one for one in found)
         await two.kill()
 
