@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import argparse
-import difflib
+import functools
 import os
 import re
 import sys
@@ -39,6 +39,10 @@ _INSTEAD = {
 }
 
 
+#: The formatter with which argparse tries each argument. With a width it does not look for that of the terminal.
+_UNSEEN = functools.partial(argparse.RawDescriptionHelpFormatter, width=80)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line: what is wrong, sometimes the word that was probably meant, and where help is.
 
@@ -46,7 +50,7 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, prog: t.Optional[str] = None, **named: t.Any) -> None:
-        named.update(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
+        named.update(allow_abbrev=False, formatter_class=_UNSEEN)
         super().__init__(prog, **named)
         self.add_argument(
             "--allow-version-mismatch",
@@ -61,6 +65,10 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return parsed, unknown
+
+    def format_help(self) -> str:
+        self.formatter_class = argparse.RawDescriptionHelpFormatter
+        return super().format_help()
 
     def error(self, message: str) -> t.NoReturn:
         choice, option = _CHOICE.search(message), _UNKNOWN.search(message)
@@ -102,5 +110,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _hint(word: str, known: t.Sequence[str]) -> str:
+    import difflib
+
     near = difflib.get_close_matches(word, known, 1)
     return f" Did you mean {near[0]}?" if near else ""

@@ -19,10 +19,11 @@ from .errors import MISUNDERSTOOD
 _EPILOG = "Exit status: 0 done, 1 problems were found or it failed, 2 the command line was not understood."
 
 
-def build(program: str = "calicoctl") -> Parser:
+def build(program: str = "calicoctl", command: str = "") -> Parser:
     """Return the parser. Parsed arguments have `run`, the name of the command's function in the folder `commands`.
 
-    The function is (arguments, sources) -> exit status. Without `run`, a command is parsed for its help alone.
+    If `command`, the first word of the line, is one of those that take most calls, the parser knows it alone: to make
+    all commands takes longer than to run one. The function is (arguments, sources) -> exit status. Without `run`, a command is parsed for its help alone.
     `of_node` is whether the command is about the node that it runs on, unless it has an `inventory`. `program` is the
     program's name in help and errors.
     """
@@ -35,16 +36,10 @@ def build(program: str = "calicoctl") -> Parser:
     parser.add_argument(
         "--version", action="version", version=f"{program} {VERSION}", help="show the version of this program"
     )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
-    _get(commands)
-    _node(commands)
-    _ipam(commands)
-    _workload(commands)
-    _policy(commands)
-    _agent(commands)
-    _files(commands)
-    _scale(commands)
-    _refused(commands)
+    commands = parser.add_subparsers(title="commands", prog=program, metavar="COMMAND", required=True, dest="command")
+    alone = {"get": _get, "node": _node, "ipam": _ipam, "workload": _workload, "policy": _policy, "status": _agent}
+    for add in [alone[command]] if command in alone else _ADDERS:
+        add(commands)
     return parser
 
 
@@ -59,7 +54,9 @@ def _command(commands: t.Any, name: str, run: str, help: str, text: str = "", of
 
 def _group(commands: t.Any, name: str, help: str) -> t.Any:
     made = _command(commands, name, "", help)
-    return made.add_subparsers(title="commands", metavar="COMMAND", required=True, dest=f"{name}_command")
+    return made.add_subparsers(
+        title="commands", prog=made.prog, metavar="COMMAND", required=True, dest=f"{name}_command"
+    )
 
 
 def _output(parser: Parser, *words: str) -> None:
@@ -302,3 +299,7 @@ def _refused(commands: t.Any) -> None:
     for verb in VERBS:
         parser = _command(commands, verb, "", "print which variable of the inventory to edit instead")
         parser.add_argument("kind", metavar="KIND", nargs="?", help="or -f FILE")
+
+
+#: The functions that add commands, in the order of the help.
+_ADDERS = (_get, _node, _ipam, _workload, _policy, _agent, _files, _scale, _refused)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import typing as t
 
 from ...base import naming
@@ -365,6 +364,8 @@ def find(word: str) -> Kind:
     names = {name: kind for kind in KINDS for name in (kind.name.lower(), *kind.names)}
     kind = names.get(word.lower())
     if kind is None:
+        import difflib
+
         long = [name for name in names if len(name) > _LONGEST_SHORT_NAME]  # nobody misspells "pros"
         near = [] if word.lower() in _NOT_HERE else difflib.get_close_matches(word.lower(), long, 1, 0.75)
         hint = f"Did you mean {near[0]}? " if near else ""

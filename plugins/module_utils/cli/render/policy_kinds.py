@@ -9,7 +9,6 @@ A node has selectors in canonical form, and only those network sets and other no
 
 from __future__ import annotations
 
-import decimal
 import typing as t
 
 from ...policy import model
@@ -76,6 +75,8 @@ def _order(document: Document, dummy: HasAsNumber) -> str:
     order = document["spec"].get("order")
     if order is None:
         return ""
+    import decimal  # few commands show an order
+
     number = decimal.Decimal(repr(float(order))).normalize()
     power = number.adjusted()
     if not number or -5 < power < 6:
