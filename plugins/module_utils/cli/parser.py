@@ -22,8 +22,9 @@ _EPILOG = "Exit status: 0 done, 1 problems were found or it failed, 2 the comman
 def build(program: str = "calicoctl", command: str = "") -> Parser:
     """Return the parser. Parsed arguments have `run`, the name of the command's function in the folder `commands`.
 
-    If `command`, the first word of the line, is one of those that take most calls, the parser knows it alone: to make
-    all commands takes longer than to run one. The function is (arguments, sources) -> exit status. Without `run`, a command is parsed for its help alone.
+    If `command` is the name of one, the parser may know it alone: to make all takes longer than to run one.
+
+    The function is (arguments, sources) -> exit status. Without `run`, a command is parsed for its help alone.
     `of_node` is whether the command is about the node that it runs on, unless it has an `inventory`. `program` is the
     program's name in help and errors.
     """

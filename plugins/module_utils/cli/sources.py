@@ -15,18 +15,21 @@ import typing as t
 
 from ..node.engine import engine_start
 from ..node.paths import NodePaths
-from ..node.store.store import Store, Stored, StoreError
+from ..node.store import stored_file
+from ..state.fleet_list import FleetList, from_state
 from .errors import CommandError
 
 if t.TYPE_CHECKING:
     from ..datastore.heartbeats import Heartbeat
     from ..node.ipam.local_ipam import LocalIpam
     from ..node.machine import Machine
+    from ..node.store.store import Stored
     from ..state.attachment import AttachedWorkload
     from ..state.node_state import NodeState
     from .agent_source import AgentSource
 
 Data = dict[str, t.Any]
+_V = t.TypeVar("_V")
 
 
 def _to_stderr(text: str) -> None:
@@ -70,28 +73,41 @@ class Sources:
     @property
     def is_node(self) -> bool:
         """Whether this host is a node: it has a state, or the engine, which users without rights see as well."""
-        state = os.path.join(self.paths.store, "state.json")
-        return os.path.exists(state) or bool(engine_start.in_use(self.paths.engine))
+        return os.path.exists(self.paths.state) or bool(engine_start.in_use(self.paths.engine))
 
     def no_node(self) -> str:
         paths = self.paths
-        return f"this host is no node: it has no {paths.store}/state.json and no engine in {paths.engine}."
+        return f"this host is no node: it has no {paths.state} and no engine in {paths.engine}."
 
     def stored(self) -> Stored:
         """Return the node's stored state with its date."""
+        from ..node.store.store import Store
+
+        return self._read(lambda: Store(self.paths.store).load())
+
+    def fleet_list(self) -> FleetList:
+        """Return the nodes of the fleet, without reading the rest of the stored state."""
+        return self._read(self._fleet_list)
+
+    def _fleet_list(self) -> t.Optional[FleetList]:
+        path = self.paths.state
+        stored = stored_file.read(path)
         try:
-            stored = Store(self.paths.store).load()
-        except StoreError as error:
+            return None if stored is None else from_state(stored.get("state"))
+        except ValueError as error:
+            raise stored_file.unreadable(path, error, stored_file.REMEDY) from error
+
+    def _read(self, read: t.Callable[[], t.Optional[_V]]) -> _V:
+        """Return what `read` finds in state.json. Raise CommandError if it raises StoreError or returns None."""
+        try:
+            found = read()
+        except stored_file.StoreError as error:
             if isinstance(error.__cause__, PermissionError):
-                raise CommandError(
-                    f"{self.paths.store}/state.json may be read by root alone. Run calicoctl as root."
-                ) from error
+                raise CommandError(f"{self.paths.state} may be read by root alone. Run calicoctl as root.") from error
             raise CommandError(str(error)) from error
-        if stored is None:
-            raise CommandError(
-                f"this node has no state yet: there is no {self.paths.store}/state.json. Run playbooks/site.yml."
-            )
-        return stored
+        if found is None:
+            raise CommandError(f"this node has no state yet: there is no {self.paths.state}. Run playbooks/site.yml.")
+        return found
 
     def state(self) -> NodeState:
         return self.stored().state

@@ -11,8 +11,7 @@ from ..base import naming
 from ..base.addresses import family_of
 from ..bgp.bird_state import Bird, BirdPool, BirdRoute, Vtep6
 from ..policy.chains.settings import ChainSettings
-from ..state import local_blocks
-from ..state.attachment import LOOSE, endpoint_sysctls, own_routes
+from ..state.attachment import LOOSE, block_sets, endpoint_sysctls, own_routes
 from ..state.node_state import (
     UNDERLAY,
     Block,
@@ -151,7 +150,7 @@ def _packet_filter(
         own_address6=node.address6.partition("/")[0],
         etcd_members=settings.etcd_members,
     )
-    own = local_blocks.ipsets((*ipam.blocks, *ipam.spare_blocks), versions)
+    own = block_sets((*ipam.blocks, *ipam.spare_blocks), versions)
     return (
         (*firewall.ipsets(devices, fleet.nodes.values()), *firewall.etcd_members(settings.etcd_members), *own),
         (*firewall.sources(checks), *firewall.tables(own_pools, devices, fleet.bgp.ports)),

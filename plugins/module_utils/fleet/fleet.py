@@ -18,7 +18,8 @@ from ..ipam.allocation_plan import TUNNEL_KINDS, AllocationPlan, NodeAllocations
 from ..ipam.errors import IpamError
 from ..ipam.inputs import NodeEntry, PoolRange, WorkloadRequest
 from ..state.errors import FleetError
-from ..state.node_state import Block, FleetMember, NodeIpam
+from ..state.fleet_list import FleetMember
+from ..state.node_state import Block, NodeIpam
 from .inventory.bgp_inventory import FleetBGP
 from .inventory.inventory import FleetSettings, Inventory
 from .inventory.node_inventory import FleetNode

@@ -13,7 +13,7 @@ from .desired import RecordsUnreadable
 from .ipam.local_ipam import IpamUnreadable
 from .store.atomic_file import FileError
 from .store.lock import LockError
-from .store.store import StoreError
+from .store.stored_file import StoreError
 
 
 class AgentSilent(Exception):

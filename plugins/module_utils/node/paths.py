@@ -25,6 +25,11 @@ class NodePaths:
     datastore: str = "/etc/calico/datastore.json"
     agent_socket: str = protocol.SOCKET
 
+    @property
+    def state(self) -> str:
+        """The file with the state that the node must have."""
+        return os.path.join(self.store, "state.json")
+
     def placed(self, path: str) -> str:
         """Return the path on this machine for `path` of a node: below `root`."""
         return path if self.root == "/" else os.path.join(self.root, path.lstrip("/"))

@@ -13,11 +13,14 @@ from ..base import published_port
 from ..base.addresses import contains, family_of, host, parse_cidr
 from ..base.published_port import PublishedPort
 from ..policy.chains.settings import ChainSettings
-from . import local_blocks, published_ports
+from ..policy.sets.ip_sets import LOCAL_BLOCKS, name_of
+from . import published_ports
 from .node_state import (
     OVERHEAD,
     OVERHEAD6,
     TABLE_MAIN,
+    Block,
+    IpSet,
     IptablesTable,
     NodeIpam,
     NodeState,
@@ -404,7 +407,7 @@ def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocat
         state,
         ipam=dataclasses.replace(state.ipam, blocks=(*state.ipam.blocks, *kept)),
         routes=(*state.routes, *(Route(block.cidr, "blackhole") for block in kept if block.cidr not in hosts)),
-        ipsets=local_blocks.with_blocks(state.ipsets, kept),
+        ipsets=with_blocks(state.ipsets, kept),
         bird=bird,
     )
 
@@ -458,3 +461,27 @@ def _pool_gone(state: NodeState, workload: AttachedWorkload, family6: bool) -> P
     overhead = OVERHEAD6 if family6 else OVERHEAD
     name = "" if family6 and any(family_of(address) == 4 for address in workload.addresses) else workload.pool
     return Pool(name, "", 0, "None", workload_mtu=state.underlay_mtu - max(overhead.values()))
+
+
+def block_sets(blocks: t.Iterable[Block], versions: t.Iterable[int]) -> tuple[IpSet, ...]:
+    """Return one IP set of `blocks`, the node's own, for each IP version of `versions`, also if it is empty."""
+    members: dict[int, list[str]] = {version: [] for version in sorted(versions)}
+    for block in blocks:
+        version, single = (6, "/128") if family_of(block.cidr) == 6 else (4, "/32")
+        if version in members:
+            # A set shows single addresses without /32 or /128.
+            members[version].append(block.cidr[: -len(single)] if block.cidr.endswith(single) else block.cidr)
+    return tuple(
+        IpSet(name_of(version, LOCAL_BLOCKS), "hash:net", tuple(sorted(own))) for version, own in members.items()
+    )
+
+
+def with_blocks(sets: t.Iterable[IpSet], blocks: t.Iterable[Block]) -> tuple[IpSet, ...]:
+    """Return a state's `sets` with `blocks` added to those of them that hold the node's own blocks."""
+    more = {ipset.name: ipset.members for ipset in block_sets(blocks, (4, 6))}
+    return tuple(
+        dataclasses.replace(ipset, members=tuple(sorted({*ipset.members, *more[ipset.name]})))
+        if ipset.name in more
+        else ipset
+        for ipset in sets
+    )

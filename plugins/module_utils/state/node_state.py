@@ -24,10 +24,9 @@ from ..base.addresses import canonical_cidr, family_of, host
 from ..base.published_port import PublishedPort
 from ..bgp.bird_state import Bird, BirdRoute
 from .errors import shown
+from .fleet_list import VERSION, FleetMember
 from .phase import Phase
 from .policy_state import PolicyState
-
-VERSION = 1
 
 #: Protocol number of the routes that this collection writes, and its name in rt_protos (see iproute2's rt_protos.d).
 ROUTE_PROTOCOL = 179
@@ -265,18 +264,6 @@ class IptablesTable:
     hooks: tuple[Hook, ...] = ()
     family: int = 4
     titles: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
-class FleetMember:
-    """One node of the fleet, itself included: for people who ask a node for the list of nodes."""
-
-    name: str
-    address: str  # the node's IPv4 address with its prefix length; "" without IPv4
-    as_number: int
-    reflector: bool = False
-    labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-    address6: str = ""  # the node's IPv6 address with its prefix length; "" without IPv6
 
 
 @dataclasses.dataclass(frozen=True)

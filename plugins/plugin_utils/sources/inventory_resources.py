@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import typing as t
 
@@ -38,7 +39,8 @@ def resources(fleet: Fleet) -> dict[str, list[Document]]:
     }
     policy = fleet.policy.policy if fleet.policy else None
     whole = View(
-        NodeState(
+        functools.partial(
+            NodeState,
             "",
             "",
             ipam=NodeIpam(reservations=fleet.settings.ip_reservations),
@@ -65,7 +67,8 @@ def _views(fleet: Fleet) -> t.Iterator[View]:
     for name in sorted(fleet.workloads):
         endpoints = fleet.policy.own.get(name, ()) if fleet.policy else ()
         policy = PolicyState(endpoints=endpoints)
-        yield View(NodeState(name, "", workloads=compiler.workloads_of(fleet, name), policy=policy))
+        workloads = compiler.workloads_of(fleet, name)
+        yield View(functools.partial(NodeState, name, "", workloads=workloads, policy=policy))
 
 
 def _of_bgp(fleet: Fleet) -> dict[str, list[Document]]:

@@ -33,7 +33,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.documents import from_resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, Flow
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state import local_blocks
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import NodePolicyTables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
@@ -163,7 +163,11 @@ class PolicedNode:
             devices=tuple(devices),
             pools=tuple(pools),
             workloads=tuple(_workloads(found)),
-            ipsets=(*_sets(devices, fleet), *firewall.etcd_members(etcd_members), *local_blocks.ipsets(BLOCKS, (4, 6))),
+            ipsets=(
+                *_sets(devices, fleet),
+                *firewall.etcd_members(etcd_members),
+                *attachment.block_sets(BLOCKS, (4, 6)),
+            ),
             iptables=firewall.tables(pools, devices),
             policy=PolicyState(policy_set, tuple(_endpoints(found)), settings or PolicySettings()),
         )
@@ -189,7 +193,11 @@ class PolicedNode:
             self.state,
             devices=tuple(devices),
             pools=tuple(pools),
-            ipsets=(*_sets(devices, fleet), *firewall.etcd_members(etcd_members), *local_blocks.ipsets(BLOCKS, (4, 6))),
+            ipsets=(
+                *_sets(devices, fleet),
+                *firewall.etcd_members(etcd_members),
+                *attachment.block_sets(BLOCKS, (4, 6)),
+            ),
             iptables=(*firewall.sources(checks), *firewall.tables(pools, devices)),
             policy=None,
         )

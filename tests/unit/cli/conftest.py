@@ -14,9 +14,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import FleetMember
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
-    FleetMember,
     NodeIpam,
     NodeState,
     Pool,

@@ -15,9 +15,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base.publis
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import FleetMember
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
-    FleetMember,
     NodeState,
     Pool,
     Route,
@@ -307,7 +307,7 @@ def test_going_back_keeps_the_blocks_that_were_granted_since_and_are_in_use() ->
     found = attachment.with_blocks_in_use(before, now, [address, "10.99.0.1", "fd00::1"])
     assert found.ipam.blocks == (*before.ipam.blocks, Block(used, "default"))
     assert set(found.routes) - set(before.routes) == {Route(used, "blackhole")}
-    # The kept block is in the set of local blocks: no other workload may send from it (state/local_blocks.py).
+    # The kept block is in the set of local blocks: no other workload may send from it (state/attachment.py).
     assert used in next(one.members for one in found.ipsets if one.name == "cali40local-blocks")
     assert found.bird is not None and before.bird is not None
     assert found.bird.blocks == (*before.bird.blocks, used)

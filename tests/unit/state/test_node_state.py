@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import bird_state
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import errors, node_state
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import FleetMember
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     UNDERLAY,
     UNDERLAY_GATEWAY,
@@ -62,7 +63,7 @@ DEFAULTS = [
     (bird_state.BirdPeer, {"passive": False, "multihop": True, "family": 4}),
     (bird_state.BirdPool, {"cross_subnet": False, "export": True}),
     (bird_state.BirdRoute, {"onlink": False}),
-    (node_state.FleetMember, {"reflector": False}),
+    (FleetMember, {"reflector": False}),
     (node_state.Hook, {"last": False}),
     (node_state.NodeIpam, {"generation": 0}),
     (node_state.IptablesTable, {"family": 4}),

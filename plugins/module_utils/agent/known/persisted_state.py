@@ -20,7 +20,8 @@ from ...node.machine import Machine
 from ...node.store import remote_endpoints
 from ...node.store.atomic_file import FileError
 from ...node.store.endpoints import Endpoints
-from ...node.store.store import Store, StoreError
+from ...node.store.store import Store
+from ...node.store.stored_file import StoreError
 from ...state.attachment import AttachedWorkload
 from ...state.node_state import NodeState
 from ...state.other_endpoints import OtherEndpoints

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
+import functools
 import sys
 import time
 import typing as t
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 
         source = inventory_resources.ask(arguments.inventory, arguments.vault_password_file)
     else:
-        source = _NodeSource(sources, any(one.kind.of_workloads for one in wanted))
+        source = _NodeSource(sources)
     found: list[tuple[Kind, list[Document]]] = []
     missing: list[tuple[Kind, str]] = []
     for one in wanted:
@@ -84,13 +84,20 @@ def _with_heartbeats(kind: Kind, sources: Sources) -> Kind:
 class _NodeSource:
     """The resources of the node that calicoctl runs on."""
 
-    def __init__(self, sources: Sources, workloads: bool) -> None:
-        self._view = View(sources.state(), sources.workloads() if workloads else ())
-        self.as_number = self._view.as_number
+    def __init__(self, sources: Sources) -> None:
+        self._view = View(
+            functools.cache(sources.state), functools.cache(sources.workloads), functools.cache(sources.fleet_list)
+        )
+
+    @property
+    def as_number(self) -> t.Optional[int]:
+        return self._view.fleet_list().as_number
 
     def documents(self, kind: Kind) -> list[Document]:
         try:
             return kind.documents(self._view)
+        except CommandError:
+            raise
         except _resource_error() as error:
             raise CommandError(f"state.json has a {kind.name} that this release does not know: {error}") from error
 
@@ -186,6 +193,8 @@ def writer(output: str, wanted: t.Iterable[Kind]) -> Writer:
 
         return lambda found, dummy, arguments: yaml_text.dump(_whole(found, arguments))
     if output == "json":
+        import json
+
         return lambda found, dummy, arguments: json.dumps(_whole(found, arguments), indent=2) + "\n"
     if output in ("ps", "wide"):
         return _tables({kind: kind.short if output == "ps" else kind.wide for kind in wanted})

@@ -9,7 +9,8 @@ import argparse
 import os
 import sys
 
-from ...node.store.store import Store, StoreError
+from ...node.store.store import Store
+from ...node.store.stored_file import StoreError
 from ...preflight import features, judge, observe
 from ...preflight.files import Files
 from ..errors import DONE, PROBLEMS

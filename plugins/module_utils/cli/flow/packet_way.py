@@ -10,7 +10,8 @@ import typing as t
 
 from ...base.addresses import contains, family_of
 from ...bgp.bird_state import BirdRoute
-from ...state.node_state import TABLE_MAIN, FleetMember, NodeState, Route
+from ...state.fleet_list import FleetMember
+from ...state.node_state import TABLE_MAIN, NodeState, Route
 
 #: The values of Leg.kind.
 WORKLOAD, HOST, TUNNEL, DIRECT, NOWHERE, OUTSIDE = "workload", "host", "tunnel", "direct", "nowhere", "outside"

@@ -9,6 +9,7 @@ import dataclasses
 import typing as t
 
 from ...base.release import API_VERSION
+from ...state.fleet_list import FleetList
 
 if t.TYPE_CHECKING:
     from ...state.attachment import AttachedWorkload
@@ -17,16 +18,12 @@ if t.TYPE_CHECKING:
 Document = dict[str, t.Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class View:
-    """The source of documents: the node's state, and the workloads that are not in the inventory."""
+class View(t.NamedTuple):
+    """The sources of documents, as functions: a node's state, workloads outside the inventory, and all nodes."""
 
-    state: NodeState
-    workloads: t.Sequence[AttachedWorkload] = ()
-
-    @property
-    def as_number(self) -> t.Optional[int]:
-        return self.state.bird.as_number if self.state.bird else None
+    state: t.Callable[[], NodeState]
+    workloads: t.Callable[[], t.Sequence[AttachedWorkload]] = tuple
+    fleet_list: t.Callable[[], FleetList] = FleetList
 
 
 class HasAsNumber(t.Protocol):
@@ -44,8 +41,7 @@ class Kind:
     """A resource kind. `names` are all names that the user may write; the first one is the plural.
 
     `columns` is {heading: cell}, in the order of the wide table; `short` are the headings of the default one.
-    `variable` names the inventory's variables. `of_workloads`: the documents need the workloads that were added between
-    runs.
+    `variable` names the inventory's variables.
     """
 
     name: str
@@ -55,7 +51,6 @@ class Kind:
     documents: t.Callable[[View], list[Document]]
     variable: str
     namespaced: bool = False
-    of_workloads: bool = False
 
     @property
     def wide(self) -> tuple[str, ...]:

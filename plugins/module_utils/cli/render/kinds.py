@@ -9,16 +9,17 @@ import typing as t
 
 from ...base import naming
 from ...base.addresses import host
-from ...bgp.bird_state import BirdPeer, Communities
-from ...bgp.filter_rules import FilterFunction
-from ...policy.model import Endpoint
-from ...state.node_state import FleetMember, VethEndpoint
+from ...state.fleet_list import FleetMember
 from ..errors import UsageError
 from .kind import Document, HasAsNumber, Kind, View, document_of, name_of, spec_field, spec_list
 from .policy_kinds import POLICY_KINDS
 
 if t.TYPE_CHECKING:
+    from ...bgp.bird_state import BirdPeer, Communities
+    from ...bgp.filter_rules import FilterFunction
+    from ...policy.model import Endpoint
     from ...state.attachment import AttachedWorkload
+    from ...state.node_state import VethEndpoint
 
 
 def _checked(kind: str, flat: Document) -> Document:
@@ -32,12 +33,12 @@ def _checked(kind: str, flat: Document) -> Document:
 
 
 def _nodes(view: View) -> list[Document]:
-    state = view.state
+    found = view.fleet_list()
     documents = []
-    for member in state.nodes:
-        own = member.name == state.node
-        cluster_id = state.bird.cluster_id if own and state.bird else None
-        documents.append(node(member, view.as_number, state.ipam.tunnels if own else {}, cluster_id))
+    for member in found.members:
+        own = member.name == found.node
+        tunnels, cluster_id = (found.tunnels, found.cluster_id) if own else ({}, None)
+        documents.append(node(member, found.as_number, tunnels, cluster_id))
     return documents
 
 
@@ -98,12 +99,12 @@ def _pools(view: View) -> list[Document]:
                 "assignmentMode": pool.assignment_mode,
             },
         )
-        for pool in view.state.pools
+        for pool in view.state().pools
     ]
 
 
 def _reservations(view: View) -> list[Document]:
-    cidrs = list(view.state.ipam.reservations)
+    cidrs = list(view.state().ipam.reservations)
     return [document_of("IPReservation", {"name": "calico-ip-reservations"}, {"reservedCIDRs": cidrs})] if cidrs else []
 
 
@@ -111,7 +112,7 @@ def _reservations(view: View) -> list[Document]:
 
 
 def _bgp_configuration(view: View) -> list[Document]:
-    bird = view.state.bird
+    bird = view.state().bird
     if bird is None:
         return []
     meshed = any(peer.kind == "mesh" for peer in bird.peers) and bird.cluster_id is None
@@ -148,7 +149,7 @@ def _bgp_filters(view: View) -> list[Document]:
     """Return the BGPFilters that sessions of this node use, with the rules that concern those sessions."""
     from ...bgp import filters as bgp_filters
 
-    bird = view.state.bird
+    bird = view.state().bird
     if bird is None:
         return []
     by_name: dict[str, list[FilterFunction]] = {}
@@ -159,10 +160,10 @@ def _bgp_filters(view: View) -> list[Document]:
 
 def _bgp_peers(view: View) -> list[Document]:
     """Return this node's sessions as BGPPeers, without the node-to-node mesh, which is no resource in Calico either."""
-    bird = view.state.bird
+    bird = view.state().bird
     if bird is None:
         return []
-    return [_bgp_peer(view.state.node, peer) for peer in bird.peers if peer.kind != "mesh"]
+    return [_bgp_peer(view.state().node, peer) for peer in bird.peers if peer.kind != "mesh"]
 
 
 def _bgp_peer(node: str, peer: BirdPeer) -> Document:
@@ -191,14 +192,14 @@ def _bgp_peer(node: str, peer: BirdPeer) -> Document:
 
 
 def _workload_endpoints(view: View) -> list[Document]:
-    policy = view.state.policy
-    known = {one.name: one for one in policy.endpoints if one.node == view.state.node} if policy else {}
+    policy = view.state().policy
+    known = {one.name: one for one in policy.endpoints if one.node == view.state().node} if policy else {}
     found = [
-        _of_inventory(view.state.node, endpoint, known.get(f"{endpoint.namespace}/{endpoint.name}"))
-        for endpoint in view.state.workloads
+        _of_inventory(view.state().node, endpoint, known.get(f"{endpoint.namespace}/{endpoint.name}"))
+        for endpoint in view.state().workloads
     ]
     profiles = policy.settings.workload_profiles if policy else ()
-    found += [_of_workload(view.state.node, workload, profiles) for workload in view.workloads]
+    found += [_of_workload(view.state().node, workload, profiles) for workload in view.workloads()]
     return sorted(found, key=lambda document: (document["metadata"]["namespace"], name_of(document)))
 
 
@@ -344,7 +345,6 @@ KINDS = (
         "calico_workloads (group_vars) or calico_node_workloads (host_vars); for one that comes and goes, use "
         "`calicoctl workload add` and `calicoctl workload del`",
         namespaced=True,
-        of_workloads=True,
     ),
     *POLICY_KINDS,
 )

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ...policy import model
 from .kind import Cell, Document, HasAsNumber, Kind, View, name_of, spec_field, spec_list
 
 if t.TYPE_CHECKING:
+    from ...policy.model import PolicySet
     from ...resources import Resource
 
 _WHERE = "calico_policies or calico_policy_files (group_vars), calico_policies_<group> or calico_node_policies"
@@ -27,8 +27,10 @@ def _documents(values: t.Iterable[_V], to_resource: t.Callable[[_V], Resource]) 
     return sorted(found, key=lambda document: (document["metadata"].get("namespace", ""), name_of(document)))
 
 
-def _policy_set(view: View) -> model.PolicySet:
-    return view.state.policy.policy_set if view.state.policy else model.PolicySet()
+def _policy_set(view: View) -> PolicySet:
+    from ...state.policy_state import PolicyState
+
+    return (view.state().policy or PolicyState()).policy_set
 
 
 def _policies(kind: str, staged: bool) -> t.Callable[[View], list[Document]]:
@@ -53,9 +55,11 @@ def _network_sets(namespaced: bool) -> t.Callable[[View], list[Document]]:
 
 def _host_endpoints(view: View) -> list[Document]:
     from ...policy.documents import to_resources
+    from ...policy.model import HOST_ENDPOINT
 
-    endpoints = view.state.policy.endpoints if view.state.policy else ()
-    return _documents((one for one in endpoints if one.kind == model.HOST_ENDPOINT), to_resources.host_endpoint)
+    policy = view.state().policy
+    endpoints = policy.endpoints if policy else ()
+    return _documents((one for one in endpoints if one.kind == HOST_ENDPOINT), to_resources.host_endpoint)
 
 
 def _tiers(view: View) -> list[Document]:

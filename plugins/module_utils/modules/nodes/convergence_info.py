@@ -12,7 +12,8 @@ from ...dataplane.change import ObserveError
 from ...dataplane.kernel.port import KernelError
 from ...node import machine
 from ...node.probe import convergence
-from ...node.store.store import Store, StoreError
+from ...node.store.store import Store
+from ...node.store.stored_file import StoreError
 from ...state.node_state import NodeState
 from ..module_call import ModuleCall
 

@@ -22,7 +22,8 @@ from ...node.errors import ERRORS, InTheWay
 from ...node.host import units
 from ...node.probe import convergence, probing
 from ...node.store import unconfirmed
-from ...node.store.store import File, Stored, StoreError
+from ...node.store.store import File, Stored
+from ...node.store.stored_file import StoreError
 from ...node.write import datastore_files
 from ...state.node_state import NodeState
 from ...wire import running_agent

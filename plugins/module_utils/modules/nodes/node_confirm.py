@@ -15,7 +15,7 @@ from ...node import machine
 from ...node.change import confirmation
 from ...node.store.atomic_file import FileError
 from ...node.store.lock import LockError
-from ...node.store.store import StoreError
+from ...node.store.stored_file import StoreError
 from ...node.store.unconfirmed import UnconfirmedStore
 from ..module_call import ModuleCall
 

@@ -16,7 +16,8 @@ from ...dataplane.kernel.port import KernelError
 from ...node import machine, report
 from ...node.engine import bundle
 from ...node.ipam.local_ipam import IpamUnreadable
-from ...node.store.store import Store, StoreError
+from ...node.store.store import Store
+from ...node.store.stored_file import StoreError
 from ...node.write import datastore_files, session_passwords
 from ...preflight import observe, packages
 from ...preflight.files import CNI_CONF_DIR, Files

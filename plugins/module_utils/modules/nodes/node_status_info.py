@@ -21,7 +21,8 @@ from ...dataplane.planning.bird_routes import bird_changes
 from ...node import machine
 from ...node.change import missing_files
 from ...node.engine import bundle, engine_start
-from ...node.store.store import Store, Stored, StoreError
+from ...node.store.store import Store, Stored
+from ...node.store.stored_file import StoreError
 from ...node.store.unconfirmed import UnconfirmedStore
 from ...state.node_state import NodeState
 from ..module_call import ModuleCall

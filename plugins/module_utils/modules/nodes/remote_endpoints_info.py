@@ -13,7 +13,7 @@ from ...node.store.remote_endpoints import (
     RemoteUnreadable,
 )
 from ...node.store.remote_endpoints import known as on_disk
-from ...node.store.store import StoreError
+from ...node.store.stored_file import StoreError
 from ...node.write import endpoint_sync
 from ...state.policy_json import to_plain
 from ...state.remote_endpoints import (

@@ -21,7 +21,8 @@ from ...dataplane.change import Change
 from ..host import units
 from ..machine import Machine
 from ..store import lock
-from ..store.store import Store, StoreError
+from ..store.store import Store
+from ..store.stored_file import StoreError
 from ..store.unconfirmed import Revert, Unconfirmed, UnconfirmedStore
 from ..write import writer
 from . import apply

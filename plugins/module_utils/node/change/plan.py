@@ -21,7 +21,8 @@ from ..host.ssh_session import SshSession
 from ..machine import Machine
 from ..probe import sessions
 from ..store import unconfirmed
-from ..store.store import Store, Stored, StoreError
+from ..store.store import Store, Stored
+from ..store.stored_file import StoreError
 from ..store.unconfirmed import UnconfirmedStore
 from ..write import datastore_files, session_passwords, writer
 from ..write.session_passwords import PasswordPlan

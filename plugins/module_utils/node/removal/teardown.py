@@ -35,7 +35,8 @@ from ..errors import InTheWay
 from ..host import units
 from ..machine import Machine
 from ..store import lock
-from ..store.store import Store, Stored, StoreError
+from ..store.store import Store, Stored
+from ..store.stored_file import StoreError
 from ..write import datastore_files, own_folders
 from . import container_networks
 

@@ -20,7 +20,8 @@ from ...datastore.snapshot import SnapshotHeader, SnapshotUnusable
 from ...state.node_state import NodeState
 from ...state.other_endpoints import OtherEndpoints
 from . import remote_endpoints
-from .store import Store, StoreError
+from .store import Store
+from .stored_file import StoreError
 
 
 class DatastoreCopy(t.NamedTuple):

@@ -18,23 +18,18 @@ import json
 import os
 import typing as t
 
-from ...base.typed_json import Unreadable, anything, by_name, flag, items, maybe, open_table, table, text, whole
+from ...base.typed_json import Unreadable, flag, items, maybe, open_table, table, text, whole
 from ...files import bounded
 from ...state.node_state import NodeState
 from ...state.phase import AT_REST
-from . import atomic_file, short_wait
+from . import atomic_file, short_wait, stored_file
+from .stored_file import PARTS, REMEDY, StoreError, unreadable
 
 FOLDER = short_wait.FOLDER
 KEPT = 10
-_REMEDY = (
-    "Use that release, or move the file away if the lockfile on the controller has this node's blocks; the next run "
-    "then stores the state anew."
-)
-
 
 #: The readers of what a stored file has: a large text, such as bird.cfg, and plain data that another reader examines.
 _CONTENT = text(bounded.OWN_LIMIT)
-PARTS = by_name(anything)
 CONFIG = maybe(_CONTENT)
 # Later releases may add fields to all but files of the state: an engine that returns to this release ignores them.
 _STORED = open_table(
@@ -50,20 +45,6 @@ _STORED = open_table(
 _HEADS = {"n": whole(), "when": text(), "who": text(), "plan": text(), "phase": text(), "digest": text()}
 _HEAD = open_table(_HEADS)
 _GENERATION = open_table({**_HEADS, "state": PARTS, "bird_config": CONFIG})
-
-
-class StoreError(Exception):
-    """The error for a stored file that is missing, although it is needed, or cannot be read."""
-
-
-def unreadable(path: str, why: object, remedy: str) -> StoreError:
-    """Return the error for a stored file that cannot be read, because of the exception or the words `why`.
-
-    `remedy` is a sentence for a damaged file; the text has another one if only the rights are missing.
-    """
-    if isinstance(why, PermissionError):
-        return StoreError(f"{path} may be read by root alone. Become root, then run again.")
-    return StoreError(f"{path} cannot be read: {why}. It was damaged or written by another release. {remedy}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +112,7 @@ class Store:
 
     def load(self) -> t.Optional[Stored]:
         """Return the state of state.json, None if there is no such file."""
-        data = self._read(self._file)
+        data = stored_file.read(self._file)
         if data is None:
             return None
         try:
@@ -139,7 +120,7 @@ class Store:
             files = tuple(File(**entry) for entry in found["files"])
             return Stored(**{**found, "state": NodeState.from_dict(found["state"]), "files": files})
         except ValueError as error:
-            raise unreadable(self._file, error, _REMEDY) from error
+            raise unreadable(self._file, error, REMEDY) from error
 
     def save(self, stored: Stored) -> None:
         """Replace state.json by one with `stored`, in which `files` None counts as no files."""
@@ -165,7 +146,7 @@ class Store:
             return None
         numbers = self._numbers()
         if numbers:
-            newest = self._read(self._path(numbers[-1])) or {}
+            newest = stored_file.read(self._path(numbers[-1])) or {}
             if (newest.get("digest"), newest.get("plan")) == (stored.state.digest, stored.state.plan):
                 return None
         number = numbers[-1] + 1 if numbers else 1
@@ -198,7 +179,7 @@ class Store:
         found = []
         for number in self._numbers():
             with contextlib.suppress(StoreError, Unreadable):
-                found.append(Generation(**_HEAD(self._read(self._path(number)))))
+                found.append(Generation(**_HEAD(stored_file.read(self._path(number)))))
         return found
 
     def generation(self, number: int) -> dict[str, t.Any]:
@@ -206,14 +187,14 @@ class Store:
 
         `state` is plain data for NodeState.from_dict, `bird_config` the text of bird.cfg, None for a node without BIRD.
         """
-        data = self._read(self._path(number))
+        data = stored_file.read(self._path(number))
         if data is None:
             have = ", ".join(map(str, self._numbers())) or "none"
             raise StoreError(f"generation {number} is not stored on this node. It has: {have}. Choose one of these.")
         try:
             found: dict[str, t.Any] = _GENERATION(data)
         except Unreadable as error:
-            raise unreadable(self._path(number), error, _REMEDY) from error
+            raise unreadable(self._path(number), error, REMEDY) from error
         return found
 
     def _path(self, number: int) -> str:
@@ -227,11 +208,3 @@ class Store:
         except OSError as error:
             raise unreadable(self._generations, error, "Move it away, then run again.") from error
         return sorted(int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdecimal())
-
-    def _read(self, path: str) -> t.Optional[dict[str, t.Any]]:
-        try:
-            return PARTS(bounded.read_json(path))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            raise unreadable(path, error, _REMEDY) from error

@@ -25,7 +25,8 @@ from ...files import bounded
 from ...state.node_state import NodeState
 from . import atomic_file, short_wait
 from .clock import boot_id, boottime, now
-from .store import CONFIG, PARTS, File, Stored, StoreError, unreadable
+from .store import CONFIG, File, Stored
+from .stored_file import PARTS, StoreError, unreadable
 
 #: The engine's command that waits for a confirmation; see command.py.
 WAIT = "wait"

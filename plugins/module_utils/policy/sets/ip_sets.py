@@ -25,7 +25,7 @@ ADDRESSES, ADDRESS_AND_PORT, ADDRESS_AND_INTERFACE = "hash:net", "hash:ip,port",
 
 #: The set of the addresses of all nodes of the fleet (fleet/firewall.py).
 ALL_HOSTS = "all-hosts-net"
-#: The set of this node's own blocks, spare ones included (state/local_blocks.py).
+#: The set of this node's own blocks, spare ones included (state/attachment.py).
 LOCAL_BLOCKS = "local-blocks"
 #: The set of the addresses of hosts with a member of etcd (fleet/firewall.py).
 ETCD_MEMBERS = "etcd-members"

@@ -30,7 +30,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import FleetMember, NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import FleetMember
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.other_endpoints import OtherEndpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import Collected

@@ -8,6 +8,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import pathlib
+import subprocess
+import sys
 import time
 
 import pytest
@@ -30,6 +33,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from tests.fakes.etcd import FakeEtcd
 from tests.unit.cli.conftest import POD, STATE, WEB, Node
 
+ROOT = pathlib.Path(__file__).resolve().parents[4]
 NODES = "NAME\nnode1\nnode2\nnode3\n\n"
 NODES_WIDE = """\
 NAME    ASN       IPV4            IPV6
@@ -291,6 +295,36 @@ def test_a_state_that_is_damaged(node: Node) -> None:
     status, out, err = node.run("get", "nodes")
     assert (status, out) == (1, "")
     assert err.startswith("calicoctl: NODE/calico/state.json cannot be read: Expecting property name")
+
+
+def test_a_list_of_nodes_that_this_release_does_not_know(node: Node) -> None:
+    (node.folder / "calico").mkdir()
+    (node.folder / "calico" / "state.json").write_text('{"state": {"version": 2, "node": "node1"}}')
+    expected = (
+        "calicoctl: NODE/calico/state.json cannot be read: version is 2, not a whole number from 1 to 1. It was "
+        "damaged or written by another release. Use that release, or move the file away if the lockfile on the "
+        "controller has this node's blocks; the next run then stores the state anew.\n"
+    )
+    assert node.run("get", "nodes") == (1, "", expected)
+
+
+def test_nodes_are_read_without_the_rest_of_the_state(node: Node) -> None:
+    """The classes of the kernel, BIRD, policy and the rest of the state take most of a call's time to load."""
+    node.store()
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from module_utils.node.store import short_wait; "
+        "short_wait.FOLDER = sys.argv[2]; from module_utils.cli.command import main; status = main(['get', 'nodes']); "
+        "print(*(name[13:] for name in sys.modules if name.startswith('module_utils.')), file=sys.stderr); "
+        "sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-B", "-c", program, str(ROOT / "plugins"), node.machine.store],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, node.run("get", "nodes")[1])
+    loaded = set(done.stderr.split())
+    assert len(loaded) <= 60
+    assert not loaded & {"node.machine", "state.node_state", "policy", "bgp", "bird", "dataplane", "wire.client"}
 
 
 HERE = (

@@ -32,9 +32,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     PolicyTier,
     policy_set,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import FleetMember
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     FdbEntry,
-    FleetMember,
     Neighbor,
     NodeState,
     Route,

@@ -46,6 +46,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     PolicyProfile,
     PolicyTier,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import FleetMember
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import (
     NO_INTERFACES,
     with_policy,
@@ -53,7 +54,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     FdbEntry,
-    FleetMember,
     Hook,
     IpSet,
     IptablesTable,

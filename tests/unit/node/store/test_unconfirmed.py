@@ -15,7 +15,8 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.atomic_file import FileError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored, StoreError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.stored_file import StoreError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import (
     Unconfirmed,
     UnconfirmedStore,
