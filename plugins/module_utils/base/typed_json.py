@@ -128,10 +128,11 @@ def one_of(*words: str) -> t.Callable[[t.Any], str]:
 
 def whole(least: int = 0, most: int = 2**53) -> t.Callable[[t.Any], int]:
     """Return a reader of integers, not booleans, from `least` to `most`."""
+    wanted = f"a whole number from {least} to {most}" if least < most else f"{least}"
 
     def read(value: t.Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            refuse(value, f"a whole number from {least} to {most}")
+            refuse(value, wanted)
         return int.__int__(value)
 
     return read

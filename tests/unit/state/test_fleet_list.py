@@ -38,7 +38,7 @@ MEMBER = {"name": "node1", "address": "10.10.1.11/24", "as_number": 64512}
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"version": 2}, "version is 2, not a whole number from 1 to 1"),
+        ({"version": 2}, "version is 2, not 1"),
         ({"node": 7}, "node is 7, not a text of at most 4096 characters"),
         ({"nodes": [{**MEMBER, "rack": "a"}]}, "nodes[0].rack is not known. There are: name, address, as_number, "),
         ({"nodes": [{"name": "node1", "as_number": 1}]}, "nodes[0].address is missing"),

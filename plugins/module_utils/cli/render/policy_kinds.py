@@ -28,9 +28,10 @@ def _documents(values: t.Iterable[_V], to_resource: t.Callable[[_V], Resource]) 
 
 
 def _policy_set(view: View) -> PolicySet:
-    from ...state.policy_state import PolicyState
+    from ...policy.model import PolicySet
 
-    return (view.state().policy or PolicyState()).policy_set
+    policy = view.state().policy
+    return policy.policy_set if policy else PolicySet()
 
 
 def _policies(kind: str, staged: bool) -> t.Callable[[View], list[Document]]:

@@ -301,7 +301,7 @@ def test_a_list_of_nodes_that_this_release_does_not_know(node: Node) -> None:
     (node.folder / "calico").mkdir()
     (node.folder / "calico" / "state.json").write_text('{"state": {"version": 2, "node": "node1"}}')
     expected = (
-        "calicoctl: NODE/calico/state.json cannot be read: version is 2, not a whole number from 1 to 1. It was "
+        "calicoctl: NODE/calico/state.json cannot be read: version is 2, not 1. It was "
         "damaged or written by another release. Use that release, or move the file away if the lockfile on the "
         "controller has this node's blocks; the next run then stores the state anew.\n"
     )
