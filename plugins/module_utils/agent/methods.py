@@ -100,18 +100,18 @@ class Methods:
         return {"deleted": await self._agent.transactions.delete(id)}
 
     async def label(self, params: Data, peer: Peer) -> Data:
-        id, labels = read_params("workload.label", _LABELS, params).values()
-        return {"workload": (await self._agent.transactions.relabel(id, labels)).to_dict()}
+        read = read_params("workload.label", _LABELS, params)
+        return {"workload": (await self._agent.transactions.relabel(read["id"], read["labels"])).to_dict()}
 
     async def join(self, params: Data, peer: Peer) -> Data:
-        id, netns = read_params("workload.join", _JOIN, params).values()
-        workload, siblings = await self._agent.transactions.join(id, netns)
+        read = read_params("workload.join", _JOIN, params)
+        workload, siblings = await self._agent.transactions.join(read["id"], read["netns"])
         return {"workload": workload.to_dict(), "siblings": siblings}
 
     async def publish(self, params: Data, peer: Peer) -> Data:
         method = "workload.publish"
-        id, ports = read_params(method, _PUBLISH, params).values()
-        workload = await self._agent.transactions.publish(id, published_ports(ports, method))
+        read = read_params(method, _PUBLISH, params)
+        workload = await self._agent.transactions.publish(read["id"], published_ports(read["ports"], method))
         return {"workload": workload.to_dict()}
 
     async def withdraw(self, params: Data, peer: Peer) -> Data:

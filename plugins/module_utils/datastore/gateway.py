@@ -377,8 +377,8 @@ def _key_value(value: t.Any) -> KeyValue:
 
 
 def _change(value: t.Any) -> KeyChange:
-    kind, found = _CHANGE(value).values()
-    put = kind == "PUT"
+    change = _CHANGE(value)
+    put, found = change["type"] == "PUT", change["kv"]
     return KeyChange(
         found["key"], found["value"] if put else None, found["mod_revision"], put and found["version"] == 1
     )

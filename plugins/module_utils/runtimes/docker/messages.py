@@ -150,19 +150,19 @@ class PoolRequest:
 
     @classmethod
     def from_body(cls, body: Body) -> PoolRequest:
-        subnet, part, options, six = _read(_POOL_REQUEST, body).values()
-        if part:
+        found = _read(_POOL_REQUEST, body)
+        if found["SubPool"]:
             raise RefusedRequest(
                 "--ip-range is not possible with the IPAM driver calico: each node gives addresses of its own blocks."
                 " Leave it out, or choose an IP pool (--ipam-opt pool=NAME)."
             )
-        for key in options:
+        for key in found["Options"]:
             if key != POOL_OPTION:
                 raise RefusedRequest(
                     f"--ipam-opt {shown(key)} is not known. There is: {POOL_OPTION}, names of IP pools."
                 )
-        pools = tuple(name for name in text_of(options, POOL_OPTION).split(",") if name)
-        family = 6 if six else 4
+        pools = tuple(name for name in text_of(found["Options"], POOL_OPTION).split(",") if name)
+        family, subnet = 6 if found["V6"] else 4, found["Pool"]
         if subnet in NO_ADDRESS:
             return cls(family, "", pools)
         try:
@@ -178,7 +178,7 @@ def published_of(options: Body) -> list[dict[str, t.Any]]:
     """Return the ports that -p asked for, as the agent's API takes them; a range of the host's ports is refused."""
     found = []
     for entry in _read(_PORTS, {"-p": options.get(_PORT_MAP)})["-p"]:
-        number, address, first, last, inside = entry.values()
+        number, first, last, inside = entry["Proto"], entry["HostPort"], entry["HostPortEnd"], entry["Port"]
         if number not in _PROTOCOLS:
             raise RefusedRequest(f"-p: the protocol {number} has no ports to publish. Use tcp, udp or sctp.")
         if last not in (0, first):
@@ -187,7 +187,7 @@ def published_of(options: Body) -> list[dict[str, t.Any]]:
                 " Give one port of the host, or none for any that is free."
             )
         try:
-            port = published(_PROTOCOLS[number], address, first, inside)
+            port = published(_PROTOCOLS[number], entry["HostIP"], first, inside)
         except InvalidPort as error:
             raise RefusedRequest(f"-p: {error}") from error
         found.append(port.to_dict())
@@ -220,20 +220,21 @@ class AddressRequest:
 
     @classmethod
     def from_body(cls, body: Body) -> AddressRequest:
-        id, address, options = _read(_ADDRESS_REQUEST, body).values()
-        family, pools = parse_pool_id(id)
-        return cls(family, pools, address_of(address, "Address"), options[_ADDRESS_TYPE] == _GATEWAY)
+        found = _read(_ADDRESS_REQUEST, body)
+        family, pools = parse_pool_id(found["PoolID"])
+        gateway = found["Options"][_ADDRESS_TYPE] == _GATEWAY
+        return cls(family, pools, address_of(found["Address"], "Address"), gateway)
 
 
 def network_options(body: Body) -> ContainerOptions:
     """Return the options of NetworkDriver.CreateNetwork. Raise RefusedRequest for what is wrong or not done here."""
-    four, six, options = _read(_NETWORK, body).values()
-    if options[_INTERNAL] is True:
+    found = _read(_NETWORK, body)
+    if found["Options"][_INTERNAL] is True:
         raise RefusedRequest(
             "--internal is not possible with the driver calico. Leave it out; a NetworkPolicy says what containers"
             " reach."
         )
-    for entry in (*four, *six):
+    for entry in (*found["IPv4Data"], *found["IPv6Data"]):
         if entry["AddressSpace"] != ADDRESS_SPACE:
             raise RefusedRequest(
                 "The driver calico needs its own IPAM driver, because another one would give an address on two hosts."
@@ -244,7 +245,7 @@ def network_options(body: Body) -> ContainerOptions:
                 "--aux-address is not possible with the driver calico. Reserve addresses for the whole fleet in"
                 " calico_ip_reservations."
             )
-    return container_options.of_network(options[_NETWORK_OPTIONS])
+    return container_options.of_network(found["Options"][_NETWORK_OPTIONS])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,7 +260,8 @@ class EndpointRequest:
 
     @classmethod
     def from_body(cls, body: Body) -> EndpointRequest:
-        id, interface, options = _read(_ENDPOINT, body).values()
+        found = _read(_ENDPOINT, body)
+        interface, options = found["Interface"], found["Options"]
         addresses: dict[int, str] = {}
         for version, field in ((4, "Address"), (6, "AddressIPv6")):
             address = address_of(interface[field], field)
@@ -279,7 +281,7 @@ class EndpointRequest:
                 " letter or digit at its ends."
             )
         mac = interface["MacAddress"].lower() or None
-        return cls(id, addresses, mac, container_options.read(own, "driver-opt"), name)
+        return cls(found["EndpointID"], addresses, mac, container_options.read(own, "driver-opt"), name)
 
     @property
     def workload_name(self) -> str:
