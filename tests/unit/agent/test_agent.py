@@ -117,7 +117,7 @@ def test_the_same_again_is_answered_alike_and_another_one_is_refused(tmp_path):
     run(scenario())
 
 
-def test_what_was_asked_for_is_what_it_gets(tmp_path):
+def test_an_add_gets_the_requested_address_mac_and_mtu_or_is_refused(tmp_path):
     async def scenario():
         node = Node(tmp_path)
         agent = await node.start()
@@ -206,7 +206,7 @@ def test_deleted_and_added_again_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("operation", ["link_add", "link_set", "address_add", "sysctl_write"])
-def test_what_the_kernel_refuses_leaves_nothing(tmp_path, operation):
+def test_an_add_that_the_kernel_refuses_leaves_nothing_behind(tmp_path, operation):
     async def scenario():
         node = Node(tmp_path)
         agent = await node.start()
@@ -395,7 +395,7 @@ def test_link_and_route_take_one_hop_to_the_thread_if_the_disk_is_faster(tmp_pat
     run(scenario())
 
 
-def test_many_at_once(tmp_path):
+def test_concurrent_adds_get_distinct_addresses_and_share_disk_writes(tmp_path):
     async def scenario():
         node = Node(tmp_path)
         agent = await node.start()
@@ -411,7 +411,7 @@ def test_many_at_once(tmp_path):
     run(scenario())
 
 
-def test_what_is_half_made_is_not_taken_for_a_leftover(tmp_path):
+def test_a_resync_during_an_add_does_not_remove_its_link(tmp_path):
     async def scenario():
         node = Node(tmp_path, cleanup_grace=0.0)
 
@@ -449,7 +449,7 @@ def test_a_plan_that_waited_for_an_add_has_what_was_added(tmp_path):
     run(scenario())
 
 
-def test_a_reader_who_looks_keeps_nobody_waiting(tmp_path):
+def test_a_readers_plan_does_not_block_adds(tmp_path):
     async def scenario():
         node = Node(tmp_path, cleanup_grace=0.0)
         disk = node.threads["disk"] = Gate()

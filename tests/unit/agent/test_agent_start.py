@@ -113,7 +113,7 @@ def test_leftovers_go_at_once_when_a_run_says_that_all_is_known(tmp_path):
     run(scenario())
 
 
-def test_what_is_given_to_a_workload_that_did_not_survive_the_reboot_is_kept_for_it(tmp_path):
+def test_the_address_of_a_workload_lost_in_a_reboot_is_kept_for_leak_grace(tmp_path):
     async def scenario():
         node = Node(tmp_path, leak_grace=900.0)
         await node.start()
@@ -330,7 +330,7 @@ def test_watchers_are_told(tmp_path):
     run(scenario())
 
 
-def test_a_watcher_who_does_not_keep_up_is_told_so(tmp_path):
+def test_a_slow_watcher_gets_an_overflow_event(tmp_path):
     async def scenario():
         told = events.Events()
         watching = told.watch()

@@ -159,7 +159,7 @@ def test_every_option_and_argument_that_is_not_obvious_is_described() -> None:
         ),
     ],
 )
-def test_what_was_mistyped(node: Node, line: str, error: str) -> None:
+def test_an_unknown_command_or_option_is_refused_with_a_hint(node: Node, line: str, error: str) -> None:
     assert node.run(*line.split()) == (2, "", f"{error}\n")
 
 
@@ -190,11 +190,11 @@ def test_what_was_mistyped(node: Node, line: str, error: str) -> None:
         ("checksystem", "there is no command `checksystem` here: it is `calicoctl node checksystem`."),
     ],
 )
-def test_what_does_the_work_of_a_command_that_is_not_here(node: Node, line: str, instead: str) -> None:
+def test_an_absent_calico_command_names_what_replaces_it(node: Node, line: str, instead: str) -> None:
     assert node.run(*line.split()) == (2, "", f"calicoctl: {instead}\n")
 
 
-def test_no_command_of_ours_is_said_to_be_missing() -> None:
+def test_no_existing_command_is_answered_as_absent() -> None:
     """A command of the parser is never answered by the table of commands that do not exist here."""
     assert [words for words, dummy in commands(parser.build()) if absent.instead(words)] == []
 

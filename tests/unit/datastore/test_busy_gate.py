@@ -77,6 +77,6 @@ def test_no_gate_is_waited_for_without_bounds(said: int, taken: float) -> None:
 
 
 @pytest.mark.parametrize("said", [0, -1, "x", None, [], 1.5])
-def test_another_answer_is_the_error_that_it_was(said: object) -> None:
+def test_a_busy_answer_with_an_invalid_delay_is_an_ordinary_error(said: object) -> None:
     body = {"code": 14, "message": BUSY, "retry_seconds": said}
     assert not isinstance(gateway.error_of(429, gateway.to_bytes(body)), gateway.AskLater)

@@ -258,7 +258,9 @@ async def _listed(client: EtcdClient, wanted: KeyRange, bounds: ShareLimits | No
     st.integers(1, 60),
     st.integers(1, 4000),
 )
-def test_whatever_nodes_write_each_key_is_read_or_counted(written: dict[str, int], most: int, size: int) -> None:
+def test_each_key_that_nodes_write_is_read_or_counted_as_left_out(
+    written: dict[str, int], most: int, size: int
+) -> None:
     async def scenario() -> None:
         etcd = FakeEtcd()
         for node, count in written.items():

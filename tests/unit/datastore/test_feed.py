@@ -217,7 +217,7 @@ def test_a_watch_resumes_without_listing(compacted: bool) -> None:
     run(scenario())
 
 
-def test_what_was_compacted_is_listed_anew() -> None:
+def test_the_feed_lists_again_after_a_compaction() -> None:
     async def scenario() -> None:
         etcd = FakeEtcd()
         grant(etcd)
@@ -267,7 +267,7 @@ def test_a_store_that_went_back_is_listed_anew(again: int) -> None:
     run(scenario())
 
 
-def test_another_cluster_is_listed_anew() -> None:
+def test_the_feed_lists_again_when_the_cluster_changes() -> None:
     async def scenario() -> None:
         etcd = FakeEtcd()
         grant(etcd)
@@ -426,7 +426,7 @@ STEPS = st.lists(
 
 @settings(max_examples=150)
 @given(STEPS)
-def test_whatever_happens_the_mirror_equals_a_fresh_listing_in_the_end(steps: list[tuple[t.Any, ...]]) -> None:
+def test_the_mirror_equals_a_fresh_listing_after_any_history(steps: list[tuple[t.Any, ...]]) -> None:
     async def scenario() -> None:
         etcd = FakeEtcd()
         grant(etcd)

@@ -37,7 +37,9 @@ CAPTURED = [
 
 
 @pytest.mark.parametrize(("status", "code", "message", "kind"), CAPTURED)
-def test_errors(status: int, code: int, message: str, kind: type[EtcdError]) -> None:
+def test_errors_of_etcd_are_mapped_to_their_classes(
+    status: int, code: int, message: str, kind: type[EtcdError]
+) -> None:
     for body in ({"code": code, "message": message}, {"error": message, "message": message, "code": code}):
         found = gateway.error_of(status, json.dumps(body).encode())
         assert type(found) is kind and found.message == message
@@ -89,7 +91,7 @@ DOCUMENTS = st.recursive(
 
 
 @given(DOCUMENTS)
-def test_whatever_a_member_answers_is_read_or_refused(document: object) -> None:
+def test_any_answer_of_a_member_is_read_or_refused(document: object) -> None:
     data = json.dumps(document).encode()
     readers: list[t.Callable[[], object]] = [
         lambda: gateway.watch_answer_of(data),

@@ -35,7 +35,7 @@ def put(key: str, value: bytes, revision: int) -> KeyChange:
     return KeyChange(key, value, revision)
 
 
-def test_the_keys() -> None:
+def test_keys_are_built_and_parsed_back() -> None:
     assert keys.endpoint_key("node1", "cali0") == "/host-routing/v1/endpoints/node1/cali0"
     assert keys.heartbeat_key("node1") == "/host-routing/v1/heartbeats/node1/agent"
     assert keys.parse_endpoint_key(AT) == KEY and keys.parse_endpoint_key(BLOCKS) is None

@@ -87,7 +87,9 @@ def test_the_interval_of_progress_is_the_one_of_our_own_members() -> None:
         ),
     ],
 )
-def test_what_is_wrong_in_the_file_is_named(tmp_path: pathlib.Path, content: t.Any, wrong: str) -> None:
+def test_an_invalid_settings_file_is_refused_with_the_reason(
+    tmp_path: pathlib.Path, content: t.Any, wrong: str
+) -> None:
     path = written(tmp_path, content)
     with pytest.raises(DatastoreSettingsError) as refused:
         settings.load(path)

@@ -194,7 +194,7 @@ def test_a_member_whose_certificate_is_not_its_own_is_refused(tmp_path: pathlib.
         (None, "TLS failed: the connection broke"),
     ],
 )
-def test_what_fails_in_tls_is_named(reason: str | None, words: str) -> None:
+def test_a_tls_failure_is_reported_with_its_reason(reason: str | None, words: str) -> None:
     async def work() -> None:
         error = ssl.SSLError(1, "it failed")
         error.reason = reason  # type: ignore[assignment]
@@ -230,7 +230,7 @@ def test_a_key_with_a_passphrase_is_refused_and_not_asked_for(tmp_path: pathlib.
         (EOFError(), "the answer is not HTTP: EOFError"),
     ],
 )
-def test_what_fails_in_the_network_is_named(error: Exception, words: str) -> None:
+def test_a_network_failure_is_reported_with_its_reason(error: Exception, words: str) -> None:
     async def work() -> None:
         raise error
 

@@ -38,12 +38,12 @@ def addresses6(host, netns):
 
 
 class TestRoute:
-    def test_one(self, host):
+    def test_a_route_is_planned_and_added(self, host):
         planned, dummy = host.four_times(route, destination="172.19.2.0/24", gateway="10.10.1.12")
         assert planned["plan"] == ["+ route    172.19.2.0/24  via 10.10.1.12 dev eth0"]
         assert planned["diff"] == {"before": "", "after": "route    172.19.2.0/24  via 10.10.1.12 dev eth0\n"}
 
-    def test_many_in_one_call(self, host):
+    def test_many_routes_are_added_in_one_call(self, host):
         wanted = [{"destination": f"10.244.{n}.0/26", "type": "blackhole"} for n in range(200)]
         wanted.append({"destination": "10.245.0.1", "device": "eth0"})
         host.four_times(route, routes=wanted)
@@ -53,7 +53,7 @@ class TestRoute:
             ("10.245.0.1/32", "eth0", "calico")
         ]
 
-    def test_another_gateway_replaces_in_place(self, host):
+    def test_a_new_gateway_replaces_the_route_in_place(self, host):
         host.run(route, destination="172.19.2.0/24", gateway="10.10.1.12")
         seen = []
         host.kernel.watch(lambda kernel: seen.append("172.19.2.0/24" in dict(kernel.routes())))
@@ -69,7 +69,7 @@ class TestRoute:
         assert routes_of(host) == {"172.19.3.0/24"}
         assert "0.0.0.0/0" in dict(host.kernel.routes())
 
-    def test_absent(self, host):
+    def test_an_absent_route_is_removed_and_others_stay(self, host):
         host.run(route, destination="172.19.2.0/24", gateway="10.10.1.12")
         host.run(route, destination="172.19.3.0/24", gateway="10.10.1.12")
         host.four_times(route, destination="172.19.2.0/24", state="absent")
@@ -141,7 +141,7 @@ class TestRoute:
             ),
         ],
     )
-    def test_what_makes_no_sense(self, host, params, message):
+    def test_invalid_route_parameters_are_refused(self, host, params, message):
         assert host.run(route, **params)["msg"] == message
 
 
@@ -189,7 +189,7 @@ class TestTunnelDevice:
         host.four_times(tunnel_device, kind="vxlan6", state="absent")
         assert [device["name"] for device in host.run(tunnel_device_info)["devices"]] == ["vxlan.calico"]
 
-    def test_absent(self, host):
+    def test_an_absent_tunnel_device_is_removed(self, host):
         host.run(tunnel_device, kind="vxlan", local="10.10.1.11")
         host.four_times(tunnel_device, kind="vxlan", state="absent")
         assert host.run(tunnel_device_info)["devices"] == []
@@ -206,7 +206,7 @@ class TestTunnelDevice:
         host.run(tunnel_device, kind="ipip", state="absent")
         assert [entry.address for entry in host.kernel.addresses("tunl0")] == ["198.51.100.1"]
 
-    def test_what_makes_no_sense(self, host):
+    def test_invalid_tunnel_parameters_are_refused(self, host):
         assert host.run(tunnel_device, kind="vxlan")["msg"] == (
             "local is missing: kind vxlan needs the node's own address. Set it to that address."
         )
@@ -291,7 +291,7 @@ class TestWorkloadEndpoint:
         assert host.kernel.link(done["interface"]).up
         assert host.kernel.sysctl_read(f"net/ipv4/conf/{done['interface']}/proxy_arp") == "0"
 
-    def test_another_mtu_and_address(self, host):
+    def test_a_new_mtu_and_address_are_applied(self, host):
         host.run(workload_endpoint, name="net1", address="172.19.1.2")
         done = host.four_times(workload_endpoint, name="net1", address="172.19.1.3", mtu=1480)[1]
         assert host.kernel.link(done["interface"]).mtu == 1480
@@ -347,7 +347,7 @@ class TestInterfaceSysctl:
         )
         assert set(host.run(interface_sysctl_info, interface="veth9")["settings"].values()) == {None}
 
-    def test_what_makes_no_sense(self, host):
+    def test_proxy_delay_on_the_interface_all_is_refused(self, host):
         answer = host.run(interface_sysctl, interface="all", proxy_delay=0)
         assert answer["msg"] == "interface all has no proxy_delay. Set it on default, or on each interface."
 
@@ -386,7 +386,7 @@ class TestIptablesTable:
         assert host.run(iptables_table_info, family=6)["tables"] == {}
         assert list(host.run(iptables_table_info)["tables"]) == ["filter"]
 
-    def test_another_rule_is_one_change(self, host):
+    def test_a_changed_rule_is_one_planned_change(self, host):
         host.run(iptables_table, **self.NAT)
         changed = {**self.NAT, "chains": {"cali-nat-outgoing": ["-s 10.244.0.0/16 -j MASQUERADE"]}}
         planned, dummy = host.four_times(iptables_table, **changed)
@@ -403,11 +403,11 @@ class TestIptablesTable:
             ({"cali-x": "-j DROP"}, "chains: cali-x is not a list of rules. Write each rule as one text."),
         ],
     )
-    def test_what_makes_no_sense(self, host, chains, message):
+    def test_invalid_chains_are_refused(self, host, chains, message):
         assert host.run(iptables_table, chains=chains)["msg"] == message
 
 
-def test_whoever_changes_the_node_is_waited_for(host):
+def test_a_run_waits_for_the_lock_and_then_names_its_holder(host):
     host.machine.lock_timeout = 0.1
     params = {"destination": "172.19.2.0/24", "gateway": "10.10.1.12"}
     with lock.held("ansible by you@there", path=host.machine.lock):

@@ -36,7 +36,7 @@ def run(host, *arguments):
     return status, captured.out, captured.err
 
 
-def test_nothing_stored(host):
+def test_apply_and_plan_without_a_stored_state_do_nothing(host):
     for what in ("apply", "plan"):
         assert run(host, what) == (0, f"nothing is stored in {host.machine.store}\n", "")
     assert json.loads(run(host, "show")[1])["state"] is None
@@ -85,7 +85,7 @@ def test_an_address_that_never_comes_is_an_error_in_words(host):
     assert err.count("\n") == 1
 
 
-def test_what_can_be_restored_is_in_spite_of_what_cannot(host):
+def test_apply_restores_what_it_can_despite_one_failure(host):
     routes = (Route("10.244.3.0/26", "blackhole"), Route("10.244.3.9/32", device="cali9"))
     store(host, state=dataclasses.replace(STATE, routes=routes), complete=False)
     status, _out, err = run(host, "apply")
@@ -111,7 +111,7 @@ def test_a_kernel_that_does_not_answer(host):
     assert status == 1 and "No buffer space available" in err and "Traceback" not in err
 
 
-def test_misunderstood(host):
+def test_wrong_arguments_print_the_usage_and_exit_with_2(host):
     for arguments in ((), ("apply", "now"), ("reboot",)):
         assert run(host, *arguments) == (2, "", command.USAGE)
 
@@ -123,7 +123,7 @@ def firewall_state():
     return dataclasses.replace(STATE, address="10.10.1.99/24", iptables=(table,), ipsets=sets)
 
 
-def test_the_firewall_stands_without_the_nodes_address_and_without_a_route(host):
+def test_the_boot_firewall_needs_no_node_address_and_writes_no_routes(host):
     assert run(host, "firewall") == (0, f"nothing is stored in {host.machine.store}\n", "")
     store(host, state=firewall_state())
     assert run(host, "firewall") == (0, "node1: 3 changes made to the firewall\n", "")

@@ -103,7 +103,7 @@ SILENT = (
 )
 
 
-def test_what_is_missing_is_named(node):
+def test_missing_sessions_and_routes_are_named(node):
     write(node, DIRECT, ROUTED)
     node.bird.answers["show protocols all"] = [[protocols(Mesh_10_10_1_12="Active")]]
     answer = node.run(convergence_info, state=STATE.to_dict(), timeout=0)
@@ -200,7 +200,7 @@ def test_sessions_of_no_bird(host):
     assert (answer["running"], answer["sessions"]) == (False, [])
 
 
-def test_what_a_backup_route_holds_is_not_there_by_bgp(node):
+def test_a_backup_route_does_not_count_as_a_bgp_route(node):
     write(node, TUNNEL, DIRECT, ROUTED)
     backups = tuple(BackupRoute(route.destination, route.next_hop) for route in STATE.bird_routes)
     state = dataclasses.replace(STATE, phase=Phase.FLIP, bird=dataclasses.replace(STATE.bird, backups=backups))

@@ -17,7 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.modules import node
 from tests.unit.modules.node.test_node import PARAMS
 
 
-def test_until_the_next_run(host):
+def test_a_drained_node_stays_drained_until_the_next_run(host):
     """The mark that drain sets survives check mode, a repetition and a reboot; a run removes it and says so."""
     assert host.run(drain_module)["changed"] is False, "a host that has nothing of ours takes nothing anyway"
     host.run(node, **PARAMS)

@@ -114,7 +114,7 @@ def test_an_interpreter_without_byte_code_is_refused(root):
     assert (done.returncode, done.stdout) == (engine_start.UNKNOWN_INTERPRETER, "")
 
 
-def test_what_a_module_prints_is_no_part_of_its_answer():
+def test_output_that_a_module_prints_is_not_part_of_its_answer():
     code = (
         "import os, sys; from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import"
         " engine_module, registry\n"

@@ -73,7 +73,7 @@ def sources(node):
     return {words[2] for words in saved if words[0] == "add" and words[1].startswith("cali40s:")}
 
 
-def test_what_a_node_tells(node):
+def test_the_info_module_returns_own_endpoints_and_known_nodes(node):
     answer = node.run(remote_endpoints_info)
     (db,) = answer["endpoints"]
     assert (answer["node"], db["name"], db["addresses"], db["node"]) == ("node1", "default/db", ["10.244.1.2"], "node1")
@@ -86,7 +86,7 @@ def test_what_a_node_tells(node):
     }
 
 
-def test_a_host_without_a_state_tells_nothing_and_keeps_what_it_is_told(host):
+def test_a_host_without_a_state_reports_nothing_and_stores_reports(host):
     answer = host.run(remote_endpoints_info)
     assert (answer["node"], answer["endpoints"]) == ("", [])
     host.four_times(remote_endpoints, told=told(node2=[endpoint("app", "node2", "10.244.2.2")]), nodes=NODES)
@@ -120,7 +120,7 @@ def test_policy_counts_on_what_was_told(node):
     assert sources(node) == {"10.244.2.9"}
 
 
-def test_another_time_alone_is_written_and_is_no_change(node):
+def test_a_report_with_only_a_newer_time_is_stored_and_is_no_change(node):
     node.run(remote_endpoints, told=told(node2=[endpoint("app", "node2", "10.244.2.2")]), nodes=NODES)
     kernel = node.kernel.snapshot()
     assert node.run(remote_endpoints, told=told(LATE, node2=None), nodes=NODES)["changed"] is False
@@ -132,13 +132,13 @@ def test_another_time_alone_is_written_and_is_no_change(node):
     assert disk.known(node.machine.store).remote.nodes["node2"].when == LATE
 
 
-def test_a_node_takes_nobody_s_word_for_its_own_workloads(node):
+def test_a_node_ignores_reports_about_its_own_workloads(node):
     ghost = endpoint("ghost", "node1", "10.244.1.9")
     answer = node.run(remote_endpoints, told=told(node1=[ghost]), nodes=NODES)
     assert answer["changed"] is False and disk.known(node.machine.store).remote == RemoteEndpoints()
 
 
-def test_what_was_begun_and_not_finished_is_finished_by_the_next_run(node, monkeypatch):
+def test_an_interrupted_run_is_completed_by_the_next(node, monkeypatch):
     app = told(node2=[endpoint("app", "node2", "10.244.2.2")])
     with monkeypatch.context() as patch:
         patch.setattr(type(node.kernel), "run", lambda *dummy: pytest.fail("killed here"))
@@ -165,7 +165,7 @@ def test_a_damaged_file_is_written_anew_and_holds_nothing_up(node):
     assert sources(node) == {"10.244.2.2"}
 
 
-def test_what_is_not_understood_is_refused_and_changes_nothing(node):
+def test_an_invalid_report_is_refused_and_changes_nothing(node):
     before = node.snapshot()
     answer = node.run(remote_endpoints, told={"node2": {"endpoints": []}}, nodes=NODES)
     assert (answer["failed"], answer["msg"]) == (
@@ -192,7 +192,7 @@ def test_a_policy_that_cannot_be_compiled_is_named_as_what_it_is(node):
     assert sources(node) == {"10.244.2.2"}
 
 
-def test_the_agent_is_told_at_once_and_after_its_restart_it_knows(node):
+def test_the_agent_applies_reports_at_once_and_after_a_restart(node):
     app = told(node2=[endpoint("app", "node2", "10.244.2.2")])
     for step in range(2):
         with AgentInProcess(node) as running:

@@ -179,7 +179,7 @@ def test_the_agent_is_stopped_before_anything_of_its_goes(host, systemctl, monke
     assert list(host.kernel.routes(protocol=179)) == []
 
 
-def test_an_agent_that_does_not_stop_is_said(host, systemctl):
+def test_an_agent_that_does_not_stop_fails_the_teardown(host, systemctl):
     with AgentInProcess(host):
         host.run(node, units=UNITS, **PARAMS)
         failed = host.run(teardown, lock_timeout=0)

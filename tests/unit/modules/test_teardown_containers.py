@@ -179,7 +179,7 @@ def test_a_docker_that_refuses_stops_the_teardown(installed, dockerd):
     assert answer["changed"] is True and len(dockerd.networks) == 2  # what it refuses stays, and all else goes
 
 
-def test_a_network_that_is_not_released_is_said(installed, dockerd):
+def test_a_network_that_docker_does_not_release_stops_the_teardown(installed, dockerd):
     """A container came into the network after the plan was made."""
     dockerd.networks = {"2" * 64: ("unused", "calico", {})}
     dockerd.answer = [{"Id": "2" * 64, "Name": "unused", "Driver": "calico"}]
@@ -210,7 +210,7 @@ def test_answers_that_are_none_of_docker_name_no_network(installed, dockerd, ans
     assert installed.run(teardown, check=True)["containers"] == []
 
 
-def test_a_socket_that_nobody_serves_is_said(installed):
+def test_a_docker_socket_that_refuses_connections_stops_the_teardown(installed):
     path = installed.folder / "docker.sock"
     path.write_text("")
     answer = installed.run(teardown)

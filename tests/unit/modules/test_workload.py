@@ -126,7 +126,7 @@ def test_all_that_can_be_asked_for(node):
                     peer_interface="net1", mac="02:00:00:00:00:0a")["changed"] is False  # fmt: skip
 
 
-def test_another_wish_attaches_it_again_with_its_address(node):
+def test_changed_options_reattach_the_workload_with_its_address(node):
     node.run(workload, name="web-1", labels={"app": "web"})
     planned, done = node.four_times(workload, name="web-1", labels={"app": "shop"}, mtu=1400)
     assert planned["plan"] == [
@@ -146,13 +146,13 @@ def test_other_labels_leave_it_attached(node):
     ]
 
 
-def test_another_interface_inside(node):
+def test_a_new_peer_interface_is_planned_and_applied(node):
     node.run(workload, name="web-1")
     planned, dummy = node.four_times(workload, name="web-1", peer_interface="net1")
     assert planned["plan"] == ["~ workload default/web-1  peer_interface eth0  ->  peer_interface net1"]
 
 
-def test_another_pool_or_address_takes_another_address(node):
+def test_a_new_pool_or_address_changes_the_workloads_address(node):
     node.run(workload, name="web-1")
     dummy, done = node.four_times(workload, name="web-1", pools=["lab"])
     assert (done["workload"]["pool"], done["workload"]["addresses"]) == ("lab", ["10.244.3.3"])
@@ -224,7 +224,7 @@ def test_netns_and_pid_exclude_each_other(host):
     assert host.run(workload, name="x", netns="x", pid=3)["msg"] == ("parameters are mutually exclusive: netns|pid")
 
 
-def test_info(node):
+def test_workload_info_lists_and_filters_workloads(node):
     Store(node.machine.store).save(Stored(STATE, None, (), "x", complete=True))
     node.run(workload, name="web-1", labels={"app": "web"})
     answer = node.run(workload_info)

@@ -22,7 +22,7 @@ def systemd(tmp_path: pathlib.Path) -> t.Iterator[socket.socket]:
         yield listener
 
 
-def test_what_is_said(systemd: socket.socket) -> None:
+def test_ready_watchdog_and_stopping_are_sent_to_systemd(systemd: socket.socket) -> None:
     notifier = Notifier({"NOTIFY_SOCKET": systemd.getsockname()})
     notifier.ready()
     notifier.alive()

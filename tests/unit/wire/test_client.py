@@ -52,7 +52,7 @@ def test_a_refusal_has_code_message_and_data(live: LiveServer) -> None:
         client.call("echo")
 
 
-def test_a_stream(live: LiveServer) -> None:
+def test_a_stream_yields_its_events_and_ends_with_its_error(live: LiveServer) -> None:
     client = live.client()
     assert list(client.stream("count", to=3)) == [{"number": 0}, {"number": 1}, {"number": 2}]
     with pytest.raises(AgentError):
@@ -65,7 +65,7 @@ def test_a_stream(live: LiveServer) -> None:
     client.close()
 
 
-def test_what_is_too_large_is_told(serve: t.Callable[..., LiveServer]) -> None:
+def test_a_request_that_is_too_large_is_refused_with_the_limit(serve: t.Callable[..., LiveServer]) -> None:
     with serve(limits=ApiLimits(line=1000)).client() as client:
         with pytest.raises(AgentError) as caught:
             client.call("echo", text="a" * 5_000_000)
@@ -84,7 +84,7 @@ def test_a_connection_that_was_idle_too_long_is_made_anew(serve: t.Callable[...,
         client.call("echo")
 
 
-def test_no_agent(tmp_path: pathlib.Path) -> None:
+def test_a_call_without_an_agent_says_how_to_start_it(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "agent.sock")
     with pytest.raises(NotRunning) as caught:
         AgentClient(path).call("status")
@@ -133,7 +133,7 @@ def answering(path: str, said: bytes) -> threading.Thread:
     return thread
 
 
-def test_who_refuses_before_all_is_said_is_heard(tmp_path: pathlib.Path) -> None:
+def test_an_early_refusal_of_a_long_request_is_received(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "agent.sock")
     thread = answering(path, b'{"id":null,"error":{"code":"too_large","message":"Less.","data":{}}}\n')
     with AgentClient(path, 10) as client, pytest.raises(AgentError) as caught:
@@ -156,7 +156,7 @@ def test_who_refuses_before_all_is_said_is_heard(tmp_path: pathlib.Path) -> None
         (b'{"id":1,"event":{}}\n', "it answers status with a stream"),
     ],
 )
-def test_who_answers_is_no_agent(tmp_path: pathlib.Path, said: bytes, reason: str) -> None:
+def test_a_server_that_is_no_agent_is_reported_as_not_running(tmp_path: pathlib.Path, said: bytes, reason: str) -> None:
     path = str(tmp_path / "agent.sock")
     thread = answering(path, said)
     with AgentClient(path, 10) as client, pytest.raises(NotRunning) as caught:
@@ -165,7 +165,7 @@ def test_who_answers_is_no_agent(tmp_path: pathlib.Path, said: bytes, reason: st
     assert str(caught.value) == f"the agent of this node does not answer. Its socket is {path}: {reason}. {REMEDY}"
 
 
-def test_no_access(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forbidden_socket_says_who_may_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
     class Closed(socket.socket):  # root may run the tests, and may open every socket: this one refuses in its place
         def connect(self, address: t.Any) -> None:
             raise PermissionError(errno.EACCES, "Permission denied")

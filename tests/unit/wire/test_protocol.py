@@ -25,13 +25,13 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-def test_what_may_be_left_out() -> None:
+def test_version_id_and_params_are_optional() -> None:
     assert protocol.parse(b'{"method":"status"}') == (None, "status", {})
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**18) | TEXT, st.dictionaries(st.text("abc"), JSON))
-def test_what_a_client_writes_is_what_the_server_reads(id, params) -> None:
+def test_the_server_reads_the_request_that_the_client_wrote(id, params) -> None:
     line = protocol.request(id, "x.y", params)
     assert line.count(b"\n") == 1 and line.endswith(b"\n")
     assert protocol.parse(line) == (id, "x.y", params)
@@ -64,7 +64,7 @@ def test_what_a_client_writes_is_what_the_server_reads(id, params) -> None:
         (b'{"id":7,"method":"x","params":null}', 7, "params must be an object, not null."),
     ],
 )  # fmt: skip
-def test_what_is_no_request_is_refused_in_words(line: bytes, id, message: str) -> None:
+def test_a_malformed_request_is_refused_with_the_reason(line: bytes, id, message: str) -> None:
     with pytest.raises(BadRequest) as caught:
         protocol.parse(line)
     assert caught.value.message == f"{message} {FORM}"
@@ -72,7 +72,7 @@ def test_what_is_no_request_is_refused_in_words(line: bytes, id, message: str) -
 
 
 @pytest.mark.parametrize("version", ["2", "0", "true", '"1"', "null", "{}"])
-def test_another_version_is_named(version: str) -> None:
+def test_an_unsupported_version_is_refused_and_named(version: str) -> None:
     with pytest.raises(BadRequest) as caught:
         protocol.parse(b'{"version":%s,"id":7,"method":"x"}' % version.encode())
     shown = "an object" if version == "{}" else version

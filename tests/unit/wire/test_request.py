@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 
-def test_what_is_left_out_has_a_default():
+def test_missing_parameters_get_defaults():
     request = AddRequest.from_params({"name": "web", "netns": "web", "mac": None, "pools": [], "address": None})
     assert (request.id, request.namespace, request.peer_interface) == ("default/web", "default", "eth0")
     assert AddRequest.from_params({"name": "web", "netns_owned": True}).netns == "web"
@@ -104,7 +104,7 @@ def test_what_is_left_out_has_a_default():
         ),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(params, words):
+def test_an_invalid_parameter_is_refused_with_the_reason(params, words):
     with pytest.raises(AgentError) as caught:
         AddRequest.from_params(params)
     assert (caught.value.code, caught.value.message) == ("invalid_params", f"workload.add: {words}")
@@ -130,7 +130,7 @@ FIELDS = (
 
 @hypothesis.settings(max_examples=200)
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, JSON)))
-def test_whatever_is_asked_for_is_refused_or_fits(params):
+def test_any_parameters_are_refused_or_make_a_valid_workload(params):
     try:
         request = AddRequest.from_params(params)
     except AgentError as error:

@@ -39,7 +39,7 @@ def test_settings_that_cannot_be(tmp_path, content, words):
     assert str(caught.value) == f"{path}: {words} Correct it, then start the agent again."
 
 
-def test_settings(tmp_path):
+def test_settings_are_loaded_with_defaults_and_damage_is_an_error(tmp_path):
     assert settings.load(str(tmp_path / "none")) == (settings.AgentSettings(), "")
     path = tmp_path / "agent.json"
     path.write_text('{"group": "", "cooldown": 1}')

@@ -37,7 +37,7 @@ def test_environment_and_stdin(data: bytes, read) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.dictionaries(NAMES, VALUES), st.binary())
-def test_what_a_shim_sends_is_read_back(environment: dict[str, str], stdin: bytes) -> None:
+def test_a_shims_request_is_read_back_as_sent(environment: dict[str, str], stdin: bytes) -> None:
     sent = "".join(f"{name}={value}\n" for name, value in environment.items()).encode() + b"\n" + stdin
     assert shim_framing.parse(sent) == (environment, stdin)
 
@@ -54,7 +54,7 @@ def test_what_a_shim_sends_is_read_back(environment: dict[str, str], stdin: byte
         (b"CNI_NETNS=/a\0b\n\n{}", 4, "a line of the environment is not NAME=value: 'CNI_NETNS=/a\\x00b'"),
     ],
 )
-def test_refusals(data: bytes, code: int, message: str) -> None:
+def test_a_malformed_shim_request_is_refused_with_its_code(data: bytes, code: int, message: str) -> None:
     with pytest.raises(CniError) as caught:
         shim_framing.parse(data)
     assert (caught.value.code, caught.value.what) == (code, message)

@@ -95,7 +95,9 @@ def asked(draw: st.DrawFn) -> tuple[str, dict[str, t.Any]]:
 
 @settings(max_examples=int(os.environ.get("HOST_ROUTING_API_FUZZ", "15")), deadline=None)
 @given(st.lists(asked(), min_size=1, max_size=6))
-def test_nonsense(requests: list[tuple[str, dict[str, t.Any]]]) -> None:
+def test_any_requests_end_in_a_documented_error_and_a_consistent_node(
+    requests: list[tuple[str, dict[str, t.Any]]],
+) -> None:
     async def scenario(folder: pathlib.Path) -> None:
         node = Node(folder)
         agent = await node.start()

@@ -31,7 +31,7 @@ def rows(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|\n").split("|")] for line in lines[0].splitlines()[2:]]
 
 
-def test_the_methods(tmp_path: pathlib.Path) -> None:
+def test_the_page_lists_every_method_and_who_may_call_it(tmp_path: pathlib.Path) -> None:
     async def methods() -> Methods:
         return Methods(await Node(tmp_path).start())
 
@@ -41,11 +41,11 @@ def test_the_methods(tmp_path: pathlib.Path) -> None:
     ]
 
 
-def test_the_codes() -> None:
+def test_the_page_lists_every_error_code() -> None:
     assert sorted(row[0].strip("`") for row in rows("### Errors")) == sorted(protocol.CODES)
 
 
-def test_the_limits() -> None:
+def test_the_page_gives_the_limits_of_the_api() -> None:
     limits = ApiLimits()
     said = PAGE.partition("### Limits")[2].partition("###")[0]
     assert (limits.line, limits.line_others) == (1 << 20, 16 << 10) and "1 MiB" in said and "16 KiB" in said

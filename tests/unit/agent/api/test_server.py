@@ -79,7 +79,7 @@ def test_an_unknown_method_and_what_there_is(live: LiveServer) -> None:
 
 
 @pytest.mark.parametrize(("method", "params"), [("fail", "{}"), ("odd", "{}"), ("odd", '{"nan":1}')])
-def test_what_nobody_expected_is_told_without_its_details(
+def test_an_unexpected_error_is_answered_without_its_details(
     live: LiveServer, caplog: pytest.LogCaptureFixture, method: str, params: str
 ) -> None:
     said = live.say(f'{{"id":1,"method":"{method}","params":{params}}}\n{{"id":2,"method":"echo"}}\n'.encode())
@@ -94,7 +94,7 @@ def test_what_nobody_expected_is_told_without_its_details(
     assert live.observed == [(method, "internal"), ("echo", "ok")]
 
 
-def test_the_deadline(serve: Serve) -> None:
+def test_a_request_beyond_its_deadline_is_cancelled_and_answered(serve: Serve) -> None:
     live = serve(limits=ApiLimits(deadline=0.01))
     assert answers(live.say(b'{"id":1,"method":"wait"}\n{"id":2,"method":"echo"}\n')) == [
         error(
@@ -108,7 +108,7 @@ def test_the_deadline(serve: Serve) -> None:
     assert live.cancelled == ["wait"]
 
 
-def test_what_a_client_began_is_finished_without_it(live: LiveServer) -> None:
+def test_a_request_is_finished_although_its_client_disconnects(live: LiveServer) -> None:
     with live.connect() as connection:
         connection.sendall(b'{"id":1,"method":"wait"}\n')
         assert live.reached.wait(60)
@@ -203,7 +203,7 @@ def test_the_kernel_says_who_asks(serve: Serve) -> None:
         )
 
 
-def test_access_to_the_socket(live: LiveServer) -> None:
+def test_the_socket_has_mode_0660(live: LiveServer) -> None:
     assert stat.S_IMODE(os.stat(live.path).st_mode) == 0o660
 
 
@@ -267,7 +267,7 @@ def test_too_much_during_a_request_is_refused_after_its_answer(serve: Serve) -> 
         ]
 
 
-def test_what_is_sent_during_a_request_waits_for_it(serve: Serve) -> None:
+def test_requests_sent_during_another_one_wait_in_bounded_memory(serve: Serve) -> None:
     live = serve(limits=ApiLimits(line=1000))
     line = b'{"id":2,"method":"echo"' + b" " * 975 + b"}\n"
     with live.connect() as connection:
@@ -286,7 +286,7 @@ def test_what_is_sent_during_a_request_waits_for_it(serve: Serve) -> None:
         assert [json.loads(next(lines))["id"] for dummy in range(count)] == [1] + [2] * (count - 1)
 
 
-def test_one_connection_too_many_is_told_why(serve: Serve) -> None:
+def test_a_connection_beyond_the_limit_is_refused_with_the_reason(serve: Serve) -> None:
     live = serve(limits=ApiLimits(connections=2, refused=1))
     message = (
         f"the agent has 2 connections of root, which is as many as it takes. Try again; `ss -xp src {live.path}` shows "
@@ -328,7 +328,7 @@ def test_others_leave_connections_for_root(serve: Serve) -> None:
         silent.close()
 
 
-def test_who_says_nothing_is_left_alone_for_a_while(serve: Serve) -> None:
+def test_a_silent_or_slow_connection_is_closed_after_the_idle_time(serve: Serve) -> None:
     live = serve(limits=ApiLimits(idle=0.05))
     with live.connect() as silent, live.connect() as slow:
         slow.sendall(b'{"id":1')  # a request that was begun must be complete within `idle`, too
@@ -470,7 +470,7 @@ def test_rootless_podman_is_refused_in_words(serve: Serve) -> None:
 # --- start and stop of the server
 
 
-def test_a_socket_that_nobody_listens_to_is_replaced(tmp_path: pathlib.Path, serve: Serve) -> None:
+def test_a_stale_socket_file_is_replaced(tmp_path: pathlib.Path, serve: Serve) -> None:
     left = socket.socket(socket.AF_UNIX)
     left.bind(str(tmp_path / "agent.sock"))
     left.close()
@@ -564,7 +564,7 @@ def test_a_request_that_comes_after_the_stop_is_refused(live: LiveServer) -> Non
         stopping.result(10)
 
 
-def test_what_does_not_end_in_time_is_given_up(live: LiveServer) -> None:
+def test_a_request_that_outlasts_the_stop_is_cancelled_and_answered(live: LiveServer) -> None:
     with live.connect() as busy:
         busy.sendall(b'{"id":1,"method":"wait"}\n')
         assert live.reached.wait(60)

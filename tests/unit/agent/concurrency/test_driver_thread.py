@@ -60,7 +60,7 @@ def test_an_error_comes_back():
     asyncio.run(scenario())
 
 
-def test_who_is_cancelled_goes_when_the_work_is_done():
+def test_a_cancelled_caller_ends_only_after_its_work_is_done():
     """A cancelled caller ends only when its work in the thread is done, so it keeps a lock that it holds until then."""
 
     async def scenario():
@@ -91,7 +91,7 @@ def test_who_is_cancelled_goes_when_the_work_is_done():
     asyncio.run(scenario())
 
 
-def test_what_a_task_cannot_be_told_is_told_in_other_words():
+def test_a_stop_iteration_of_the_work_becomes_a_runtime_error():
     async def scenario():
         thread = DriverThread()
         with pytest.raises(RuntimeError, match="StopIteration"):
@@ -102,7 +102,7 @@ def test_what_a_task_cannot_be_told_is_told_in_other_words():
     asyncio.run(scenario())
 
 
-def test_the_error_of_work_that_nobody_waits_for_any_more_is_not_complained_of():
+def test_an_error_of_work_whose_caller_was_cancelled_is_not_logged():
     async def scenario():
         complaints = []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))

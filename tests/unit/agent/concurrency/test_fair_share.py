@@ -54,7 +54,7 @@ def test_time_of_other_processes_is_not_charged() -> None:
     assert run(scenario()) == pytest.approx(10 * 0.1 + 9 * 4 * (0.001 + fair_share._OVERHEAD), rel=0.02)
 
 
-def test_who_has_used_less_is_next() -> None:
+def test_the_caller_that_has_used_less_time_is_next() -> None:
     """The caller that has used less time is next. A round robin would give most time to the one with long turns."""
 
     async def scenario() -> list[str]:
@@ -67,7 +67,7 @@ def test_who_has_used_less_is_next() -> None:
     assert run(scenario()) == ["greedy", *["modest"] * 6, *["greedy"] * 3]
 
 
-def test_who_comes_later_owes_nothing_and_is_owed_nothing() -> None:
+def test_a_later_caller_starts_equal_to_the_earlier_ones() -> None:
     async def scenario() -> list[str]:
         share, done = shared(), []
         await asyncio.gather(*[take(share, "old", 1.0, done) for dummy in range(5)])
@@ -109,7 +109,7 @@ def test_readers_are_not_forgotten_while_root_never_rests() -> None:
 
 
 @pytest.mark.parametrize("when", [0, 1, 2, 3])
-def test_a_turn_that_is_given_up_stops_nobody(when: int) -> None:
+def test_a_cancelled_turn_does_not_block_the_next(when: int) -> None:
     async def scenario() -> list[str]:
         share, done = shared(), []
         first = asyncio.ensure_future(take(share, "first", 1.0, done))
@@ -123,7 +123,7 @@ def test_a_turn_that_is_given_up_stops_nobody(when: int) -> None:
     assert run(scenario()) == ["second"]
 
 
-def test_a_step_that_fails_stops_nobody() -> None:
+def test_a_failing_step_does_not_block_the_next() -> None:
     async def scenario() -> list[int]:
         share, done = shared(), []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
@@ -135,7 +135,7 @@ def test_a_step_that_fails_stops_nobody() -> None:
     assert run(scenario()) == [2]
 
 
-def test_a_long_turn_gives_way_to_root_and_to_nobody_else() -> None:
+def test_a_long_turn_gives_way_to_root_alone() -> None:
     async def scenario() -> list[str]:
         share = shared(patience=100.0)
         said = []
@@ -204,7 +204,7 @@ def test_one_answer_for_all_who_ask_before_it_begins() -> None:
     assert answers == [1] * 200 + [3] * 200 + [2] and made == 3
 
 
-def test_work_that_nobody_waits_for_is_not_begun(caplog: pytest.LogCaptureFixture) -> None:
+def test_coalesced_work_without_a_waiting_caller_is_not_begun(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> list[str]:
         share = shared(patience=100.0)
         coalesced = Coalesced(share)

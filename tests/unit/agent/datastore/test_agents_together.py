@@ -170,7 +170,7 @@ def inventory_endpoint(name: str, address: str) -> Endpoint:
     )
 
 
-def test_what_a_node_publishes_wins_over_what_the_reader_was_told_of_it(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+def test_workloads_that_a_node_publishes_win_over_its_inventory(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
     """node1 has lost a workload of the inventory: a run that reached node2 alone must not bring its address back."""
 
     async def scenario() -> None:
@@ -378,7 +378,7 @@ def test_a_heartbeat_says_how_the_node_does(tmp_path: pathlib.Path, etcd: FakeEt
     run(scenario())
 
 
-def test_nothing_is_taken_away_while_records_cannot_be_read(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+def test_published_workloads_stay_while_records_cannot_be_read(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
     async def scenario() -> None:
         one = node(tmp_path, 1)
         async with running(one):

@@ -27,7 +27,7 @@ STATUS = {
 }
 
 
-def test_it_says_how_the_node_does() -> None:
+def test_the_heartbeat_has_the_status_sessions_and_feed_of_the_node() -> None:
     feed = FeedStatus(synced=True, heard=990.0)
     put = beat.of(STATUS, Sessions(11, 12, ("node7",)), feed, Position(7, 40, 39), 1000.0)
     assert put.key == "/host-routing/v1/heartbeats/node1/agent"

@@ -107,7 +107,7 @@ def etcd_with(*published: tuple[str, int]) -> FakeEtcd:
     return etcd
 
 
-def test_a_fleet_without_a_datastore_asks_nobody(tmp_path: pathlib.Path) -> None:
+def test_an_agent_without_a_datastore_contacts_no_member(tmp_path: pathlib.Path) -> None:
     async def scenario() -> None:
         node = Node(etcd_with(), tmp_path)
         async with running(node):
@@ -118,7 +118,7 @@ def test_a_fleet_without_a_datastore_asks_nobody(tmp_path: pathlib.Path) -> None
     run(scenario())
 
 
-def test_what_others_publish_is_known_and_own_changes_go_out(tmp_path: pathlib.Path) -> None:
+def test_the_agent_reads_other_nodes_workloads_and_publishes_its_own(tmp_path: pathlib.Path) -> None:
     async def scenario() -> None:
         node = Node(etcd_with(("node2", 1)), tmp_path)
         node.configure()

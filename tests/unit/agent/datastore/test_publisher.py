@@ -100,7 +100,7 @@ async def publishing(node: Node) -> t.AsyncIterator[None]:
         await asyncio.wait({task})
 
 
-def test_a_workload_is_published_at_once_and_taken_away_when_it_goes() -> None:
+def test_a_workload_is_published_at_once_and_its_key_deleted_with_it() -> None:
     async def scenario() -> None:
         node = Node(FakeEtcd())
         node.planned = 1
@@ -166,7 +166,7 @@ def stop(etcd: FakeEtcd, stopped: bool) -> None:
         member.stopped = stopped
 
 
-def test_nothing_waits_is_said_only_of_a_store_that_was_compared() -> None:
+def test_waiting_is_zero_only_after_a_comparison_with_the_store() -> None:
     """The number is not 0 while members take connections, answer nothing and so hold up a comparison or a write."""
 
     async def scenario() -> None:
@@ -192,7 +192,7 @@ def test_nothing_waits_is_said_only_of_a_store_that_was_compared() -> None:
     run(scenario())
 
 
-def test_what_changes_within_a_tenth_of_a_second_is_one_transaction() -> None:
+def test_changes_within_a_tenth_of_a_second_share_one_transaction() -> None:
     async def scenario() -> None:
         node = Node(FakeEtcd())
         async with publishing(node):
@@ -208,7 +208,7 @@ def test_what_changes_within_a_tenth_of_a_second_is_one_transaction() -> None:
     run(scenario())
 
 
-def test_a_large_change_takes_several_transactions_and_all_is_said_last() -> None:
+def test_a_large_change_is_split_and_the_complete_key_is_written_last() -> None:
     async def scenario() -> None:
         node = Node(FakeEtcd())
         node.have(*(veth(number) for number in range(1, 250)))
@@ -269,7 +269,7 @@ def test_a_name_that_makes_no_key_is_a_problem_and_ends_with_it() -> None:
     run(scenario())
 
 
-def test_what_others_wrote_below_the_prefix_goes_and_their_other_keys_stay() -> None:
+def test_foreign_keys_below_the_own_prefix_are_deleted_and_others_kept() -> None:
     async def scenario() -> None:
         etcd = FakeEtcd()
         node = Node(etcd)

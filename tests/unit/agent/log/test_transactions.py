@@ -113,7 +113,7 @@ def test_each_transaction_has_lines_with_the_workloads_name_while_debug_is_on(
     run(scenario())
 
 
-def test_what_a_repair_changed_is_named(tmp_path: pathlib.Path, log: io.StringIO) -> None:
+def test_the_debug_log_names_what_a_repair_changed(tmp_path: pathlib.Path, log: io.StringIO) -> None:
     async def scenario() -> None:
         node = Node(tmp_path)
         agent = await node.start()

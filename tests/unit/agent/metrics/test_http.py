@@ -74,7 +74,7 @@ def parts(said: bytes) -> tuple[str, dict[str, str], str]:
     return status, dict(field.split(": ", 1) for field in fields), body
 
 
-def test_the_metrics(ask: Ask) -> None:
+def test_metrics_are_served_with_their_content_type_and_length(ask: Ask) -> None:
     status, fields, body = parts(ask(get("/metrics")))
     assert status == "HTTP/1.1 200 OK"
     assert body == "# HELP calico_x_total x\n# TYPE calico_x_total counter\ncalico_x_total 1\n"
@@ -91,7 +91,7 @@ def test_a_head_has_no_body(ask: Ask) -> None:
     assert parts(ask(get("/metrics", "HEAD"))) == (whole[0], whole[1], "")
 
 
-def test_health(ask: Ask, state: dict[str, t.Any]) -> None:
+def test_liveness_is_ok_and_readiness_names_what_is_not_in_sync(ask: Ask, state: dict[str, t.Any]) -> None:
     assert parts(ask(get("/liveness")))[::2] == ("HTTP/1.1 200 OK", "ok\n")
     assert parts(ask(get("/readiness")))[::2] == (
         "HTTP/1.1 503 Service Unavailable",
@@ -119,7 +119,7 @@ def test_health(ask: Ask, state: dict[str, t.Any]) -> None:
          "the header is longer than 8192 bytes"),
     ],
 )  # fmt: skip
-def test_refusals(ask: Ask, said: bytes, status: str, body: str) -> None:
+def test_other_paths_methods_and_malformed_requests_are_refused(ask: Ask, said: bytes, status: str, body: str) -> None:
     answered, fields, told = parts(ask(said))
     assert answered == f"HTTP/1.1 {status}"
     assert told == f"{status[4:]}: {body}.\n"
@@ -130,14 +130,14 @@ def test_an_old_client_needs_no_host(ask: Ask) -> None:
     assert parts(ask(b"GET /liveness HTTP/1.0\r\n\r\n"))[0] == "HTTP/1.1 200 OK"
 
 
-def test_who_says_nothing_or_not_all_is_cut_off(ask: Ask) -> None:
+def test_a_silent_or_incomplete_request_is_closed_without_an_answer(ask: Ask) -> None:
     assert ask(b"") == b""
     with served({}, seconds=0.05) as hasty:
         assert hasty(b"", end=False) == b""
         assert hasty(b"GET /metrics HT", end=False) == b""
 
 
-def test_a_page_that_fails_costs_nobody_else(ask: Ask, state: dict[str, t.Any]) -> None:
+def test_a_page_that_fails_answers_500_and_other_pages_still_work(ask: Ask, state: dict[str, t.Any]) -> None:
     def broken() -> None:
         raise RuntimeError("secret detail")
 
@@ -161,13 +161,13 @@ def test_a_page_that_fails_costs_nobody_else(ask: Ask, state: dict[str, t.Any]) 
         )
     ).map(b"".join)
 )
-def test_noise(ask: Ask, said: bytes) -> None:
+def test_any_bytes_get_an_http_answer_without_a_traceback(ask: Ask, said: bytes) -> None:
     heard = ask(said)
     assert heard.startswith(b"HTTP/1.1 ") if said else heard == b""
     assert b"Traceback" not in heard
 
 
-def test_where_it_listens() -> None:
+def test_the_server_listens_on_loopback_and_a_taken_port_is_an_error() -> None:
     async def run() -> tuple[t.Any, ...]:
         server = MetricsServer(Registry(), lambda: None, lambda: None, port=0)
         await server.start()

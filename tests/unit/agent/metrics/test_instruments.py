@@ -45,7 +45,7 @@ def instruments() -> Instruments:
     return Instruments(Registry())
 
 
-def test_names_are_good_ones(instruments: Instruments) -> None:
+def test_metric_names_and_help_texts_keep_to_the_conventions(instruments: Instruments) -> None:
     """Names of metrics begin with calico_ or process_ and have no suffix of a series; histograms end with a unit.
 
     A help text ends with a dot and has fewer than 130 characters. Felix's names are given for known metrics only.
@@ -59,7 +59,7 @@ def test_names_are_good_ones(instruments: Instruments) -> None:
     assert instruments.felix.keys() <= {metric.name for metric in instruments.registry.metrics()}
 
 
-def test_use_of_addresses(instruments: Instruments) -> None:
+def test_free_ratio_and_blocks_are_counted_for_each_pool(instruments: Instruments) -> None:
     instruments.use_of_addresses(
         [
             Usage("10.244.0.0/26", "default", 64, in_use=50, reserved=4, free=6, spare=False, cooling=4),
@@ -78,7 +78,7 @@ def test_use_of_addresses(instruments: Instruments) -> None:
     assert ratio is not None and ratio < FREE_RATIO_WARNING
 
 
-def test_requests(instruments: Instruments) -> None:
+def test_requests_of_the_api_and_of_cni_are_counted_by_result(instruments: Instruments) -> None:
     instruments.answered("workload.add", "ok", 0.003)
     instruments.answered("workload.add", "no_address", 0.003)
     instruments.answered_cni("ADD", "ok", 0.004)
@@ -90,18 +90,18 @@ def test_requests(instruments: Instruments) -> None:
     ] * 3
 
 
-def test_lost_events(instruments: Instruments) -> None:
+def test_lost_events_are_counted_with_their_resync(instruments: Instruments) -> None:
     instruments.lost_events()
     assert instruments.events_lost.value() == instruments.resyncs.value("lost") == 1
 
 
-def test_convergence(instruments: Instruments) -> None:
+def test_the_time_of_the_last_convergence_is_kept_while_out_of_sync(instruments: Instruments) -> None:
     instruments.converged(True, 1000.0)
     instruments.converged(False, 2000.0)
     assert (instruments.in_sync.value(), instruments.last_converged.value()) == (0, 1000)
 
 
-def test_the_process(instruments: Instruments) -> None:
+def test_process_metrics_match_the_kernels_figures(instruments: Instruments) -> None:
     process_metrics.watch_process(instruments)
     before, tick = time.process_time(), 1 / os.sysconf("SC_CLK_TCK")
     metrics.text(instruments.registry)
@@ -142,7 +142,7 @@ def test_a_loop_that_is_late(instruments: Instruments) -> None:
     assert sums[0] >= 0.015
 
 
-def test_sessions(bird: FakeBird, instruments: Instruments) -> None:  # noqa: F811
+def test_bgp_sessions_and_refused_announcements_are_counted(bird: FakeBird, instruments: Instruments) -> None:  # noqa: F811
     bird.answers["show status"] = [[b"1011-Router ID is 10.0.0.1\n0013 Daemon is up and running\n"]]
     bird.answers["show protocols all"] = [[(BGP % refused).encode()] for refused in (2, 2, 3, 1)]
     figures = instruments.bird_up, instruments.bgp_sessions, instruments.bgp_established, instruments.bgp_refused

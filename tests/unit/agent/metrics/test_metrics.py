@@ -40,7 +40,7 @@ def read(text: str) -> Read:
     return found
 
 
-def test_how_it_looks() -> None:
+def test_metrics_are_written_in_the_prometheus_text_format() -> None:
     registry = Registry()
     errors = registry.counter("calico_errors", 'What failed:\n"\\".', ["kind"])
     registry.gauge("calico_unknown", "Nothing yet.")
@@ -123,7 +123,7 @@ def test_a_gauge_can_be_replaced_and_taken_back() -> None:
     assert gauge.value("a") is None and gauge.value("b") == 2
 
 
-def test_what_is_looked_up_when_read() -> None:
+def test_refresh_callbacks_run_at_each_read() -> None:
     registry = Registry()
     gauge = registry.gauge("calico_g", "g")
     registry.refresh_with(lambda: gauge.set(value=(gauge.value() or 0) + 1))
@@ -131,7 +131,7 @@ def test_what_is_looked_up_when_read() -> None:
     assert "calico_g 2\n" in metrics.text(registry)
 
 
-def test_mistakes_are_refused() -> None:
+def test_invalid_names_labels_buckets_and_amounts_raise_value_error() -> None:
     registry = Registry()
     counter = registry.counter("calico_a", "a", ["kind"])
     for mistake in (

@@ -164,7 +164,7 @@ def test_a_container_that_is_added_again_brings_its_labels(tmp_path: pathlib.Pat
     run(scenario())
 
 
-def test_what_is_not_wanted_is_not_done(tmp_path: pathlib.Path) -> None:
+def test_connections_are_cut_only_if_the_policy_settings_want_it(tmp_path: pathlib.Path) -> None:
     async def scenario() -> None:
         node = await settled(tmp_path)
         await node.agent.changes.apply(with_policy(cut=False), removals=True)
@@ -238,7 +238,7 @@ def of_client(address: str) -> Connection:
     return Connection(*[Flow(6, address, "10.244.1.2", 40000, 80)] * 2, address.encode(), address.encode())
 
 
-def test_what_is_known_of_other_nodes_counts(tmp_path: pathlib.Path) -> None:
+def test_a_cut_uses_what_other_nodes_report_of_their_workloads(tmp_path: pathlib.Path) -> None:
     """If policy admits clients alone, the connection of a client on another node is cut by what that node reports.
 
     It is cut once the node no longer reports the client, not before, and goes on when the node reports it again.
@@ -281,7 +281,7 @@ def test_not_before_sets_have_what_is_known_of_other_nodes(tmp_path: pathlib.Pat
     run(scenario())
 
 
-def test_what_the_datastore_says_counts_at_most_every_ten_seconds(tmp_path: pathlib.Path) -> None:
+def test_changes_from_the_datastore_cut_at_most_every_ten_seconds(tmp_path: pathlib.Path) -> None:
     """Each cut judges all connections, so changes of other nodes' workloads wait for each other, and for no request."""
     connection, place = of_client("10.244.2.9"), ("node2", "cali1")
 
@@ -350,7 +350,7 @@ def test_nothing_is_cut_while_sets_have_former_workloads_of_other_nodes(tmp_path
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_who_came_while_connections_were_looked_through_keeps_them(tmp_path: pathlib.Path, answered: bool) -> None:
+def test_a_workload_added_while_a_cut_waits_keeps_its_connections(tmp_path: pathlib.Path, answered: bool) -> None:
     """A connection is judged by the workloads that are there at the time of the cut.
 
     So one of a client that is added while the cut waits is kept. `answered` says whether the add was answered by then.
@@ -385,7 +385,7 @@ def test_who_came_while_connections_were_looked_through_keeps_them(tmp_path: pat
     run(scenario())
 
 
-def test_what_a_cut_connection_brought_about_is_cut_while_workloads_come(tmp_path: pathlib.Path) -> None:
+def test_a_related_connection_is_cut_although_a_workload_is_added(tmp_path: pathlib.Path) -> None:
     """A RELATED connection of one that was cut before is cut although a workload comes during the search."""
     control = of_client("10.244.1.4")
     data = of_client("10.244.1.5")._replace(master=control.ends)
@@ -407,7 +407,7 @@ def test_what_a_cut_connection_brought_about_is_cut_while_workloads_come(tmp_pat
     run(scenario())
 
 
-def test_what_newer_knowledge_of_other_nodes_allows_goes_on(tmp_path: pathlib.Path) -> None:
+def test_a_connection_that_a_newer_report_allows_is_kept(tmp_path: pathlib.Path) -> None:
     async def scenario() -> None:
         node = Node(tmp_path)
         flows = node.threads["flows"] = Gate()
@@ -426,7 +426,7 @@ def test_what_newer_knowledge_of_other_nodes_allows_goes_on(tmp_path: pathlib.Pa
     run(scenario())
 
 
-def test_what_a_newer_policy_allows_goes_on(tmp_path: pathlib.Path) -> None:
+def test_a_connection_that_a_newer_policy_allows_is_kept(tmp_path: pathlib.Path) -> None:
     """A connection stays if the newest policy allows it, even while the former one is in force."""
 
     async def scenario() -> None:
@@ -453,7 +453,7 @@ def test_what_a_newer_policy_allows_goes_on(tmp_path: pathlib.Path) -> None:
     ("operation", "said"),
     [("connections", "list tracked connections"), ("connections_mark", "mark 1 tracked connections")],
 )
-def test_what_fails_is_a_problem_and_is_tried_again(tmp_path: pathlib.Path, operation: str, said: str) -> None:
+def test_a_cut_that_fails_is_a_problem_and_is_retried(tmp_path: pathlib.Path, operation: str, said: str) -> None:
     async def scenario() -> None:
         node = await settled(tmp_path)
         agent = node.agent

@@ -165,7 +165,7 @@ def test_workloads_of_other_nodes_are_named_by_the_datastore_as_it_changes() -> 
     assert [later - earlier for earlier, later in zip(generations, generations[1:])] == [0, 1, 1, 1]
 
 
-def test_another_policy_names_the_workloads_of_its_inventory() -> None:
+def test_workload_names_follow_the_inventory_of_the_current_policy() -> None:
     given = Given()
     given.take(given.record(TO_WEB))
     assert given.log.names.workload("10.244.2.2") == ("default/app", "node2")
@@ -205,7 +205,7 @@ def test_an_address_that_became_another_workloads_is_another_entry() -> None:
     ]
 
 
-def test_what_is_asked_for() -> None:
+def test_drops_are_filtered_by_workload_since_and_after() -> None:
     given = Given()
     given.take(given.record(TO_WEB))
     after = given.log.order
@@ -280,7 +280,7 @@ def test_counts_of_too_many_prefixes_are_dropped_and_said_to_be_lost(monkeypatch
     assert (given.log.lost, sum(given.log.counted().values())) == (3, 1)
 
 
-def test_what_goes_on_stays_while_others_come_and_go() -> None:
+def test_a_recurring_drop_keeps_its_entry_when_the_log_is_full() -> None:
     given = Given(room=20)
     for turn in range(10):
         given.take(given.record(TO_WEB))
@@ -289,7 +289,7 @@ def test_what_goes_on_stays_while_others_come_and_go() -> None:
     assert [drop["packets"] for drop in given.drops() if drop["destination_port"] == 80] == [10]
 
 
-def test_what_the_kernel_could_not_tell_is_counted() -> None:
+def test_records_that_the_kernel_lost_are_counted() -> None:
     given = Given()
     first, *_, fourth = (given.record(TO_WEB) for dummy in range(4))
     given.take(first, fourth)
@@ -301,7 +301,7 @@ def test_what_the_kernel_could_not_tell_is_counted() -> None:
     assert given.log.lost == 2 + 0xFFFFFFFE
 
 
-def test_what_others_log_to_the_group_is_not_policy() -> None:
+def test_nflog_records_with_a_foreign_prefix_are_no_drops() -> None:
     given = Given()
     record = given.record(TO_WEB)
     given.take(record._replace(prefix=b"ssh: "), record._replace(prefix=b"", sequence=1))
@@ -366,7 +366,7 @@ def test_the_method_and_the_figures(tmp_path: pathlib.Path) -> None:
         ({"after": True}, "policy.drops: after is True, not a number from 0 to 1e+12."),
     ],
 )
-def test_what_is_misunderstood(tmp_path: pathlib.Path, params: dict[str, t.Any], words: str) -> None:
+def test_policy_drops_refuses_invalid_parameters(tmp_path: pathlib.Path, params: dict[str, t.Any], words: str) -> None:
     async def scenario() -> None:
         methods = Methods(await Node(tmp_path).start())
         with pytest.raises(AgentError) as raised:

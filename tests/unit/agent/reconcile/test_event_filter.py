@@ -146,7 +146,7 @@ class Ear:
     ],
     ids=lambda value: value.hex()[8:12] if isinstance(value, bytes) else "+".join(sorted(value)) or "nothing",
 )  # fmt: skip
-def test_one_notification(one, marks):
+def test_a_notification_marks_the_kinds_that_it_concerns(one, marks):
     assert Ear().hears(one) == marks
 
 
@@ -186,7 +186,7 @@ def test_a_host_end_of_guests_that_route_is_not_checked():
     assert ear.hears(netconf(4, rp_filter=1)) == {"workload", "sysctl"}
 
 
-def test_one_that_stays_unfinished_is_looked_at():
+def test_a_device_that_stays_unfinished_marks_workloads_and_sysctls():
     ear = Ear()
     assert ear.hears(link(5, "cali222", up=False, alias="")) == set()
     assert ear.later(YOUNG / 2) == set()
@@ -226,7 +226,7 @@ def test_a_device_of_somebody_else_that_is_heard_of_by_its_settings_first_is_for
     assert ear.event_filter._devices[8] == ("veth8", True)
 
 
-def test_what_was_known_is_forgotten_when_something_was_lost():
+def test_known_devices_are_forgotten_when_notifications_were_lost():
     ear = Ear()
     ear.event_filter.forget()
     assert ear.hears(link(4, "cali111", mtu=1300)) == set()
@@ -234,7 +234,7 @@ def test_what_was_known_is_forgotten_when_something_was_lost():
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from([16, 17, 20, 21, 24, 25, 28, 29, 32, 33, 80, 81]), st.binary(max_size=80))
-def test_garbage_harms_nobody(kind, body):
+def test_garbage_notifications_raise_no_error(kind, body):
     ear = Ear()
     ear.hears(message(kind, body), body)
     ear.later(1)

@@ -97,7 +97,7 @@ def test_endpoints_of_others_are_those_of_the_time_of_the_question():
     assert (guards.version_of(first), guards.version_of(second), guards.version_of(asked)) == (0, 1, None)
 
 
-def test_another_policy_is_compiled_with_the_index_of_the_one_before(monkeypatch):
+def test_a_new_policy_reuses_the_index_of_the_previous_one(monkeypatch):
     """Only an error makes the next policy start from nothing."""
     compilers = []
     monkeypatch.setattr(

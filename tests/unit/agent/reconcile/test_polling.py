@@ -106,7 +106,7 @@ def replace_by_bird(kernel):
         ),
     ],
 )
-def test_what_nobody_tells_of_is_repaired_within_two_seconds(act, kind, told):
+def test_unannounced_changes_are_repaired_within_two_seconds(act, kind, told):
     async def scenario():
         node = Node()
         marked = await polled(node)
@@ -153,7 +153,7 @@ def test_a_small_node_is_read_in_one_go_each_second():
     run(scenario())
 
 
-def test_what_stays_wrong_is_not_marked_over_and_over():
+def test_a_fault_that_cannot_be_repaired_is_marked_once():
     """A fault that cannot be repaired is marked once; the reconciler itself retries, here 8 to 13 times a minute."""
 
     async def scenario():
@@ -178,7 +178,7 @@ def test_what_stays_wrong_is_not_marked_over_and_over():
     run(scenario())
 
 
-def test_what_the_monitor_hears_of_is_not_read():
+def test_polling_reads_only_sysctls_that_the_monitor_does_not_report():
     async def scenario():
         node = Node()
         await polled(node)
@@ -298,7 +298,7 @@ def test_a_node_that_cannot_be_read_for_a_while_is_polled_again():
     run(scenario())
 
 
-def test_what_needs_no_policy_is_polled_while_policy_cannot_be_compiled():
+def test_routes_and_sysctls_are_polled_while_policy_cannot_be_compiled():
     """Polling repairs routes and sysctls meanwhile, and sets and rules as soon as policy can be compiled again."""
 
     async def scenario():
@@ -343,7 +343,7 @@ def test_an_inside_that_cannot_be_mended_is_not_marked_over_and_over():
     run(scenario())
 
 
-def test_what_was_wrong_with_a_workload_is_forgotten_with_it():
+def test_the_fault_of_a_removed_workload_is_forgotten():
     """A fault of a workload that was removed is forgotten: the same fault of a later workload is marked again."""
 
     async def scenario():

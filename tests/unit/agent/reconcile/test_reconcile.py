@@ -227,7 +227,7 @@ def sabotages():
 
 
 @pytest.mark.parametrize("name", sabotages())
-def test_what_somebody_breaks_is_back_as_soon_as_its_kind_is_marked(name):
+def test_a_broken_object_is_repaired_as_soon_as_its_kind_is_marked(name):
     act, kind, told = sabotages()[name]
 
     async def scenario():
@@ -265,7 +265,7 @@ def test_an_inside_is_mended_when_it_is_looked_into():
     run(scenario())
 
 
-def test_what_follows_from_a_new_desired_state_is_no_drift():
+def test_changes_of_a_new_desired_state_are_not_drift():
     async def scenario():
         node = Node()
         await node.start()
@@ -285,7 +285,7 @@ def test_what_follows_from_a_new_desired_state_is_no_drift():
     run(scenario())
 
 
-def test_what_stayed_for_a_socket_goes_with_it_and_is_no_drift():
+def test_a_device_kept_for_a_socket_is_removed_with_it_and_is_no_drift():
     """An undesired device stays while a socket uses its address, and is then removed, not reported as drift.
 
     If another program adds it again after that, its removal is drift.
@@ -468,7 +468,7 @@ def test_kinds_that_can_be_read_are_repaired_beside_one_that_cannot():
     run(scenario())
 
 
-def test_a_tunnel_is_not_made_while_its_guard_does_not_stand():
+def test_a_tunnel_is_not_created_before_the_rules_that_guard_it():
     async def scenario():
         node = Node()
         node.kernel.programs.discard("iptables-restore")
@@ -623,7 +623,7 @@ def test_a_storm_of_events_is_answered_ten_times_a_second():
     run(scenario())
 
 
-def test_everything_is_looked_at_every_ninety_seconds_or_so():
+def test_a_full_check_runs_about_every_ninety_seconds():
     async def scenario(chance):
         node = Node(chance=lambda: chance)
         await node.start()
@@ -672,7 +672,7 @@ def test_a_workload_that_is_half_attached_is_left_to_who_attaches_it():
     run(scenario())
 
 
-def test_of_rules_that_were_refused_none_is_told():
+def test_changes_of_a_refused_iptables_transaction_are_not_reported():
     """If iptables-restore fails for a whole table, none of its changes is reported: they are one transaction.
 
     The retry makes and reports them.
@@ -728,7 +728,7 @@ def test_sets_and_tables_that_are_written_beside_refused_ones_are_told():
     run(scenario())
 
 
-def test_what_another_kind_had_to_wait_for_lets_it_go_at_once():
+def test_a_removal_runs_at_once_when_the_addition_it_awaits_succeeds():
     async def scenario():
         node = Node()
         await node.start()
@@ -770,7 +770,7 @@ def test_host_ends_that_somebody_else_deletes_are_left_to_him():
     run(scenario())
 
 
-def test_a_removal_that_fails_is_told_and_tried_again():
+def test_a_failed_removal_is_a_problem_and_is_retried():
     async def scenario():
         node = Node()
         await node.start()
@@ -788,7 +788,7 @@ def test_a_removal_that_fails_is_told_and_tried_again():
     run(scenario())
 
 
-def test_what_failed_additions_may_still_need_is_not_removed():
+def test_removals_wait_for_failed_additions():
     async def scenario():
         node = Node()
         await node.start()
@@ -889,7 +889,7 @@ def test_a_sentence_says_what_was_found_and_what_was_done():
     run(scenario())
 
 
-def test_what_is_broken_while_all_namespaces_are_looked_into_does_not_wait_for_that():
+def test_a_repair_does_not_wait_for_the_check_of_all_namespaces():
     workloads = tuple(
         VethEndpoint(f"w{n}", f"cali{n:03}", f"10.244.2.{n + 2}", 1450, "default-pool", netns=f"w{n}")
         for n in range(200)
@@ -1021,7 +1021,7 @@ def test_a_workload_whose_source_is_not_checked_is_repaired_beside_others_withou
     run(scenario())
 
 
-def test_of_many_workloads_the_one_that_is_broken_is_read_again():
+def test_only_the_namespace_of_the_broken_workload_is_read_again():
     workloads = tuple(
         VethEndpoint(f"w{n}", f"cali{n:03}", f"10.244.2.{n + 2}", 1450, "default-pool", netns=f"w{n}")
         for n in range(20)
@@ -1113,7 +1113,7 @@ def test_a_failed_removal_does_not_let_later_failed_additions_lose_what_they_may
     run(scenario())
 
 
-def test_what_failed_and_stands_meanwhile_is_no_problem_although_removals_are_not_allowed_yet():
+def test_a_failed_addition_that_exists_by_now_is_no_problem_any_more():
     async def scenario():
         node = Node()
         await node.start()

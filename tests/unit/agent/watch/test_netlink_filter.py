@@ -72,6 +72,6 @@ def test_the_kernels_own_doing_is_kept_even_when_a_port_is_not_known_yet():
     assert interpret(netlink_filter.program([0], []), notification(25, 0, 179))
 
 
-def test_what_is_too_short_is_dropped_and_harms_nobody():
+def test_the_filter_drops_truncated_messages():
     code = netlink_filter.program([7], [3])
     assert [interpret(code, notification(24, 1, 179)[:length]) for length in (0, 8, 16, 20)] == [0, 0, 0, 0]

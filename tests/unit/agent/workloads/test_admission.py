@@ -74,7 +74,7 @@ def unguarded(node):
     return reached - known(node)
 
 
-def test_nobody_reaches_a_workload_that_policy_does_not_know(tmp_path):
+def test_a_workload_is_unreachable_until_policy_contains_it(tmp_path):
     async def scenario():
         node = await started(tmp_path)
         seen = set()
@@ -132,7 +132,7 @@ def test_many_adds_at_once_share_the_writing(tmp_path):
     run(scenario())
 
 
-def test_who_is_answered_while_sets_are_about_to_be_written_stays_in_them(tmp_path):
+def test_an_answered_workload_stays_in_sets_that_are_written_later(tmp_path):
     """A workload stays in the sets although it is answered while the sets for the next one wait to be written.
 
     The first workload is half added when the second one's sets are requested, and attached when these are written.
@@ -233,7 +233,7 @@ def test_a_workload_that_policy_cannot_know_is_not_added(tmp_path):
     run(scenario())
 
 
-def test_where_no_set_can_be_written_nothing_is_added(tmp_path):
+def test_adds_fail_and_leave_nothing_if_sets_cannot_be_written(tmp_path):
     """One failed change stands for all sets; the adds whose addresses are only in the others fail, too."""
 
     async def scenario():
@@ -262,7 +262,7 @@ def test_where_no_set_can_be_written_nothing_is_added(tmp_path):
     run(scenario())
 
 
-def test_where_the_table_cannot_be_written_nothing_is_added(tmp_path):
+def test_an_add_fails_and_leaves_nothing_if_rules_cannot_be_written(tmp_path):
     async def scenario():
         node = await started(tmp_path)
         links = node.links
@@ -319,7 +319,7 @@ def test_rules_that_cannot_be_read_are_no_reason_to_let_anybody_in(tmp_path):
     run(scenario())
 
 
-def test_a_policy_that_is_set_aside_keeps_nobody_from_being_added(tmp_path):
+def test_a_workload_is_added_although_iptables_refuses_one_policy(tmp_path):
     async def scenario():
         node = await started(tmp_path)
         refusing(node, "iptables-restore", "--match-set cali40s:", "-A nowhere -j ACCEPT")
@@ -333,7 +333,7 @@ def test_a_policy_that_is_set_aside_keeps_nobody_from_being_added(tmp_path):
     run(scenario())
 
 
-def test_what_sets_are_without_is_a_problem_and_stops_nothing(tmp_path):
+def test_an_invalid_set_member_is_a_problem_and_blocks_no_add(tmp_path):
     """Another node reported an invalid address: it is named, workloads are added, and the node is in sync."""
 
     async def scenario():
@@ -351,7 +351,7 @@ def test_what_sets_are_without_is_a_problem_and_stops_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("point", ["add.linked", "add.written", "add.guarded", "add.routed"])
-def test_of_an_add_whose_agent_was_killed_policy_knows_nothing(tmp_path, monkeypatch, point):
+def test_an_add_that_a_kill_interrupted_leaves_nothing_in_the_sets(tmp_path, monkeypatch, point):
     async def scenario():
         node = await started(tmp_path)
         await node.add("db", labels={"app": "db"})

@@ -87,7 +87,7 @@ def test_from_the_reservation_to_the_release(tmp_path):
     run(scenario())
 
 
-def test_an_agent_that_starts_again_knows_it(tmp_path):
+def test_a_joined_workload_survives_a_restart_of_the_agent(tmp_path):
     async def scenario():
         node = Node(tmp_path)
         agent = await node.start()
@@ -189,7 +189,7 @@ def test_a_container_that_is_gone(tmp_path):
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["never moved", "gone with its container"])
-def test_what_no_container_has_is_deleted_after_the_time_of_grace(tmp_path, gone):
+def test_a_workload_without_a_container_is_deleted_after_the_grace_time(tmp_path, gone):
     async def scenario():
         node = Node(tmp_path, leak_grace=100.0)
         agent = await node.start()
@@ -209,7 +209,7 @@ def test_what_no_container_has_is_deleted_after_the_time_of_grace(tmp_path, gone
     run(scenario())
 
 
-def test_a_reservation_that_nobody_uses_is_free_after_the_time_of_grace(tmp_path):
+def test_an_unused_reservation_is_released_after_the_grace_time(tmp_path):
     async def scenario():
         node = Node(tmp_path, leak_grace=100.0)
         await node.start()
@@ -300,7 +300,7 @@ def test_a_failed_add_leaves_the_reservation(tmp_path):
     run(scenario())
 
 
-def test_refusals(tmp_path):
+def test_invalid_joins_and_reservations_are_refused(tmp_path):
     async def scenario():
         node = Node(tmp_path)
         agent = await node.start()
@@ -344,13 +344,13 @@ def test_refusals(tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_handed_over(params, words):
+def test_an_invalid_handed_over_add_is_refused(params, words):
     with pytest.raises(AgentError) as caught:
         AddRequest.from_params({"name": "box", "handed_over": True, **params})
     assert (caught.value.code, caught.value.message) == ("invalid_params", f"workload.add: {words}")
 
 
-def test_the_api(tmp_path):
+def test_the_api_reserves_adds_joins_and_releases_an_address(tmp_path):
     async def scenario():
         node = Node(tmp_path)
         methods = Methods(await node.start())

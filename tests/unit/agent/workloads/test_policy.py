@@ -63,7 +63,7 @@ def test_a_workload_is_known_to_policy_as_soon_as_it_comes(tmp_path):
     run(scenario())
 
 
-def test_another_label_and_policy_follows_before_the_answer(tmp_path):
+def test_relabel_returns_after_the_sets_have_the_new_labels(tmp_path):
     """When relabel() returns, the sets have the new labels. Link and address stay, and labels survive a restart."""
 
     async def scenario():

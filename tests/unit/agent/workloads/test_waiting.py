@@ -15,7 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workl
 from tests.unit.agent.virtual_time import run
 
 
-def test_those_who_share_the_turn_hold_it_together_and_who_is_alone_waits():
+def test_readers_share_the_lock_and_do_not_overtake_a_waiting_writer():
     async def scenario():
         turn, seen = RWLock(), []
 
@@ -42,7 +42,7 @@ def test_those_who_share_the_turn_hold_it_together_and_who_is_alone_waits():
     run(scenario())
 
 
-def test_who_gives_up_waiting_for_the_turn_is_in_nobodys_way():
+def test_a_cancelled_waiter_does_not_block_the_lock():
     async def scenario():
         turn = RWLock()
         async with turn.shared():
@@ -112,7 +112,7 @@ def test_all_who_ask_while_a_write_is_under_way_share_the_next():
     run(scenario())
 
 
-def test_a_write_that_fails_is_told_to_those_who_waited_for_it_and_to_nobody_else():
+def test_a_failed_write_is_reported_to_its_waiters_alone():
     async def scenario():
         disk = Disk()
         commit = GroupCommit(disk.write)

@@ -59,13 +59,13 @@ ROUTE = {
 BLOCK = {"kind": "route", "action": "+", "subject": "10.244.12.64/26", "before": None, "after": "blackhole"}
 
 
-def test_good(node: Node) -> None:
+def test_status_of_an_agent_in_sync_exits_with_0(node: Node) -> None:
     node.agent().answers["status"] = STATUS
     assert node.run("status") == (0, GOOD, "")
     assert json.loads(node.run("status", "-o", "json")[1]) == STATUS
 
 
-def test_bad(node: Node) -> None:
+def test_status_of_an_agent_with_problems_exits_with_1(node: Node) -> None:
     bad = {"plan": "", "phase": "flip", "complete": False, "in_sync": False, "last_resync": "", "deleting": 2}
     bad.update(problems=["route 10.244.3.0/26: busy."], drift={"total": 0, "day": 0, "kinds": {}})
     node.agent().answers["status"] = {**STATUS, **bad}
@@ -139,7 +139,7 @@ def test_an_agent_that_is_just_looking_is_waited_for(node: Node, monkeypatch: py
     assert [method for method, dummy in agent.asked] == ["status"] * 4
 
 
-def test_no_agent(node: Node) -> None:
+def test_commands_without_an_agent_say_how_to_start_it(node: Node) -> None:
     for command in ("status", "resync", "plan", "log-level"):
         assert node.run(command) == (
             1,
@@ -163,7 +163,9 @@ def test_no_agent(node: Node) -> None:
         ([], ["device tunl0: busy."], "! device tunl0: busy.\n"),
     ],
 )
-def test_changes(node: Node, changes: t.Any, problems: t.Any, expected: t.Any) -> None:
+def test_plan_and_resync_list_changes_and_problems(
+    node: Node, changes: t.Any, problems: t.Any, expected: t.Any
+) -> None:
     agent = node.agent()
     for command, method in (("plan", "node.plan"), ("resync", "resync")):
         agent.answers[method] = {"changes": changes, "problems": problems, "in_sync": not problems}
@@ -184,7 +186,7 @@ def test_the_level_of_the_log_is_shown_and_set(node: Node) -> None:
     assert node.run("log-level", "loud") == (1, "", f"calicoctl: {message}\n")
 
 
-def test_what_waits_is_no_problem(node: Node) -> None:
+def test_resync_with_waiting_objects_alone_succeeds(node: Node) -> None:
     waiting = ["route 10.244.3.2/32 waits for its device."]
     node.agent().answers["resync"] = {"changes": [], "problems": [], "waiting": waiting, "in_sync": True}
     assert node.run("resync") == (0, "  route 10.244.3.2/32 waits for its device.\n", "")

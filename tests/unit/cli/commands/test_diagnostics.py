@@ -38,7 +38,7 @@ def members(path: pathlib.Path) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_archive(node: Node) -> None:
+def test_the_archive_has_every_part_and_no_secret(node: Node) -> None:
     node.store(bird_config=CONFIG)
     (node.folder / "bird.cfg").write_text(CONFIG)
     agent = node.agent()
@@ -60,7 +60,7 @@ def test_the_archive(node: Node) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_of_a_node_that_has_nothing(node: Node) -> None:
+def test_diagnostics_of_a_host_that_is_no_node_are_gathered(node: Node) -> None:
     status, dummy, err = node.run("node", "diags", "--log-dir", f"{node.folder}/d")
     assert (status, err) == (
         0,
@@ -100,5 +100,5 @@ def test_no_room_for_it(node: Node) -> None:
         ('password "unterminated\nnext', 'password "********\nnext'),
     ],
 )
-def test_redacted(text: str, shown: str) -> None:
+def test_passwords_and_secrets_are_redacted(text: str, shown: str) -> None:
     assert diagnostics.redacted(text) == shown

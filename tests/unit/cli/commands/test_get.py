@@ -128,7 +128,7 @@ spec:
         ("wep web-1 -o yaml", WEB_YAML),
     ],
 )
-def test_output(node: Node, arguments: str, expected: str) -> None:
+def test_get_prints_tables_with_calicos_columns(node: Node, arguments: str, expected: str) -> None:
     node.store()
     node.agent()
     assert node.run("get", *arguments.split()) == (0, expected, "")
@@ -191,7 +191,7 @@ def test_the_own_node_has_its_tunnels(node: Node) -> None:
     }
 
 
-def test_one_that_is_missing(node: Node) -> None:
+def test_a_missing_resource_is_an_error_and_others_are_shown(node: Node) -> None:
     node.store()
     expected = "NAME   CIDR            SELECTOR\nlab    10.245.0.0/24   rack == 'a'\n\n"
     error = "resource does not exist: IPPool(x). `calicoctl get ippools` lists all.\n"
@@ -360,7 +360,7 @@ HERE = (
         ),
     ],
 )
-def test_what_makes_no_sense(node: Node, arguments: str, error: str) -> None:
+def test_invalid_arguments_of_get_are_refused(node: Node, arguments: str, error: str) -> None:
     node.store()
     assert node.run("get", *arguments.split()) == (2, "", f"calicoctl: {error}\n")
 

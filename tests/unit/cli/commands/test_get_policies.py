@@ -99,7 +99,7 @@ def guarded(node: Node) -> Node:
         ),
     ],
 )
-def test_tables(guarded: Node, arguments: str, expected: str) -> None:
+def test_get_prints_tables_of_policies(guarded: Node, arguments: str, expected: str) -> None:
     status, out, err = guarded.run("get", *arguments.split())
     assert (status, err) == (0, "")
     if "LABELS" in expected:
@@ -144,7 +144,7 @@ _WATCHED = dataclasses.replace(
 )
 
 
-def test_one_by_name(guarded: Node) -> None:
+def test_a_policy_is_shown_by_name(guarded: Node) -> None:
     status, text, dummy = guarded.run("get", "np", "db", "-o", "yaml")
     assert status == 0
     assert text == (

@@ -68,7 +68,7 @@ def inventory(node: Node, program: pathlib.Path) -> str:
     return str(node.folder / "hosts")
 
 
-def test_resources(node: Node, inventory: str) -> None:
+def test_get_reads_resources_of_an_inventory(node: Node, inventory: str) -> None:
     assert node.run("get", "pools", "-i", inventory) == (
         0,
         "NAME   CIDR            SELECTOR\nlab    10.245.0.0/24   all()\n\n",
@@ -85,7 +85,7 @@ def test_resources(node: Node, inventory: str) -> None:
     assert node.run("get", "pool", "x", "-i", inventory) == (1, "", missing)
 
 
-def test_namespaces(node: Node, inventory: str) -> None:
+def test_workloads_of_an_inventory_are_listed_by_namespace(node: Node, inventory: str) -> None:
     columns = "custom-columns=WORKLOAD"
     assert node.run("get", "wep", "-o", columns, "-i", inventory)[1] == "WORKLOAD\n\n"
     assert node.run("get", "wep", "-n", "prod", "-o", columns, "-i", inventory)[1] == "WORKLOAD\nweb\n\n"
@@ -100,7 +100,7 @@ def test_resources_that_a_file_names(node: Node, inventory: str) -> None:
     assert json.loads(node.run("get", "-f", str(path), "-o", "json", "-i", inventory)[1]) == WEB
 
 
-def test_blocks(node: Node, inventory: str) -> None:
+def test_ipam_show_prints_the_blocks_of_an_inventory(node: Node, inventory: str) -> None:
     assert node.run("ipam", "show", "--show-blocks", "-i", inventory) == (0, TABLE, "")
     found = json.loads(node.run("ipam", "show", "-o", "json", "-i", inventory)[1])
     assert found == {key: ANSWER["ipam"][key] for key in ("usage", "allocations")}
@@ -130,7 +130,9 @@ def test_blocks_without_a_lockfile(node: Node, inventory: str, program: pathlib.
         ("2001:db8::1", "2001:db8::1 is not assigned\n"),
     ],
 )
-def test_an_address(node: Node, inventory: str, address: str, said: str) -> None:
+def test_ipam_show_prints_the_owner_of_an_address_in_an_inventory(
+    node: Node, inventory: str, address: str, said: str
+) -> None:
     assert node.run("ipam", "show", "--ip", address, "-i", inventory) == (0, said, "")
 
 

@@ -87,7 +87,7 @@ def serve(node: Node, *more: str) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "expected"), [([], SHOWN), (["--show-blocks"], BLOCKS)])
-def test_tables(node: Node, arguments: list[str], expected: str) -> None:
+def test_ipam_show_prints_pools_and_blocks(node: Node, arguments: list[str], expected: str) -> None:
     serve(node)
     assert node.run("ipam", "show", *arguments) == (0, expected, "")
 
@@ -124,12 +124,12 @@ def test_the_disk_says_what_the_agent_says(node: Node) -> None:
         ("10.244.3.40", "10.244.3.40 is not assigned\n"),
     ],
 )
-def test_one_address(node: Node, address: str, expected: str) -> None:
+def test_ipam_show_prints_the_owner_of_an_address(node: Node, address: str, expected: str) -> None:
     serve(node, "lost")
     assert node.run("ipam", "show", "--ip", address) == (0, expected, "")
 
 
-def test_as_json(node: Node) -> None:
+def test_ipam_show_and_check_print_json(node: Node) -> None:
     serve(node)
     found = json.loads(node.run("ipam", "show", "-o", "json")[1])
     assert [block["cidr"] for block in found["usage"]] == ["10.244.3.0/26", "10.244.9.64/26"]
@@ -138,7 +138,7 @@ def test_as_json(node: Node) -> None:
     assert json.loads(node.run("ipam", "check", "-o", "json")[1])["problems"] == 0
 
 
-def test_configuration(node: Node) -> None:
+def test_ipam_show_prints_the_configuration(node: Node) -> None:
     node.store()
     assert node.run("ipam", "show", "--show-configuration") == (0, CONFIGURATION, "")
 
@@ -187,7 +187,7 @@ def test_release_needs_the_agent(node: Node) -> None:
     assert err.startswith("calicoctl: the agent of this node does not answer. Its socket is NODE/run/agent.sock: ")
 
 
-def test_no_address(node: Node) -> None:
+def test_an_invalid_ip_is_refused(node: Node) -> None:
     node.store()
     error = "calicoctl: --ip 10.244.3 is not an IP address. Write it as 10.244.3.7.\n"
     assert node.run("ipam", "show", "--ip", "10.244.3") == (2, "", error)

@@ -73,7 +73,7 @@ def protocols(**states: str) -> bytes:
     return wire("\n".join(lines))
 
 
-def test_all_up(node: Node) -> None:
+def test_node_status_exits_with_0_if_all_sessions_are_up(node: Node) -> None:
     node.store()
     node.agent()
     node.bird(protocols(Mesh_10_10_2_13="Established", Mesh_10_10_1_12="Established", Global_10_10_1_1="Established"))
@@ -86,13 +86,13 @@ WHY = (
 )
 
 
-def test_some_are_not(node: Node) -> None:
+def test_node_status_exits_with_1_if_a_session_is_down(node: Node) -> None:
     node.store()
     node.bird(protocols(Mesh_10_10_1_12="Established", Global_10_10_1_1="Active/Socket: Connection refused"))
     assert node.run("node", "status") == (1, SOME + WHY, "")
 
 
-def test_as_json(node: Node) -> None:
+def test_node_status_prints_json(node: Node) -> None:
     node.store()
     node.bird(protocols(Mesh_10_10_1_12="Established", Mesh_10_10_2_13="Established"))
     status, out, dummy = node.run("node", "status", "-o", "json")
@@ -168,7 +168,7 @@ def test_a_node_alone_has_no_peers(node: Node) -> None:
         ("soon", "soon"),
     ],
 )
-def test_since(text: str, shown: str) -> None:
+def test_the_since_column_has_the_time_of_today_or_the_date(text: str, shown: str) -> None:
     assert node_status.since(text, TODAY) == shown
 
 

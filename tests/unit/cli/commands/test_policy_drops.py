@@ -65,7 +65,7 @@ LAST (UTC)       PACKETS   VERDICT      DIRECTION   DECIDED BY                 F
 NOTHING = "Nothing that this asks for was dropped or logged since the agent started.\n"
 
 
-def test_the_table(node: Node) -> None:
+def test_drops_are_printed_as_a_table_wide_or_json(node: Node) -> None:
     agent = node.agent()
     agent.answers["policy.drops"] = ANSWER
     assert node.run("policy", "drops") == (0, TABLE, "")
@@ -86,7 +86,7 @@ def test_a_node_is_shown_by_its_name(node: Node) -> None:
     assert node.run("policy", "drops")[1].splitlines()[1].split()[6:] == ["node2", "default/db-2", "5432/tcp"]
 
 
-def test_what_is_asked_for(node: Node) -> None:
+def test_policy_drops_sends_its_options_and_refuses_invalid_ones(node: Node) -> None:
     agent = node.agent()
     agent.answers["policy.drops"] = {**ANSWER, "drops": []}
     assert node.run("policy", "drops", "--workload", "web", "--since", "5m") == (0, "", NOTHING)
@@ -119,12 +119,12 @@ def test_what_is_asked_for(node: Node) -> None:
         ),
     ],
 )
-def test_why_there_is_nothing(node: Node, differs: dict[str, t.Any], words: str) -> None:
+def test_an_empty_list_of_drops_says_why(node: Node, differs: dict[str, t.Any], words: str) -> None:
     node.agent().answers["policy.drops"] = {**ANSWER, "drops": [], **differs}
     assert node.run("policy", "drops") == (0, "", words)
 
 
-def test_following(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follow_asks_each_second_for_newer_drops(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = node.agent()
     answers = iter([{**ANSWER, "drops": [DROP]}, {**ANSWER, "drops": [], "next": 15}, {**ANSWER, "drops": [STAGED]}])
     agent.answers["policy.drops"] = lambda params: next(answers)
@@ -154,7 +154,7 @@ def test_following(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"kind": "host", "name": "new-one", "rule": 0}, "host: new-one"),
     ],
 )
-def test_who_decided(differs: dict[str, t.Any], words: str) -> None:
+def test_the_deciding_rule_is_shown_in_words(differs: dict[str, t.Any], words: str) -> None:
     assert policy_drops.decided_by({**DROP, **differs}) == words
 
 

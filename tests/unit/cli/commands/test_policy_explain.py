@@ -171,7 +171,7 @@ path   prod/shop cali99aabbccdde -> node1 -> cali0d3f1c11aa2 default/db   mtu 14
     assert explain(settled(node, state), "shop default/db 5432/tcp") == (0, expected, "")
 
 
-def test_what_comes_from_another_node(node: Node) -> None:
+def test_traffic_from_another_node_is_explained(node: Node) -> None:
     expected = """\
 DENY   by the default of tier default, ingress of default/db
   1 profile projectcalico-default-allow  egress   MATCH rule 1: Allow
@@ -200,7 +200,7 @@ there, or playbooks/sync_workloads.yml
     assert explain(settled(node), "shop 10.244.50.9 icmp") == (0, expected, "")
 
 
-def test_out_of_the_fleet(node: Node) -> None:
+def test_traffic_to_an_outside_address_is_explained_with_its_nat(node: Node) -> None:
     settled(node)
     expected = """\
 ALLOW  by platform.allow-dns#1 (tier platform), egress of default/web-1
@@ -212,7 +212,7 @@ note   natOutgoing: beyond node1 it comes from 10.10.1.11
     assert explain(node, "web-1 10.10.1.53 53/udp") == (0, expected, "")
 
 
-def test_an_address_that_nobody_has(node: Node) -> None:
+def test_traffic_to_an_unassigned_address_does_not_arrive(node: Node) -> None:
     settled(node)
     path = "path   prod/shop cali99aabbccdde -> node1 -> "
     note = "note   whatever policy says, it does not arrive"
@@ -222,7 +222,7 @@ def test_an_address_that_nobody_has(node: Node) -> None:
     assert lines[3:] == [f"{path}no route: nobody has 10.244.99.1   mtu 1480", note]
 
 
-def test_hosts(node: Node) -> None:
+def test_traffic_from_and_to_hosts_is_explained(node: Node) -> None:
     """A host sends from its tunnel's address, and a workload's packets reach another host from its node's address."""
     own = Endpoint("HostEndpoint", "node1-all", "node1", "*", profiles=(ALLOW_ALL,))
     other = Endpoint("HostEndpoint", "node2-eth0", "node2", "eth0", ("10.10.1.12",), (("role", "host"),))
@@ -326,7 +326,7 @@ def test_the_source_port(node: Node) -> None:
     )
 
 
-def test_for_machines(node: Node) -> None:
+def test_explain_prints_json(node: Node) -> None:
     status, out, dummy = explain(settled(node), "web-1 db-2 5432/tcp -o json")
     document = json.loads(out)
     assert status == 1
@@ -398,7 +398,7 @@ def test_for_machines(node: Node) -> None:
         ),
     ],
 )
-def test_what_has_no_answer(node: Node, line: str, error: str) -> None:
+def test_an_invalid_question_is_refused_with_the_reason(node: Node, line: str, error: str) -> None:
     assert explain(settled(node), line) == (2, "", f"calicoctl: {error}\n")
 
 
@@ -449,7 +449,7 @@ def test_a_name_that_is_taken_on_two_nodes_is_that_of_the_workload_here(node: No
     assert end == {"address": "10.244.3.1", "node": "node1", "workload": "default/db"}
 
 
-def test_ipv6(node: Node) -> None:
+def test_traffic_over_ipv6_is_explained(node: Node) -> None:
     """Flows over IPv6 to a workload and to a host are explained. `icmp` alone means ICMPv6; a type needs `/icmpv6`."""
     dual = dataclasses.replace(DB, addresses=("10.244.3.1", "fd00:244::1"))
     rule = PolicyRule("Allow", protocol="icmpv6", source=Entity(nets=("2001:db8::/32",)))
@@ -500,7 +500,7 @@ def test_the_age_of_what_was_collected(node: Node) -> None:
         ("yesterday", "yesterday"),
     ],
 )
-def test_ages(when: str, text: str) -> None:
+def test_a_collection_time_is_shown_with_its_age(when: str, text: str) -> None:
     assert age.dated(when, NOW) == text
 
 

@@ -21,7 +21,7 @@ PAGE = pathlib.Path(__file__).resolve().parents[4] / "docs" / "explanation" / "s
 _CONSOLE = re.compile(r"(```console\n\$ calicoctl scale\n)(.*?)```", re.DOTALL)
 
 
-def test_a_table(node: Node) -> None:
+def test_scale_prints_a_row_for_each_size_and_topology(node: Node) -> None:
     assert node.run("scale", "10", "20") == (
         0,
         "NODES   TOPOLOGY       SESSIONS   RR-SESSIONS   ALL-SESSIONS   PATHS   RR-PATHS   START   BLOCK   "
@@ -34,7 +34,7 @@ def test_a_table(node: Node) -> None:
     )
 
 
-def test_for_programs(node: Node) -> None:
+def test_scale_prints_json(node: Node) -> None:
     status, out, err = node.run("scale", "5", "--reflectors", "1", "--blocks", "3", "-o", "json")
     assert (status, err) == (0, "")
     assert json.loads(out)[1] == {
@@ -60,7 +60,7 @@ def test_for_programs(node: Node) -> None:
         (("--blocks", "0"), "--blocks 0 is out of range. Choose a number from 1 to 1000."),
     ],
 )
-def test_what_makes_no_fleet(node: Node, words: tuple[str, ...], said: str) -> None:
+def test_sizes_out_of_range_are_refused(node: Node, words: tuple[str, ...], said: str) -> None:
     assert node.run("scale", *words) == (2, "", f"calicoctl: {said}\n")
 
 

@@ -74,7 +74,7 @@ def put(node: Node, **files: str) -> str:
         ("- 1\n", ["1: document [1] is not a mapping. Write apiVersion, kind, metadata and spec."]),
     ],
 )  # fmt: skip
-def test_what_is_wrong(node: Node, text: str, errors: list[str]) -> None:
+def test_errors_of_documents_are_listed_with_their_lines(node: Node, text: str, errors: list[str]) -> None:
     put(node, x_yaml=text)
     status, out, err = node.run("validate", "-f", f"{node.folder}/files/x.yaml")
     assert (status, out) == (1, "")
@@ -94,7 +94,7 @@ def test_files_and_folders(node: Node) -> None:
     assert node.run("validate", "-R", "-f", folder) == (1, "", expected)
 
 
-def test_stdin(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validate_reads_documents_from_stdin(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(POOL))
     assert node.run("validate", "-f", "-") == (0, "Successfully validated 1 resource(s)\n", "")
 
@@ -124,7 +124,7 @@ def test_closed_stdin(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
         ("x.yaml", "", " has no document. Write apiVersion, kind, metadata and spec."),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read(node: Node, name: str, text: str, error: str) -> None:
+def test_a_file_that_cannot_be_parsed_is_reported_with_the_reason(node: Node, name: str, text: str, error: str) -> None:
     put(node, **{name.replace(".", "_"): text})
     expected = f"NODE/files/{name}:{error}\n1 of 1 are not valid\n"
     assert node.run("validate", "-f", f"{node.folder}/files/{name}") == (1, "", expected)

@@ -70,7 +70,7 @@ since           2026-11-21T07:00:00Z
         ),
     ],
 )
-def test_what_is_asked_for(node: Node, arguments: str, wishes: dict[str, object]) -> None:
+def test_the_options_of_workload_add_reach_the_agent(node: Node, arguments: str, wishes: dict[str, object]) -> None:
     agent = node.agent()
     agent.answers["workload.add"] = {"workload": WEB.to_dict(), "created": True}
     expected = "Attached default/web-1: 10.244.3.2 on cali1f2e3d4c5b6, eth0 in web-1\n"
@@ -78,7 +78,7 @@ def test_what_is_asked_for(node: Node, arguments: str, wishes: dict[str, object]
     assert agent.asked == [("workload.add", {**WISHES, **wishes})]
 
 
-def test_adding_again(node: Node) -> None:
+def test_adding_an_attached_workload_again_says_so(node: Node) -> None:
     agent = node.agent()
     agent.answers["workload.add"] = {"workload": WEB.to_dict(), "created": False}
     expected = "Already attached: default/web-1: 10.244.3.2 on cali1f2e3d4c5b6, eth0 in web-1\n"
@@ -87,7 +87,7 @@ def test_adding_again(node: Node) -> None:
     assert (status, json.loads(out)) == (0, WEB.to_dict())
 
 
-def test_the_agents_refusal_is_said(node: Node) -> None:
+def test_a_refusal_of_the_agent_is_printed(node: Node) -> None:
     agent = node.agent()
     agent.answers["workload.add"] = AgentError("no_address", "all blocks are full. Run site.yml, which grants more.")
     expected = "calicoctl: all blocks are full. Run site.yml, which grants more.\n"
@@ -103,11 +103,11 @@ def test_the_agents_refusal_is_said(node: Node) -> None:
         ("x --pid 3 --netns y", "--pid and --netns name the same thing. Give one of them."),
     ],
 )
-def test_what_makes_no_sense(node: Node, arguments: str, error: str) -> None:
+def test_invalid_options_of_workload_add_are_refused(node: Node, arguments: str, error: str) -> None:
     assert node.run("workload", "add", *arguments.split()) == (2, "", f"calicoctl: {error}\n")
 
 
-def test_delete(node: Node) -> None:
+def test_workload_del_reports_each_workload(node: Node) -> None:
     agent = node.agent()
     agent.answers["workload.delete"] = lambda params: {"deleted": params["id"] != "default/gone"}
     expected = "Deleted default/web-1\ndefault/gone is not there: nothing to delete\nDeleted podman.3f0c.eth0\n"
@@ -140,7 +140,7 @@ def test_a_command_waits_for_an_agent_that_restarts(node: Node, command: str) ->
     starting.join()
 
 
-def test_label(node: Node) -> None:
+def test_workload_label_sets_and_removes_labels(node: Node) -> None:
     agent = node.agent()
     agent.answers["workload.label"] = {"workload": {**WEB.to_dict(), "labels": {"app": "shop"}}}
     asked = ("workload", "label", "web-1", "app=shop", "tier-", "a-=b")
@@ -154,7 +154,7 @@ def test_label(node: Node) -> None:
     assert node.run("workload", "label", "web-1", "app") == (2, "", expected)
 
 
-def test_get(node: Node) -> None:
+def test_workload_get_prints_one_workload(node: Node) -> None:
     agent = node.agent()
     agent.answers["workload.get"] = {"workload": WEB.to_dict()}
     assert node.run("workload", "get", "web-1") == (0, SHOWN, "")
@@ -162,7 +162,7 @@ def test_get(node: Node) -> None:
     assert agent.asked[0] == ("workload.get", {"id": "default/web-1"})
 
 
-def test_check(node: Node) -> None:
+def test_workload_check_prints_problems_and_exits_with_1(node: Node) -> None:
     agent = node.agent()
     agent.answers["workload.check"] = {"problems": []}
     assert node.run("workload", "check", "web-1") == (0, "default/web-1 is in sync\n", "")
@@ -196,7 +196,7 @@ def test_a_container_is_found_by_the_name_that_is_listed(node: Node, command: st
         assert command != "label" or out == "prod/web.3f0c.eth0: no labels\n"
 
 
-def test_list(node: Node) -> None:
+def test_workload_list_prints_all_workloads_with_their_owner(node: Node) -> None:
     node.store()
     node.agent()
     assert node.run("workload", "list") == (0, LISTED, "")

@@ -32,7 +32,9 @@ def test_the_answer_is_that_of_the_playbook(node: Node, program: pathlib.Path) -
     assert explain(node)[0] == 0
 
 
-def test_what_has_no_answer(node: Node, program: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_that_cannot_be_answered_is_an_error(
+    node: Node, program: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program.write_text(answering('{"error": "to b is nobody."}'))
     assert explain(node) == (2, "", "calicoctl: to b is nobody.\n")
     program.write_text("#!/bin/sh\necho no hosts matched; exit 4\n")
@@ -76,7 +78,7 @@ def test_an_encrypted_inventory_without_its_password(node: Node, program: pathli
         assert said.endswith("\n--vault-password-file pw\n")
 
 
-def test_what_is_found_in_an_inventory(node: Node, program: pathlib.Path) -> None:
+def test_validate_reports_the_findings_of_an_inventory(node: Node, program: pathlib.Path) -> None:
     place = str(node.folder / "hosts")
     found = '{"lines": ["SEVERITY", "1 error"], "answer": {"good": false, "errors": 1}}'
     program.write_text(answering(found))
@@ -88,7 +90,7 @@ def test_what_is_found_in_an_inventory(node: Node, program: pathlib.Path) -> Non
     assert '"strict": true, "output": "none", "answer_file": ' in node.run("validate", "-i", place, "--strict")[2]
 
 
-def test_what_an_inventory_costs(node: Node, program: pathlib.Path) -> None:
+def test_scale_reports_the_costs_of_an_inventory(node: Node, program: pathlib.Path) -> None:
     place = str(node.folder / "hosts")
     program.write_text(answering('{"lines": ["NODES", "in all: 1 node"], "answer": {"sessions": 0}}'))
     assert node.run("scale", "-i", place) == (0, "NODES\nin all: 1 node\n", "")

@@ -26,7 +26,7 @@ def test_a_file_is_read_without_its_byte_order_mark(tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "device"])
-def test_what_is_no_file_is_refused(tmp_path: pathlib.Path, kind: str) -> None:
+def test_a_path_that_is_no_file_is_refused(tmp_path: pathlib.Path, kind: str) -> None:
     path = pathlib.Path("/dev/zero") if kind == "device" else tmp_path / "a.yaml"
     if kind == "folder":
         path.mkdir()

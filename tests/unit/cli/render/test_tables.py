@@ -36,7 +36,7 @@ def test_boxes_are_those_of_node_status() -> None:
     )
 
 
-def test_numbers_stand_at_the_right() -> None:
+def test_numbers_are_right_aligned() -> None:
     """Numbers are right-aligned, as copied from Calico's documents."""
     heading = ("GROUPING", "CIDR", "IPS TOTAL", "IPS IN USE", "IPS FREE")
     row = ("IP Pool", "10.244.0.0/16", "65536", "8 (0%)", "65528 (100%)")

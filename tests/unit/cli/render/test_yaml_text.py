@@ -31,7 +31,7 @@ def test_it_is_read_back_as_it_was(value: t.Any) -> None:
     assert yaml.safe_load(yaml_text.dump(value)) == value
 
 
-def test_how_it_looks() -> None:
+def test_yaml_is_written_in_block_style_with_sorted_keys() -> None:
     value = {"spec": {"cidr": "10.244.0.0/16", "natOutgoing": True, "uses": ["Workload", "Tunnel"]}, "items": []}
     assert yaml_text.dump(value) == (
         "items: []\nspec:\n  cidr: 10.244.0.0/16\n  natOutgoing: true\n  uses:\n  - Workload\n  - Tunnel\n"
@@ -39,6 +39,6 @@ def test_how_it_looks() -> None:
 
 
 @pytest.mark.parametrize("value", [{1: 2}, {"a": {1}}, b"x"])
-def test_what_has_no_form(value: t.Any) -> None:
+def test_an_unsupported_value_raises_a_type_error(value: t.Any) -> None:
     with pytest.raises(TypeError):
         yaml_text.dump(value)

@@ -183,7 +183,7 @@ def test_a_run_that_was_interrupted_sets_its_own_password(gateway: Gateway) -> N
     assert gateway.users == {"root": "secret"}
 
 
-def test_another_password_is_an_error_with_its_remedy(gateway: Gateway) -> None:
+def test_a_wrong_root_password_is_an_error_with_its_remedy(gateway: Gateway) -> None:
     gateway.auth, gateway.users = True, {"root": "another"}
     assert failure(gateway, lambda calls: operations.secure(calls, ROOT, check=False)) == (
         "The cluster refuses the password of the user root. Restore .calico.etcd/secrets.json beside the inventory, or "
@@ -192,7 +192,7 @@ def test_another_password_is_an_error_with_its_remedy(gateway: Gateway) -> None:
     )
 
 
-def test_another_user_than_root_is_refused(gateway: Gateway) -> None:
+def test_a_user_other_than_root_is_refused(gateway: Gateway) -> None:
     other = Credentials("operator", "secret")
     assert failure(gateway, lambda calls: operations.secure(calls, other, check=False)) == (
         "calico_etcd_username is operator, and etcd switches authentication on with the user root alone. Remove the "
@@ -315,7 +315,7 @@ def test_a_link_in_the_place_of_a_snapshot_is_not_followed(gateway: Gateway, tmp
     assert [path.name for path in tmp_path.iterdir() if not path.is_symlink()] == ["snapshot.db"]
 
 
-def test_what_a_killed_snapshot_left_does_not_fill_the_disk(gateway: Gateway, tmp_path: pathlib.Path) -> None:
+def test_the_next_snapshot_removes_what_a_killed_one_left(gateway: Gateway, tmp_path: pathlib.Path) -> None:
     """The next snapshot removes it, whether or not it succeeds: it may be as large as the database."""
     (tmp_path / ".snapshot.db.0a1b2c3d").write_bytes(b"x")
     gateway.parts = [b"x"]

@@ -56,7 +56,7 @@ def test_a_folder_is_no_file(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["", "AB" * 32, "ab" * 31, "ab" * 33, "zz" * 32, "ab:" * 21 + "a"])
-def test_what_is_no_fingerprint(line: str) -> None:
+def test_an_invalid_fingerprint_is_refused(line: str) -> None:
     with pytest.raises(ValueError) as refused:
         fingerprint(line)
     assert str(refused.value) == f"{line[:80]!r} is no SHA-256 fingerprint of 64 hex digits"

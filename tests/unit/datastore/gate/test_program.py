@@ -115,7 +115,7 @@ def _asked(port: int, tls: ssl.SSLContext) -> tuple[int, t.Any]:
         return answer.status, json.load(answer)
 
 
-def test_another_source_has_another_digest(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_source_has_another_digest(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = gate_sources.listed()
     assert before == gate_sources.listed()
     assert [entry["name"] for entry in before["files"]][:2] == ["__main__.py", "module_utils/__init__.py"]

@@ -46,7 +46,7 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize(("path", "body"), REQUESTS)
-def test_what_agents_ask_is_passed_as_it_is(path: str, body: bytes) -> None:
+def test_requests_of_agents_are_passed_unchanged(path: str, body: bytes) -> None:
     assert json.loads(passed(path, body)) == json.loads(body)
 
 
@@ -113,7 +113,7 @@ def test_what_agents_ask_is_passed_as_it_is(path: str, body: bytes) -> None:
         ("/v3/auth/authenticate", {"name": ["root"]}, "name is a list, not a text of at most 512 characters"),
     ],
 )
-def test_what_is_refused(path: str, body: t.Any, words: str) -> None:
+def test_requests_that_agents_do_not_make_are_refused(path: str, body: t.Any, words: str) -> None:
     with pytest.raises(RequestNotPassed) as refused:
         passed(path, json.dumps(body).encode())
     assert str(refused.value) == words
@@ -122,7 +122,7 @@ def test_what_is_refused(path: str, body: t.Any, words: str) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[" * 50_000, b"\xff", b'{"key": "AA==", "key": "AQ=="}', b'{"limit": NaN}']
 )
-def test_what_is_no_json(body: bytes) -> None:
+def test_a_request_that_is_not_json_is_refused(body: bytes) -> None:
     with pytest.raises(RequestNotPassed, match="the request is not JSON"):
         passed(RANGE, body)
 

@@ -47,7 +47,7 @@ def test_a_new_fleet_is_published_as_a_whole() -> None:
     assert list(content.operations(changes)) == [Put(key, VALUES[key]) for key in sorted(VALUES)]
 
 
-def test_nothing_to_do() -> None:
+def test_an_unchanged_fleet_needs_no_change() -> None:
     assert lines(VALUES) == []
 
 
@@ -60,7 +60,7 @@ def test_only_what_differs_of_a_document_is_shown() -> None:
     assert lines(fewer) == ['~ node     node1  nothing  ->  labels={"rack":"a"}']
 
 
-def test_what_the_inventory_does_not_have_is_removed() -> None:
+def test_keys_absent_from_the_inventory_are_removed() -> None:
     found = {**VALUES, keys.node_key("node9"): b"{}", keys.pool_key("old"): b'{"cidr":"10.0.0.0/8"}'}
     changes = content.plan(VALUES, found)
     assert [change.line() for change in changes] == ["- node     node9", "- pool     old  cidr=10.0.0.0/8"]
@@ -79,7 +79,7 @@ def test_rubbish_in_a_key_is_written_over_and_does_not_reach_the_terminal() -> N
     assert len(line) < 1_000 and line.isprintable() and line.endswith("...")
 
 
-def test_what_a_node_wrote_is_removed_with_the_node_alone() -> None:
+def test_keys_that_a_node_wrote_are_removed_only_with_the_node() -> None:
     own = {keys.endpoints_of("node1"): 2, keys.heartbeats_of("node1"): 1}
     others = {keys.endpoints_of("node10"): 1, keys.heartbeats_of("node10"): 1}
     changes = content.removal("node1", {**others, **own})

@@ -207,7 +207,7 @@ def test_a_cluster_with_keys_of_something_else_below_our_root_is_refused() -> No
     )
 
 
-def test_a_wrong_password_of_the_operator_is_told_apart_from_an_outage() -> None:
+def test_a_wrong_operator_password_is_distinguished_from_an_outage() -> None:
     with pytest.raises(gateway.WrongPassword):
         run(exchange.check(client(members(), password="wrong")))
 
@@ -264,7 +264,7 @@ def test_a_permission_is_read_as_it_was_granted() -> None:
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=20))
-def test_whatever_a_member_says_of_users_is_read_or_refused(value: object) -> None:
+def test_any_answer_about_users_and_roles_is_read_or_refused(value: object) -> None:
     for read in (
         lambda: auth.names_of({"roles": value}, "roles"),
         lambda: auth.permissions_of({"perm": value}),

@@ -130,7 +130,7 @@ def test_a_block_that_another_node_opened_is_no_change(host, answers):
     assert "10.244.9.64/26" not in [change["subject"] for change in answer["changes"]]
 
 
-def test_a_route_that_bird_shall_write_because_of_this_change_is_told(host):
+def test_a_route_that_bird_will_write_is_listed_in_the_changes(host):
     host.run(node, **PARAMS)
     host.machine.bird_answers = lambda socket: True
     more = BirdRoute("10.244.9.0/26", "10.10.1.13", "tunl0", True, "node3", next_hop="10.10.1.13")
@@ -139,7 +139,7 @@ def test_a_route_that_bird_shall_write_because_of_this_change_is_told(host):
     assert [change["subject"] for change in answer["changes"] if change["by"] == "bird"] == ["10.244.9.0/26"]
 
 
-def test_what_was_stored_is_what_node_info_returns(host):
+def test_node_info_returns_the_stored_state(host):
     host.run(node, **PARAMS)
     info = host.run(node_info, gather=["state", "generations", "blocks", "workloads", "devices", "routes", "bgp"])
     assert NodeState.from_dict(info["state"]) == STATE
@@ -201,7 +201,7 @@ def test_node_info_without_root_says_that_root_alone_may_read_the_generations(ho
 
 
 class TestGenerations:
-    def test_another_plan_with_the_same_state_is_recorded_without_being_a_change(self, host):
+    def test_a_new_plan_of_the_same_state_is_recorded_and_is_no_change(self, host):
         host.run(node, **PARAMS)
         host.machine.bird_answers = lambda socket: True
         answer = host.run(node, **params(dataclasses.replace(STATE, plan="other")))
@@ -335,7 +335,7 @@ def node_arguments(params):
 
 
 class TestRefusals:
-    def test_what_is_not_ours_stops_the_run_before_anything_is_changed(self, host):
+    def test_a_foreign_route_stops_the_run_before_any_change(self, host):
         foreign = RouteOperation("add", "10.244.3.0/26", RouteAttributes(device="eth0", scope=253))
         host.kernel.route_batch([foreign])
         before = host.snapshot()
@@ -378,7 +378,7 @@ class TestRefusals:
             )
             assert host.snapshot() == before
 
-    def test_no_address_of_the_node(self, host):
+    def test_a_node_address_on_no_interface_is_refused(self, host):
         answer = host.run(node, **params(dataclasses.replace(STATE, address="10.10.1.99/24")))
         assert answer["msg"] == (
             "No network interface of node1 has its address 10.10.1.99. It is taken from calico_node_address "
@@ -389,12 +389,12 @@ class TestRefusals:
         answer = host.run(node, **{**PARAMS, "state": {**STATE.to_dict(), "version": 9}})
         assert answer["msg"] == "NodeState version 9 is not 1, the one that this release reads"
 
-    def test_no_state(self, host):
+    def test_a_call_without_a_state_is_refused(self, host):
         answer = host.run(node, bird_config="x")
         assert answer["msg"] == "state is missing. It is worked out by the module's action, on the controller."
 
 
-def test_what_bird_has_not_read_yet_is_a_change(host, monkeypatch):
+def test_a_configuration_that_bird_has_not_read_yet_is_a_change(host, monkeypatch):
     host.run(node, **PARAMS)
     monkeypatch.setattr(configuration, "unread", lambda *_: True)
     for check in (True, False):
@@ -514,7 +514,7 @@ def test_rules_of_ours_are_known_by_the_comment_that_the_preflight_tells_from_a_
     assert iptables.COMMENT in saved and '"cali:' not in saved
 
 
-def test_what_is_read_of_a_node_has_its_policy_as_one_text_or_not_at_all(host):
+def test_node_info_returns_the_policy_as_one_text_or_leaves_it_out(host):
     policy = PolicyState(settings=PolicySettings(nflog_group=0))
     state = dataclasses.replace(STATE, policy=policy)
     assert "msg" not in host.run(node, **{**PARAMS, "state": state.to_wire()})

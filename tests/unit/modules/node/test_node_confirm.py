@@ -127,7 +127,7 @@ def test_a_change_that_is_confirmed_stays(settled):
     assert not UnconfirmedStore(settled.machine.store).any()
 
 
-def test_one_that_nobody_confirms_is_gone_back_from(settled):
+def test_an_unconfirmed_change_is_reverted_at_its_deadline(settled):
     before = as_it_is(settled)
     change(settled, state(2, plan="b"), config="router id 10.10.1.99;\n")
     assert as_it_is(settled) != before
@@ -144,7 +144,7 @@ def test_one_that_nobody_confirms_is_gone_back_from(settled):
     assert late["news"].startswith("went back by itself at ")
 
 
-def test_not_before_its_time(settled):
+def test_a_change_is_not_reverted_before_its_deadline(settled):
     change(settled, state(2, plan="b"), within=10)
     after = as_it_is(settled)
     slept = []
@@ -189,7 +189,7 @@ def test_a_run_that_changes_nothing_waits_for_nothing(settled):
     assert not UnconfirmedStore(settled.machine.store).any()
 
 
-def test_neither_does_one_that_only_repairs(settled):
+def test_a_run_that_only_repairs_waits_for_no_confirmation(settled):
     settled.kernel.sysctl_write("net/ipv4/ip_forward", "0")
     answer = change(settled, state())
     assert (answer["changed"], answer["unconfirmed"], settled.detached) == (True, "", [])
@@ -215,7 +215,7 @@ def test_a_reboot_is_no_confirmation(settled):
     assert confirm(settled, "1st")["outcome"] == "went_back"
 
 
-def test_the_boot_unit_alone_ends_nobodys_time(settled):
+def test_a_restart_of_the_boot_unit_reverts_nothing_before_the_deadline(settled):
     """A restart of calico-node-state before the deadline reverts nothing."""
     change(settled, state(2, plan="b"))
     after = as_it_is(settled)
@@ -225,7 +225,7 @@ def test_the_boot_unit_alone_ends_nobodys_time(settled):
     assert confirm(settled, "1st")["outcome"] == "confirmed"
 
 
-def test_two_runs_at_once_are_gone_back_from_together(settled):
+def test_two_unconfirmed_changes_are_reverted_together(settled):
     before = as_it_is(settled)
     change(settled, state(2, plan="b"), "1st")
     change(settled, state(2, plan="c"), "2nd", config="router id 10.10.1.99;\n")
@@ -244,14 +244,14 @@ def test_a_run_that_finds_nothing_to_change_confirms_what_waits(settled):
     assert confirm(settled, "1st")["generation"] == 2
 
 
-def test_a_run_without_asks_for_nothing_and_nothing_waits_after_it(settled):
+def test_a_run_without_confirmation_ends_the_wait_of_an_earlier_change(settled):
     change(settled, state(2, plan="b"), "1st")
     answer = change(settled, state(0, plan="c"), "2nd", within=0)
     assert (answer["unconfirmed"], answer["generation"]) == ("", 2)
     assert wait(settled, "1st") == []
 
 
-def test_a_change_that_is_cut_short_is_gone_back_from(settled, monkeypatch):
+def test_a_change_whose_run_is_killed_is_reverted(settled, monkeypatch):
     """A change whose run is killed in the middle is reverted after the original deadline."""
     before = as_it_is(settled)
 
@@ -279,7 +279,7 @@ def test_one_that_fails_says_which_change_waits(settled, monkeypatch):
     assert generations(settled) == [(1, "a" * 12)], "what was not applied completely is no generation"
 
 
-def test_a_node_that_had_nothing_goes_back_to_no_policy(host):
+def test_a_revert_on_a_new_node_removes_its_policy_alone(host):
     """A node without an earlier state loses its policy, and its workloads keep their network."""
     change(host, locked_out(), "1st")
     assert Store(host.machine.store).load().state.policy is not None
@@ -308,7 +308,7 @@ def test_without_an_engine_nothing_is_changed(settled):
     assert settled.snapshot() == before
 
 
-def test_what_fails_on_the_way_back_is_tried_again(settled, monkeypatch):
+def test_a_failed_revert_is_retried(settled, monkeypatch):
     before = as_it_is(settled)
     change(settled, state(2, plan="b"))
     real, failures = auto_revert.plan_change, ["The kernel is busy.", "It still is."]
@@ -327,7 +327,7 @@ def test_what_fails_on_the_way_back_is_tried_again(settled, monkeypatch):
     assert as_it_is(settled) == before
 
 
-def test_what_can_never_be_put_back_is_told_and_stored(settled, monkeypatch):
+def test_a_revert_that_keeps_failing_is_reported_and_stored_as_incomplete(settled, monkeypatch):
     change(settled, state(2, plan="b"))
 
     def plan(*arguments, **named):
@@ -462,7 +462,7 @@ def test_confirming_where_nothing_waits(settled):
     assert settled.run(node_confirm)["generation"] == 2
 
 
-def test_what_cannot_be_read_is_said(settled):
+def test_an_unreadable_unconfirmed_json_is_an_error_but_not_at_boot(settled):
     path = os.path.join(settled.machine.store, "unconfirmed.json")
     with open(path, "w", encoding="utf-8") as stream:
         stream.write('{"changes": []}')

@@ -136,7 +136,7 @@ SENTENCE = (
 )
 
 
-def test_folders_that_nobody_watches_are_said(installed, systemctl, capsys):
+def test_a_stopped_path_unit_for_the_files_is_reported(installed, systemctl, capsys):
     (installed.folder / "systemd" / "calico-files.path.started").unlink()
     assert files_problem(installed) == SENTENCE
     answer = installed.run(node, units=UNITS, **{**PARAMS, "files": FILES})

@@ -79,7 +79,7 @@ def test_a_password_that_is_a_word_takes_no_word_from_the_answer(host):
     assert f"+ bird {file_of(host)} 1 password" in shown(answer)
 
 
-def test_another_password_is_planned_by_its_peer(host):
+def test_the_plan_of_a_changed_password_names_its_peer(host):
     host.run(node, **params(*PEERS, given=BOTH))
     other = {TOR: "another", MESH: "mesh-password"}
     planned, done = host.four_times(node, **params(*PEERS, given=other))
@@ -105,7 +105,7 @@ def test_many_peers_are_counted(host):
     assert line in shown(two)
 
 
-def test_those_that_are_not_needed_go(host):
+def test_passwords_that_no_session_needs_are_removed(host):
     host.run(node, **params(*PEERS, given=BOTH))
     planned, dummy = host.four_times(node, **params(*PEERS[:1], given=BOTH))
     assert f"~ bird {file_of(host)} 2 passwords -> 1 password mesh:password goes" in shown(planned)
@@ -132,7 +132,7 @@ def test_a_file_that_others_can_read_is_closed(host):
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_one_that_nobody_has_is_named(host, check):
+def test_a_missing_password_is_named(host, check):
     answer = host.run(node, check=check, **params(*PEERS, given={MESH: "x"}))
     assert answer["failed"] is True
     assert answer["msg"] == (
@@ -152,7 +152,7 @@ def test_a_stored_generation_takes_the_passwords_of_now(host):
     assert secrets_file.current(host.machine.bird_config) == now
 
 
-def test_what_the_node_has_need_not_be_given(host):
+def test_passwords_stored_on_the_node_need_not_be_given_again(host):
     host.run(node, **params(*PEERS, given=BOTH))
     answer = host.run(node, **params(*PEERS))
     assert answer["changed"] is False
@@ -181,7 +181,7 @@ def test_between_the_phases_of_a_change_none_goes(host):
     assert not file_of(host).exists()
 
 
-def test_what_the_node_may_go_back_to_keeps_its_passwords(host):
+def test_former_passwords_are_kept_until_the_change_is_confirmed(host):
     host.run(node, **params(*PEERS, given=BOTH))
     host.has_engine()
     new = params(PEERS[2], plan="p2", config="router id 10.10.1.99;\n")
@@ -193,7 +193,7 @@ def test_what_the_node_may_go_back_to_keeps_its_passwords(host):
     assert not file_of(host).exists()
 
 
-def test_a_node_that_goes_back_has_its_passwords(host):
+def test_a_reverted_node_has_its_former_passwords(host):
     host.run(node, **params(*PEERS, given=BOTH))
     host.has_engine()
     new = params(PEERS[2], plan="p2", config="router id 10.10.1.99;\n")

@@ -51,7 +51,7 @@ def test_a_request_arrives_as_it_was() -> None:
         ({"targets": [["10.244.7.1", -1, "x"]]}, "targets[0] is -1, not a whole number from 0 to 65535"),
     ],
 )
-def test_another_request_is_refused(host: Host, asked: t.Any, why: str) -> None:
+def test_an_invalid_request_is_refused_and_changes_nothing(host: Host, asked: t.Any, why: str) -> None:
     before = host.snapshot()
     answer = host.run(node, **PARAMS, request=packed_json.pack(asked))
     assert answer["failed"] and answer["msg"] == f"request: {why}. The module's action makes the request."

@@ -66,7 +66,7 @@ def test_a_host_that_changes_looks_if_it_is_asked_to(host, probed):
     assert probed == []
 
 
-def test_what_is_missing_is_not_waited_for(host, probed, monkeypatch):
+def test_a_missing_session_is_reported_without_waiting(host, probed, monkeypatch):
     looks = []
     missing = convergence.Convergence(2, 1, 3, 3, ("session",))
     monkeypatch.setattr(convergence, "look", lambda *dummy: looks.append(dummy) or missing)

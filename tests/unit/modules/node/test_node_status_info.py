@@ -162,7 +162,7 @@ def test_sessions_and_routes_that_are_not(node):
     }
 
 
-def test_nothing_answers(host):
+def test_the_status_without_bird_and_agent_names_the_problem(host):
     Store(host.machine.store).save(Stored(STATE, None, (), "x", complete=False))
     Endpoints(host.machine.workloads).save(WEB)
     answer = status_code.gather(host.machine, NOW)

@@ -78,7 +78,7 @@ def test_a_block_that_an_agent_opened_stays_open(host):
     assert reached(host, made)
 
 
-def test_what_is_lost_of_such_a_workload_is_put_back(host):
+def test_a_lost_link_of_an_attached_workload_is_restored(host):
     host.run(node, **PARAMS)
     made = host.attach("db-1")
     host.kernel.link_delete(made.interface)
@@ -97,7 +97,7 @@ def test_nothing_is_removed_where_records_cannot_be_read(host):
     assert host.snapshot() == before and reached(host, made)
 
 
-def test_an_address_that_was_given_away_meanwhile_stands_in_the_way(host):
+def test_a_planned_address_that_is_already_in_use_stops_the_run(host):
     host.run(
         node, **params(dataclasses.replace(STATE, ipam=dataclasses.replace(STATE.ipam, workloads={}), workloads=()))
     )
@@ -138,7 +138,7 @@ def test_a_workload_of_the_node_whose_owner_broke_it_holds_up_nothing(host, with
 @pytest.mark.parametrize("with_agent", [True, False])
 @pytest.mark.parametrize("of", ["agent", "inventory"])
 @pytest.mark.parametrize("how", ["address", "device"])
-def test_what_root_in_a_namespace_breaks_is_told_and_holds_up_nothing(host, with_agent, of, how):
+def test_faults_inside_a_namespace_are_warnings_and_block_nothing_else(host, with_agent, of, how):
     """The module reloads BIRD, adds and removes objects, and reports the workload's problem as a note and a warning.
 
     The owner of a workload prevents the repair of its address, or replaces its interface by another one.
@@ -186,7 +186,7 @@ def test_check_do_check_do(host, agent):
     assert Store(host.machine.store).load().complete
 
 
-def test_what_is_said_and_what_comes_of_it_are_the_same_with_and_without_an_agent(host, tmp_path, capsys, monkeypatch):
+def test_answers_and_results_are_the_same_with_and_without_an_agent(host, tmp_path, capsys, monkeypatch):
     other = Host(tmp_path / "other", type(host.kernel)())
     other.stdout = capsys.readouterr
     with AgentInProcess(host):
@@ -203,7 +203,7 @@ def test_what_is_said_and_what_comes_of_it_are_the_same_with_and_without_an_agen
     assert host.kernel.snapshot() == other.kernel.snapshot()
 
 
-def test_bird_is_told_between_additions_and_removals(host, agent, monkeypatch):
+def test_bird_is_configured_between_additions_and_removals(host, agent, monkeypatch):
     host.run(node, **PARAMS)
     agent.asked.clear()
 
@@ -215,13 +215,13 @@ def test_bird_is_told_between_additions_and_removals(host, agent, monkeypatch):
     assert agent.asked == ["plan", "additions", "bird", "removals"]
 
 
-def test_another_plan_with_the_same_state_reaches_the_agent(host, agent):
+def test_a_new_plan_of_the_same_state_reaches_the_agent(host, agent):
     host.run(node, **PARAMS)
     host.run(node, **params(dataclasses.replace(STATE, plan="other")))
     assert agent.state.plan == "other"
 
 
-def test_what_the_agent_could_not_do_fails_the_run_and_is_completed_by_the_next(host, agent, monkeypatch):
+def test_a_change_that_failed_in_the_agent_is_completed_by_the_next_run(host, agent, monkeypatch):
     for name in ("FIRST_RETRY", "LAST_RETRY"):  # the agent must not retry by itself in between
         monkeypatch.setattr(pace, name, 60.0)
     host.run(node, **PARAMS)
@@ -233,7 +233,7 @@ def test_what_the_agent_could_not_do_fails_the_run_and_is_completed_by_the_next(
     assert Store(host.machine.store).load().complete
 
 
-def test_a_hung_agent_is_said_and_nothing_is_changed(host, monkeypatch):
+def test_a_hung_agent_fails_the_run_and_nothing_is_changed(host, monkeypatch):
     host.machine.agent = functools.partial(running_agent.connect, greeting=0.05)
     monkeypatch.setattr(machine, "here", lambda agent: host.machine)
     with AgentInProcess(host, silent=True):
@@ -247,7 +247,7 @@ def test_a_hung_agent_is_said_and_nothing_is_changed(host, monkeypatch):
         assert host.snapshot() == before
 
 
-def test_an_agent_that_does_not_listen_is_said_and_nothing_is_changed(host):
+def test_an_agent_that_does_not_listen_fails_the_run_without_changes(host):
     host.machine.agent_patience = 0.01
     before = host.snapshot()
     with lock.held("calico-agent", 0, host.machine.writer_lock):
@@ -305,7 +305,7 @@ def lines(answer):
     return [" ".join(line.split()) for line in answer["plan"] if line[2:].startswith("unit ")]
 
 
-def test_an_agent_of_another_engine_is_started_anew_before_it_is_told_anything(host, systemctl):
+def test_an_agent_of_another_engine_is_restarted_before_it_gets_requests(host, systemctl):
     source = str(pathlib.Path(bundle.__file__).resolve().parents[2])
     new = bundle.bundle_digest(source)
     # A run that is killed after it installed the engine leaves the node like this.

@@ -108,7 +108,7 @@ def ended(*connections: Connection, rules: tuple[PolicyRule, ...], **more: t.Any
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 1 << 30))
-def test_as_asking_about_each_by_itself(seed: int) -> None:
+def test_connections_judged_together_are_judged_as_each_alone(seed: int) -> None:
     rng = random.Random(seed)
     world = random_world(rng)
     flows = [flow for dummy in range(30) if (flow := _flow(rng, world))]
@@ -145,7 +145,7 @@ def test_ipv6_addresses_that_begin_with_ff_and_are_no_multicast_are_judged() -> 
     assert denied_flows.judged(kernel(*connections, group), made).ending == tuple(connections)
 
 
-def test_what_is_denied_now_and_nothing_else() -> None:
+def test_only_connections_that_the_policy_denies_are_ended() -> None:
     connections = [tracked(HTTP), tracked(FTP), tracked(Flow(17, "10.65.0.1", "192.0.2.53", 5000, 53))]
     assert ended(*connections, rules=(to_port("Allow", 80),)) == [tracked(FTP)]
     assert ended(*connections, rules=(to_port("Allow", 80),), settings=PolicySettings()) == []
@@ -157,13 +157,13 @@ def test_source_ports_count_where_a_rule_asks_for_them() -> None:
     assert ended(tracked(HTTP), tracked(other), rules=rules) == [tracked(other)]
 
 
-def test_after_dnat_it_is_about_who_answers() -> None:
+def test_a_connection_is_judged_by_its_destination_after_dnat() -> None:
     connection = tracked(HTTP, dataclasses.replace(HTTP, destination="10.65.2.1", destination_port=8080))
     assert ended(connection, rules=(to_port("Allow", 80),)) == []
     assert ended(connection, rules=(to_port("Allow", 8080),)) == [connection]
 
 
-def test_what_another_brought_about_ends_with_it_alone() -> None:
+def test_a_related_connection_ends_only_with_its_master() -> None:
     control = tracked(FTP, ends=b"ftp", name=b"1")
     data = tracked(dataclasses.replace(FTP, destination_port=50123), ends=b"data", name=b"2", master=b"ftp")
     assert ended(data, control, rules=(to_port("Allow", 21),)) == []
@@ -177,7 +177,7 @@ def test_staged_policies_and_audit_mode_end_nothing() -> None:
     assert ended(tracked(HTTP), rules=(PolicyRule("Deny"),), settings=audit) == []
 
 
-def test_nobody_is_locked_out() -> None:
+def test_connections_to_failsafe_ports_are_not_cut() -> None:
     """The failsafe ports stay open under a HostEndpoint that lets nothing in, and so do connections to them.
 
     Of the others, only those through its interface are cut.
@@ -215,7 +215,7 @@ def test_without_policy_there_is_nothing_to_end() -> None:
     assert denied_flows.judged(kernel(tracked(HTTP)), NodeState(NODE, "10.65.2.1/24")) == denied_flows.Judged()
 
 
-def test_marks_are_set_and_taken_away_as_policy_changes() -> None:
+def test_the_cut_mark_is_set_and_cleared_as_policy_changes() -> None:
     """A new policy sets the cut bit in marks of connections that it denies, and clears it where it allows them again.
 
     Other bits of the marks stay, and a connection whose mark is right is left alone.

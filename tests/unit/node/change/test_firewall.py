@@ -131,7 +131,7 @@ def test_a_node_that_another_process_changes_for_ten_seconds_stays_as_it_is(mach
     assert rules(machine) == []
 
 
-def test_another_process_learns_that_the_boot_firewall_holds_the_lock(machine, monkeypatch):
+def test_a_refused_lock_names_the_boot_firewall_as_its_holder(machine, monkeypatch):
     Store(machine.store).save(Stored(NEW))
     heard = []
 

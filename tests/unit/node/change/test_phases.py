@@ -115,7 +115,7 @@ def test_workloads_come_and_go_and_the_underlay_changes_with_the_mode(here: mach
     assert ("+", "workload", "default/new") in kinds(planned[0])
 
 
-def test_what_is_kept_is_told_once(here: machine.Machine) -> None:
+def test_kept_objects_are_reported_in_the_last_phase_only(here: machine.Machine) -> None:
     first = build(pool("ipip"))
     second = build(pool("direct"), previous=first.allocation)
     before, target = states(first)["node1"], states(second)["node1"]

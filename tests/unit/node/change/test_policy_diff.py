@@ -64,12 +64,12 @@ def test_policy_comes_into_force() -> None:
     assert [line.replace("+", "-", 1) for line in lines(None, state(DB))] == lines(state(DB), None)
 
 
-def test_nothing_changes() -> None:
+def test_equal_policies_have_no_differences() -> None:
     assert policy_diff.changes(state(DB), state(DB), "node1") == []
     assert policy_diff.changes(None, None, "node1") == []
 
 
-def test_rule_by_rule() -> None:
+def test_a_changed_policy_is_shown_rule_by_rule() -> None:
     named = dataclasses.replace(FROM_WEB, destination=Entity(ports=(PortRange(80, 81), NamedPort("http"))))
     other = dataclasses.replace(DB, order=5.5, ingress=(named, *DB.ingress[1:], PolicyRule("Log")))
     (change,) = policy_diff.changes(state(DB), state(other), "node1")
@@ -90,7 +90,7 @@ def test_rule_by_rule() -> None:
     ]
 
 
-def test_another_order_of_the_same_rules() -> None:
+def test_reordered_rules_are_shown_as_another_order() -> None:
     other = dataclasses.replace(DB, ingress=DB.ingress[::-1])
     assert lines(state(DB), state(other)) == [
         "~ policy   default/db              2 rules  ->  2 rules    in another order"
@@ -120,7 +120,7 @@ def test_a_policy_named_settings_is_shown_beside_the_settings() -> None:
     assert "-ingress  Allow\n+ingress  Deny" in policy.detail and "-audit off\n+audit on" in settings.detail
 
 
-def test_what_a_policy_s_settings_say() -> None:
+def test_the_settings_of_a_policy_are_listed_line_by_line() -> None:
     """The settings have lines; that connections are cut is said only where they are."""
     given = PolicyState(
         policy_set([], []),
@@ -170,7 +170,7 @@ def test_an_order_is_written_without_an_exponent(order: float | None, words: str
     assert (change.subject, change.after) == ("tier t", f"order {words}, default action Deny")
 
 
-def test_what_an_endpoint_is_selected_by_is_told_and_calico_s_own_labels_are_not() -> None:
+def test_an_endpoint_line_omits_labels_that_calico_adds() -> None:
     """An endpoint's line has its addresses, labels, profiles and ports, without the labels that Calico adds itself."""
     labels = (("app", "web"), ("pcns.team", "a"), ("projectcalico.org/namespace", "default"))
     port = DefinedPort("http", "tcp", 80)
@@ -199,7 +199,7 @@ def test_a_host_endpoint_of_another_node_is_none_of_this_one_s() -> None:
 
 @settings(max_examples=15)
 @given(worlds(), worlds())
-def test_what_differs_is_told_and_what_does_not_is_not(one: World, other: World) -> None:
+def test_exactly_the_policies_that_differ_are_listed(one: World, other: World) -> None:
     old, new = (PolicyState(world.policy_set, world.endpoints) for world in (one, other))
     told = {change.subject for change in policy_diff.changes(old, new, NODE)}
     before, after = ({policy.name: policy for policy in world.policy_set.policies} for world in (one, other))

@@ -274,7 +274,7 @@ def test_an_engine_that_lost_its_byte_code_runs_from_its_sources_and_not_the_one
     assert (engine_start.choose(str(root)).digest != digest, engine_start.choose(str(root)).byte_code) == (True, True)
 
 
-def test_a_damaged_engine_is_told_and_installed_again(source, tmp_path):
+def test_a_damaged_engine_is_reported_and_installed_again(source, tmp_path):
     root = tmp_path / "lib"
     install(source, root)
     (root / "current" / "host_routing" / "node" / "change" / "command.py").write_text("print('other')\n")
@@ -403,7 +403,7 @@ def test_data_that_is_not_compressed_is_refused(tmp_path):
         bundle.install(bundle.PackedEngine.from_data(b"x" * 40), "0123456789abcdef", str(tmp_path / "root"))
 
 
-def test_an_engine_whose_folder_cannot_be_synced_is_said_to_be_in_use(source, tmp_path, monkeypatch):
+def test_a_failed_sync_of_the_folder_is_an_error_and_the_engine_is_in_use(source, tmp_path, monkeypatch):
     install(source, tmp_path / "root")
     (source / "base" / "more.py").write_text("MORE = 1\n")
     digest = bundle.bundle_digest(str(source))

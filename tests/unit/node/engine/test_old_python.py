@@ -48,12 +48,12 @@ def by_old_python(program: str, *arguments: str, given: bytes = b"") -> tuple[in
 
 
 @pytest.mark.parametrize("path", FIRST, ids=lambda path: str(path.relative_to(ROOT / "plugins")))
-def test_what_runs_first_can_be_parsed_by_python_3_8(path: pathlib.Path) -> None:
+def test_files_that_run_first_can_be_parsed_by_python_3_8(path: pathlib.Path) -> None:
     ast.parse(path.read_bytes(), str(path), feature_version=(3, 8))
 
 
 @pytest.mark.parametrize("path", FIRST, ids=lambda path: str(path.relative_to(ROOT / "plugins")))
-def test_what_runs_first_imports_nothing_that_python_3_8_may_not_parse(path: pathlib.Path) -> None:
+def test_files_that_run_first_import_only_what_python_3_8_can_parse(path: pathlib.Path) -> None:
     """The modules import their own code last, after archive_start has looked at the version."""
     names: list[str] = []
     for node in ast.parse(path.read_bytes()).body:

@@ -99,6 +99,6 @@ def test_elsewhere_it_is_started_here(host, cgroup, own):
     assert host(cgroup, own) == ("", True)
 
 
-def test_what_systemd_does_not_start_is_started_here(host):
+def test_a_process_that_systemd_does_not_start_is_started_directly(host):
     called, by_itself = host("/user.slice/user-0.slice/session-3.scope", status=1)
     assert called and by_itself

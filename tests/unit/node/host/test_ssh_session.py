@@ -55,7 +55,7 @@ def test_one_that_came_otherwise_has_none(tmp_path):
         ("", None),
     ],
 )
-def test_what_sshd_says(text, session):
+def test_the_variable_ssh_connection_is_parsed(text, session):
     assert ssh_session.parse(text) == session
 
 
@@ -88,7 +88,7 @@ def test_a_real_process_and_its_child():
     ("family", "address", "seen"),
     [(socket.AF_INET, "127.0.0.1", "127.0.0.1"), (socket.AF_INET6, "::1", "::1"), (socket.AF_INET6, "::", "127.0.0.1")],
 )
-def test_connections_that_stand(family, address, seen):
+def test_established_connections_are_read_from_the_kernel(family, address, seen):
     """Established connections are read from the real kernel, also those by IPv4 to a server of both IP versions."""
     with socket.socket(family) as server:
         try:

@@ -90,7 +90,7 @@ def test_a_reload_alone(systemctl: Systemctl) -> None:
     assert systemctl.marks == set()
 
 
-def test_what_fails_is_said_and_the_others_are_done(systemctl: Systemctl) -> None:
+def test_a_unit_that_fails_is_reported_and_the_others_are_applied(systemctl: Systemctl) -> None:
     systemctl.have(f"{BOOT}.broken")
     changes = planned(systemctl, WantedUnit(BOOT, True), WantedUnit(BIRD, True, True))
     with pytest.raises(ApplyError) as caught:

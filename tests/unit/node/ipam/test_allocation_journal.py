@@ -37,7 +37,7 @@ def read(path):
     return AllocationJournal(str(path)).load()
 
 
-def test_what_is_written_comes_back_and_nobody_else_reads_it(path):
+def test_entries_are_read_back_and_only_the_owner_may_read_the_file(path):
     assert read(path) == []
     assert written(path).count(b"\n") == 3
     assert read(path) == [["a", 1], ["b", "é\n"], ["c"], ["d", {"e": "f"}]]
@@ -95,7 +95,7 @@ def test_lines_that_are_missing_doubled_or_out_of_place_are_noticed(path, order)
         read(path)
 
 
-def test_a_reader_without_rights_is_told_to_become_root(path, monkeypatch):
+def test_a_permission_error_says_to_become_root(path, monkeypatch):
     def refused(*dummy, **more):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
@@ -186,7 +186,7 @@ def test_a_disk_that_refuses_at_any_step_leaves_the_file_as_it_was(path, error):
         journal.close()
 
 
-def test_what_could_not_be_cut_off_is_cut_off_before_the_next_write(path, monkeypatch):
+def test_a_failed_truncation_is_repeated_before_the_next_write(path, monkeypatch):
     written(path)
     journal = AllocationJournal(str(path))
     journal.load()

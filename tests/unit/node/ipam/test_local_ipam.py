@@ -459,7 +459,7 @@ def test_times_go_on_over_many_boots(machine):
 
 
 @pytest.mark.parametrize("failing", ["open", "pwrite", "fdatasync"])
-def test_what_cannot_be_written_has_not_happened(machine, monkeypatch, failing):
+def test_changes_that_cannot_be_written_are_undone(machine, monkeypatch, failing):
     ipam = machine.start()
     ipam.assign("a", {})
     ipam.assign("b", {})
@@ -480,7 +480,7 @@ def test_what_cannot_be_written_has_not_happened(machine, monkeypatch, failing):
     assert held(machine.start()) == held(ipam)
 
 
-def test_a_read_only_folder_is_said_in_words(machine, monkeypatch):
+def test_the_error_for_a_read_only_folder_names_the_reason(machine, monkeypatch):
     def read_only(*arguments, **options):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
@@ -493,7 +493,7 @@ def test_a_read_only_folder_is_said_in_words(machine, monkeypatch):
     assert ipam.allocations() == []
 
 
-def test_who_came_on_top_of_a_flush_that_failed_hears_of_it_too(machine, monkeypatch):
+def test_callers_that_came_during_a_failed_flush_fail_as_well(machine, monkeypatch):
     """If a flush fails, callers that came during it fail as well.
 
     They may have seen the first caller's address, or have an address of a block that it opened.
@@ -520,7 +520,7 @@ def test_who_came_on_top_of_a_flush_that_failed_hears_of_it_too(machine, monkeyp
     assert held(machine.start()) == held(ipam)
 
 
-def test_of_two_flushes_under_way_the_later_one_fails_with_the_earlier(machine, monkeypatch):
+def test_two_concurrent_flushes_fail_together(machine, monkeypatch):
     ipam = machine.start()
     ipam.assign("a", {})
     first = ipam.prepare()
@@ -596,7 +596,7 @@ def test_a_journal_that_was_moved_away_is_written_again_from_the_records(machine
     assert again.assign("new", {}).address == "10.0.0.5"
 
 
-def test_what_cannot_be_adopted_is_said(machine):
+def test_an_address_of_another_workload_is_not_adopted_and_is_reported(machine):
     ipam = machine.start()
     ipam.assign("default/a", {})
     assert ipam.adopt([AttachedWorkload("default/b", "b", addresses=("10.0.0.2",))]) == [

@@ -27,7 +27,7 @@ def held(ipam):
     return {allocation.address: allocation.handle for allocation in ipam.allocations()}
 
 
-def test_a_reserved_address_is_nobody_elses(machine):
+def test_a_reserved_address_is_refused_to_others(machine):
     ipam = machine.start()
     assert ipam.reserve().address == "10.0.0.2"
     assert held(ipam) == {"10.0.0.2": "reserved:10.0.0.2"}
@@ -42,7 +42,7 @@ def test_a_reserved_address_is_nobody_elses(machine):
     assert ipam.reserve().address == "10.0.0.3"
 
 
-def test_it_survives_the_process(machine):
+def test_a_reservation_survives_a_restart(machine):
     ipam = machine.start()
     ipam.reserve(address="10.0.0.3")
     ipam.flush()
@@ -69,7 +69,7 @@ def test_a_workload_takes_it_over_and_gives_it_back(machine):
     assert held(ipam) == {}
 
 
-def test_what_was_not_reserved_is_released(machine):
+def test_reserve_again_releases_an_address_that_was_not_reserved(machine):
     ipam = machine.start()
     ipam.assign_each("web", OWNER, addresses={4: "10.0.0.2"}, reserved=True)
     ipam.reserve_again("web")

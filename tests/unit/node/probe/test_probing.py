@@ -39,7 +39,7 @@ def test_losses_and_the_longest_gap(sent, answered, lost, gap):
     assert (answer.lost, answer.longest_gap) == (lost, gap)
 
 
-def test_reasons():
+def test_the_reason_of_a_probe_counts_missing_answers():
     assert tally(3, 0, 1, 2).answer(0.2).reason == ""
     assert tally(3).answer(0.2).reason == "no answer"
     assert tally(3, 0).answer(0.2).reason == "2 not answered"
@@ -128,5 +128,5 @@ def test_the_checksum_of_the_rfc():
     assert probing.checksum(b"\x01") == probing.checksum(b"\x01\x00")
 
 
-def test_nobody_to_probe():
+def test_a_probe_of_no_targets_returns_an_empty_list():
     assert probing.probe([]) == []

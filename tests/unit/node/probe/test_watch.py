@@ -140,7 +140,7 @@ def test_a_slow_machine_is_left_alone(monkeypatch):
     assert [at for dummy, at in exchange.sent] == [0.4, 1.4, 2.4]
 
 
-def test_what_was_held_up_is_not_made_up_for(monkeypatch):
+def test_a_delayed_sender_does_not_catch_up(monkeypatch):
     exchange = FakeExchange(1, monkeypatch)
     held_up = exchange.receive
 
@@ -153,7 +153,7 @@ def test_what_was_held_up_is_not_made_up_for(monkeypatch):
     assert [at for dummy, at in exchange.sent] == [0.0, 0.05, 0.6, 0.65]
 
 
-def test_it_ends_when_it_is_told(monkeypatch):
+def test_the_watch_stops_when_it_is_asked_to(monkeypatch):
     exchange = FakeExchange(1, monkeypatch)
     watch._send_steadily(exchange, 1060, lambda: len(exchange.sent) == 4)
     assert len(exchange.sent) == 4
@@ -204,7 +204,7 @@ time.sleep(60)
     assert watch.stop(path) is False
 
 
-def test_what_keeps_a_watch_from_starting_is_told(tmp_path):
+def test_a_watch_that_cannot_start_names_the_reason(tmp_path):
     def refused(targets):
         raise probing.ProbeError("probes need root's rights: a raw socket was refused. Set become: true.")
 

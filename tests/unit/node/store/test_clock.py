@@ -27,7 +27,7 @@ def test_this_machine_has_a_clock_and_a_boot():
         st.tuples(st.integers(0, 100), st.lists(st.integers(0, 50), min_size=1, max_size=4), st.booleans()), max_size=5
     )
 )
-def test_over_any_boots_no_more_passes_than_did_and_nothing_goes_back(boots):
+def test_the_clock_never_runs_ahead_or_goes_backwards_over_any_boots(boots):
     """The clock never counts more time than passed, and never goes back, over any row of boots.
 
     A boot is (seconds until the agent starts, pauses in seconds before each reading of the clock, whether the agent
@@ -53,7 +53,7 @@ def test_over_any_boots_no_more_passes_than_did_and_nothing_goes_back(boots):
         assert clock() == latest
 
 
-def test_seconds_that_go_back_stand_still():
+def test_the_clock_holds_still_when_its_source_goes_backwards():
     seconds = 100.0
     clock = SteadyClock(lambda: seconds, lambda: "boot")
     assert clock.resume(None, 0.0) == Epoch("boot", 0.0)

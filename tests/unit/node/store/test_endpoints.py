@@ -40,7 +40,7 @@ def test_there_is_nothing_before_there_is_something(endpoints, folder):
     assert not folder.exists()
 
 
-def test_what_is_saved_comes_back_and_nobody_else_reads_it(endpoints, folder):
+def test_records_are_read_back_and_only_the_owner_may_read_them(endpoints, folder):
     endpoints.save(CONTAINER)
     endpoints.save(WEB)
     endpoints.save(CONTAINER)
@@ -65,7 +65,7 @@ def test_both_folders_are_roots_alone_whatever_comes_first_and_whatever_the_umas
     assert folder.parent.stat().st_mode & 0o777 == 0o755  # clients must reach the socket in it
 
 
-def test_what_an_earlier_release_left_open_is_closed(endpoints, folder, tmp_path):
+def test_files_and_folders_with_open_modes_are_closed_to_others(endpoints, folder, tmp_path):
     endpoints.close_to_others()
     assert not folder.exists()
     endpoints.begin(WEB)
@@ -84,7 +84,7 @@ def test_what_an_earlier_release_left_open_is_closed(endpoints, folder, tmp_path
     assert elsewhere.stat().st_mode & 0o777 == 0o644
 
 
-def test_a_life(endpoints):
+def test_each_step_of_a_record_may_be_repeated(endpoints):
     for step, standing, unfinished in (
         (lambda: endpoints.begin(WEB), [], [WEB]),
         (lambda: endpoints.commit(WEB.id), [WEB], []),
@@ -105,7 +105,7 @@ def test_leaving_what_never_stood_is_no_error(endpoints):
 
 @pytest.mark.parametrize("step", ["begin", "save"])
 @pytest.mark.parametrize("failing", ["write", "replace"])
-def test_killed_while_it_writes_the_old_record_stands(endpoints, folder, monkeypatch, step, failing):
+def test_a_kill_during_a_write_leaves_the_old_record(endpoints, folder, monkeypatch, step, failing):
     getattr(endpoints, step)(WEB)
 
     def die(*arguments):
@@ -157,7 +157,7 @@ def test_a_folder_that_cannot_be_read_is_reported(tmp_path):
     ]
 
 
-def test_what_is_no_record_is_passed_over(endpoints, folder):
+def test_files_that_are_no_records_are_ignored(endpoints, folder):
     endpoints.save(WEB)
     endpoints.begin(CONTAINER)
     for left in (folder, folder / "unfinished"):

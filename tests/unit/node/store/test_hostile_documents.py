@@ -307,7 +307,7 @@ def test_a_value_of_the_wrong_type_is_refused_or_harmless(name: str, tmp_path: p
 @pytest.mark.parametrize(
     "content", [DEEP, "", "{", "\x00", "NaN", '{"x": NaN}'], ids=["deep", "empty", "open", "zero", "NaN", "x NaN"]
 )
-def test_what_is_no_json_is_refused_or_harmless(name: str, content: str, tmp_path: pathlib.Path) -> None:
+def test_a_file_that_is_not_json_is_refused_or_harmless(name: str, content: str, tmp_path: pathlib.Path) -> None:
     loader = LOADERS[name]
     file = tmp_path / loader.name
     file.parent.mkdir(exist_ok=True)

@@ -80,7 +80,7 @@ def test_it_is_free_again_after_an_error(tmp_path, monkeypatch):
         assert str(os.getpid()) in pathlib.Path(path).read_text()
 
 
-def test_who_waited_for_a_file_that_was_removed_locks_the_new_one(holder):
+def test_a_waiter_for_a_removed_lock_file_locks_the_new_one(holder):
     """A teardown removes the file. The process that waited and a later one lock the same file, not one each."""
     path, process = holder
     pathlib.Path(path).unlink()

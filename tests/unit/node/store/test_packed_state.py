@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.unit.agent.node_under_test import STATE
 
 
-def test_it_comes_back() -> None:
+def test_a_packed_state_is_unpacked_as_it_was() -> None:
     assert packed_state.unpack(packed_state.pack(STATE)) == STATE == packed_state.unpack(STATE.to_dict())
 
 
@@ -33,7 +33,7 @@ def packed(data: bytes) -> str:
     ],
     ids=range(16),
 )  # fmt: skip
-def test_what_is_no_state_is_refused(value: object) -> None:
+def test_a_value_that_is_no_packed_state_is_refused(value: object) -> None:
     with pytest.raises(ValueError):
         packed_state.unpack(value)
 

@@ -34,7 +34,7 @@ def test_a_fresh_node_has_nothing(tmp_path):
     assert store.generations() == []
 
 
-def test_what_is_saved_comes_back_whole_and_nobody_else_reads_it(tmp_path):
+def test_a_saved_state_is_read_back_and_only_the_owner_may_read_it(tmp_path):
     folder = tmp_path / "calico"
     store = Store(str(folder))
     store.save(stored(complete=True))
@@ -70,7 +70,7 @@ def test_a_disk_that_refuses_leaves_the_old_file_and_says_so(tmp_path, monkeypat
     assert os.listdir(tmp_path) == ["state.json"]
 
 
-def test_a_folder_that_cannot_be_synced_is_said_to_have_the_new_file(tmp_path, monkeypatch):
+def test_a_failed_sync_of_the_folder_says_that_the_new_file_is_in_place(tmp_path, monkeypatch):
     store = Store(str(tmp_path))
     store.save(stored())
 
@@ -138,7 +138,7 @@ def refused(*dummy, **more):
     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
-def test_a_reader_without_rights_is_told_to_become_root(tmp_path, monkeypatch):
+def test_a_permission_error_says_to_become_root(tmp_path, monkeypatch):
     store = Store(str(tmp_path))
     monkeypatch.setattr(os, "open", refused)
     for path, read in (("state.json", store.load), ("generations/1.json", lambda: store.generation(1))):
@@ -195,14 +195,14 @@ class TestGenerations:
         assert str(error.value) == "generation 7 is not stored on this node. It has: 1. Choose one of these."
 
     @pytest.mark.parametrize("name", ["².json", "-1.json", "x.json", ".json", "2.json.new"])
-    def test_another_file_beside_them_is_none(self, tmp_path, name):
+    def test_files_with_other_names_are_no_generations(self, tmp_path, name):
         store = Store(str(tmp_path))
         store.record(stored())
         (tmp_path / "generations" / name).write_text("{}")
         assert [generation.n for generation in store.generations()] == [1]
         assert store.record(stored(plan="p2")) == 2
 
-    def test_a_folder_that_cannot_be_listed_is_said(self, tmp_path):
+    def test_a_generations_folder_that_cannot_be_listed_is_an_error(self, tmp_path):
         (tmp_path / "generations").write_text("")
         store = Store(str(tmp_path))
         for read in (store.generations, lambda: store.record(stored())):

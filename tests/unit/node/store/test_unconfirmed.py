@@ -90,7 +90,7 @@ def test_both_are_roots_alone_and_hold_no_value_of_a_secret(waiting: Unconfirmed
         ),
     ],
 )
-def test_what_waits_is_read_as_what_it_has_to_be(
+def test_a_wrong_value_in_an_unconfirmed_change_is_refused(
     waiting: UnconfirmedStore, tmp_path: pathlib.Path, field: str, value: t.Any, why: str
 ) -> None:
     """Each wrong value is refused. A deadline of NaN or infinity would never come, and the node would never revert."""
@@ -107,7 +107,7 @@ def test_what_waits_is_read_as_what_it_has_to_be(
 
 @pytest.mark.parametrize("text", ["[]", "7", "null", '"x"', "{", "[" * 100_000, "{}", '{"changes": "x"}'])
 @pytest.mark.parametrize("name", ["unconfirmed", "went-back"])
-def test_what_is_none_of_them_is_told_and_nothing_else(
+def test_a_document_of_another_form_is_refused(
     waiting: UnconfirmedStore, tmp_path: pathlib.Path, name: str, text: str
 ) -> None:
     waiting.save(PENDING)
@@ -116,7 +116,7 @@ def test_what_is_none_of_them_is_told_and_nothing_else(
         waiting.load() if name == "unconfirmed" else waiting.last_revert()
 
 
-def test_a_reader_without_rights_is_told_to_become_root(
+def test_a_permission_error_says_to_become_root(
     waiting: UnconfirmedStore, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*dummy: t.Any, **more: t.Any) -> None:
@@ -132,7 +132,7 @@ def test_a_reader_without_rights_is_told_to_become_root(
 
 
 @pytest.mark.parametrize(("field", "value"), [("plan", 7), ("told", "no"), ("reason", None), ("when", {}), ("more", 1)])
-def test_news_are_read_as_what_they_have_to_be(
+def test_a_wrong_value_in_a_revert_record_is_refused(
     waiting: UnconfirmedStore, tmp_path: pathlib.Path, field: str, value: t.Any
 ) -> None:
     waiting.record_revert(PENDING.reverted("it was not confirmed within 60 s"))

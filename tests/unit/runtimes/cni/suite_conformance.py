@@ -492,7 +492,7 @@ def test_status_came_with_1_1_0(runtime: Runtime) -> None:
 
 @pytest.mark.parametrize("stdin", [b"", b"{", b"[]", b"7", b"\xff\xfe\x00", b"[" * 100_000])
 @pytest.mark.parametrize("command", ["ADD", "DEL", "CHECK", "GC", "STATUS"])
-def test_what_is_not_json(runtime: Runtime, command: str, stdin: bytes) -> None:
+def test_stdin_that_is_no_json_object_is_error_6(runtime: Runtime, command: str, stdin: bytes) -> None:
     assert runtime.run(command, runtime.container(), stdin=stdin).code == 6
 
 

@@ -41,7 +41,7 @@ def complete(runtime: FakeRuntime) -> int:
     return asyncio.run(runtime.deleted.complete())
 
 
-def test_they_are_completed(runtime: FakeRuntime, folder: pathlib.Path) -> None:
+def test_stored_dels_are_completed_and_their_files_removed(runtime: FakeRuntime, folder: pathlib.Path) -> None:
     one, two = runtime.container(), runtime.container()
     runtime.add(one)
     kept = runtime.add(two)
@@ -52,7 +52,7 @@ def test_they_are_completed(runtime: FakeRuntime, folder: pathlib.Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_what_is_being_written_is_left_alone(runtime: FakeRuntime, folder: pathlib.Path) -> None:
+def test_a_file_that_is_being_written_is_ignored(runtime: FakeRuntime, folder: pathlib.Path) -> None:
     (folder / ".abc").write_bytes(b"CNI 1\nCNI_COM")
     assert complete(runtime) == 0
     assert [path.name for path in folder.iterdir()] == [".abc"]

@@ -203,7 +203,7 @@ _VARIABLES = st.fixed_dictionaries(
 
 @settings(max_examples=80, deadline=None)
 @given(_VARIABLES, _CONFIGURATION.map(lambda document: json.dumps(document).encode()) | st.binary(max_size=60))
-def test_whatever_comes_is_answered_as_the_specification_has_it(variables: dict[str, str], stdin: bytes) -> None:
+def test_any_input_is_answered_as_the_specification_says(variables: dict[str, str], stdin: bytes) -> None:
     runtime = FakeRuntime()
     runtime.container()
     answer = runtime.execute(variables, stdin)

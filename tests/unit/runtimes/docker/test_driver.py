@@ -312,7 +312,7 @@ def test_networks_that_are_refused(driver: DockerDriver, changed: dict, words: s
     assert ask(driver, "NetworkDriver.CreateNetwork", body) == {"Err": words}
 
 
-def test_addresses(driver: DockerDriver, agent: FakeAgent) -> None:
+def test_the_ipam_driver_reserves_and_releases_addresses(driver: DockerDriver, agent: FakeAgent) -> None:
     def request(pool: str, address: str = "", options: t.Any = None) -> dict[str, t.Any]:
         return ask(driver, "IpamDriver.RequestAddress", {"PoolID": pool, "Address": address, "Options": options})
 

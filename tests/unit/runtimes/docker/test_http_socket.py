@@ -165,7 +165,7 @@ def test_bodies_without_bounds_are_refused(server: Server, rest: bytes, status: 
         (POST + b"a: b\r\n" * 200 + b"\r\n", 431),
     ],
 )
-def test_what_is_no_request_of_docker(server: Server, data: bytes, status: int) -> None:
+def test_a_request_that_is_not_dockers_is_refused(server: Server, data: bytes, status: int) -> None:
     client = server.connect()
     words = f"The request is refused (HTTP status {status}): it is not one of Docker's."
     assert client.ask(data) == (status, {"Err": words})
@@ -173,7 +173,7 @@ def test_what_is_no_request_of_docker(server: Server, data: bytes, status: int) 
 
 
 @pytest.mark.parametrize("data", [b"POST /a HTTP/9.1\r\n\r\n", b"\0\0\0\r\n", b"\r\n\r\n", b"GET /\r\n"])
-def test_what_has_no_answer_in_http(server: Server, data: bytes) -> None:
+def test_a_request_that_is_not_http_is_closed_without_an_answer(server: Server, data: bytes) -> None:
     client = server.connect()
     client.send(data)
     client.socket.shutdown(socket.SHUT_WR)
@@ -187,7 +187,7 @@ def test_a_request_that_ends_early(server: Server) -> None:
     assert client.answer() == (400, {"Err": "The request ended before its body was complete."})
 
 
-def test_what_takes_too_long_is_closed(tmp_path: pathlib.Path) -> None:
+def test_a_slow_request_or_idle_connection_is_closed(tmp_path: pathlib.Path) -> None:
     """A request that trickles has one deadline for all of it, and an idle connection another one."""
     server = Server(tmp_path, os.geteuid(), request_seconds=0.5, idle_seconds=0.5)
     began = time.monotonic()
@@ -288,7 +288,7 @@ def test_a_body_in_the_smallest_chunks(server: Server) -> None:
     assert work(400_000) < 20 * work(50_000)
 
 
-def test_another_user_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_connection_of_another_user_is_refused(tmp_path: pathlib.Path) -> None:
     server = Server(tmp_path, os.geteuid() + 1)
     assert server.connect().answer() == (0, None)
     assert server.asked == []
@@ -328,5 +328,5 @@ def test_idle_connections_are_closed_at_the_end(server: Server) -> None:
     assert late.answer() == (0, None)
 
 
-def test_the_limits() -> None:
+def test_the_server_has_its_limits_of_size_connections_and_time() -> None:
     assert (http_socket.BODY_LIMIT, http_socket.CONNECTIONS, http_socket.REQUEST_SECONDS) == (1 << 20, 256, 30.0)

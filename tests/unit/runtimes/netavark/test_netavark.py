@@ -24,7 +24,7 @@ ID_RULE = "It is 1 to 128 letters, digits, '_', '.' and '-', beginning with a le
 NAME_RULE = "Use 1 to 64 letters, digits, '_', '.' and '-', beginning with a letter or digit."
 
 
-def test_info() -> None:
+def test_info_gives_the_version_and_the_api_version() -> None:
     podman = Podman()
     assert podman.execute("info", b"") == (0, {"version": VERSION, "api_version": "1.0.0"})
     assert podman.observed == [("info", "ok")]
@@ -54,7 +54,7 @@ def test_setup_and_teardown() -> None:
     assert podman.execute("teardown", attachment()) == (0, None)  # again, as after a lost answer
 
 
-def test_what_podman_asks_for() -> None:
+def test_podmans_options_become_the_request_to_the_agent() -> None:
     podman = Podman()
     asked = attachment(
         network={"ipv6_enabled": True, "options": {"pool": "one,10.244.0.0/16", "mtu": "1400", "label.tier": "back"}},
@@ -266,7 +266,7 @@ def test_a_namespace_that_is_no_path(netns: str) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["create", "setup", "teardown"])
-def test_what_is_no_request(command: str, stdin: bytes, text: str) -> None:
+def test_stdin_that_is_no_request_is_refused(command: str, stdin: bytes, text: str) -> None:
     assert Podman().refused(command, stdin) == text
 
 
@@ -364,7 +364,7 @@ KNOWN = "A network has the options dns, dns_search, mtu or pool. A label of all 
         ({"name": "a/b"}, f"name 'a/b' is not the name of a network. {NAME_RULE}"),
     ],
 )
-def test_what_no_network_can_have(fields: dict[str, t.Any], text: str) -> None:
+def test_unsupported_network_fields_are_refused(fields: dict[str, t.Any], text: str) -> None:
     """Create refuses it, and so does setup, which gets networks whose files somebody wrote."""
     assert Podman().refused("create", {**CREATED, **fields}) == text
     attached = Podman().refused("setup", attachment(network=fields))
@@ -452,7 +452,7 @@ _ATTACHED = st.fixed_dictionaries(
 
 @settings(max_examples=120, deadline=None)
 @given(st.sampled_from(["create", "setup", "teardown"]), _NETWORK, _ATTACHED, st.dictionaries(_TEXT, _JSON, max_size=3))
-def test_whatever_comes_is_answered(
+def test_any_request_gets_a_result_or_a_printable_error(
     command: str, network: dict[str, t.Any], attached: dict[str, t.Any], more: dict[str, t.Any]
 ) -> None:
     podman = Podman()
