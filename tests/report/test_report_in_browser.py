@@ -117,7 +117,7 @@ def test_a_report_prints_on_few_sheets(
     assert 1 <= sheets <= PRINTED.get(name, 5)
 
 
-def test_what_is_folded_opens_without_a_script(browser: Browser, pages: t.Mapping[str, pathlib.Path]) -> None:
+def test_folded_parts_open_without_a_script(browser: Browser, pages: t.Mapping[str, pathlib.Path]) -> None:
     with browser.open(pages["status-200"], scripts=False) as page:
         assert "node123\n" not in page.text()
         page.run("[...document.querySelectorAll('summary')].pop().click()")

@@ -184,7 +184,7 @@ def test_a_disk_that_refuses(stopped_daemon: Daemon, small_disk: pathlib.Path, s
     daemon.add("new")
 
 
-def test_a_damaged_state_is_told_of_and_running_workloads_stay(daemon: Daemon) -> None:
+def test_a_damaged_journal_is_reported_and_running_workloads_stay(daemon: Daemon) -> None:
     daemon.add("web")
     daemon.kill()
     journal = daemon.folder / "lib" / "ipam" / "allocations"

@@ -117,7 +117,7 @@ def test_a_daemon_that_is_killed_meanwhile_fails_the_run_and_the_next_completes_
     assert busy.reaches("b", busy.address)
 
 
-def test_a_daemon_that_hangs_is_said_and_nothing_is_changed(busy: Daemon) -> None:
+def test_a_daemon_that_hangs_is_reported_and_nothing_is_changed(busy: Daemon) -> None:
     os.kill(busy.pid, signal.SIGSTOP)
     try:
         for check in (True, False):

@@ -111,7 +111,7 @@ def test_garbage(daemon: Daemon) -> None:
     is_well(daemon)
 
 
-def test_who_is_not_root(stopped_daemon: Daemon) -> None:
+def test_a_user_other_than_root_may_only_read(stopped_daemon: Daemon) -> None:
     daemon = stopped_daemon
     daemon.settings(group="nogroup")
     daemon.start()

@@ -149,7 +149,7 @@ def routes(action: str, count: int, protocol: int, gateway: str = "10.10.1.9") -
     ]
 
 
-def test_a_flap_of_ten_thousand_routes_of_bird_wakes_nobody(host: Host) -> None:
+def test_a_flap_of_ten_thousand_bird_routes_does_not_wake_the_monitor(host: Host) -> None:
     async def scenario() -> None:
         await host.quiet()
         for action, gateway in (("add", "10.10.1.9"), ("replace", "10.10.1.10"), ("delete", "10.10.1.10")):
@@ -273,7 +273,7 @@ def test_our_own_changes_do_not_come_back(host: Host) -> None:
         ("echo 1 > /proc/sys/net/ipv4/conf/cali111/rp_filter", set()),
     ],
 )
-def test_what_is_looked_at(host: Host, what: str, kinds: set[str]) -> None:
+def test_each_change_marks_the_kinds_that_it_affects(host: Host, what: str, kinds: set[str]) -> None:
     def act() -> None:
         done = host.kernel.run(["sh", "-euc", what])
         assert done.code == 0, done
@@ -323,7 +323,7 @@ def test_tunnel_devices_are_asked_for_when_there_is_news_of_them(host: Host, mon
     run(host, scenario)
 
 
-def test_addresses_of_the_host_are_told_of(host: Host) -> None:
+def test_changed_addresses_of_the_host_are_reported(host: Host) -> None:
     async def scenario() -> None:
         await host.quiet()
         for act in (host.kernel.address_add, host.kernel.address_delete):

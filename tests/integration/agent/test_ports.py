@@ -239,7 +239,7 @@ def test_a_port_that_is_taken_is_refused_with_its_owner(site: Site) -> None:
         ("x y@8080>80", "workload.add: 'x y' is no address of a host. Write one, or leave it out for all of them."),
     ],
 )
-def test_what_cannot_be_published_changes_nothing(site: Site, port: str, words: str) -> None:
+def test_a_port_that_cannot_be_published_changes_nothing(site: Site, port: str, words: str) -> None:
     with pytest.raises(AgentError) as refused:
         site.web(port)
     assert refused.value.message.startswith(words)

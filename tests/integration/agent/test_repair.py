@@ -173,7 +173,7 @@ def beats_until_counted(node: Daemon, script: str, kind: str) -> int:
 
 
 @pytest.mark.parametrize("name", SABOTAGES)
-def test_what_somebody_breaks_is_back_and_counted(shared: Daemon, name: str) -> None:
+def test_a_broken_object_is_repaired_in_time_and_counted(shared: Daemon, name: str) -> None:
     script, kind = SABOTAGES[name]
     workload = shared.call("workload.get", id="default/web")["workload"]
     host, address = workload["interface"], workload["addresses"][0]
@@ -214,7 +214,7 @@ echo 1 > /proc/sys/net/ipv4/conf/{host}/log_martians
 """
 
 
-def test_what_is_not_ours_is_never_touched(stopped_daemon: Daemon) -> None:
+def test_foreign_objects_are_never_touched(stopped_daemon: Daemon) -> None:
     daemon = stopped_daemon
     daemon.desire(FULL)
     daemon.settings(cleanup_grace=0.0)

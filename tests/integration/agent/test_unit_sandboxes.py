@@ -67,7 +67,7 @@ def test_exposure(unit: str, tmp_path: pathlib.Path) -> None:
     assert f"Overall exposure level for {instance}.service" in done.stdout
 
 
-def test_what_writes_the_firewall_has_one_sandbox() -> None:
+def test_units_that_write_the_firewall_have_the_same_sandbox() -> None:
     """The agent and the boot unit have the same limits of capabilities, namespaces, address families and memory.
 
     The agent alone binds published ports.
@@ -79,7 +79,7 @@ def test_what_writes_the_firewall_has_one_sandbox() -> None:
         assert setting("calico-agent", name) == setting("calico-node-state", name), name
 
 
-def test_who_ends_first_if_the_host_lacks_memory() -> None:
+def test_oom_scores_order_the_units_by_what_their_end_costs() -> None:
     """The order is by what the end costs: gate, member of etcd, agent and Docker's driver, BIRD."""
     order = ["calico-etcd-gate", "calico-etcd", "calico-agent", "calico-docker", "calico-bird"]
     assert [int(setting(unit, "OOMScoreAdjust")) for unit in order] == [-250, -500, -800, -800, -900]
@@ -87,7 +87,7 @@ def test_who_ends_first_if_the_host_lacks_memory() -> None:
     assert all("OOMScoreAdjust" not in unit_files()[unit] for unit in MOST.keys() - set(order))
 
 
-def test_what_others_can_make_large_has_a_limit_of_memory() -> None:
+def test_each_long_running_unit_except_bird_has_a_limit_of_memory() -> None:
     """Every unit that runs for long has one, except BIRD, whose end would cost packets."""
     unlimited = {name for name, text in unit_files().items() if "MemoryMax=" not in text and "Type=oneshot" not in text}
     assert unlimited == {"calico-bird", "calico-etcd"}

@@ -37,14 +37,14 @@ def test_birds_count_what_the_simulation_says(
         assert differing(fleet, simulation(compiled(nodes, reflectors, blocks))) == []
 
 
-def test_another_node_behind_reflectors_is_theirs_alone(build: Build, tmp_path: pathlib.Path) -> None:
+def test_a_new_node_behind_reflectors_changes_only_the_reflectors(build: Build, tmp_path: pathlib.Path) -> None:
     with running(5, 2, 1, build, tmp_path) as fleet:
         more = compiled(6, 2, previous=compiled(5, 2))
         assert fleet.join(birds(more)) == (["rr0", "rr1"], [])
         assert differing(fleet, simulation(more)) == []
 
 
-def test_another_node_in_a_mesh_is_everybodys(build: Build, tmp_path: pathlib.Path) -> None:
+def test_a_new_node_in_a_mesh_changes_every_node(build: Build, tmp_path: pathlib.Path) -> None:
     with running(3, 0, 1, build, tmp_path) as fleet:
         more = compiled(4, previous=compiled(3))
         assert fleet.join(birds(more)) == (["node00000", "node00001", "node00002"], [])

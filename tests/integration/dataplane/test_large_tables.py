@@ -110,7 +110,7 @@ def test_a_remembered_set_is_what_is_there(kernel: LinuxKernel) -> None:
 
 
 @pytest.mark.parametrize("backend", ["nft", "legacy"])
-def test_who_writes_at_the_same_time_loses_nothing(kernel: LinuxKernel, backend: str) -> None:
+def test_a_concurrent_writer_loses_no_rule(kernel: LinuxKernel, backend: str) -> None:
     """No rule is lost when another program adds and deletes rules in our chain and before our hook at the same time."""
     entries, chains = dispatch(60)
     tables, stop, errors = Tables(backend), threading.Event(), []

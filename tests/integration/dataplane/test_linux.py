@@ -279,7 +279,7 @@ def test_a_namespace_that_was_unmounted_does_not_keep_the_others_from_being_repa
     assert kernel.netns_list() == ["db", "web-1"] and kernel.netns_exists("web-1")
 
 
-def test_what_a_killed_process_left_of_a_namespace_is_made_right_or_taken_away(kernel, tmp_path):
+def test_a_namespace_left_by_a_killed_process_is_restored_or_deleted(kernel, tmp_path):
     web = STATE.workloads[0]
     for step in ("made anew", "deleted"):
         kernel.netns_add("web-1", "default/web-1")
@@ -298,7 +298,7 @@ def test_each_namespace_keeps_its_owner_whatever_the_names(kernel):
     assert kernel.netns_owners() == {name: f"default/{name}" for name in names}
 
 
-def test_namespace_that_exists_is_not_made_again(kernel):
+def test_an_existing_namespace_is_not_created_again(kernel):
     kernel.netns_add("web-1", "default/web-1")
     with pytest.raises(KernelError, match="make network namespace web-1: File exists"):
         kernel.netns_add("web-1", "default/web-1")
@@ -448,7 +448,7 @@ def calls_of(function):
     return calls, found
 
 
-def test_ends_of_pairs_with_equal_numbers_are_told_apart(kernel):
+def test_ends_of_pairs_with_equal_numbers_are_distinguished(kernel):
     """The pair of one namespace is not taken for that of another, although both number their devices alike."""
     converge(workload, kernel, [WEB])
     kernel.netns_add("other", "")

@@ -56,7 +56,7 @@ print("later", [link.name for link in kernel.inside("fleet-later").links()], flu
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root")
-def test_what_is_made_in_a_sandbox_is_seen_outside_and_what_is_made_outside_in_it(tmp_path: pathlib.Path) -> None:
+def test_namespaces_are_visible_from_inside_and_outside_the_sandbox(tmp_path: pathlib.Path) -> None:
     (tmp_path / "inside.py").write_text(INSIDE)
     (tmp_path / "host.py").write_text(HOST)
     script = f"""

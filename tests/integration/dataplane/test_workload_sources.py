@@ -100,7 +100,7 @@ def test_a_container_on_two_networks_is_reached_by_both_addresses(
         assert sender.getsockname()[0] == POD[0].address
 
 
-def test_what_udev_sets_for_all_interfaces_is_not_set_for_ours(
+def test_udev_settings_for_all_interfaces_do_not_apply_to_ours(
     host: Host, wanted: NodeState, tmp_path: pathlib.Path
 ) -> None:
     """Settings that udev makes for all interfaces, as linux-sysctl-defaults does, do not apply to ours."""

@@ -91,7 +91,7 @@ def test_a_large_listing_and_a_large_transaction(cluster: EtcdCluster) -> None:
     asyncio.run(scenario())
 
 
-def test_who_is_refused_what(cluster: EtcdCluster) -> None:
+def test_a_node_has_only_its_rights_and_an_unknown_user_has_none(cluster: EtcdCluster) -> None:
     """A node has the rights that it needs. Without a user, or with a wrong password, it has none."""
 
     async def scenario() -> None:

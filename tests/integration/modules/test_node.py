@@ -97,7 +97,7 @@ def test_check_do_check_do(host):
     assert ping(host, "web-1", "10.244.3.2")
 
 
-def test_what_the_kernel_has_is_what_the_documents_show(host):
+def test_the_kernel_has_the_routes_and_links_of_the_documentation(host):
     host.run(node, state=STATE.to_dict())
     routes = host.kernel.run(["ip", "route"]).output.splitlines()
     first = WORKLOADS[0].interface
@@ -208,7 +208,7 @@ class TestProbe:
         thread.join(120)
         return answers[0]
 
-    def test_who_answers_and_who_does_not(self, host):
+    def test_a_probe_reports_answers_and_reasons_for_losses(self, host):
         host.run(node, state=STATE.to_dict())
         targets = [
             {"name": "web-1", "address": "10.244.3.1", "size": 1450},

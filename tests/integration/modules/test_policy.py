@@ -138,7 +138,7 @@ def test_check_do_check_do(host):
     ]
 
 
-def test_what_is_allowed_passes_and_nothing_else(host, traffic):
+def test_only_allowed_packets_pass(host, traffic):
     state = state_with()
     host.run(node, state=state.to_dict())
     seen = traffic(state)

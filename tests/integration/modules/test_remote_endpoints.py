@@ -97,7 +97,7 @@ def told(when, *addresses):
     return {BEYOND: {"collected": when, "endpoints": to_plain(endpoints)}}
 
 
-def test_who_was_told_of_gets_through_and_who_went_does_not(host, db):
+def test_a_reported_endpoint_gets_through_and_a_removed_one_does_not(host, db):
     assert not reaches(host, APP, db, MOMENT)
     host.four_times(remote_endpoints, told=told("2026-11-22T06:00:00Z", APP), nodes=NODES)
     assert reaches(host, APP, db) and not reaches(host, OTHER, db, MOMENT)

@@ -166,7 +166,7 @@ def test_nothing_is_watched_unless_all_paths_are_proven(watched):
     assert not watched.file.exists()
 
 
-def test_another_start_replaces_the_first(watched):
+def test_a_second_start_replaces_the_first_watch(watched):
     first = watched.start()
     watched.cut()
     time.sleep(0.3)
@@ -203,7 +203,7 @@ def test_a_killed_one_is_not_taken_for_one_that_lost_nothing(watched):
     assert watched.collect()["watch"]["complete"] is True
 
 
-def test_what_was_collected_is_not_collected_again(watched):
+def test_a_collected_watch_is_not_collected_again(watched):
     watched.start()
     watched.collect()
     again = watched.collect()

@@ -183,7 +183,7 @@ def test_a_packed_password_is_found() -> None:
 
 
 @pytest.mark.skipif(shutil.which("bird") is None and not os.path.exists("/usr/sbin/bird"), reason="BIRD is needed")
-def test_nobody_sees_a_password(tmp_path: pathlib.Path) -> None:
+def test_no_output_log_or_process_shows_a_password(tmp_path: pathlib.Path) -> None:
     node = Node(tmp_path)
     processes = Processes()
     processes.start()

@@ -101,7 +101,7 @@ def test_the_rights_that_a_run_gives(etcd: OneEtcd) -> None:
             node(lambda client, call=(path, body): client.call(*call))
 
 
-def test_what_changed_in_the_cluster_is_corrected(etcd: OneEtcd) -> None:
+def test_changes_made_by_hand_in_the_cluster_are_corrected(etcd: OneEtcd) -> None:
     """A run corrects what was changed by hand; then the fleet gets another secret, and a node leaves."""
     etcd.demand_passwords()
     publish(etcd, fleet())

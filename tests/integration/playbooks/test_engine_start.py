@@ -235,7 +235,7 @@ def test_timeouts_delegation_and_loops(hosts: Hosts) -> None:
         ({"vars": {"ansible_connection": "mute"}}, {}, "the connection mute passes no input to a command"),
     ],
 )
-def test_what_gets_the_archive_although_the_host_has_the_engine(
+def test_tasks_that_cannot_use_the_installed_engine_get_the_archive(
     hosts: Hosts, keywords: dict[str, t.Any], environment: dict[str, str], why: str
 ) -> None:
     """Where a command gets no input, or Ansible has to keep files, the archive is sent, and the task works."""
@@ -277,7 +277,7 @@ def test_an_engine_that_is_not_as_it_was_installed_runs_nothing(hosts: Hosts, ch
     assert results[WITH][0]["engine_digest"] is None
 
 
-def test_another_interpreter_gets_the_engine_with_the_call(hosts: Hosts) -> None:
+def test_an_interpreter_without_byte_code_gets_the_engine_with_the_call(hosts: Hosts) -> None:
     """The engine comes with the call of an interpreter for which the installed one has no byte code."""
     other = hosts.folder / "other-python"
     other.write_text(f'#!/bin/sh\ncase "$*" in *" module "*) set -- -X pycache_prefix=/nowhere "$@";; esac\n'

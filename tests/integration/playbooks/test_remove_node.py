@@ -100,7 +100,7 @@ def test_check_mode_shows_all_that_would_go_and_changes_nothing(sandbox: Sandbox
     assert (sandbox.folder / ".calico.lock.yml").read_text() == before
 
 
-def test_what_stops_it(sandbox: Sandbox) -> None:
+def test_a_missing_confirmation_or_a_workload_stops_the_removal(sandbox: Sandbox) -> None:
     """A missing confirmation stops the playbook, and so does a running workload.
 
     In the second case the node takes no new workloads any more, but is unchanged otherwise.

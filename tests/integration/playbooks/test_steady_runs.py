@@ -60,7 +60,7 @@ def test_check_mode_asks_each_host_twice(fleet: Fleet) -> None:
     assert calls == dict.fromkeys(HOSTS, 2)
 
 
-def test_where_a_host_has_drifted_all_are_asked_after_it_is_repaired(fleet: Fleet) -> None:
+def test_all_hosts_are_asked_after_a_drifted_one_is_repaired(fleet: Fleet) -> None:
     """A host that has lost something is repaired first, and then all hosts look and probe, after the barrier."""
     fleet.inside("host2", "ip", "link", "delete", "vxlan.calico")
     printed, calls = fleet.site()
@@ -70,7 +70,7 @@ def test_where_a_host_has_drifted_all_are_asked_after_it_is_repaired(fleet: Flee
     assert calls == dict.fromkeys(HOSTS, 2)
 
 
-def test_where_the_inventory_differs_all_are_asked_after_the_barrier(fleet: Fleet) -> None:
+def test_all_hosts_are_asked_after_the_barrier_if_the_inventory_differs(fleet: Fleet) -> None:
     more = yaml.safe_load((fleet.folder / "hosts.yml").read_text())
     more["calico_nodes"]["vars"]["calico_workloads"].append({"name": "late", "node": "host3"})
     (fleet.folder / "hosts.yml").write_text(yaml.safe_dump(more))

@@ -90,7 +90,7 @@ def test_set_fact_sets_variables(controller: Controller, tasks: list[dict[str, t
     assert re.findall("ALLOW|DENY", controller.run({"tasks": [EXPLAIN, *tasks, EXPLAIN]})) == ["ALLOW", "DENY"]
 
 
-def test_what_an_earlier_run_cached_is_a_fact(controller: Controller) -> None:
+def test_a_value_that_an_earlier_run_cached_is_left_out_as_a_fact(controller: Controller) -> None:
     cache = {**CACHE, "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(controller.folder / "cache")}
     controller.run({"tasks": [CACHED]}, **cache)
     said = controller.run({"tasks": [EXPLAIN]}, **cache)

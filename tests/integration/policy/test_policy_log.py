@@ -207,7 +207,7 @@ def test_a_flood_is_counted_without_the_node_being_eaten(node: Node) -> None:
     asyncio.run(scenario())
 
 
-def test_a_group_that_another_has_is_said_and_taken_when_it_is_free(node: Node, monkeypatch: t.Any) -> None:
+def test_a_taken_nflog_group_is_reported_and_joined_once_it_is_free(node: Node, monkeypatch: t.Any) -> None:
     monkeypatch.setattr(log_listener, "_RETRY", 0.1)
     load(node, RULES, REST)
     heard = Heard(node, RULES, REST)

@@ -99,7 +99,7 @@ def test_46_a_host_that_forwards_nothing_forwards_what_policy_allows(policed: Po
     policed.expect([udp(W0, W1)], denied=[udp(W0, W1, 5001)])
 
 
-def test_47_rules_of_others_stay_and_those_of_ours_that_nobody_wants_go(policed: PolicedNode) -> None:
+def test_47_foreign_rules_stay_and_unwanted_own_rules_are_removed(policed: PolicedNode) -> None:
     policed.node.restore(OTHERS)
     theirs = foreign_rules(policed.node)
     first = (

@@ -54,7 +54,7 @@ def some(count: int, verdicts: t.Sequence[int]) -> bool:
     return len(verdicts) >= count
 
 
-def test_15_another_order_selector_or_type_counts_at_once_and_disturbs_nobody(policed: PolicedNode) -> None:
+def test_15_a_changed_order_selector_or_type_counts_and_disturbs_no_flow(policed: PolicedNode) -> None:
     def policies(order: int, selector: str = ONLY_W0, types: t.Sequence[str] = ("Ingress",)) -> list[Document]:
         return [
             global_policy("allow", ONLY_W0, order=10, ingress=[ALLOW]),
@@ -99,7 +99,7 @@ def test_19_invalid_packets_are_dropped_unless_the_check_is_disabled(policed: Po
     policed.expect([ping(W1, W0), *(answers if disabled else [])], denied=[] if disabled else answers)
 
 
-def test_20_an_endpoint_that_is_taken_away_is_closed_and_open_again_when_it_is_back(policed: PolicedNode) -> None:
+def test_20_a_removed_endpoint_is_closed_until_it_is_added_again(policed: PolicedNode) -> None:
     """A workload without its endpoint can neither send nor receive; with the endpoint again it can do both.
 
     Another workload's stream loses nothing. Calico v3's endpoints have no administrative state, so the endpoint is
@@ -165,7 +165,7 @@ def test_26_what_two_sets_have_stays_when_one_of_them_goes(policed: PolicedNode)
     policed.expect([udp(ELSEWHERE, W0)], denied=[udp(OUTSIDE, W0)])
 
 
-def test_27_without_the_last_set_nobody_is_meant_and_with_it_again_they_are(policed: PolicedNode) -> None:
+def test_27_a_selector_of_sets_matches_only_while_a_set_exists(policed: PolicedNode) -> None:
     for _again in range(2):
         policed.apply(*WORKLOADS, FROM_OFFICE, office("192.0.2.0/28"))
         policed.expect([udp(OUTSIDE, W0)], denied=[udp(ELSEWHERE, W0)])

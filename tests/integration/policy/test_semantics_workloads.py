@@ -60,7 +60,7 @@ def test_02_without_policy_and_profile_nothing_passes(policed: PolicedNode) -> N
     )
 
 
-def test_03_an_endpoint_that_nobody_knows_gets_nothing_and_sends_nothing(policed: PolicedNode) -> None:
+def test_03_an_unknown_endpoint_neither_receives_nor_sends(policed: PolicedNode) -> None:
     policed.apply(workload(0))
     policed.expect(
         allowed=[udp(W0, OUTSIDE), udp(OUTSIDE, W0)],
@@ -92,7 +92,7 @@ def test_07_08_a_denying_egress_rule_counts_with_the_type_egress_only(
     policed.expect([udp(W1, W0), *(out if number == 7 else [])], denied=[udp(W2, W0), *(out if number == 8 else [])])
 
 
-def test_09_an_ingress_policy_without_rules_admits_nobody(policed: PolicedNode) -> None:
+def test_09_an_ingress_policy_without_rules_admits_nothing(policed: PolicedNode) -> None:
     policed.apply(*THREE, global_policy("nobody", ONLY_W0, types=["Ingress"]))
     policed.expect([udp(W0, W1), udp(W2, W1)], denied=[udp(W1, W0), udp(W2, W0), udp(OUTSIDE, W0), ping(W1, W0)])
 

@@ -279,7 +279,7 @@ def test_a_run_of_the_site_changes_nothing(hosts: list[Host], fleet: Fleet) -> N
         ),
     ],
 )
-def test_what_is_refused_says_why(hosts: list[Host], command: str, words: str) -> None:
+def test_a_refused_docker_command_names_its_reason(hosts: list[Host], command: str, words: str) -> None:
     for host in hosts:
         said = host.run(command, check=False)
         assert words in said, said
@@ -432,7 +432,7 @@ def test_the_driver_is_killed(hosts: list[Host]) -> None:
     each(hosts, work)
 
 
-def test_a_network_that_is_pruned_is_made_again(hosts: list[Host]) -> None:
+def test_a_pruned_network_can_be_created_again(hosts: list[Host]) -> None:
     def work(host: Host) -> None:
         assert "pods" in host.run("docker network prune -f")
         networks(host)

@@ -226,7 +226,7 @@ def test_a_change_of_the_inventory_is_planned_as_it_happens(plain: tuple[BaseLab
     check_truth(planned, before, after)
 
 
-def test_another_mode_is_planned_as_it_happens(plain: tuple[BaseLab, Path]) -> None:
+def test_the_plan_of_a_change_of_mode_matches_the_run(plain: tuple[BaseLab, Path]) -> None:
     """The plan of a change of mode, here to direct, matches what all phases of the run change together.
 
     The plan after the run is empty.

@@ -134,7 +134,7 @@ def test_a_mode_that_cannot_be_proven_is_not_flipped_to(lab: BaseLab, fleet: Fle
     assert all(entry["changed"] == 0 for entry in again.recap().values()), again.output[-4000:]
 
 
-def test_what_the_flip_itself_loses_is_counted_and_the_change_returned_from(lab: BaseLab, fleet: Fleet) -> None:
+def test_packets_lost_by_the_flip_are_counted_and_the_change_undone(lab: BaseLab, fleet: Fleet) -> None:
     """Packets that the flip itself loses are counted, and the change is undone.
 
     For half a second nothing passes from rack 1 to rack 2, in either mode; before and after, everything passes.

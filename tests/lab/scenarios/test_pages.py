@@ -23,7 +23,7 @@ def matches(pattern: str, output: str) -> bool:
     return re.search(r"^\s*" + ".*".join(parts).replace(r"\ \ ", r"\s+") + r"\s*$", output, re.MULTILINE) is not None
 
 
-def test_how_it_works_prints_what_the_page_says() -> None:
+def test_commands_of_the_page_how_it_works_print_what_it_shows() -> None:
     page = (ROOT / "docs" / "explanation" / "how-it-works.md").read_text()
     blocks = _BLOCK.findall(page)
     assert len(blocks) >= 6

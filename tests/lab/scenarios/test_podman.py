@@ -113,7 +113,7 @@ def test_inspect_shows_what_the_container_has(lab: BaseLab) -> None:
     assert box.address in podman(lab, "exec", "w1", "/bin/cat", "/etc/hosts")
 
 
-def test_what_one_container_asks_for(lab: BaseLab) -> None:
+def test_a_container_gets_its_requested_address_mac_and_interface(lab: BaseLab) -> None:
     """--ip, --mac-address and interface_name are met, and hold when the network is reloaded."""
     free = containers.run(lab, NODE, "other")
     asked = str(free.address).rpartition(".")[0] + "." + str(int(free.address.rpartition(".")[2]) + 7)
@@ -260,7 +260,7 @@ def test_networks_that_cannot_be_are_refused_in_words(lab: BaseLab) -> None:
     )
 
 
-def test_another_user_is_refused_in_words(lab: BaseLab) -> None:
+def test_a_rootless_user_is_refused_with_a_remedy(lab: BaseLab) -> None:
     """A user's namespaces have root inside, and the plugin says what to do."""
     plugin = "/usr/local/libexec/netavark/calico setup /x"
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "-Ur", "sh", "-c"]

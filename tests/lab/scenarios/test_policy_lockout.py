@@ -255,9 +255,7 @@ def test_nodes_go_back_whose_controller_dies_and_which_are_restarted(
             assert after[node][what] == before[node][what], (node, what)
 
 
-def test_a_node_that_goes_back_alone_from_a_switch_cuts_nobody(
-    lab: BaseLab, fleet: Fleet, inventory: Inventory
-) -> None:
+def test_a_node_that_reverts_a_switch_alone_loses_no_packet(lab: BaseLab, fleet: Fleet, inventory: Inventory) -> None:
     """A node that alone goes back from a switch loses no packet.
 
     It flips with the others, cannot be reached by a new connection, and returns to the phase before while the others
@@ -300,7 +298,7 @@ def test_a_node_that_goes_back_alone_from_a_switch_cuts_nobody(
     assert all(entry["changed"] == 0 for entry in again.recap().values()), again.output[-3000:]
 
 
-def test_who_waits_outlives_a_session_that_is_killed(lab: BaseLab, fleet: Fleet, inventory: Inventory) -> None:
+def test_the_detached_process_outlives_a_killed_session(lab: BaseLab, fleet: Fleet, inventory: Inventory) -> None:
     """The detached process outlives its session, even when logind kills all processes in the session's scope.
 
     That is what KillUserProcesses=yes does.

@@ -183,7 +183,7 @@ def configured(lab: BaseLab, name: str, options: str) -> str:
     return unit
 
 
-def test_what_is_refused_says_why(lab: BaseLab, fleet: Fleet) -> None:
+def test_a_refused_name_or_option_has_its_reason_in_the_log(lab: BaseLab, fleet: Fleet) -> None:
     """Bad names and options end in the unit's log."""
     for name, options, words in REFUSED:
         unit = configured(lab, name, options)

@@ -38,13 +38,13 @@ def packed(module: str) -> frozenset[pathlib.Path]:
     return frozenset(found)
 
 
-def test_what_is_packed_is_found() -> None:
+def test_the_search_finds_files_packed_with_a_module() -> None:
     """The search for the files that Ansible packs with a module finds two that the module node imports."""
     assert {ENGINE / "node" / "change" / "apply.py", ENGINE / "dataplane" / "drivers" / "route.py"} <= packed("node")
 
 
 @pytest.mark.parametrize("module", ["convergence_info", "node_info", "probe", "soak"])
-def test_what_asks_a_node_does_not_carry_what_changes_it(module: str) -> None:
+def test_modules_that_only_read_a_node_pack_no_code_that_changes_it(module: str) -> None:
     assert ENGINE / "node" / "change" / "apply.py" not in packed(module)
     assert ENGINE / "dataplane" / "planning" / "registry.py" not in packed(module)
     assert len(packed(module)) < 0.7 * len(packed("node"))

@@ -16,7 +16,7 @@ ADDRESSES = st.one_of(st.ip_addresses(v=4), st.ip_addresses(v=6))
 
 
 @given(ADDRESSES, st.data())
-def test_what_ipaddress_accepts_is_read_as_ipaddress_reads_it(
+def test_valid_addresses_and_cidrs_are_read_as_by_ipaddress(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address, data: st.DataObject
 ) -> None:
     """A valid address or CIDR is read as the numbers that ipaddress has, and an address is written as ipaddress does.
@@ -39,7 +39,7 @@ PARTS = ["0", "00", "1", "9", "10", "99", "100", "255", "256", "1000", "", "²",
 
 
 @given(st.lists(st.sampled_from(PARTS), min_size=3, max_size=5))
-def test_what_ipaddress_refuses_is_refused(parts: list[str]) -> None:
+def test_texts_refused_by_ipaddress_are_refused(parts: list[str]) -> None:
     """A text of 3 to 5 parts is an address for all parsers if it is one for ipaddress, and for none otherwise."""
     text = ".".join(parts)
     try:
@@ -107,7 +107,7 @@ def test_a_range_is_read_with_or_without_a_length() -> None:
     "text",
     ["10.0.0.0/0000032", "10.0.0.0/33", "fd00::/129", "10.0.0.0/ 8", "fd00::%1/8", "10.0.0.0"],
 )
-def test_what_is_no_cidr(text: str) -> None:
+def test_an_invalid_cidr_parses_as_none(text: str) -> None:
     """A length that is too great, too long or missing, another character in it, or a zone makes a text no CIDR."""
     assert addresses.parse_cidr(text) is None
 

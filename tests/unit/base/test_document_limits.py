@@ -75,7 +75,7 @@ def test_a_document_passes_exactly_within_the_limits(loader: t.Any) -> None:
         ("a: &a {}\nb: {c: {d: {e: {f: *a}}}}\n", False),
     ],
 )
-def test_what_is_behind_an_alias_adds_its_levels(loader: t.Any, text: str, passes: bool) -> None:
+def test_levels_behind_an_alias_count(loader: t.Any, text: str, passes: bool) -> None:
     try:
         document_limits.check_yaml(text, loader, SMALL)
     except BeyondLimits:
@@ -96,7 +96,7 @@ def test_what_is_behind_an_alias_adds_its_levels(loader: t.Any, text: str, passe
         (f"a: {'9' * 65}", "has a number of 65 characters, and 64 are the most. Write it in quotes if it is text."),
     ],
 )  # fmt: skip
-def test_what_is_said(loader: t.Any, text: str, said: str) -> None:
+def test_each_exceeded_limit_names_its_reason_and_line(loader: t.Any, text: str, said: str) -> None:
     with pytest.raises(BeyondLimits) as refused:
         document_limits.check_yaml(text, loader, SMALL)
     assert str(refused.value) == said
@@ -107,7 +107,7 @@ def test_what_is_said(loader: t.Any, text: str, said: str) -> None:
 @pytest.mark.parametrize(
     "text", [f"a: {'9' * 64}", f"a: '{'9' * 99}'", f"a: 0{'f1' * 64}", "a: *b", "&a x: 1\n---\n*a : 2"]
 )
-def test_what_is_left_to_the_loader(loader: t.Any, text: str) -> None:
+def test_texts_within_the_limits_are_left_to_the_loader(loader: t.Any, text: str) -> None:
     document_limits.check_yaml(text, loader, SMALL)
 
 
@@ -204,7 +204,7 @@ def test_the_limits_of_resources_and_of_the_lockfile(limits: DocumentLimits, rul
         ("- &a [[1]]\n- &b [*a]\n- [[*b]]\n", 14, 6),  # the levels behind an alias count behind another one, too
     ],
 )
-def test_what_an_alias_counts(loader: t.Any, text: str, values: int, depth: int) -> None:
+def test_an_alias_counts_the_values_and_levels_of_its_target(loader: t.Any, text: str, values: int, depth: int) -> None:
     """An alias adds the values and the levels of what it stands for, no more and no less; one of nothing is a value."""
     document_limits.check_yaml(text, loader, DocumentLimits(1 << 20, values, depth))
     for less in (DocumentLimits(1 << 20, values - 1, depth), DocumentLimits(1 << 20, values, depth - 1)):

@@ -25,7 +25,7 @@ def packed(content: bytes) -> str:
 
 
 @given(data=JSON)
-def test_what_was_packed_comes_back(data: t.Any) -> None:
+def test_packed_data_unpacks_equal(data: t.Any) -> None:
     assert packed_json.unpack(packed_json.pack(data)) == data
 
 
@@ -48,6 +48,6 @@ def test_64_mib_are_the_most() -> None:
         packed(b"[" * 100_000),
     ],
 )
-def test_what_is_no_packed_data_is_refused(text: str) -> None:
+def test_text_that_is_no_packed_data_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^it is not packed data: "):
         packed_json.unpack(text)

@@ -33,7 +33,7 @@ BOTH = ("10.244.1.5", "fd00:10:244::5")
         ("0.0.0.0:8080:80", [PublishedPort("tcp", 8080, 80, "0.0.0.0")]),
     ],
 )
-def test_what_people_write(text: str, ports: list[PublishedPort]) -> None:
+def test_each_notation_of_a_port_is_parsed(text: str, ports: list[PublishedPort]) -> None:
     assert list(parse(text)) == ports
 
 
@@ -61,7 +61,7 @@ def test_what_people_write(text: str, ports: list[PublishedPort]) -> None:
         ("8" * 400 + ":80", None),
     ],
 )  # fmt: skip
-def test_what_is_no_port(text: str, words: str | None) -> None:
+def test_an_invalid_port_is_refused_with_its_reason(text: str, words: str | None) -> None:
     with pytest.raises(InvalidPort) as refused:
         parse(text)
     assert words is None or str(refused.value) == words
@@ -147,7 +147,7 @@ def test_a_port_needs_an_address_of_its_ip_version() -> None:
         published_port.check([PublishedPort("tcp", number, 80) for number in range(1, 1026)], BOTH)
 
 
-def test_what_the_host_needs_itself() -> None:
+def test_ports_that_the_host_needs_have_an_owner() -> None:
     failsafes = [("tcp", 22)]
     assert published_port.owner(PublishedPort("tcp", 22, 80), failsafes) == (
         "a failsafe port, by which the host stays reachable"

@@ -159,7 +159,7 @@ def test_a_long_text_is_shortened_in_the_error() -> None:
     assert len(str(caught.value)) < 300
 
 
-def test_what_is_no_text_is_refused() -> None:
+def test_a_selector_that_is_no_text_is_refused() -> None:
     with pytest.raises(SelectorError, match="expected a text"):
         parse(True)  # type: ignore[arg-type]
 

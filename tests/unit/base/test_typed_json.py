@@ -74,7 +74,7 @@ def test_a_number_is_read_as_a_float() -> None:
     assert isinstance(typed_json.number()(3), float)
 
 
-def test_fields_that_nobody_asked_for_are_dropped() -> None:
+def test_fields_that_no_reader_names_are_dropped() -> None:
     """A table has only the fields that its reader names, and the place of a wrong one is said in full."""
     reader = typed_json.open_table(
         {"a": typed_json.items(typed_json.open_table({"b": typed_json.flag}))},
@@ -166,7 +166,7 @@ INNER = typed_json.open_table({"b": typed_json.flag})
         (typed_json.plain, {"a": {2}}, "it is a value, which is no plain value"),
     ],
 )  # fmt: skip
-def test_what_a_value_is_not(reader: typed_json.Reader, value: t.Any, words: str) -> None:
+def test_a_wrong_value_is_refused_with_the_expected_type(reader: typed_json.Reader, value: t.Any, words: str) -> None:
     with pytest.raises(typed_json.Unreadable) as caught:
         reader(value)
     assert str(caught.value) == words
@@ -233,7 +233,9 @@ DIGITS = typed_json.matching(re.compile("[0-9]+"), "a number of digits")
          "password is no text of at most 4096 characters"),
     ],
 )  # fmt: skip
-def test_what_is_left_over_is_refused(reader: typed_json.Reader, value: t.Any, words: str) -> None:
+def test_unknown_fields_are_refused_and_no_error_shows_a_secret(
+    reader: typed_json.Reader, value: t.Any, words: str
+) -> None:
     """A table refuses what no field has read, after it has refused its fields, and no error shows a secret."""
     with pytest.raises(typed_json.Unreadable) as caught:
         reader(value)
@@ -271,7 +273,7 @@ def test_odd_json_is_refused(data: bytes, words: str) -> None:
     assert str(caught.value) == words
 
 
-def test_of_a_key_that_is_twice_the_last_may_count() -> None:
+def test_the_last_of_duplicate_keys_counts_if_permitted() -> None:
     assert typed_json.parse(b'{"a": 1, "a": 2}', once=False) == {"a": 2}
     with pytest.raises(typed_json.NotJson, match="NaN is no number of JSON"):
         typed_json.parse_table(b'{"a": NaN}', once=False)
@@ -304,7 +306,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_what_is_written_is_read(value: t.Any) -> None:
+def test_dumped_json_parses_equal(value: t.Any) -> None:
     assert typed_json.parse(json.dumps(value)) == value
 
 

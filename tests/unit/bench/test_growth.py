@@ -29,7 +29,7 @@ def test_the_slope_is_the_leak_of_each_pair(leak: int, last: int) -> None:
     assert slope(samples(lambda pairs: BASE + leak * pairs, last)) == leak
 
 
-def test_what_is_loaded_before_the_agent_is_warm_is_no_slope() -> None:
+def test_memory_used_before_the_agent_is_warm_is_no_slope() -> None:
     def memory(pairs: int) -> float:
         return BASE + 500 * min(pairs, WARM)
 

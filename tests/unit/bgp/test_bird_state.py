@@ -50,7 +50,7 @@ def test_both_ends_of_a_session_have_its_sockets_sorted(peer: BirdPeer, sockets:
     assert BIRD.sockets(peer) == sockets
 
 
-def test_what_a_state_of_an_earlier_release_does_not_say() -> None:
+def test_a_field_missing_in_an_earlier_state_has_its_former_meaning() -> None:
     """Defaults of fields that came later than their classes: a stored state without them means what it meant then."""
     peer, pool = BirdPeer("peer", "10.10.1.12", 64512, "mesh"), BirdPool("10.244.0.0/16")
     assert (peer.family, peer.passive, peer.multihop, peer.source_address) == (4, False, True, None)

@@ -193,7 +193,7 @@ def _near(text: str) -> t.Optional[str]:
     return found.group(1) if found else None
 
 
-def test_what_is_told_and_believed_by_design() -> None:
+def test_filters_differ_from_calicos_only_as_differences_says() -> None:
     """Our filters refuse, set metrics and accept as DIFFERENCES says, and Calico's import filters accept at the end."""
     for case, family, text, facts in every():
         in_place = ["  calico_keep_in_place();"] if "define calico_pools6" in text else []

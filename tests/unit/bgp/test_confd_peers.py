@@ -137,7 +137,7 @@ def test_the_differences_are_still_there() -> None:
     assert differ == set(DIFFERENCES)
 
 
-def test_who_is_spoken_to_without_multihop() -> None:
+def test_only_two_global_external_sessions_are_direct() -> None:
     direct = {
         (case.name, name) for case, family in EVERY for name, facts in ours(case, family).items() if facts["direct"]
     }
@@ -164,7 +164,7 @@ def test_the_router_id_and_where_sessions_are_taken(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused_is_refused_still(name: str) -> None:
+def test_refused_cases_are_still_refused(name: str) -> None:
     case = next(case for case in confd_cases.cases() if case.name == name)
     with pytest.raises(FleetError):
         confd_cases.state(case)

@@ -145,6 +145,6 @@ def test_the_first_rule_that_matches_decides() -> None:
     assert verdict(dataclasses.replace(function, rules=(no,)), ROUTE, False) == FilterVerdict(None, ROUTE)
 
 
-def test_what_is_known_of_a_route_by_default() -> None:
+def test_a_route_is_from_peers_by_default() -> None:
     """A BgpRoute has `from_peers` True by default, since import filters of sessions see routes from peers."""
     assert BgpRoute("10.0.0.0/8").from_peers

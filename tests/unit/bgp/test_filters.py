@@ -74,7 +74,7 @@ def test_a_priority_is_what_is_missing_to_the_greatest_local_preference() -> Non
     assert (rule(priority=1024).local_pref, rule(priority=1024).unset_local_pref) == (2147482623, True)
 
 
-def test_those_of_calicos_own_tests_come_back() -> None:
+def test_filters_of_calicos_own_tests_convert_back_equal() -> None:
     seen = 0
     for case in confd_cases.cases():
         for document in case.of_kind("BGPFilter"):

@@ -21,7 +21,7 @@ SOME = st.dictionaries(NAMES, VALUES, max_size=4)
 
 @settings(max_examples=20)
 @given(SOME)
-def test_what_is_written_is_read_back(values: dict[str, str]) -> None:
+def test_written_passwords_are_read_back(values: dict[str, str]) -> None:
     assert passwords.from_text(passwords.to_text(values)) == values
     assert passwords.unpack(passwords.pack(values)) == values
 
@@ -79,7 +79,7 @@ def test_why_a_password_is_refused() -> None:
         (7, "p", SecretProblem("is not a name that a secret can have.", "Use small letters, digits, '-' and '.'.")),
     ],
 )
-def test_how_a_secret_may_be_called(name: object, key: object, problem: object) -> None:
+def test_names_and_keys_of_secrets_are_validated(name: object, key: object, problem: object) -> None:
     assert passwords.problem_of_name(name, key) == problem
 
 
@@ -95,7 +95,7 @@ def test_nothing_prints_a_password() -> None:
 @pytest.mark.parametrize(
     "garbage", ["hunter2", "aHVudGVyMg==", passwords.pack({"a:b": "x"})[:-3], "W10=", "!" + passwords.pack({})]
 )
-def test_what_arrives_broken_is_not_repeated(garbage: str) -> None:
+def test_an_error_about_broken_passwords_does_not_repeat_them(garbage: str) -> None:
     with pytest.raises(ValueError) as caught:
         passwords.unpack(garbage)
     assert str(caught.value) == (

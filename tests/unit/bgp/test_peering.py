@@ -117,7 +117,7 @@ def test_reflectors_call_their_clients() -> None:
     assert waiting == {"node201": ["node202"], "node202": []} or waiting == {"node201": [], "node202": ["node201"]}
 
 
-def test_who_has_a_cluster_id_calls_also_where_a_bgp_peer_made_the_session() -> None:
+def test_a_node_with_a_cluster_id_is_active_in_sessions_of_a_bgp_peer() -> None:
     nodes = [speaker(1), speaker(2, cluster_id="244.0.0.1"), speaker(3, as_number=64600)]
     found = sessions(nodes, peer(nodeSelector="all()", peerSelector="name == 'node2'"))
     assert [found[name]["Node_10_10_1_2"].passive for name in ("node1", "node3")] == [True, True]
@@ -130,7 +130,7 @@ def test_a_client_of_another_as_is_no_client() -> None:
     assert found["node8"]["Node_10_10_1_1"].as_number == 64600
 
 
-def test_what_holds_for_sessions_that_nobody_asked_for() -> None:
+def test_a_mesh_session_has_the_password_and_timers_of_the_mesh() -> None:
     unasked = Unasked(True, "mesh:password", 60, Bfd(50, 50, 3))
     found = sessions([speaker(1), speaker(2)], unasked=unasked)["node1"]["Mesh_10_10_1_2"]
     assert (found.password, found.graceful_restart_time, found.bfd) == ("mesh:password", 60, Bfd(50, 50, 3))
@@ -197,7 +197,7 @@ def test_nodes_by_selector_and_back() -> None:
         (("244.0.0.1", ""), ("client", "reflector")),
     ],
 )
-def test_who_reflects_for_whom(clusters: tuple[str, str], expected: tuple[str, str]) -> None:
+def test_cluster_ids_decide_which_side_reflects(clusters: tuple[str, str], expected: tuple[str, str]) -> None:
     nodes = [speaker(1, cluster_id=clusters[0]), speaker(2, cluster_id=clusters[1])]
     found = sessions(nodes, peer(peerSelector="all()"))
     kinds = tuple(next(iter(found[node].values())).kind for node in ("node1", "node2"))
@@ -219,7 +219,7 @@ def test_an_as_number_that_the_node_does_not_have_means_another_router() -> None
     assert found["node1"]["Node_10_10_1_2"].as_number == 65000
 
 
-def test_what_is_for_all_wins_and_what_a_side_says_itself_wins_over_the_way_back() -> None:
+def test_a_global_peer_wins_and_an_own_peer_wins_over_the_reverse() -> None:
     nodes = [speaker(1), speaker(2)]
     found = sessions(
         nodes,
@@ -245,7 +245,7 @@ def test_a_bgp_peer_takes_the_place_of_a_session_of_the_mesh() -> None:
     }
 
 
-def test_another_as_towards_one_peer() -> None:
+def test_a_local_as_number_for_one_peer_counts_on_both_sides() -> None:
     nodes = [speaker(1), speaker(2)]
     found = sessions(nodes, peer(peerIP="10.10.1.2", node="node1", localASNumber=65010, keepOriginalNextHop=True))
     ahead, back = found["node1"]["Node_10_10_1_2"], found["node2"]["Node_10_10_1_1"]

@@ -113,11 +113,13 @@ def test_a_session_takes_these_over(field: str) -> None:
         ({"backups": (BackupRoute("10.244.0.0/26", "10.0.0.2"),)}, {}),
     ],
 )  # fmt: skip
-def test_what_holds_for_all_sessions(changes: dict[str, t.Any], expected: dict[str, str]) -> None:
+def test_a_changed_option_of_all_sessions_restarts_those_that_use_it(
+    changes: dict[str, t.Any], expected: dict[str, str]
+) -> None:
     assert texts(BIRD, dataclasses.replace(BIRD, **changes)) == expected
 
 
-def test_what_a_session_says_itself_hides_what_holds_for_all() -> None:
+def test_own_options_of_a_session_override_those_of_all() -> None:
     own = dataclasses.replace(MESH, local_as=64600, source_address="", graceful_restart_time=5, port=1, local_port=2)
     before = with_peers(own)
     after = dataclasses.replace(before, as_number=1, address="10.0.0.1", graceful_restart_time=7, listen_port=9)
@@ -140,7 +142,7 @@ def test_sessions_come_and_go() -> None:
     assert texts(BIRD, BIRD) == texts(None, None) == {}
 
 
-def test_what_endangers_routes() -> None:
+def test_ended_and_restarted_sessions_endanger_routes() -> None:
     reflector = dataclasses.replace(CLIENT, kind="reflector")
     (begun,) = session_changes.changes(None, with_peers(MESH))
     assert not session_changes.endangers(begun, {"node3"})
@@ -153,7 +155,7 @@ def test_what_endangers_routes() -> None:
     assert session_changes.endangers(restarted, set())
 
 
-def test_another_value_of_a_password_restarts_the_sessions_that_have_it() -> None:
+def test_a_new_value_of_a_password_restarts_the_sessions_that_use_it() -> None:
     peers = (
         BirdPeer("Global_10_10_1_1", "10.10.1.1", 65001, "external", password="tor-a:password"),
         BirdPeer("Global_10_10_1_2", "10.10.1.2", 65001, "external", password="tor-b:password"),

@@ -217,7 +217,7 @@ def shape(count: int, reflectors: int = 0, each: int = 1, **fields: t.Any) -> Si
     return Simulation(speakers, [], NO_MESH if reflectors else MESH, {f"n{number}": each for number in range(count)})
 
 
-def test_what_birds_counted() -> None:
+def test_the_simulation_agrees_with_counts_of_real_birds() -> None:
     """The simulation agrees with BIRD 2.0.12.
 
     The figures are the sums of `show protocols all` in `bench/bgp_scale.py --coefficients`.

@@ -45,7 +45,7 @@ def test_pieces_make_no_difference(bird, cuts: set[int]) -> None:
         assert client.ask("show status") == (13, TEXT)
 
 
-def test_what_comes_unasked_is_left_out(bird) -> None:
+def test_an_unsolicited_message_is_left_out_of_the_answer(bird) -> None:
     bird.answers["x"] = [[b"+a message for whoever listens\n0000 \n"]]
     with BirdClient(bird.path) as client:
         assert client.ask("x") == (0, ())

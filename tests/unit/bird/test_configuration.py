@@ -102,7 +102,7 @@ def test_a_bird_that_hangs_up_is_not_taken_for_none(bird) -> None:
         configuration.reload(bird.path)
 
 
-def test_what_bird_cannot_parse_is_not_put_in_place(bird, checker: str, config: str) -> None:
+def test_an_unparsable_configuration_is_not_installed(bird, checker: str, config: str) -> None:
     with pytest.raises(ConfigurationRefused) as caught:
         configuration.apply(BROKEN, config, bird.path, checker)
     assert str(caught.value) == (
@@ -231,14 +231,14 @@ class TestPasswords:
         assert "hunter" not in configuration.current(config) + repr(outcome)
         assert sorted(os.listdir(file.parent)) == ["bird.cfg", "bird.secrets.conf"]
 
-    def test_a_check_of_bird_cfg_is_told_no_password(self, reader, config, tmp_path) -> None:
+    def test_a_check_of_bird_cfg_reads_no_real_password(self, reader, config, tmp_path) -> None:
         configuration.check(self.config_with("tor-a:password"), config, reader, ["tor-a:password"])
         assert "tor-a:password" in (tmp_path / "read").read_text()
         assert "hunter" not in (tmp_path / "read").read_text()
         with pytest.raises(ConfigurationRefused):
             configuration.check(self.config_with("tor-a:password"), config, reader, ["mesh:password"])
 
-    def test_another_password_alone_is_read_anew(self, bird, reader, config) -> None:
+    def test_a_changed_password_alone_reloads_bird(self, bird, reader, config) -> None:
         bird.answers["configure"] = [[DONE]]
         bird.answers["show status"] = [[at(time.time() + 60)]]
         configuration.apply(NEW, config, bird.path, reader, passwords=SECRETS)
@@ -248,7 +248,7 @@ class TestPasswords:
         assert (other.changed, other.reloaded) == (True, True)
         assert bird.asked.count("configure") == 2
 
-    def test_what_is_no_longer_used_goes_and_bird_is_not_told(self, bird, reader, config) -> None:
+    def test_unused_passwords_are_removed_and_leave_nothing_unread(self, bird, reader, config) -> None:
         bird.answers["configure"] = [[DONE]]
         configuration.apply(self.config_with("tor-a:password"), config, bird.path, reader, passwords=SECRETS)
         bird.answers["show status"] = [[at(time.time() + 60)]]

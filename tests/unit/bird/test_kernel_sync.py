@@ -77,7 +77,7 @@ def keep(folder: pathlib.Path) -> str:
     return str(path)
 
 
-def test_what_another_mtu_is() -> None:
+def test_a_changed_krt_mtu_counts_and_a_changed_router_id_does_not() -> None:
     assert kernel_sync.other_mtus(PLAIN, LIMITED)
     assert kernel_sync.other_mtus(LIMITED, PLAIN)
     assert kernel_sync.other_mtus(LIMITED, LIMITED.replace("krt_mtu = 1400", "krt_mtu = 1380"))
@@ -103,7 +103,7 @@ def test_a_weight_leaves_the_ways_to_peers_conditional() -> None:
     ]
 
 
-def test_another_mtu_is_read_twice(three, config: str, tmp_path: pathlib.Path) -> None:
+def test_a_changed_mtu_makes_bird_read_two_configurations(three, config: str, tmp_path: pathlib.Path) -> None:
     three.answers[ALL] = [
         said(kernel("kernel4", "DOWN", 0), kernel("kernel6", "READY", 0)),  # kernel4 is before its first scan
         # The kernel protocol `other` of a snippet is not waited for.
@@ -136,7 +136,7 @@ def test_once_where_once_is_enough(three, config: str, tmp_path: pathlib.Path, v
     assert sum(command.startswith("configure") for command in three.asked) == reads
 
 
-def test_what_cannot_be_parsed_is_refused_before_bird_is_told_anything(three, config: str, tmp_path: pathlib.Path):
+def test_an_unparsable_configuration_is_refused_before_any_command(three, config: str, tmp_path: pathlib.Path):
     with pytest.raises(ConfigurationRefused):
         configuration.apply(LIMITED + "nonsense;\n", config, three.path, keep(tmp_path / "program"))
     assert pathlib.Path(config).read_text() == PLAIN
@@ -154,7 +154,7 @@ def test_a_refusal_of_the_first_file_is_reported(three, config: str, tmp_path: p
     assert list(pathlib.Path(config).parent.iterdir()) == []
 
 
-def test_another_mtu_without_a_bird(config: str, tmp_path: pathlib.Path) -> None:
+def test_a_changed_mtu_is_written_without_a_running_bird(config: str, tmp_path: pathlib.Path) -> None:
     outcome = configuration.apply(LIMITED, config, str(tmp_path / "bird.ctl"), keep(tmp_path / "program"))
     assert outcome == configuration.Outcome(True, False, PLAIN, LIMITED)
 

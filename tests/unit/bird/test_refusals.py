@@ -32,7 +32,7 @@ def why(
     return refusals.why(Session(peer.name, state, "", bgp_state=bgp_state, error=error), BIRD, peer, dropped)
 
 
-def test_what_is_established_needs_no_reason() -> None:
+def test_an_established_session_has_no_reason() -> None:
     assert why("Established", "BGP Error: Hold timer expired", state="up") == ""
 
 
@@ -128,7 +128,7 @@ def test_what_is_established_needs_no_reason() -> None:
         ),
     ],
 )
-def test_what_bird_says_is_explained(error: str, changes: dict[str, object], text: str) -> None:
+def test_each_error_of_bird_has_an_explanation(error: str, changes: dict[str, object], text: str) -> None:
     assert why("Idle", error, **changes) == text
 
 
@@ -155,7 +155,7 @@ def test_a_password_on_one_side_alone() -> None:
     )
 
 
-def test_what_was_dropped_is_not_laid_to_sessions_that_it_cannot_be_of() -> None:
+def test_dropped_packets_explain_only_sessions_they_can_belong_to() -> None:
     """Dropped packets do not explain sessions that they cannot belong to, because counters are the host's."""
     silent = why("Connect")
     assert why("Connect", dropped=Dropped(wrong=8, unsigned=8)) == silent
@@ -219,7 +219,7 @@ def test_the_kernels_counters_are_read() -> None:
     assert dropped_segments.parse("") == dropped_segments.read("/nonexistent") == Dropped()
 
 
-def test_what_was_dropped_long_ago_says_nothing(tmp_path) -> None:
+def test_only_segments_dropped_during_the_interval_are_counted(tmp_path) -> None:
     netstat = tmp_path / "netstat"
     netstat.write_text("TcpExt: TCPMD5Failure TCPMinTTLDrop\nTcpExt: 9 4\n")
 

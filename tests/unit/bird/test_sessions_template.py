@@ -143,7 +143,7 @@ def test_no_template_for_a_family_that_the_node_does_not_have() -> None:
     assert "calico_fleet6" not in bird_facts.blocks(text(PEER, address6=""))
 
 
-def test_what_is_said_of_all() -> None:
+def test_options_of_all_sessions_are_in_the_peer_template() -> None:
     found = bird_facts.blocks(text(hold_time=9, keepalive_time=3, long_lived_stale_time=600))["calico_peer"].statements
     assert {"hold time 9;", "keepalive time 3;", "long lived graceful restart on;", "long lived stale time 600;"} <= {
         *found

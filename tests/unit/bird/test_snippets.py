@@ -92,7 +92,7 @@ def test_one_that_was_changed_by_hand_is_read(bird, config: str, checker: str, f
     assert configuration.apply(text, config, bird.path, checker) == configuration.Outcome(False, True, text, text)
 
 
-def test_one_that_was_taken_away_is_noticed(bird, config: str, folder: pathlib.Path) -> None:
+def test_a_deleted_snippet_is_noticed(bird, config: str, folder: pathlib.Path) -> None:
     read_an_hour_ago(bird)
     (folder / "a.conf").write_text("")
     (folder / "a.conf").unlink()
@@ -182,7 +182,7 @@ def test_bytes_that_bird_quotes_need_not_be_utf_8(config: str, checker: str, fol
     )
 
 
-def test_what_is_ours_is_told_as_ours(config: str, checker: str) -> None:
+def test_an_error_in_our_own_lines_is_not_blamed_on_a_snippet(config: str, checker: str) -> None:
     with pytest.raises(ConfigurationRefused) as caught:
         configuration.check(configuration.current(config) + "nonsense;\n", config, checker)
     assert not isinstance(caught.value, SnippetRefused)

@@ -147,7 +147,7 @@ def test_own_routes_outrank_what_peers_say() -> None:
     ]
 
 
-def test_peers_are_told_own_blocks_and_nothing_else() -> None:
+def test_only_own_blocks_are_announced_to_peers() -> None:
     text = render(BIRD)
     assert "define calico_own_blocks = [ 10.244.0.0/26, 10.244.5.64/26 ];" in text
     assert function(text, "calico_announce") == ["if source != RTS_BGP && net ~ calico_own_blocks then accept;"]
@@ -489,7 +489,7 @@ def test_the_same_data_gives_the_same_file() -> None:
     assert "{%" not in text and "{{" not in text
 
 
-def test_what_is_missing_is_an_error() -> None:
+def test_a_missing_value_makes_rendering_fail() -> None:
     data = NodeState("node1", "10.10.1.11/24", bird=BIRD).to_dict()["bird"]
     del data["as_number"]
     with pytest.raises(jinja2.UndefinedError, match="as_number"):

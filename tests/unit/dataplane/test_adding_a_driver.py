@@ -76,7 +76,7 @@ def test_it_is_applied_in_its_place(host, bridge, registry):
     assert not plan_node(host, STATE, registry=registry).changed
 
 
-def test_it_is_removed_and_what_is_not_ours_stands(host, registry):
+def test_our_bridge_is_removed_and_a_foreign_one_is_kept(host, registry):
     host.link_add(NewLink("br-node2", "bridge"))
     apply_node(host, plan_node(host, STATE, registry=registry))
     other = plan_node(host, dataclasses.replace(STATE, node="node2"), ["bridge"], registry=registry)

@@ -121,7 +121,7 @@ POD = dataclasses.replace(ONE, netns_owned=False)
 
 @pytest.mark.parametrize("endpoint", [ONE, POD], ids=["ours", "theirs"])
 @pytest.mark.parametrize(("operation", "subject"), REFUSALS + REFUSALS6)
-def test_whatever_is_refused_nothing_is_left(operation, subject, endpoint):
+def test_a_refused_attachment_leaves_nothing_behind(operation, subject, endpoint):
     kernel = machine()
     ready_for(kernel, endpoint)
     kernel.inside("b").link_set("lo", up=True) if not endpoint.netns_owned else None
@@ -191,7 +191,7 @@ def refused(name, identity=""):
 
 @settings(max_examples=40, deadline=None)
 @given(endpoints("a"), endpoints("b"), st.integers(1, 14))
-def test_killed_anywhere_it_can_be_taken_away_or_completed(other, endpoint, writes):
+def test_an_attachment_killed_anywhere_can_be_removed_or_completed(other, endpoint, writes):
     """If attach() is killed after one of its first 14 writes, the next process can remove or complete the workload."""
     kernel = machine(other)
     ready_for(kernel, endpoint)

@@ -64,7 +64,7 @@ def theirs(kernel, text, program="iptables"):
     assert done.code == 0, done
 
 
-def test_what_did_not_change_is_neither_read_nor_written(kernel, ran):
+def test_unchanged_tables_and_sets_are_neither_read_nor_written(kernel, ran):
     tables, sets = CachedTables(), CachedSets()
     entries, chains = dispatch(20)
     settle(tables, iptables, kernel, [filtering(entries, chains)])
@@ -77,7 +77,7 @@ def test_what_did_not_change_is_neither_read_nor_written(kernel, ran):
     assert ran == []
 
 
-def test_what_changes_is_written_and_nothing_read(kernel, ran):
+def test_a_changed_chain_is_written_without_a_read(kernel, ran):
     tables = CachedTables()
     entries, chains = dispatch(20)
     settle(tables, iptables, kernel, [filtering(entries, chains)])
@@ -89,7 +89,7 @@ def test_what_changes_is_written_and_nothing_read(kernel, ran):
         assert shown(kernel, "cali-to-wl") == changed
 
 
-def test_what_others_write_is_seen_at_the_next_look(kernel):
+def test_foreign_writes_are_seen_at_the_next_observation(kernel):
     tables = CachedTables()
     desired = [filtering(*dispatch(20))]
     settle(tables, iptables, kernel, desired)
@@ -112,7 +112,7 @@ def test_lines_are_not_counted_on_when_others_wrote_meanwhile(kernel):
     assert shown(kernel, "cali-to-wl") == [*entries[:10], *entries[11:]]
 
 
-def test_what_others_write_in_the_moment_of_our_own_write_is_seen(kernel):
+def test_a_foreign_write_during_our_own_write_is_seen(kernel):
     tables = CachedTables()
     entries, chains = dispatch(20)
     settle(tables, iptables, kernel, [filtering(entries, chains)])
@@ -140,7 +140,7 @@ def refused(kernel, tables, desired):
     return str(caught.value)
 
 
-def test_what_was_refused_is_read_again_and_not_tried_again(kernel, ran):
+def test_a_refused_chain_is_read_again_but_not_tried_again(kernel, ran):
     tables = CachedTables()
     settle(tables, iptables, kernel, [policies()])
     bad = [policies(b=(BAD,), c=("-j DROP",))]
@@ -156,7 +156,7 @@ def test_what_was_refused_is_read_again_and_not_tried_again(kernel, ran):
     assert tables.set_aside == ()
 
 
-def test_what_was_refused_is_tried_again_when_it_is_another_or_somebody_says_so(kernel):
+def test_a_refused_chain_is_tried_again_if_changed_or_on_request(kernel):
     tables = CachedTables()
     settle(tables, iptables, kernel, [policies()])
     for rules in ((BAD,), (BAD, "-j DROP")):
@@ -171,7 +171,7 @@ def test_what_was_refused_is_tried_again_when_it_is_another_or_somebody_says_so(
     assert tables.set_aside == ()
 
 
-def test_what_was_refused_is_made_again_when_somebody_deletes_it(kernel):
+def test_a_deleted_table_with_a_refused_chain_is_written_again(kernel):
     """If others delete a table in which a chain was refused, the table is written again, with that chain as -j DROP.
 
     Other chains jump to the refused chain, so nothing of the table could be written without it.
@@ -321,7 +321,7 @@ def test_a_set_that_was_refused_is_read_again(kernel):
     settle(sets, ipset, kernel, [IpSet("cali40a", "hash:ip,port", ("10.0.0.1,tcp:1",))])
 
 
-def test_what_is_left_out_of_sets_is_known_and_asks_for_nothing(kernel):
+def test_members_left_out_of_sets_are_reported_and_cause_no_change(kernel):
     sets = CachedSets()
     bad = IpSet("cali40a", "hash:net", ("10.0.0.1", "10.0.0.2 nomatch"))
     sets.apply(kernel, sets.diff([bad], sets.observe(kernel, [bad])))

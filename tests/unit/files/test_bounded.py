@@ -45,7 +45,7 @@ def test_a_file_of_the_kernel_that_says_no_size_is_read() -> None:
     assert bounded.read("/proc/self/status", 1 << 20).startswith(b"Name:")
 
 
-def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_path_that_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for path in (str(pipe), "/dev/zero", "/dev/tty", "/dev/null"):

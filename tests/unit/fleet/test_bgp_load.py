@@ -87,7 +87,7 @@ def test_both_ip_versions_add_up() -> None:
     assert nodes.memory == MEASURED.of(nodes.load)
 
 
-def test_a_node_that_reflects_is_told_apart() -> None:
+def test_a_node_that_reflects_is_a_group_of_its_own() -> None:
     own = {"node1": {"calico_node_route_reflector_cluster_id": "244.0.0.1"}}
     peers = [{"name": "rr", "nodeSelector": "all()", "peerSelector": "reflects == 'yes'"}]
     own["node1"]["calico_node_labels"] = {"reflects": "yes"}

@@ -54,7 +54,7 @@ def test_digests_that_cannot_be_read_are_none(value: t.Any) -> None:
     assert known(value) == {}
 
 
-def test_as_many_digests_are_read_as_a_table_may_have() -> None:
+def test_a_table_with_too_many_digests_is_left_out() -> None:
     """A table of up to 131,072 digests is read, and a larger one is left out as a whole.
 
     An entry whose name is no text is left out, but counts.

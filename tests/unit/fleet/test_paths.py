@@ -72,7 +72,7 @@ def test_a_pool_of_some_nodes_counts_by_those() -> None:
     assert untried_of(build(pool("vxlan"))) == []
 
 
-def test_what_a_sample_leaves_out_is_named() -> None:
+def test_paths_that_a_sample_leaves_out_are_named() -> None:
     assert untried_of(build(pool("ipip")), sample=1) == [
         "2 paths of pool default (calico_node_probe_sample leaves them out)"
     ]

@@ -452,7 +452,7 @@ def test_a_handle_cannot_have_two_addresses():
 # --- another grant --------------------------------------------------------------------------------------------------
 
 
-def test_a_block_that_is_in_use_stays_and_the_contradiction_is_said():
+def test_a_withdrawn_block_in_use_stays_and_is_reported():
     allocations = granted([A, B])
     take(allocations, 5)
     assert allocations.grant([A], [], {}, (), POOLS) == [
@@ -469,7 +469,7 @@ def test_a_block_that_is_in_use_stays_and_the_contradiction_is_said():
     assert [usage.cidr for usage in allocations.usage(1.0)] == ["10.0.0.0/30"]
 
 
-def test_an_address_that_the_plan_gives_to_another_is_said():
+def test_an_allocated_address_planned_for_another_is_reported():
     allocations = granted()
     take(allocations, 1)
     assert allocations.grant([A], [], {"10.0.0.0": "inventory workload web-1"}, (), POOLS) == [

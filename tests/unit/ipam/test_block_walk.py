@@ -139,7 +139,7 @@ def test_blocks_agree_with_netaddr(value: int, prefix: int, more: int, pick: int
         "1::%eth0",
     ],
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not an IP address|has a zone|invalid|Only hex digits"):
         canonical_address(text)
 
@@ -147,7 +147,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["10.0.0.0", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/08", "10.0.0.1/24", "10.0.0.0/\u00b2", "::/129"]
 )
-def test_what_is_no_cidr_is_refused(text: str) -> None:
+def test_an_invalid_cidr_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"prefix"):
         canonical_cidr(text)
 
@@ -159,7 +159,7 @@ def test_blocks_that_do_not_fit_are_refused(pool: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("cidr", ["10.0.1.0/26", "10.0.0.0/27", "10.0.0.32/26"])
-def test_what_is_no_block_of_the_pool_is_refused(cidr: str) -> None:
+def test_a_cidr_that_is_no_block_of_the_pool_is_refused(cidr: str) -> None:
     with pytest.raises(ValueError, match=r"no block of this pool|behind its prefix"):
         BlockSpace("10.0.0.0/24", 26).index_of(cidr)
 

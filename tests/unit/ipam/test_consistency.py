@@ -160,7 +160,7 @@ def test_a_node_in_order():
         ),
     ],
 )
-def test_each_kind_of_problem_is_said_and_counted(books, used, tunnels, grants, lines):
+def test_each_kind_of_problem_is_printed_and_counted(books, used, tunnels, grants, lines):
     report = check(books, used, tunnels, grants)
     found = [line for line in report.lines if line in lines]
     assert found == lines

@@ -90,7 +90,7 @@ def test_the_text_of_nothing() -> None:
     assert lockfile.load(lockfile.dump(AllocationPlan())) == AllocationPlan()
 
 
-def test_how_pools_are_run_is_kept_and_need_not_be_known() -> None:
+def test_encapsulations_of_pools_are_stored_and_optional() -> None:
     knowing = dataclasses.replace(PLAN, encapsulations={"main": "VXLANCrossSubnet"})
     text = TEXT.replace("blockSize: 26}", "blockSize: 26, encapsulation: VXLANCrossSubnet}")
     assert lockfile.dump(knowing) == text
@@ -301,7 +301,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_is_wrong_is_refused_in_words(name: str) -> None:
+def test_a_broken_lockfile_is_refused_with_rule_and_remedy(name: str) -> None:
     document, rule = BROKEN[name]
     remedy = RESTORE
     if rule is None:
@@ -323,7 +323,7 @@ def test_an_empty_file_is_refused() -> None:
     assert refusal("# nothing\n") == f"lockfile lock is empty. {RESTORE}"
 
 
-def test_what_is_no_yaml_is_refused_with_its_line() -> None:
+def test_invalid_yaml_is_refused_with_its_line() -> None:
     text = refusal(TEXT.replace("tunnels:\n", "tunnels: [\n"))
     assert text.startswith("lockfile lock cannot be read as YAML: ")
     assert text.endswith(f"(line 19). {RESTORE}")
@@ -348,7 +348,7 @@ def test_an_unfinished_merge_is_refused() -> None:
     )
 
 
-def test_a_key_that_stands_twice_is_refused() -> None:
+def test_a_duplicate_key_is_refused() -> None:
     assert refusal(TEXT.replace('"on": {}', "node1: {}")) == f"lockfile lock has node1 twice (line 26). {RESTORE}"
 
 

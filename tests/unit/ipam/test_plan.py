@@ -361,7 +361,7 @@ def test_a_declared_address_takes_a_spare_block_back_that_was_set_aside() -> Non
 
 
 @pytest.mark.parametrize("spare_blocks", [0, 1])
-def test_blocks_of_a_removed_node_are_nobody_elses_until_they_are_released(spare_blocks: int) -> None:
+def test_blocks_of_a_removed_node_stay_in_quarantine(spare_blocks: int) -> None:
     pool = PoolRange("main", "10.244.0.0/24", 27)
     before = plan([pool], nodes("node1", "node2"), spare_blocks=spare_blocks)
     after = plan([pool], nodes("node1", "node3"), before)
@@ -395,7 +395,7 @@ def test_quarantine_is_released_by_name_or_by_range() -> None:
         assert found.warnings == (f"Released from quarantine: {blocks(full(), 'node4')[0]}.",)
 
 
-def test_a_release_that_matches_nothing_is_said() -> None:
+def test_a_release_that_matches_nothing_causes_a_warning() -> None:
     found = plan(
         [POOL], nodes("node1"), full(), spare_blocks=0, released=["node9", "10.9.0.0/16", "node2", "node3", "node4"]
     )
@@ -436,7 +436,7 @@ def test_quarantined_addresses_of_a_pool_that_is_gone_are_not_given_out_under_an
     assert found.quarantine == away.quarantine
 
 
-def test_a_pool_is_retired_by_disabling_it_and_selecting_nobody() -> None:
+def test_a_pool_is_retired_by_disabling_it_and_selecting_no_node() -> None:
     needs = {"node1": {"ipip": ["main", "other"]}}
     before = plan([POOL], nodes("node1"), tunnels={"node1": {"ipip": ["main"]}})
     leaving = dataclasses.replace(POOL, disabled=True, selects=lambda labels: False)
@@ -589,7 +589,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_what_cannot_be_planned_is_refused_in_words(name: str) -> None:
+def test_an_impossible_plan_is_refused_with_its_reason(name: str) -> None:
     pools, previous, workloads, text = REFUSALS[name]
     assert refused(pools, TWO, previous, workloads=workloads) == text
 
@@ -691,7 +691,7 @@ def test_nothing_is_chosen_out_of_a_reservation_and_what_is_declared_there_is_gi
 TUNNELS = {"node1": {"ipip": ["main"]}}
 
 
-def test_what_has_an_address_keeps_it_when_it_is_reserved_later() -> None:
+def test_an_assigned_address_is_kept_when_reserved_later() -> None:
     before = plan([POOL], nodes("node1"), workloads=[WorkloadRequest("a", "node1")], tunnels=TUNNELS)
     after = plan(
         [POOL], nodes("node1"), before, workloads=[WorkloadRequest("a", "node1")], tunnels=TUNNELS,
@@ -727,7 +727,7 @@ def test_a_reservation_that_is_no_cidr_is_refused() -> None:
     )
 
 
-def test_an_address_that_the_agent_gave_away_is_granted_to_nobody() -> None:
+def test_an_address_allocated_by_the_agent_is_not_planned() -> None:
     before = plan([POOL], nodes("node1"))
     (block,) = blocks(before, "node1")
     given = [str(address) for address in netaddr.IPNetwork(block)][:3]
@@ -735,7 +735,7 @@ def test_an_address_that_the_agent_gave_away_is_granted_to_nobody() -> None:
     assert found.nodes["node1"].workloads == {"a": str(netaddr.IPNetwork(block)[3])}
 
 
-def test_who_was_planned_at_an_address_that_the_agent_gave_away_gets_another() -> None:
+def test_a_planned_address_that_the_agent_allocated_is_replaced() -> None:
     wanted = [WorkloadRequest("a", "node1")]
     before = plan([POOL], nodes("node1"), workloads=wanted, tunnels=TUNNELS)
     part = before.nodes["node1"]

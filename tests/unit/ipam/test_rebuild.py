@@ -171,7 +171,7 @@ def test_a_limited_run_does_not_plan_for_nodes_that_it_did_not_ask() -> None:
     )
 
 
-def test_nothing_is_planned_when_nobody_answered() -> None:
+def test_nothing_is_planned_when_no_node_answered() -> None:
     assert refusal(None, {}, unreachable=NAMES).startswith(
         "lockfile lock is missing, and node1, node2, node3, which may"
     )
@@ -291,7 +291,7 @@ def test_a_block_in_quarantine_for_another_node_is_left_out() -> None:
     )
 
 
-def test_what_is_no_block_of_a_pool_is_left_out() -> None:
+def test_a_claim_that_is_no_block_of_a_pool_is_left_out() -> None:
     claims = ("10.244.0.0/22", "10.244.0.0/32", "192.0.2.0/26", "10.244.0.1/26", "a\nb")
     mine = NodeIpam(1, tuple(Block(cidr, "main") for cidr in claims) + (Block("10.244.3.0/26", "o" * 200),))
     found = both(FIRST, {**copies(FIRST), "node1": mine})
@@ -334,7 +334,7 @@ def test_a_node_with_a_block_that_is_not_its_own_is_not_to_be_changed() -> None:
     }
 
 
-def test_of_several_blocks_that_are_not_its_own_a_node_is_told_the_first() -> None:
+def test_a_refused_node_names_the_first_of_several_foreign_blocks() -> None:
     """A node with two blocks that are not its own is refused with the first of them, and each is named as left out."""
     blocks = (Block("10.244.3.192/26", "main"), Block("10.244.3.128/26", "main"))
     mine = copy_of(FIRST, "node1")
@@ -439,7 +439,7 @@ def test_a_node_alone_does_not_say_that_others_gave_up_their_blocks() -> None:
             assert found.plan.nodes["node4"] == OLD.nodes["node4"]
 
 
-def test_a_lone_copy_takes_nothing_that_is_free_and_stops_nobody() -> None:
+def test_a_lone_copy_claims_no_free_block_and_stops_no_planning() -> None:
     free = {"node3": NodeIpam(3, tuple(Block(f"10.244.2.{n * 64}/26", "main") for n in range(4)))}
     found = both(OLD, free, [*NAMES, "node4"], unreachable=["node4"])
     assert found.plan is not None and found.plan.nodes.get("node3") is None
@@ -467,7 +467,7 @@ def test_a_second_witness_lets_a_node_have_the_block_of_another() -> None:
     assert set(both(OLD, claims, [*NAMES, "node4"], routes=own_word.__getitem__).refused) == {"node3"}
 
 
-def test_two_claims_to_a_free_block_stop_nobody_while_there_is_a_lockfile() -> None:
+def test_with_a_lockfile_two_claims_to_a_free_block_stop_no_planning() -> None:
     free = "10.244.2.0/26"
     claims = newer_copies(free)
     claims["node1"] = NodeIpam(3, (*claims["node1"].blocks, Block(free, "main")))

@@ -31,7 +31,7 @@ def test_versions_of_ansible_are_the_promised_and_the_tested_one() -> None:
     assert f"tested with ansible-core {tested} on Debian 13" in " ".join(PAGE.split())
 
 
-def test_what_hosts_need_is_what_the_code_uses() -> None:
+def test_the_page_lists_the_ports_and_packages_of_the_code() -> None:
     table = PAGE.partition("| packets |")[2].partition("## 1.")[0]
     ports = [f"TCP {BGP_PORT}", *(f"UDP {port}" for port in (VXLAN_PORT, BFD_PORTS[0], BFD_PORTS[2]))]
     for what in (*ports, "IP protocol 4"):

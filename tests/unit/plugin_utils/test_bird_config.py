@@ -23,7 +23,7 @@ BIRD = Bird(
 )
 
 
-def test_what_the_actions_import_read_no_host_reads_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_templates_are_read_by_the_import_and_not_by_each_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """The import of the action node reads the templates, so that no host's process, forked afterwards, reads them."""
     read: list[str] = []
     compiled = jinja2.Environment.compile

@@ -114,7 +114,7 @@ RULE = "Use 1 to 64 letters, digits, '_', '.' and '-', beginning with a letter o
         ),
     ],
 )
-def test_what_cannot_be(value: t.Any, text: str) -> None:
+def test_an_impossible_network_is_refused_with_its_reason(value: t.Any, text: str) -> None:
     with pytest.raises(FleetError) as caught:
         podman_networks.read(value)
     assert str(caught.value) == text

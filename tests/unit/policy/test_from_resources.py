@@ -178,7 +178,7 @@ def test_a_global_policys_selector(spec: dict, selector: str) -> None:
         ),
     ],
 )
-def test_whom_a_rule_means(source: dict, of_namespaced: str, of_global: str) -> None:
+def test_selectors_of_a_rule_entity_become_one_selector(source: dict, of_namespaced: str, of_global: str) -> None:
     assert entity(source).selector == of_namespaced
     assert entity(source, "GlobalNetworkPolicy").selector == of_global
 
@@ -198,7 +198,7 @@ def test_the_longest_label_of_a_scope_gives_a_selector(scope: str) -> None:
     st.randoms(use_true_random=False).map(random_selector),
     st.fixed_dictionaries({}, optional={key: st.sampled_from(values) for key, values in LABELS.items()}),
 )
-def test_a_namespaces_labels_are_asked_as_those_of_whoever_is_in_it(text: str, labels: dict) -> None:
+def test_a_namespace_selector_matches_prefixed_labels_of_endpoints(text: str, labels: dict) -> None:
     found = selectors.parse(entity({"namespaceSelector": text}).selector)
     inside = {NAMESPACE: "n", **{f"pcns.{label}": value for label, value in labels.items()}}
     assert found.matches(inside) is selectors.parse(text).matches(labels)
@@ -320,7 +320,7 @@ def test_not_icmp_without_a_protocol() -> None:
     assert policy(parse("NetworkPolicy", "p", {"egress": [rule]})).egress == (PolicyRule("Deny", protocol="tcp"),)
 
 
-def test_what_is_not_supported_is_refused_in_words() -> None:
+def test_an_unsupported_field_is_refused_with_its_reason() -> None:
     rules = [{"action": "Allow", "http": {"methods": ["GET"]}}]
     assert refusal(parse("NetworkPolicy", "p", {"ingress": rules})) == (
         "NetworkPolicy p: spec.ingress[0].http is not supported here. "

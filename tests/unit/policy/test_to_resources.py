@@ -69,7 +69,7 @@ def test_a_policy_comes_back(resource: t.Any) -> None:
     assert to_resources.policy(from_resources.policy(back)) == back
 
 
-def test_what_a_reader_sees() -> None:
+def test_a_converted_policy_names_other_namespaces_and_not_its_own() -> None:
     """A namespaced policy as a resource does not name its own namespace in selectors.
 
     Other namespaces are in namespaceSelector, not labels in `selector`.
@@ -110,7 +110,7 @@ def test_service_accounts_stay_labels_and_mean_the_same_namespace() -> None:
 
 @pytest.mark.parametrize("selector", ["has(pcns.)", 'pcns. == "x"', 'pcns.a == "global("', '!(pcns. in {"x"})'])
 @pytest.mark.parametrize("further", ["", " && has(b)"])
-def test_what_cannot_be_a_namespace_selector_stays_a_selector(selector: str, further: str) -> None:
+def test_a_selector_without_a_namespace_form_stays_a_selector(selector: str, further: str) -> None:
     """A selector of labels with the prefix of namespaces comes back as it is where no namespaceSelector means it."""
     text = selector + further
     value = from_resources.policy(
@@ -160,7 +160,7 @@ def back_and_forth(value: Policy) -> Policy:
 
 @settings(max_examples=40)
 @given(st.integers(0, 2**32))
-def test_whatever_policy_it_is_what_comes_back_decides_alike(seed: int) -> None:
+def test_a_converted_random_policy_gives_the_same_verdicts(seed: int) -> None:
     rng = random.Random(seed)
     world = random_world(rng)
     before = Evaluator(world.policy_set, world.endpoints)

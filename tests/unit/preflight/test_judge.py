@@ -190,7 +190,7 @@ def test_both_tunnels_of_ours_share_their_port():
         ),
     ],
 )
-def test_what_ipv6_needs(changes, told):
+def test_a_host_unfit_for_ipv6_is_a_finding_if_ipv6_is_used(changes, told):
     assert [finding.message("node7") for finding in judging.judge(facts(**changes), DUAL)] == [told]
     assert judging.judge(facts(**changes), STATE) == []
 
@@ -530,7 +530,7 @@ def with_hostile_texts(value):
 
 
 @pytest.mark.parametrize("host", CASES)
-def test_what_a_host_says_controls_no_terminal(host):
+def test_hostile_texts_of_a_host_control_no_terminal(host):
     """Whatever texts root on a host writes into its facts, each sentence of a finding is one harmless line."""
     given = with_hostile_texts(CASES[host][0])
     given["packages"] = CASES[host][0]["packages"]  # versions are parsed: a wrong one is no finding

@@ -99,7 +99,7 @@ def test_processes_of_other_network_namespaces_are_left_out(host):
     assert host.observe()["daemons"] == {"calico": ["calico-felix"], "systemd-networkd": ["systemd-network"]}
 
 
-def test_listeners_are_named_and_our_bird_is_told_from_others(host):
+def test_listeners_are_named_and_our_bird_is_distinguished(host):
     host.write("proc/net/tcp", TCP + listener(179, 501) + listener(22, 502) + listener(2000, 503, state="01"))
     host.write("proc/net/tcp6", TCP + listener(179, 504))
     host.write("proc/net/udp", TCP + listener(4789, 0, state="07"))
@@ -175,7 +175,7 @@ def test_rules_are_counted_per_backend_and_calicos_by_their_comments(host):
     assert host.observe()["firewall"]["rules"] == {"legacy": 1, "nft": 5}
 
 
-def test_what_is_forwarded_of_ipv6_may_be_dropped_elsewhere(host):
+def test_chains_that_drop_forwarded_ipv6_are_observed(host):
     host.programs = {
         "ip6tables-nft-save": "*filter\n:INPUT DROP [0:0]\n:FORWARD ACCEPT [0:0]\n-A INPUT -j ACCEPT\nCOMMIT\n",
         "ip6tables-legacy-save": "*raw\n:FORWARD DROP [0:0]\nCOMMIT\n*filter\n:FORWARD DROP [0:0]\nCOMMIT\n",
@@ -283,7 +283,7 @@ def test_ipv6(host):
         host.write("proc/sys/net/ipv6/conf/eth0/accept_ra", "1")
 
 
-def test_how_sources_are_checked_on_all_interfaces(host):
+def test_rp_filter_of_all_interfaces_is_observed(host):
     assert host.observe()["rp_filter_of_all"] == ""
     host.write("proc/sys/net/ipv4/conf/all/rp_filter", "2\n")
     assert host.observe()["rp_filter_of_all"] == "2"
@@ -300,7 +300,7 @@ def test_the_stored_node_and_the_system(host):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"state": null}'])
-def test_a_damaged_state_is_nobodys(host, text):
+def test_a_damaged_state_names_no_node(host, text):
     host.write("var/lib/calico/state.json", text)
     assert host.observe()["stored_node"] is None
 
@@ -319,7 +319,7 @@ class TestFeatures:
         known = self.look(host)
         assert (known["ipip"], known["vxlan"], known["veth"]) == (False, True, True)
 
-    def test_what_is_loaded_is_there(self, host):
+    def test_a_loaded_module_and_a_configured_one_are_available(self, host):
         host.write("sys/module/ipip/refcnt", "0")
         host.write("boot/config-6.1.0-x", "CONFIG_VXLAN=m\n")
         assert (self.look(host)["ipip"], self.look(host)["vxlan"]) == (True, True)
@@ -328,7 +328,7 @@ class TestFeatures:
         host.write("proc/kallsyms", "0 t vxlan_newlink\n0 T ip_set_create\t[ip_set]\n")
         assert self.look(host) == {"ipip": False, "vxlan": True, "veth": False, "ip_set": True, "nf_tables": False}
 
-    def test_what_a_container_cannot_know(self, host):
+    def test_a_feature_without_evidence_is_unknown_in_a_container(self, host):
         host.write("proc/kallsyms", "0 t vxlan_newlink\n")
         host.write("proc/modules", "")
         known = self.look(host)

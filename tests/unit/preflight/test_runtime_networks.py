@@ -153,7 +153,7 @@ def test_a_broken_file_and_a_missing_firewall_are_warnings() -> None:
     assert judged(runtimes=runtimes(firewall_driver="nftables"), packages={"nftables": "1.1"}) == []
 
 
-def test_another_network_that_comes_first() -> None:
+def test_a_network_sorted_before_calico_is_a_warning() -> None:
     facts = {
         "cni": {"folder": NET_D, "networks": ["05-mine.conflist", "10-calico.conflist"], "runtimes": ["containerd"]}
     }

@@ -49,7 +49,7 @@ def test_a_phase_that_succeeded_is_one_line(phase: str, line: str) -> None:
     assert phase_lines.phase(phase, HOSTS, dict.fromkeys(HOSTS, OK), Targets()) == (line, [])
 
 
-def test_what_a_node_keeps_is_said() -> None:
+def test_the_retire_line_names_what_a_node_keeps() -> None:
     kept = "tunl0 10.244.1.0 (2 open connections use it)"
     results = {**dict.fromkeys(HOSTS, OK), "node2": {"changed": True, "kept": [kept]}}
     line, problems = phase_lines.phase("retire", HOSTS, results, Targets())
@@ -101,7 +101,7 @@ def test_soaking_counts_what_is_lost_since_before_the_flip() -> None:
     ]
 
 
-def test_a_loss_within_the_limit_is_told_and_shuts_nothing() -> None:
+def test_a_loss_within_the_limit_is_reported_and_is_no_problem() -> None:
     results = {"node1": watched("node2", 100, 2, 100.0), "node2": watched("node1", 100, 1, 50.0)}
     line, problems = phase_lines.phase("soak", HOSTS[:2], results, Targets(), max_lost_probes=3)
     assert line == (
@@ -117,7 +117,7 @@ def test_a_loss_within_the_limit_is_told_and_shuts_nothing() -> None:
     assert len(phase_lines.phase("prove", HOSTS[:2], results, Targets(), max_lost_probes=9)[1]) == 2
 
 
-def test_what_was_not_watched_is_not_said_to_be() -> None:
+def test_the_soak_line_names_nodes_whose_flip_was_not_watched() -> None:
     results = {host: watched("x", 100) for host in HOSTS}
     results["node2"]["watch"] = {"running": False, "complete": False, "reason": "the watch was killed"}
     line, problems = phase_lines.phase("soak", HOSTS, results, Targets())
@@ -132,7 +132,7 @@ def test_what_was_not_watched_is_not_said_to_be() -> None:
     assert line.endswith(f"the flip is not all counted on n0 {none}, n1 {none}, n2 {none} and 2 more")
 
 
-def test_paths_that_were_down_before_are_told_and_shut_nothing() -> None:
+def test_paths_down_before_the_flip_are_reported_and_no_problem() -> None:
     results = {"node1": watched("node2", 90, silent=1500.0), "node2": watched("node1", 100)}
     line, problems = phase_lines.phase("soak", HOSTS[:2], results, Targets())
     assert line == (
@@ -142,13 +142,13 @@ def test_paths_that_were_down_before_are_told_and_shut_nothing() -> None:
     assert problems == []
 
 
-def test_a_node_with_nobody_to_probe_says_nothing_of_a_watch() -> None:
+def test_a_node_without_probe_targets_is_not_reported_as_unwatched() -> None:
     results = {"node1": watched("node2", 100), "node2": {"targets": [], "msg": "has no other node's block to probe."}}
     line, dummy = phase_lines.phase("soak", HOSTS[:2], results, Targets())
     assert line == "soak      0 lost of 100 probes over 1 paths since before the flip · longest gap 0.0 ms"
 
 
-def test_what_was_put_back() -> None:
+def test_the_return_text_counts_restored_nodes_and_names_others() -> None:
     text = phase_lines.returned(HOSTS, {"node1": OK, "node2": OK}, ["node1 -> node3: no answer"])
     assert text.splitlines() == [
         "The change of mode did not go through.",
@@ -284,7 +284,7 @@ def test_the_verdict_names_the_host_that_is_down() -> None:
     ]
 
 
-def test_how_many_nodes_answered_a_new_connection():
+def test_the_confirm_line_counts_nodes_that_answered():
     plans = {"a": {"changed": True, "confirmed": True}, "b": {"changed": True, "confirmed": True}, "c": {}}
     answer = {"sessions": {}}
     lines = report_lines.converged(["a", "b", "c"], plans, dict.fromkeys("abc", answer), {}, None).lines
@@ -295,7 +295,7 @@ def test_how_many_nodes_answered_a_new_connection():
     assert report_lines.converged(["c"], {"c": {}}, {"c": answer}, {}, None).lines == ["converged  1/1 nodes"]
 
 
-def test_whom_a_new_node_touches() -> None:
+def test_the_touched_line_names_changes_by_a_new_node_on_others() -> None:
     """The line `touched` says what a new node changes on other hosts: more sessions, resets, or the kernel's tables."""
 
     def change(kind: str, action: str = "+", by: str = "node") -> dict[str, t.Any]:
@@ -322,7 +322,7 @@ def test_whom_a_new_node_touches() -> None:
     ]
 
 
-def test_a_change_of_sessions_is_told_in_its_own_words() -> None:
+def test_a_change_of_sessions_has_its_own_phase_lines() -> None:
     hold, done = Targets(hold=True), dict.fromkeys(HOSTS, OK)
     assert [phase_lines.phase(name, HOSTS, done, hold) for name in ("prepare", "flip", "retire")] == [
         ("prepare   3/3  backup routes in place, sessions as they were", []),

@@ -240,7 +240,7 @@ NEWER = (
         (("9" * 5000 + ".0.0", "0.2.0"), [OLDER.format("node1 runs", "9" * 40)]),
     ],
 )
-def test_another_release_is_a_warning(versions: tuple[str, ...], warnings: list[str]) -> None:
+def test_an_agent_of_another_release_is_a_warning(versions: tuple[str, ...], warnings: list[str]) -> None:
     """Agents of another release than the controller's are named with what to do, and the fleet is good nevertheless."""
     hosts = ["node1", "node2"]
     agents = [{**AGENT, "drift": DRIFT, "version": version} for version in versions]

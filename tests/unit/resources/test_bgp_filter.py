@@ -27,7 +27,7 @@ def of(rule: t.Mapping[str, t.Any], direction: str = "importV4") -> resources.BG
     return t.cast(resources.BGPFilter, found)
 
 
-def test_those_of_calicos_own_tests_are_read_and_written_again() -> None:
+def test_filters_of_calicos_own_tests_read_back_equal() -> None:
     schema = jsonschema.Draft202012Validator(resources.json_schema("BGPFilter"))
     seen = 0
     for case in CONFD["cases"]:

@@ -150,7 +150,7 @@ def schema_of(kind: str, flat: bool) -> jsonschema.Draft202012Validator:
 
 
 @pytest.mark.parametrize("kind", FLAT)
-def test_what_is_written_reads_back(kind: str) -> None:
+def test_a_written_document_reads_back_equal(kind: str) -> None:
     @settings(max_examples=30)
     @given(names, labels, FLAT[kind])
     def check(name: str, own_labels: dict, flat: dict) -> None:

@@ -168,7 +168,7 @@ def test_namespaces(kind: str) -> None:
     assert resources.json_schema(kind)["properties"]["metadata"]["properties"]["namespace"] == {"type": "string"}
 
 
-def test_what_has_no_namespace_drops_that_of_a_server_and_has_none_in_the_flat_form() -> None:
+def test_a_global_kind_drops_a_namespace_and_refuses_it_in_flat_form() -> None:
     made = parse({"kind": "GlobalNetworkSet", "metadata": {"name": "x", "namespace": "team"}, "spec": {}})
     assert made.to_document()["metadata"] == {"name": "x"}
     with pytest.raises(ResourceError) as caught:
@@ -654,7 +654,7 @@ def test_labels_that_get_a_prefix_leave_room_for_it(length: int) -> None:
 
 
 @pytest.mark.parametrize(("kind", "flat", "message"), UNSUPPORTED, ids=lambda value: str(value)[:60])
-def test_what_is_valid_and_not_supported(kind: str, flat: dict, message: str) -> None:
+def test_a_valid_but_unsupported_field_is_refused(kind: str, flat: dict, message: str) -> None:
     made = parse_flat(kind, {"name": "x", **flat})
     with pytest.raises(ResourceError) as in_flat:
         check_supported(made, flat=True)

@@ -99,7 +99,7 @@ def test_a_node_and_its_bgp() -> None:
     assert node.to_document() == {"apiVersion": "projectcalico.org/v3", **document}
 
 
-def test_what_servers_add_is_dropped() -> None:
+def test_metadata_that_a_server_adds_is_dropped() -> None:
     metadata = {"name": "n", "uid": "7", "resourceVersion": "1", "creationTimestamp": None, "managedFields": [{}]}
     made = parse({"kind": "Node", "metadata": metadata, "spec": {}})
     assert made.to_document()["metadata"] == {"name": "n"}

@@ -59,7 +59,7 @@ def test_every_file_of_the_role_is_there_and_says_no_more_than_the_module_takes(
         assert "src" not in entry or (ROLE / "files" / entry["src"]).is_file()
 
 
-def test_what_udev_reads_of_our_devices():
+def test_the_sysctl_file_hardens_all_our_devices():
     found = files()["/etc/sysctl.d/zz-calico.conf"]["content"].splitlines()
     settings = dict(line.split(" = ") for line in found if line and not line.startswith("#"))
     devices = ("cali*", *tunnel.NAMES)
@@ -93,7 +93,7 @@ def test_settings_are_those_that_the_agent_knows():
         ({"calico_node_agent": True, "calico_node_cni": True, "inventory_hostname": "rr1"}, False, False),
     ],
 )
-def test_who_gets_an_agent_and_who_the_plugin(variables, runs, cni):
+def test_variables_decide_on_the_agent_and_the_cni_plugin(variables, runs, cni):
     assert agent_unit(**variables) == (runs, runs)
     found = files(**variables)
     assert ("/opt/cni/bin/calico" in found, "/etc/cni/net.d/10-calico.conflist" in found) == (cni, cni)
@@ -166,7 +166,7 @@ def with_plugins(plugins):
         ({**with_plugins(True), "inventory_hostname": "rr1"}, False),
     ],
 )
-def test_who_gets_networks_of_podman(variables, gets):
+def test_variables_decide_on_podman_networks(variables, gets):
     found = files(**variables)
     network = "/etc/containers/networks/calico.json"
     assert ("/usr/local/libexec/netavark/calico" in found, network in found) == (gets, gets)
@@ -224,7 +224,7 @@ def test_the_preflight_knows_the_name_of_the_networks_file():
         (["others", "report"], True, False),
     ],
 )
-def test_what_a_run_leaves_out_by_its_tags(tags, plans, installs):
+def test_tags_decide_whether_a_run_plans_and_installs(tags, plans, installs):
     """Without the tag config, a run plans. A tag of a play around the role limits nothing."""
     assert made("calico_node_plan_only", ansible_run_tags=tags) is plans
     assert made("calico_node_installs", ansible_run_tags=tags) is installs

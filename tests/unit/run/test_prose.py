@@ -46,7 +46,7 @@ def test_a_verb_that_is_used_as_a_noun_is_none() -> None:
 
 
 @pytest.mark.parametrize("text", ["Return the routes.", "Cut the connections that policy denies; return their number."])
-def test_an_imperative_sentence_stands(text: str) -> None:
+def test_an_imperative_sentence_is_accepted(text: str) -> None:
     assert problems(function(text)) == []
 
 
@@ -62,7 +62,7 @@ def test_methods_and_coroutines_are_functions() -> None:
 
 
 @pytest.mark.parametrize("decorator", ["@property", "@functools.cached_property", "@pytest.fixture(scope='module')"])
-def test_what_is_named_for_a_value_has_a_noun_phrase(decorator: str) -> None:
+def test_a_property_or_fixture_may_have_a_noun_phrase(decorator: str) -> None:
     assert problems(function("The routes.", decorator=decorator)) == []
 
 
@@ -136,7 +136,7 @@ def test_data_is_no_message() -> None:
     assert problems("print('is told')\nWORDS = ['whoever', 'of which']\n") == []
 
 
-def test_what_is_quoted_is_no_prose() -> None:
+def test_quoted_text_is_not_checked() -> None:
     assert problems('# the phrase "is told", and `whoever`\nA = 1\n') == []
 
 
@@ -200,5 +200,5 @@ def test_a_page_has_short_sentences_and_no_banned_phrase(page: str, found: list[
     ],
     ids=["two sentences", "a colon", "a number", "a heading", "code and comments", "a link", "quotations"],
 )
-def test_a_plain_page_stands(page: str) -> None:
+def test_a_plain_page_is_accepted(page: str) -> None:
     assert PROSE.check_page(page) == []

@@ -64,7 +64,9 @@ def closing(suites: list[Suite], capsys: pytest.CaptureFixture[str], budget: flo
     ],
     ids=("good bad bad-but-exit-0 good-but-exit-3 skip declared-skip broken-report true false missing").split(),
 )
-def test_what_counts(suite: Suite, well: bool, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_suite_passes_only_with_good_reports_and_status_0(
+    suite: Suite, well: bool, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert closing([suite], capsys) == (well, line)
 
 

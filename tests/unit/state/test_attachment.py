@@ -76,7 +76,7 @@ def test_a_record_with_ports_that_cannot_be_is_refused(ports: t.Any) -> None:
         AttachedWorkload.from_dict({**CONTAINER.to_dict(), "ports": ports})
 
 
-def test_who_attached_a_workload() -> None:
+def test_attached_by_names_the_runtime_of_a_workload() -> None:
     own = dataclasses.replace(CONTAINER, container="")
     found = [
         one.attached_by
@@ -205,7 +205,7 @@ def test_a_block_of_one_address_is_the_workloads_own_route() -> None:
     assert [route for route in found.routes if route.destination == cidr] == [Route(cidr, device="calid1")]
 
 
-def test_what_the_inventory_has_is_not_taken_from_it() -> None:
+def test_an_attached_workload_replaces_none_of_the_inventory() -> None:
     before = state()
     own = before.workloads[0]
     same_interface = attached(1, "10.244.228.210", interface=own.interface)
@@ -316,7 +316,7 @@ def test_going_back_keeps_the_blocks_that_were_granted_since_and_are_in_use() ->
     assert attachment.with_blocks_in_use(before, None, [address]) is before
 
 
-def test_an_address_that_two_have_is_said() -> None:
+def test_an_address_that_was_given_twice_is_a_conflict() -> None:
     before = state(pool("ipip"))
     own, tunnel = before.workloads[0].address, before.ipam.tunnels["ipip"]
     workloads = [attached(2, tunnel), attached(1, own), attached(3, "10.244.228.220")]

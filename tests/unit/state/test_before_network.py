@@ -45,7 +45,7 @@ def test_a_node_whose_interfaces_are_named_or_that_has_no_policy_is_as_it_is() -
         assert closed(same) is same
 
 
-def test_interfaces_that_nobody_names_are_closed_and_named_ones_are_as_they_are() -> None:
+def test_unnamed_interfaces_are_closed_and_named_ones_unchanged() -> None:
     # closed() adds a HostEndpoint for "*", whose name begins with "!". It sorts before "0", so "0" has no effect.
     found = closed(state(host_endpoint("by-address"), host_endpoint("0", "*"), host_endpoint("a", "eth0")))
     dispatch = chain(found, "cali-from-host-endpoint")
@@ -59,7 +59,7 @@ def test_interfaces_that_nobody_names_are_closed_and_named_ones_are_as_they_are(
     assert chain(found, everybody, "mangle").count(f"-j {policy_chain(NAME + '-dnat', model.INGRESS)}") == 1
 
 
-def test_what_gives_an_interface_ipv6_passes() -> None:
+def test_packets_that_configure_ipv6_pass_a_closed_interface() -> None:
     found = closed(state(host_endpoint("by-address")))
     rules = chain(found, policy_chain(NAME, model.INGRESS), family=6)
     kinds = [rule.split("--icmpv6-type ")[1].split()[0] for rule in rules if "--icmpv6-type" in rule]

@@ -46,7 +46,7 @@ MEMBER = {"name": "node1", "address": "10.10.1.11/24", "as_number": 64512}
         ({"bird": {"as_number": "64512"}}, "bird.as_number is 64512, not a whole number from 0 to "),
     ],
 )
-def test_what_is_refused(change: dict[str, t.Any], text: str) -> None:
+def test_an_invalid_state_is_refused_with_its_field(change: dict[str, t.Any], text: str) -> None:
     with pytest.raises(Unreadable) as refusal:
         from_state({"version": 1, "node": "node1", **change})
     assert str(refusal.value).startswith(text)

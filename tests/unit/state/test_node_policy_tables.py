@@ -157,7 +157,7 @@ def test_again_and_again_is_as_from_nothing(one: int, other: int) -> None:
 
 @given(st.integers(0, 10**9))
 @settings(max_examples=12, deadline=None)
-def test_whatever_comes_and_goes_it_is_as_from_nothing(seed: int) -> None:
+def test_tables_after_random_changes_equal_those_from_scratch(seed: int) -> None:
     """NodePolicyTables gives the same result after any changes as with_policy() does from nothing.
 
     Workloads, labels, endpoints of other nodes, interfaces, HostEndpoints and whole states change.
@@ -227,7 +227,7 @@ def meant(state: NodeState, *others: Endpoint) -> set[str]:
     return {member for one in ipsets if one.name.startswith("cali40s:") for member in one.members}
 
 
-def test_an_address_that_is_a_workload_s_of_the_plan_is_nobody_else_s() -> None:
+def test_a_reported_workload_loses_an_address_that_is_planned() -> None:
     """The plan is newer than reports of other nodes: `web` here, and `app` on node2, keep their addresses.
 
     A reported workload loses such an address, and is left out if it has no other.

@@ -34,7 +34,7 @@ def test_the_digest_is_that_of_earlier_releases() -> None:
     assert STATE.digest == "e0ede3c76d4ecea39cf97df6c97f83d55d5c339ba477cbd80ae1d84dc5c67d58"
 
 
-def test_what_is_not_written_to_the_node_does_not_count() -> None:
+def test_the_digest_ignores_fields_that_are_not_written_to_the_node() -> None:
     for change in (
         {"plan": "7f3a91c0ffee"},
         {"phase": "flip"},
@@ -79,7 +79,7 @@ DEFAULTS = [
 
 
 @pytest.mark.parametrize(("kind", "defaults"), DEFAULTS, ids=lambda one: getattr(one, "__name__", ""))
-def test_what_a_state_means_that_does_not_say(kind: type, defaults: dict[str, t.Any]) -> None:
+def test_a_field_missing_in_a_stored_state_has_its_former_meaning(kind: type, defaults: dict[str, t.Any]) -> None:
     """Fields that an earlier release did not store have defaults that mean what that release did."""
     found = {field.name: field.default for field in dataclasses.fields(kind)}
     assert {name: found[name] for name in defaults} == defaults

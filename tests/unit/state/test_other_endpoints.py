@@ -163,7 +163,7 @@ class History:
 @settings(max_examples=500 if LONG else 15, deadline=None)
 @given(st.integers(0, 2**32))
 @example(417720137)  # a node's report and the datastore have workloads of one name and interface
-def test_whatever_happened_before_the_result_is_that_of_what_is_known(seed: int) -> None:
+def test_tables_after_a_random_history_equal_those_from_scratch(seed: int) -> None:
     """After each step of a random history, the compiler has the tables and sets of the slow form.
 
     Another compiler that looks only now and then has them too.
@@ -245,7 +245,7 @@ def test_an_address_that_is_released_goes_to_the_next_that_has_it() -> None:
     assert members(state, others, kept) == {"10.65.9.1"}
 
 
-def test_what_the_datastore_has_of_the_own_node_is_ignored() -> None:
+def test_endpoints_of_the_own_node_in_the_datastore_are_ignored() -> None:
     others = OtherEndpoints()
     others.apply(live(workload("own", NODE, "10.65.9.1"), workload("other", "node0", "10.65.9.1")), {NODE})
     assert members(state_with(endpoints=(workload("planned", NODE, "10.65.9.2"),)), others) == {"10.65.9.1"}
@@ -314,7 +314,7 @@ def test_a_new_time_of_reports_alone_is_a_change() -> None:
     assert members(state_with(), others, kept) == {"10.65.9.1"}
 
 
-def test_who_missed_too_many_changes_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_missed_too_many_changes_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log of changes is bounded. It never has a part of a version."""
     monkeypatch.setattr(other_endpoints, "_LOG_LIMIT", 8)
     others = OtherEndpoints()
@@ -339,7 +339,7 @@ def test_a_key_that_changed_often_is_in_the_log_once() -> None:
     assert others.changes_since(9).endpoints == {live_key("node2", "cali1"): None}
 
 
-def test_another_collection_is_read_from_the_beginning() -> None:
+def test_a_different_collection_is_read_from_the_beginning() -> None:
     kept, state = NodePolicyTables(), state_with()
     first, second = OtherEndpoints(), OtherEndpoints()
     first.apply(live(workload("a", "node2", "10.65.9.1")))
@@ -362,7 +362,7 @@ def test_a_change_elsewhere_leaves_all_tables_and_all_other_sets_the_same_object
     assert len(changed) == 1 and changed[0].startswith("cali40s:")
 
 
-def test_another_policy_keeps_the_index_and_the_chains_that_both_have() -> None:
+def test_a_changed_policy_keeps_the_index_and_shared_chains() -> None:
     others = OtherEndpoints()
     others.apply(live(workload("a", "node2", "10.65.9.1")))
     kept, state = NodePolicyTables(), state_with()

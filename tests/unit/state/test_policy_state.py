@@ -98,7 +98,7 @@ def test_any_world_is_stored_and_read_back(world: World) -> None:
     assert stored(state(policy)) == state(policy)
 
 
-def test_as_people_read_it() -> None:
+def test_a_stored_policy_has_readable_fields() -> None:
     (policy,) = EVERYTHING.to_dict()["policies"]
     assert policy["ingress"][0] == {
         "action": "Allow",
@@ -145,7 +145,7 @@ def test_policy_is_part_of_what_a_node_has_to_have() -> None:
         ({"profiles": [{"name": "a", "labels": {"a": 1}}]}, "{'a': 1} is no object of texts"),
     ],
 )
-def test_what_another_release_wrote_is_refused(change: t.Mapping[str, t.Any], message: str) -> None:
+def test_an_unknown_field_or_type_of_another_release_is_refused(change: t.Mapping[str, t.Any], message: str) -> None:
     data = json.loads(json.dumps(state(EVERYTHING).to_dict()))
     data["policy"].update(change)
     with pytest.raises(ValueError) as caught:

@@ -60,13 +60,13 @@ def test_json_and_back_is_the_same() -> None:
         ({"a\nb": {"collected": "x" * 41}}, r"the report of 'a\nb' has no time of its collection"),
     ],
 )
-def test_what_is_not_understood_is_refused_in_words(data: object, words: str) -> None:
+def test_a_malformed_report_is_refused_with_its_reason(data: object, words: str) -> None:
     with pytest.raises(ValueError) as error:
         read_updates(data)
     assert str(error.value) == words
 
 
-def test_of_a_node_that_could_not_be_asked_stays_what_is_known() -> None:
+def test_the_report_of_a_node_that_could_not_be_asked_is_kept() -> None:
     gone = KNOWN.updated({"node3": ReportUpdate(LATE, ())}, ["node2", "node3"])
     assert gone == RemoteEndpoints({"node2": Collected(EARLY, (DB,)), "node3": Collected(LATE)})
 
@@ -75,7 +75,7 @@ def test_a_node_that_left_the_fleet_is_forgotten() -> None:
     assert KNOWN.updated({}, ["node3"]) == RemoteEndpoints({"node3": Collected(EARLY, (WEB,))})
 
 
-def test_what_is_as_it_was_is_as_of_now() -> None:
+def test_an_unchanged_report_gets_the_new_time() -> None:
     again = KNOWN.updated({"node2": ReportUpdate(LATE), "node9": ReportUpdate(LATE)}, ["node2", "node3", "node9"])
     assert again == RemoteEndpoints({"node2": Collected(LATE, (DB,)), "node3": Collected(EARLY, (WEB,))})
     assert again.nodes["node2"].digest == KNOWN.nodes["node2"].digest != KNOWN.nodes["node3"].digest

@@ -83,7 +83,7 @@ def parsed(data: bytes) -> tuple[dict[str, str], bytes]:
 # --- requests that the shim sends or refuses, and answers that it passes on
 
 
-def test_what_is_sent(shim: Shim, server: Server) -> None:
+def test_the_shim_sends_only_cni_variables_and_its_input(shim: Shim, server: Server) -> None:
     answer = shim.execute({**VARIABLES, "SECRET": "x", "CNIX": "y", "PATH": os.environ["PATH"]}, STDIN)
     assert answer == (0, b'{"cniVersion":"1.0.0"}\n')
     assert parsed(server.received[0]) == (VARIABLES, STDIN + b"\n")
@@ -148,7 +148,9 @@ def test_line_breaks_cannot_forge_the_framing(shim: Shim, server: Server, name: 
         (b'0\n{"x":"' + b"y" * 100_000 + b'"}\n', 0, b'{"x":"' + b"y" * 100_000 + b'"}\n'),
     ],
 )
-def test_what_is_answered(shim: Shim, server: Server, answer: bytes, status: int, output: bytes) -> None:
+def test_the_shim_prints_the_answer_and_exits_with_its_status(
+    shim: Shim, server: Server, answer: bytes, status: int, output: bytes
+) -> None:
     server.answer = answer
     assert shim.execute(VARIABLES, STDIN) == (status, output)
 
@@ -188,7 +190,9 @@ def test_the_environment_changes_nothing_else(shim: Shim, server: Server, tmp_pa
 
 @pytest.mark.parametrize(("command", "code"), [("ADD", 11), ("CHECK", 11), ("GC", 11), ("STATUS", 50)])
 @pytest.mark.parametrize("version", ["0.4.0", "1.1.0"])
-def test_nobody_listens(shim: Shim, tmp_path: pathlib.Path, command: str, code: int, version: str) -> None:
+def test_an_absent_agent_is_an_error_with_a_remedy(
+    shim: Shim, tmp_path: pathlib.Path, command: str, code: int, version: str
+) -> None:
     stdin = json.dumps({"cniVersion": version, "name": "pods"}).encode()
     assert shim.execute({**VARIABLES, "CNI_COMMAND": command}, stdin).error == {
         "cniVersion": version,

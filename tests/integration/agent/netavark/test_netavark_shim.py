@@ -56,7 +56,7 @@ def parsed(data: bytes) -> tuple[dict[str, str], bytes]:
 
 
 @pytest.mark.parametrize("command", ["create", "setup", "teardown"])
-def test_what_is_sent_and_answered(shim: Shim, server: Server, command: str) -> None:
+def test_the_shim_sends_its_variables_and_prints_the_answer(shim: Shim, server: Server, command: str) -> None:
     server.answer = b'0\n{"interfaces":{}}\n'
     netns = () if command == "create" else (NETNS,)
     assert call(shim, command, *netns) == (0, b'{"interfaces":{}}\n')
@@ -111,7 +111,7 @@ def test_the_environment_changes_nothing(shim: Shim, server: Server, tmp_path: p
 
 
 @pytest.mark.parametrize("command", ["create", "setup", "info"])
-def test_nobody_listens(shim: Shim, tmp_path: pathlib.Path, command: str) -> None:
+def test_an_absent_agent_is_an_error_with_a_remedy(shim: Shim, tmp_path: pathlib.Path, command: str) -> None:
     assert error(shim, command, NETNS) == (
         f"calico-agent does not answer on {tmp_path}/agent.sock. Start it with systemctl start calico-agent; "
         "journalctl -u "
@@ -156,7 +156,7 @@ def test_a_teardown_that_cannot_be_written_down(shim: Shim) -> None:
 
 
 @pytest.mark.parametrize("command", ["setup", "teardown"])
-def test_another_user_namespace_is_named(shim: Shim, command: str) -> None:
+def test_the_error_names_a_foreign_user_namespace(shim: Shim, command: str) -> None:
     prefix = ["unshare", "--user", "--map-root-user"]
     answer = shim.execute(ENVIRONMENT, STDIN, prefix, [command, NETNS])
     assert (answer.status, json.loads(answer.output)) == (

@@ -34,7 +34,7 @@ def members(daemon: Daemon, kind: str) -> dict[str, set[str]]:
     return found
 
 
-def test_what_may_pass_passes_with_the_answer(daemon: Daemon) -> None:
+def test_allowed_packets_pass_once_an_add_is_answered(daemon: Daemon) -> None:
     """Allowed packets pass once an ADD is answered, also for a second workload that only joins sets.
 
     Packets to other ports and from other workloads do not pass.
@@ -92,7 +92,7 @@ def test_workloads_that_change_their_group_lose_no_packet(daemon: Daemon) -> Non
     assert closed.arrived() == []
 
 
-def test_what_changes_nothing_is_not_written(daemon: Daemon) -> None:
+def test_a_resync_without_changes_writes_nothing(daemon: Daemon) -> None:
     add(daemon, "client")
     add(daemon, "web")
     daemon.in_sync()

@@ -105,7 +105,7 @@ def test_other_labels_end_connections_of_both_families(stopped_daemon: Daemon, c
     assert [one.passes() for one in connections] == [True, True]
 
 
-def test_another_policy_ends_connections_of_both_families(
+def test_a_changed_policy_cuts_connections_of_both_families(
     stopped_daemon: Daemon, connections: list[Connection]
 ) -> None:
     daemon = stopped_daemon

@@ -93,7 +93,7 @@ def at_once(*work: t.Callable[[threading.Event], None]) -> t.Iterator[threading.
             thread.join()
 
 
-def test_concurrent_writers_lose_no_rule_and_block_nobody(stopped_daemon: Daemon) -> None:
+def test_concurrent_writers_lose_no_rule_and_do_not_block_each_other(stopped_daemon: Daemon) -> None:
     daemon = stopped_daemon
     daemon.desire(policed(web(OPEN)))
     daemon.settings(cooldown=0.0, cleanup_grace=0.0)

@@ -270,7 +270,7 @@ except OSError as error:
 """
 
 
-def test_another_user(driver: Driver) -> None:
+def test_a_user_other_than_root_cannot_use_the_driver(driver: Driver) -> None:
     """Connect to the driver's socket as a user who is not root.
 
     Gain: Addresses, devices and labels of that user's choice.
@@ -404,7 +404,7 @@ def test_texts_that_read_as_something_else(driver: Driver, method: str, changed:
     assert stands(driver.daemon) == before
 
 
-def test_another_container_in_its_place(driver: Driver) -> None:
+def test_the_endpoint_of_a_running_container_is_not_replaced(driver: Driver) -> None:
     """Request a running container's endpoint again, with another address and other labels.
 
     Gain: A running container that loses its address, or gets labels for which policy allows more.

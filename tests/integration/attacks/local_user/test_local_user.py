@@ -185,7 +185,7 @@ def scraped(daemon: Daemon, address: str) -> int:
     return int(output)
 
 
-def test_nobody_else_reaches_metrics(daemon: Daemon) -> None:
+def test_metrics_are_reachable_on_loopback_only(daemon: Daemon) -> None:
     """Read /metrics by the host's underlay address, as another host or a workload would.
 
     Gain: Names of policies and pools, and the load of the node.

@@ -168,7 +168,7 @@ def test_a_host_endpoint_known_by_address_is_closed_until_addresses_are_known(ho
     host.policed.expect([udp(*end, OPEN) for end in ends])
 
 
-def test_a_restart_does_not_keep_a_change_that_nobody_confirmed(host: BootingHost) -> None:
+def test_a_restart_does_not_keep_an_unconfirmed_change(host: BootingHost) -> None:
     """Make a host boot with the policy of an unconfirmed change.
 
     Gain: A time in which the host has a policy that it reverts later.

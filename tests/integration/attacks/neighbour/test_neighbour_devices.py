@@ -86,7 +86,7 @@ def test_no_router_advertisement_comes_out_of_a_tunnel(host: Host, device: str) 
     assert device not in host.default_routes6()
 
 
-def test_what_came_out_of_a_tunnel_before_is_removed(host: Host) -> None:
+def test_an_advertisement_accepted_from_a_tunnel_is_removed(host: Host) -> None:
     """Make the host accept a Router Advertisement out of a tunnel before it runs this release.
 
     Gain: The host's IPv6 default route, through the tunnel.

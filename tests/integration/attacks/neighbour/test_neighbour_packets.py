@@ -217,7 +217,7 @@ def test_a_tunnel_delivers_packets_of_a_local_workload(attacked: AttackedNode, s
     assert attacked.arrived(9) == {len(sources)}
 
 
-def test_what_a_node_sends_to_itself(attacked: AttackedNode) -> None:
+def test_packets_of_a_node_to_itself_pass(attacked: AttackedNode) -> None:
     """Send from the node's tunnel address, which is in its own block, to itself and to a workload (honest).
 
     Gain: None. The check must let this pass.

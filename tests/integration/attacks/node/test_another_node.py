@@ -136,7 +136,7 @@ NO_ADDRESSES = (
 )  # fmt: skip
 
 
-def test_what_is_no_address_widens_no_rule(victim: t.Any) -> None:
+def test_an_invalid_address_widens_no_rule(victim: t.Any) -> None:
     """Report a workload with a range, an address and an ipset option, or a number as its address.
 
     Gain: A rule that matches all packets, or a member of a set that no repair removes.
@@ -180,7 +180,7 @@ def test_a_node_speaks_for_its_own_addresses_alone(victim: t.Any) -> None:
     ]
 
 
-def test_what_an_older_release_wrote_is_checked_at_boot(victim: t.Any, tmp_path: pathlib.Path) -> None:
+def test_a_report_stored_by_an_older_release_is_checked_at_boot(victim: t.Any, tmp_path: pathlib.Path) -> None:
     """Send a hostile report to a release that stores it unchecked, and wait until the upgraded node boots.
 
     Gain: Root, again at each boot.

@@ -205,7 +205,9 @@ def test_a_tunnel_address_of_the_other_ip_version_gets_into_no_lockfile(
         ]
 
 
-def test_what_a_node_alone_says_goes_through_with_approval(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
+def test_an_impact_reported_by_one_node_alone_passes_with_approval(
+    tmp_path: pathlib.Path, fleet: dict[str, NodeState]
+) -> None:
     """Be left out although its report is true and the change wanted: it withdraws more routes than the limit.
 
     Gain: A node that no run changes any more.

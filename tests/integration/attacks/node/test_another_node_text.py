@@ -140,7 +140,7 @@ def test_a_member_longer_than_a_line_of_ipsets_is_no_second_line(node: Node) -> 
     assert not node.file.exists()
 
 
-def test_what_is_no_single_address_widens_no_rule(node: Node) -> None:
+def test_a_text_that_is_no_single_address_widens_no_rule(node: Node) -> None:
     """Report an option, a name or a range instead of an address.
 
     Gain: A set member that is never repaired (`nomatch`), names that root resolves by DNS, or sets of millions of

@@ -211,7 +211,7 @@ def test_connections_are_limited_for_each_user(daemon: Daemon) -> None:
         attach(daemon, "beside-all")
 
 
-def test_answers_that_nobody_reads_are_bounded(daemon: Daemon) -> None:
+def test_unread_answers_are_bounded(daemon: Daemon) -> None:
     """Ask for large answers on many connections, and read none.
 
     Gain: the agent's memory.
@@ -242,7 +242,7 @@ def test_answers_that_nobody_reads_are_bounded(daemon: Daemon) -> None:
         daemon.settled()
 
 
-def test_what_only_root_may(daemon: Daemon) -> None:
+def test_a_member_cannot_call_what_is_reserved_for_root(daemon: Daemon) -> None:
     """Change the node through the API that members may read.
 
     Gain: any address, any workload, any state of the node.

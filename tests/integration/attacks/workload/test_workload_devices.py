@@ -130,7 +130,7 @@ def test_a_workload_cannot_advertise_itself_as_router(host: Host, wanted: NodeSt
     assert host.kernel.sysctl_read(f"net/ipv6/conf/{web}/mtu") == "1450"
 
 
-def test_what_a_workload_advertised_before_is_removed(host: Host, wanted: NodeState) -> None:
+def test_an_advertisement_accepted_from_a_workload_is_removed(host: Host, wanted: NodeState) -> None:
     """Make the host accept a Router Advertisement before it runs this release.
 
     Gain: The host's IPv6 default route, and with it all of the host's own IPv6 traffic.
@@ -332,7 +332,7 @@ BREAKING = {
 
 
 @pytest.mark.parametrize("how", BREAKING)
-def test_what_a_workload_breaks_inside_holds_up_nothing_else(
+def test_a_broken_workload_namespace_blocks_nothing_else(
     host: Host, wanted: NodeState, tmp_path: pathlib.Path, how: str
 ) -> None:
     """Break the network namespace so that each repair fails, for example by a renamed lo or a taken name.

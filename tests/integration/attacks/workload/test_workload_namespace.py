@@ -168,7 +168,9 @@ def _socket(home: pathlib.Path) -> str:
     ],
     ids=["fifo", "file", "socket", "folder", "device", "mount namespace", "user namespace", "pid namespace"],
 )
-def test_what_is_no_network_namespace_is_refused_at_once(node: Node, made: t.Callable[[pathlib.Path], str]) -> None:
+def test_a_path_that_is_no_network_namespace_is_refused_at_once(
+    node: Node, made: t.Callable[[pathlib.Path], str]
+) -> None:
     """Give a FIFO, a device or a namespace of another kind as a network namespace.
 
     Gain: Threads of the agent that hang or open a device, so that no container is attached any more.
@@ -187,7 +189,7 @@ def test_what_is_no_network_namespace_is_refused_at_once(node: Node, made: t.Cal
     node.released(link, "d" * 64)
 
 
-def test_a_fifo_in_the_place_of_an_attached_namespace_holds_nobody_up(node: Node) -> None:
+def test_a_fifo_in_place_of_an_attached_namespace_blocks_nothing(node: Node) -> None:
     """Replace an attached container's namespace by a FIFO.
 
     Gain: Every repair, poll and attachment of the node waits for a writer.

@@ -161,7 +161,7 @@ def test_a_workload_that_may_route_sends_as_another_workload(attacked: AttackedN
     passes(attacked, {udp(W0, OUTSIDE): "eth0", udp(W0_V6, OUTSIDE_V6): "eth0"})
 
 
-def test_what_honest_workloads_and_the_host_need(attacked: AttackedNode) -> None:
+def test_dhcp_and_packets_of_the_host_to_its_workloads_pass(attacked: AttackedNode) -> None:
     """Request an address by DHCP, and let the host reach its own workloads (honest).
 
     Gain: None. The checks must let this pass.
@@ -345,7 +345,7 @@ def test_a_workload_fills_the_hosts_table_of_neighbours(attacked: AttackedNode) 
             assert advertised(frames, GATEWAY), interface
 
 
-def test_what_neighbour_discovery_needs(attacked: AttackedNode) -> None:
+def test_neighbour_discovery_of_the_gateway_is_answered(attacked: AttackedNode) -> None:
     """Search for the gateway from a link-local address, and from none as in duplicate address detection (honest).
 
     Gain: None. The limits must let this pass.

@@ -59,7 +59,9 @@ def nothing_left(node: Node) -> None:
     ],
     ids=["NaN", "infinity", "deep", "deeper", "its address", "no interface", "no number", "no list"],
 )
-def test_what_cannot_be_passed_on_attaches_nothing(node: Node, previous: str, version: str, code: int) -> None:
+def test_a_prev_result_that_cannot_be_printed_attaches_nothing(
+    node: Node, previous: str, version: str, code: int
+) -> None:
     """Make an ADD fail after the attachment, by a prevResult that cannot be printed.
 
     Gain: an address for each attempt, until the node has none left.
@@ -96,7 +98,7 @@ def test_addresses_of_others_are_passed_on_and_nothing_is_done_for_them(node: No
     node.released(node.path("pod"))
 
 
-def test_whatever_a_prev_result_is_there_is_a_result_or_an_error(node: Node) -> None:
+def test_any_prev_result_gives_a_result_or_an_error(node: Node) -> None:
     """Send random documents as prevResult to ADD, CHECK and DEL.
 
     Gain: an internal error, or an address for each attempt.

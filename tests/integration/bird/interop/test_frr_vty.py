@@ -38,7 +38,7 @@ def test_an_answer_is_text_with_the_status_of_success(answer: bytes, found: str)
     assert said == found
 
 
-def test_what_frr_does_not_understand_is_an_error(network: Network, tmp_path: pathlib.Path) -> None:
+def test_a_command_unknown_to_frr_is_an_error(network: Network, tmp_path: pathlib.Path) -> None:
     frr = Frr(network.router, tmp_path / "frr")
     try:
         frr.start("router bgp 65001\n bgp router-id 10.10.1.1\n")

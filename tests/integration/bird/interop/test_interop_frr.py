@@ -69,7 +69,7 @@ FAST = {"minRx": 100, "minTx": 100, "multiplier": 3}
 
 
 @oldest_and_newest
-def test_as_the_switch_of_each_rack(interop: Interop, frr: Frr, network: Network) -> None:
+def test_frr_as_the_switch_of_each_rack_exchanges_routes(interop: Interop, frr: Frr, network: Network) -> None:
     one, three = interop.one, interop.three
     marks = "route-map marked permit 10\n set community 65001:7 additive"
     frr.start(configuration(network, TOR_AS, AS_OF_RACK, "bfd 3 100 100", policy="route-map marked out", also=marks))
@@ -109,7 +109,7 @@ def up(sessions: t.Sequence[t.Mapping[str, t.Any]]) -> int:
 
 
 @oldest_and_newest
-def test_as_route_reflector(interop: Interop, frr: Frr, network: Network) -> None:
+def test_frr_as_route_reflector_reflects_routes(interop: Interop, frr: Frr, network: Network) -> None:
     one, three = interop.one, interop.three
     same = {1: 64512, 2: 64512}
     frr.start(configuration(network, 64512, same, policy="route-reflector-client"))
@@ -132,7 +132,7 @@ def test_as_route_reflector(interop: Interop, frr: Frr, network: Network) -> Non
     ],
     ids=["password", "AS of the nodes", "AS of the switch", "TTL security"],
 )
-def test_what_is_refused_is_said(
+def test_a_session_that_frr_refuses_names_its_reason(
     interop: Interop, frr: Frr, network: Network, changes: dict[str, t.Any], said: str
 ) -> None:
     own_as, as_of_rack = changes.get("own_as", TOR_AS), changes.get("as_of_rack", AS_OF_RACK)

@@ -59,7 +59,7 @@ def configuration(
 
 
 @oldest_and_newest
-def test_as_the_switch_of_each_rack(interop: Interop, gobgp: GoBgp, network: Network) -> None:
+def test_gobgp_as_the_switch_of_each_rack_exchanges_routes(interop: Interop, gobgp: GoBgp, network: Network) -> None:
     one, three = interop.one, interop.three
     gobgp.start(configuration(network, TOR_AS, AS_OF_RACK))
     interop.start(birds(network, "direct", AS_OF_RACK, bgp_peers=peers(TOR_AS), **COMMUNITIES))
@@ -91,7 +91,7 @@ def test_as_the_switch_of_each_rack(interop: Interop, gobgp: GoBgp, network: Net
 
 
 @oldest_and_newest
-def test_as_route_reflector(interop: Interop, gobgp: GoBgp, network: Network) -> None:
+def test_gobgp_as_route_reflector_reflects_routes(interop: Interop, gobgp: GoBgp, network: Network) -> None:
     one, three = interop.one, interop.three
     same = {1: 64512, 2: 64512}
     reflecting = (
@@ -118,7 +118,7 @@ TTL_SECURITY = "[neighbors.ttl-security.config]\nenabled = true\nttl-min = 255\n
     ],
     ids=["password", "AS of the nodes", "AS of the switch", "TTL security"],
 )
-def test_what_is_refused_is_said(
+def test_a_session_that_gobgp_refuses_names_its_reason(
     interop: Interop, gobgp: GoBgp, network: Network, changes: dict[str, t.Any], said: str
 ) -> None:
     gobgp.start(configuration(network, **{"own_as": TOR_AS, "as_of_rack": AS_OF_RACK, **changes}))

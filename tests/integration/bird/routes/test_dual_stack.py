@@ -266,7 +266,7 @@ def test_nodes_with_ipv6_alone_are_switched_without_loss(
 
 
 @pytest.mark.parametrize("build", ["bookworm"], indirect=True)
-def test_what_fits_in_the_tunnel_arrives_whole(racks: Racks) -> None:
+def test_packets_of_the_workload_mtu_pass_the_tunnel(racks: Racks) -> None:
     fleet = fleet_of("direct", "vxlan")
     racks.learn(fleet)
     racks.bring_to(states(fleet))

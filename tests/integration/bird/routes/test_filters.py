@@ -294,7 +294,7 @@ def test_bird_decides_as_the_evaluator(build: Build, pair: tuple[Namespace, Name
 
 
 @pytest.mark.parametrize("build", EACH_RELEASE, indirect=True)
-def test_what_a_rule_accepts_is_written_beside_what_the_host_has(fleet: Fleet, network: Network) -> None:
+def test_accepted_router_routes_are_written_beside_those_of_the_host(fleet: Fleet, network: Network) -> None:
     """Routes of a router outside the fleet that a rule accepts are written to the kernel beside the host's own routes.
 
     Rules decide before the general filters, in both directions, but cannot accept a route inside the node's own block.

@@ -99,7 +99,7 @@ def test_routes_beside_those_of_ipv4(fleet: Fleet, network: Network, mode: BirdP
 
 
 @EACH
-def test_what_is_written_is_not_written_again(fleet: Fleet, network: Network) -> None:
+def test_ipv6_routes_are_not_written_again_at_the_next_scan(fleet: Fleet, network: Network) -> None:
     """BIRD does not rewrite its IPv6 routes at its next scan (every 5 s), although the kernel sets a metric on them."""
     fleet.start(dual_stack(network.nodes, TUNNEL))
     node = network.nodes[0]

@@ -74,7 +74,9 @@ def racks(second: str) -> dict[str, t.Any]:
     ],
     ids=["racks-one-cluster", "racks", "chain-one-cluster", "chain", "chain-broken", "chain-of-nodes"],
 )
-def test_whom_each_node_hears(fleet: Fleet, network: Network, shape: dict[str, t.Any]) -> None:
+def test_each_node_learns_the_blocks_that_the_lint_predicts(
+    fleet: Fleet, network: Network, shape: dict[str, t.Any]
+) -> None:
     addresses = {node.name: f"{node.address}/24" for node in network.nodes}
     reflectors = {name: addresses[name] for name in shape.get("reflectors", ())}
     given = networks.network(pool(), nodes=addresses, workloads=[], **{**shape, "reflectors": reflectors})

@@ -144,7 +144,7 @@ def test_sessions_restart_under_backups(fleet: Fleet, network: Network) -> None:
 
 
 @pytest.mark.parametrize("build", ["forky"], indirect=True)
-def test_another_mtu(fleet: Fleet, network: Network) -> None:
+def test_a_changed_mtu_is_written_in_place(fleet: Fleet, network: Network) -> None:
     """Another MTU is written in place, in BIRD 3 after a forced scan of the kernel's routes (bird/kernel_sync.py)."""
     nodes = network.nodes
     fleet.start(limited(nodes, "vxlan.calico", 1400))

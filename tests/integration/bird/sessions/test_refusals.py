@@ -186,7 +186,7 @@ def pairs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.parametrize("name", [*CASES])
-def test_what_is_wrong_is_said(pairs: dict[str, Pair], name: str) -> None:
+def test_a_session_that_is_down_names_its_reason(pairs: dict[str, Pair], name: str) -> None:
     pair, case = pairs[name], CASES[name]
     if name in PASSING and case.then is not None:
         pair.established()
@@ -205,7 +205,7 @@ def test_what_is_wrong_is_said(pairs: dict[str, Pair], name: str) -> None:
     print(f"BIRD {pair.daemon.build.version}: {name} after {time.monotonic() - step:.1f} s: {said[-1]}")
 
 
-def test_none_of_this_is_said_of_a_session_that_stands(pairs: dict[str, Pair], tmp_path_factory) -> None:
+def test_an_established_session_has_no_reason(pairs: dict[str, Pair], tmp_path_factory) -> None:
     build = next(iter(pairs.values())).daemon.build
     pair = Pair(build, tmp_path_factory.mktemp("good"))
     try:

@@ -107,7 +107,7 @@ def daemon(fleet: Fleet, network: Network) -> Daemon:
 
 
 @ALL
-def test_what_restarts_a_session(daemon: Daemon, network: Network) -> None:
+def test_bird_restarts_exactly_the_sessions_that_resets_names(daemon: Daemon, network: Network) -> None:
     """Exactly the changes that `session_changes.resets` names restart a session; each is tried on its own session."""
     sessions = {field: [session(n, field, value) for value in both] for n, (field, both) in enumerate(OPTIONS.items())}
     before, after = (
@@ -127,7 +127,9 @@ def test_what_restarts_a_session(daemon: Daemon, network: Network) -> None:
 
 @ALL
 @pytest.mark.parametrize("field", OF_ALL)
-def test_what_restarts_all_sessions(daemon: Daemon, network: Network, field: str) -> None:
+def test_an_option_of_all_sessions_restarts_those_that_resets_names(
+    daemon: Daemon, network: Network, field: str
+) -> None:
     one = BirdPeer("Node_1", "10.10.1.101", 64512, "reflector", node="node2")
     before = bird_of(network.nodes[0], [one], pool("vxlan.calico"))
     if field == "routers_alone":  # this field has an effect only together with backups, backup_pools and backups_lead
@@ -229,7 +231,9 @@ def test_a_bird_is_started_again_after_its_known_race_alone(daemon: Daemon, netw
 
 
 @ALL
-def test_backups_hold_when_all_sessions_restart_and_are_told_to_nobody(fleet: Fleet, network: Network, streams) -> None:
+def test_backup_routes_hold_while_sessions_restart_and_stay_unannounced(
+    fleet: Fleet, network: Network, streams
+) -> None:
     nodes = network.nodes
     birds = backups(nodes, reflected(nodes, pool("vxlan.calico")))
     fleet.start(birds)
@@ -341,7 +345,7 @@ def test_without_backups_packets_are_lost(fleet: Fleet, network: Network, stream
 
 
 @pytest.mark.parametrize("build", ["bookworm", "forky"], indirect=True)
-def test_another_password_loses_nothing(fleet: Fleet, network: Network, streams) -> None:
+def test_a_changed_password_loses_no_packet(fleet: Fleet, network: Network, streams) -> None:
     """Another password of all sessions loses nothing, although no session is up while both ends differ."""
     nodes, name = network.nodes, "mesh:password"
     rest = {

@@ -80,7 +80,7 @@ MTUS: list[tuple[str, t.Optional[int]]] = [
 
 
 @pytest.mark.parametrize("build", ["bookworm", "forky"], indirect=True)
-def test_another_mtu_alone_reaches_the_kernel(fleet: Fleet, network: Network, streams) -> None:
+def test_a_changed_mtu_alone_reaches_the_kernel(fleet: Fleet, network: Network, streams) -> None:
     """Another MTU alone reaches the kernel, also right after the start, when BIRD 3 is not reconfigured yet."""
     nodes = network.nodes
     for name, bird in limited(nodes, *MTUS[0]).items():

@@ -30,7 +30,7 @@ def test_file_is_made_changed_and_deleted(tmp_path):
     assert not path.exists()
 
 
-def test_a_folder_that_cannot_be_synced_is_said_to_have_the_new_file(tmp_path, monkeypatch):
+def test_a_failed_sync_of_the_folder_reports_that_the_file_is_written(tmp_path, monkeypatch):
     path = tmp_path / "bird.cfg"
 
     sync = os.fsync
@@ -91,7 +91,7 @@ def test_folder_that_cannot_be_made_fails_in_words(tmp_path):
     )
 
 
-def test_the_old_content_stands_when_writing_fails(tmp_path, monkeypatch):
+def test_the_old_content_is_kept_when_writing_fails(tmp_path, monkeypatch):
     path = pathlib.Path(tmp_path / "file")
     path.write_text("old\n")
 

@@ -188,7 +188,7 @@ def test_a_program_that_is_not_installed_is_run_once() -> None:
         (Completed(4, "x", "Warning: only\n"), "it ended with status 4"),
     ],
 )
-def test_what_a_program_said_first(done: Completed, words: str) -> None:
+def test_the_first_line_that_is_no_warning_is_shown(done: Completed, words: str) -> None:
     """The first line of the errors that is neither blank nor a warning is shown without its full stop.
 
     It is of the output if there are no errors. Without such a line, the exit status is shown.
@@ -196,7 +196,7 @@ def test_what_a_program_said_first(done: Completed, words: str) -> None:
     assert first_line(done) == words
 
 
-def test_both_backends_as_they_are_told_of() -> None:
+def test_backends_are_reported_with_version_and_rule_counts() -> None:
     """The result has the backend in use, the version of iptables, and for each backend the number of its IPv4 rules.
 
     The number is None if the rules cannot be read. The version is "" if iptables prints none. The result as a whole is
@@ -220,7 +220,7 @@ def test_backends_are_mixed_if_both_have_rules(nft: t.Optional[int], legacy: t.O
     assert Backends("nft", "1", {"nft": nft, "legacy": legacy}).mixed is mixed
 
 
-def test_what_was_observed_cannot_be_changed_by_a_plan() -> None:
+def test_an_observed_is_immutable() -> None:
     """An Observed is immutable, because drivers keep it between runs and share it."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         Observed().backend = "nft"  # type: ignore[misc]

@@ -178,7 +178,7 @@ def test_flows_into_another_pool_lose_their_masquerading(host):
     assert left(host, firewall.tables([POOL, more], ()), into, out) == [out]
 
 
-def test_what_the_host_sends_into_a_tunnel_has_the_tunnels_source(host):
+def test_host_connections_into_a_tunnel_without_its_source_are_deleted(host):
     device = TunnelDevice("vxlan.calico", "vxlan", 1450, WAN, address=TUNNEL, port=4789)
     wrong = connection(UDP, WAN, "10.244.2.5")
     kept = [

@@ -57,9 +57,7 @@ def refusing(kernel: FakeKernel, errors: str, times: int = 1000, code: int = 1) 
     [(0, ""), (1, " at '*nat'"), (2, " at '-I POSTROUTING 1 "), (3, " at 'COMMIT'"), (4, "")],
     ids=["before", "table", "rule", "commit", "after"],
 )
-def test_a_refusal_is_told_with_the_line_of_the_input_that_the_program_names(
-    kernel: FakeKernel, number: int, where: str
-) -> None:
+def test_a_refusal_quotes_the_input_line_that_the_program_names(kernel: FakeKernel, number: int, where: str) -> None:
     refusing(kernel, f"iptables-restore: line {number} failed\n")
     hook = HookWrite(NAT, "POSTROUTING", (("0" * 16, "-j MASQUERADE"),))
     outcome = restore(kernel, NAT, [hook])
@@ -67,7 +65,7 @@ def test_a_refusal_is_told_with_the_line_of_the_input_that_the_program_names(
     assert (" at " in outcome.failure) == bool(where)
 
 
-def test_of_several_rules_that_the_kernel_names_the_last_is_the_bad_one(kernel: FakeKernel) -> None:
+def test_the_last_of_several_named_rules_is_the_refused_one(kernel: FakeKernel) -> None:
     """The backend nft names the jumps to a chain that it refuses first. Chains with these jumps keep their rules."""
     refusing(kernel, "line 5: RULE_APPEND failed\nline 6: RULE_APPEND failed\nline 7: RULE_APPEND failed\n", times=1)
     writes = [chain("cali-a", "-j cali-c"), chain("cali-b", "-j cali-c"), chain("cali-c", "-p 4 -j DROP")]

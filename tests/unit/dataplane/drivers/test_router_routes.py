@@ -81,14 +81,14 @@ def test_reflectors_know_each_others_clients() -> None:
     assert changes(kernel, state(client, other, *TORS))[1].startswith(f"+ route    {FAR}  via 10.10.1.1 ")
 
 
-def test_nobody_else_will_do(kernel: FakeKernel) -> None:
+def test_a_route_by_a_gateway_that_is_no_router_is_a_difference(kernel: FakeKernel) -> None:
     have(kernel, NEAR, "10.10.1.12")
     have(kernel, FAR, "10.10.1.1")
     wrong = f"~ route    {FAR}  via 10.10.1.1 dev eth0  ->  via 10.10.1.2 dev eth0    proto bird"
     assert changes(kernel, state(NEIGHBOUR, *TORS)) == [wrong]
 
 
-def test_another_mtu_is_a_difference(kernel: FakeKernel) -> None:
+def test_a_route_with_a_different_mtu_is_a_difference(kernel: FakeKernel) -> None:
     have(kernel, FAR, "10.10.1.2", mtu=1400)
     wrong = f"~ route    {FAR}  via 10.10.1.2 dev eth0 mtu 1400  ->  via 10.10.1.2 dev eth0    proto bird"
     assert changes(kernel, state(*TORS, routes=ROUTES[1:])) == [wrong]

@@ -126,7 +126,7 @@ def test_no_rule_ever_refers_to_a_set_that_is_not_filled(kernel, bring):
     assert refers(kernel) and counts == {100}
 
 
-def test_what_chains_refuse_does_not_keep_an_address_in_a_set_that_it_has_left(kernel, bring):
+def test_a_refused_table_does_not_keep_an_address_in_a_label_set(kernel, bring):
     """A workload that lost its label leaves the label's set, whatever is wrong with other rules.
 
     It stays in the set of its former group, since the rules still look that up.

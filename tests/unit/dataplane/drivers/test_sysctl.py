@@ -75,7 +75,7 @@ def test_values_with_several_numbers_are_compared_by_number() -> None:
     ]
 
 
-def test_what_forwarding_resets_is_set_again_if_it_is_named_behind_it(kernel: FakeKernel) -> None:
+def test_forwarding_of_an_interface_is_set_after_ip_forward(kernel: FakeKernel) -> None:
     """An interface's `forwarding` that is desired is set after ip_forward, which sets that of every interface."""
     underlay(kernel)
     closed = Sysctl("net/ipv4/conf/wire0/forwarding", "0")

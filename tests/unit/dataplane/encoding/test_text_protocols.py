@@ -182,7 +182,7 @@ def test_other_writers_hold_to_their_protocols(text: str) -> None:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_what_bird_is_asked_is_one_line(hostile: str) -> None:
+def test_a_command_for_bird_is_one_line(hostile: str) -> None:
     try:
         assert bird_encoding.command(f"show {hostile}").count(b"\n") == 1
     except NotEncodable as error:

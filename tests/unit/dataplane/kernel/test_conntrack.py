@@ -87,7 +87,7 @@ def named(data, wanted):
     return found
 
 
-def test_those_from_and_to_the_address_are_deleted_once_each():
+def test_connections_from_and_to_an_address_are_deleted_once_each():
     made, wires = channel([MANY, listed(OUT), listed(IN, FORWARDED), acknowledged(3)])
     assert conntrack.flush(made, ["10.244.1.5"]) == 3
     count, first, second, batch = wires[0].sent
@@ -139,7 +139,7 @@ def test_one_that_ended_by_itself_is_not_counted():
     assert conntrack.flush(made, ["10.244.1.5"]) == 1
 
 
-def test_refusals_are_told():
+def test_a_refused_deletion_raises_an_error():
     made, _wires = channel([MANY, listed(OUT), listed(), acknowledged(1)[:0] + acknowledged(1, (1, errno.EPERM))])
     with pytest.raises(KernelError, match=r"delete tracked connections of 10\.244\.1\.5: Operation not permitted"):
         conntrack.flush(made, ["10.244.1.5"])
@@ -169,7 +169,7 @@ PING6 = (
 )
 
 
-def test_those_of_ipv6_are_deleted_by_their_family():
+def test_ipv6_connections_are_deleted_by_their_family():
     made, wires = channel([MANY, listed(PING6), listed(), acknowledged(1)])
     assert conntrack.flush(made, ["fd00::5"]) == 1
     _count, first, _second, batch = wires[0].sent
@@ -180,7 +180,7 @@ def test_those_of_ipv6_are_deleted_by_their_family():
     assert conntrack.flush(made, ["fd00::5", "10.244.1.5"]) == 2
 
 
-def test_those_of_ipv6_are_told():
+def test_ipv6_connections_are_listed():
     made, _wires = channel([listed(PING6)])
     (found,) = conntrack.connections(made)
     assert found.sent == found.flow == Flow(58, "fd00::5", "fd00:9::9", icmp_type=128, icmp_code=0)
@@ -221,7 +221,7 @@ def told(number, protocol, *, ports=(40000, 80), answered=None, state=None, mast
     return (body, original + attribute(12, struct.pack("!I", number))), original[4:]
 
 
-def test_all_are_told_with_what_they_are_about():
+def test_connections_are_listed_with_flow_name_and_master():
     (tcp, ends), (dnat, _ends), (ping, _ends) = (
         told(1, 6, state=3),
         told(2, 17, answered=("10.244.1.9", 8080)),
@@ -244,7 +244,7 @@ def test_all_are_told_with_what_they_are_about():
     assert not wires[0].closed
 
 
-def test_those_of_a_protocol_and_port_are_selected_by_the_kernel():
+def test_the_kernel_filters_connections_by_protocol_and_port():
     (wanted, _ends), (other_port, _ends), (tcp, _ends) = (
         told(1, 17, ports=(40000, 53)),
         told(2, 17),

@@ -106,7 +106,7 @@ def test_a_member_as_the_kernel_reads_it(kind: str, member: str, version: int, r
         ("hash:ip,port", "10.0.0.1,tcp:-1", "tcp:-1 has no port from 0 to 65535"),
     ],
 )
-def test_what_is_no_member_is_refused_in_words(kind: str, member: str, words: str) -> None:
+def test_an_invalid_member_is_refused_with_its_reason(kind: str, member: str, words: str) -> None:
     """A text that is no member of the type of set raises ValueError, which names it or the part behind its comma."""
     with pytest.raises(ValueError) as caught:
         ipset_members.data(kind, member)

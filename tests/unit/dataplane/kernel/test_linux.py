@@ -93,7 +93,7 @@ def test_marker_of_a_namespace_that_was_made_anew_does_not_count(tmp_path, monke
     assert kernel.netns_owners() == {"web": "default/web"}
 
 
-def test_what_a_killed_process_left_of_a_namespace_is_ours_and_no_namespace(tmp_path):
+def test_a_namespace_file_left_by_a_kill_has_our_owner_and_is_not_listed(tmp_path):
     folder, markers = tmp_path / "netns", tmp_path / "markers"
     folder.mkdir()
     markers.mkdir()

@@ -52,14 +52,14 @@ def aligned(data: bytes) -> bytes:
 
 @settings(max_examples=50)
 @given(st.lists(RECORDS, max_size=5))
-def test_what_is_written_is_read(records: list[Record]) -> None:
+def test_written_records_are_read_back(records: list[Record]) -> None:
     data = b"".join(aligned(logged(record)) for record in records)
     assert list(nflog.records(data + message(3, 0, 0, bytes(4)))) == records
 
 
 @settings(max_examples=100)
 @given(st.lists(RECORDS, min_size=1, max_size=3), st.integers(0, 400), st.binary(max_size=40))
-def test_what_is_cut_or_damaged_is_no_error(records: list[Record], at: int, damage: bytes) -> None:
+def test_a_cut_or_damaged_record_is_no_error(records: list[Record], at: int, damage: bytes) -> None:
     data = b"".join(aligned(logged(record)) for record in records)
     list(nflog.records(data[:at] + damage + data[at + len(damage) :]))
     list(nflog.records(data[:at]))

@@ -39,7 +39,7 @@ def text(address: str) -> str:
 
 @settings(max_examples=150)
 @given(flows())
-def test_what_is_sent_is_read(flow: Flow) -> None:
+def test_the_flow_of_a_sent_packet_is_read(flow: Flow) -> None:
     read = packet_headers.flow(packet(flow, 0, 1)[:96])
     assert read is not None
     plain = Flow(
@@ -94,6 +94,6 @@ def test_options_of_ipv4_are_passed_over() -> None:
     assert packet_headers.flow(b"\x46" + V4[1:20] + bytes(4) + V4[20:]) == packet_headers.flow(V4)
 
 
-def test_what_is_cut_off_is_not_guessed() -> None:
+def test_fields_cut_off_a_packet_are_not_guessed() -> None:
     assert packet_headers.flow(V4[:22]) == Flow(6, "10.65.0.1", "10.65.0.2")
     assert packet_headers.flow(V4[:19]) is None and packet_headers.flow(b"") is None

@@ -163,7 +163,7 @@ def test_refusals_are_attributed_to_their_route_with_the_kernels_words():
     ]
 
 
-def test_an_interrupted_dump_is_made_again():
+def test_an_interrupted_dump_is_repeated():
     made, wires = channel(
         [
             [lambda s: route_message("10.0.0.1", 5, s, flags=0x12), done],

@@ -264,7 +264,7 @@ def test_a_namespace_that_is_missing_is_deleted_already(kernel):
         assert not kernel.netns_exists("web-1") and kernel.netns_owners() == {}
 
 
-def test_a_workload_without_an_identity_is_kept_where_it_stands_alone(kernel):
+def test_a_workload_without_an_identity_is_kept_if_its_pair_is_complete(kernel):
     """A workload whose record lacks the identity of its namespace is kept and repaired while its pair is complete.
 
     Records of earlier releases lack it. Without the pair, the namespace is left alone.
@@ -285,7 +285,7 @@ def test_a_workload_without_an_identity_is_kept_where_it_stands_alone(kernel):
     assert workload.adopted(kernel, POD) == ""
 
 
-def test_without_cookies_a_workload_is_kept_while_its_pair_stands(kernel):
+def test_without_cookies_a_workload_is_kept_while_its_pair_exists(kernel):
     """If only an inode number identifies a namespace, as on Linux 5.10, a workload is there while its pair exists."""
     host(kernel)
     kernel.netns_add("pod", "")
@@ -320,7 +320,7 @@ def wait_for(condition):
     assert condition()
 
 
-def test_without_a_route_to_the_gateway_it_is_said_plainly(kernel):
+def test_an_attachment_without_a_route_to_the_gateway_is_refused(kernel):
     kernel.netns_add("pod", "")
     before = state_of(kernel)
     with pytest.raises(attach.AttachError) as caught:
@@ -358,7 +358,7 @@ def test_a_route_to_the_gateway_by_the_workload_itself_does_not_count(kernel):
     assert caught.value.code == "unavailable"
 
 
-def test_what_is_in_the_way_inside_is_seen_where_the_host_end_is_missing(kernel):
+def test_a_foreign_inner_device_is_a_conflict_if_the_host_end_is_gone(kernel):
     host(kernel)
     kernel.netns_add("pod", "")
     inner = kernel.inside("pod")
@@ -421,7 +421,7 @@ def test_foreign_default_route_inside_refuses_an_attach_and_is_reported_and_left
     assert inner.link("eth0") is None
 
 
-def test_route_of_somebody_else_is_reported_and_the_pair_taken_away(kernel):
+def test_a_foreign_route_is_reported_and_the_pair_removed(kernel):
     host(kernel)
     theirs = RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=4)
     write_route(kernel, "10.244.1.5/32", theirs)
@@ -533,7 +533,7 @@ def test_absolute_paths_of_namespaces(kernel, netns_path):
         attach.attach(kernel, missing)
 
 
-def test_writes_are_made_in_order_and_the_first_refusal_is_told(kernel):
+def test_writes_are_made_in_order_and_the_first_refusal_is_raised(kernel):
     underlay(kernel)
     with pytest.raises(KernelError) as caught:
         kernel.write([InterfaceAddress("eth0", OWN, 24), InterfaceAddress("eth0", "10.10.1.99", 32)])

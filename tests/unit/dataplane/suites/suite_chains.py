@@ -285,7 +285,7 @@ def test_several_policies_that_are_refused(kernel):
     assert shown(kernel, "cali-tw-1") == list(GOOD["cali-tw-1"])
 
 
-def test_what_all_packets_pass_is_not_closed(kernel):
+def test_a_refused_chain_of_all_packets_is_not_replaced_by_drop(kernel):
     table = IptablesTable("filter", {"cali-INPUT": (BAD,)}, (Hook("INPUT", "-j cali-INPUT"),))
     error = refuse(kernel, [table])
     assert not isinstance(error, iptables.SetAside)

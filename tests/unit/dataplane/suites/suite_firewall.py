@@ -92,7 +92,7 @@ def test_a_few_members_come_and_go_without_a_program(kernel, name, kind, first, 
     assert members(kernel, name) == set(first)
 
 
-def test_a_member_that_the_kernel_refuses_is_told_by_the_program(kernel):
+def test_a_refused_set_member_raises_an_error(kernel):
     run(kernel, ["ipset", "restore"], f"create {HOSTS.name} hash:net maxelem 2\n")
     for kind, bad in (
         ("hash:net", "fd00::1"),
@@ -113,7 +113,7 @@ def test_a_member_that_the_kernel_refuses_is_told_by_the_program(kernel):
     assert "add cali40other 10.0.0.1" in fail(ipset, kernel, [IpSet("cali40other", "hash:net", ("10.0.0.1",))])
 
 
-def test_what_cannot_be_a_member_is_left_out_and_said(kernel):
+def test_an_impossible_set_member_is_left_out_and_reported(kernel):
     bad = "10.0.0.1\nadd cali40all-hosts-net 0.0.0.0/1"
     desired = [IpSet(HOSTS.name, "hash:net", ("10.10.1.11", bad, "fd00::1")), IpSet("cali40s:x", "hash:net")]
     assert converge(ipset, kernel, desired) == [
@@ -318,7 +318,7 @@ def test_comment_does_not_look_like_a_real_calico():
         "-F POSTROUTING",
     ],
 )
-def test_what_others_break_is_repaired(kernel, sabotage):
+def test_a_nat_chain_broken_by_others_is_repaired(kernel, sabotage):
     converge(iptables, kernel, [NAT])
     good = run(kernel, ["iptables-save", "-t", "nat"]).splitlines()[1:-1]
     run(kernel, ["iptables-restore", "--noflush"], f"*nat\n{sabotage}\nCOMMIT\n")

@@ -116,7 +116,7 @@ def test_open_devices_are_closed_and_what_was_advertised_there_removed(kernel):
     assert [to for to, through in kernel.routes(protocol=179)] == ["10.244.1.0/26", "10.244.1.5/32"]
 
 
-def test_what_others_have_on_our_devices_stays(kernel):
+def test_foreign_addresses_and_routes_on_our_devices_stay(kernel):
     """An administrator's addresses and routes stay: they have no lifetime, and were not advertised."""
     underlay(kernel)
     converge(tunnel, kernel, [VXLAN])
@@ -128,7 +128,7 @@ def test_what_others_have_on_our_devices_stays(kernel):
     assert found - {"fe80::/64"} == {"2001:db8:7::/64", "2001:db8:8::/64"}
 
 
-def test_why_the_underlay_is_loosened_is_said(kernel):
+def test_the_plan_says_why_rp_filter_of_the_underlay_is_loosened(kernel):
     underlay(kernel)
     key = "net/ipv4/conf/eth0/rp_filter"
     kernel.sysctl_write(key, "1")

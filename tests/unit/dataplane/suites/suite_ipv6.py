@@ -329,7 +329,7 @@ def test_a_family_comes_and_goes(kernel):
 
 
 @pytest.mark.parametrize("breakage", ["no address", "off", "down"])
-def test_what_others_break_inside_is_repaired(kernel, breakage):
+def test_a_workload_interior_with_broken_ipv6_is_repaired(kernel, breakage):
     converge(workload, kernel, [WEB])
     inner = kernel.inside("web-1")
     if breakage == "no address":
@@ -420,7 +420,7 @@ def test_nothing_is_left_when_one_family_cannot_be_routed(kernel):
     assert dict(kernel.routes(family=6, table=254))["fd00:10:244::45/128"] == theirs
 
 
-def test_whole_node(kernel):
+def test_a_whole_dual_stack_node_is_made_and_removed(kernel):
     dual_stack(kernel)
     state = state_of(
         WEB,

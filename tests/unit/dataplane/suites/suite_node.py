@@ -228,7 +228,7 @@ def test_workload_made_anew_gets_back_its_sysctls_and_route(kernel):
     assert kernel.sysctl_read("net/ipv4/conf/cali111/proxy_arp") == "1"
 
 
-def test_what_went_by_itself_between_plan_and_apply_is_no_failure(kernel):
+def test_objects_gone_between_plan_and_apply_are_no_failure(kernel):
     underlay(kernel)
     settle(kernel, STATE)
     plan = plan_node(kernel, EMPTY)
@@ -305,7 +305,7 @@ def test_routes_that_bird_will_change(kernel):
     assert len(kernel.routes(protocol=12)) == 4
 
 
-def test_node_without_its_address_is_told_what_to_do(kernel):
+def test_a_node_without_its_address_is_refused_with_a_remedy(kernel):
     underlay(kernel)
     with pytest.raises(ObserveError) as caught:
         plan_node(kernel, dataclasses.replace(STATE, address="10.10.1.99/24"))

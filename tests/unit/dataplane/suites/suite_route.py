@@ -178,7 +178,7 @@ def test_route_by_a_gateway_that_is_not_there(kernel):
     assert text.endswith("Check the node's address and its interface (ip address), then run again.")
 
 
-def test_many_failures_are_told_apart(kernel):
+def test_each_of_many_failed_routes_is_named(kernel):
     underlay(kernel)
     desired = [Route(f"10.244.{n}.0/26", device="eth0" if n % 3 else "gone") for n in range(9)]
     text = fail(route, kernel, desired)
@@ -220,7 +220,7 @@ def test_sysctls_in_order(kernel):
 
 
 @pytest.mark.parametrize("name", ["forwarding", "accept_redirects"])
-def test_what_ip_forward_resets_is_put_right_again(kernel, name):
+def test_sysctls_that_ip_forward_resets_are_set_again(kernel, name):
     underlay(kernel)
     desired = [Sysctl("net/ipv4/ip_forward", "1"), Sysctl(f"net/ipv4/conf/eth0/{name}", "0")]
     converge(sysctl, kernel, desired)

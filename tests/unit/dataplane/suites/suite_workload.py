@@ -114,7 +114,7 @@ def test_an_address_that_was_added_inside_with_another_prefix_length_is_removed(
 
 
 @pytest.mark.parametrize("breakage", ["host end down", "peer down", "no address", "no route", "lo down", "other mac"])
-def test_what_others_break_in_a_workload_is_repaired(kernel, breakage):
+def test_a_workload_broken_by_others_is_repaired(kernel, breakage):
     converge(workload, kernel, [WEB])
     good = inside(kernel)
     inner = kernel.inside("web-1")

@@ -285,13 +285,13 @@ def test_ports_of_all_sessions_are_exempt_from_outgoing_nat() -> None:
         assert table.chains["cali-nat-outgoing"][1:-1] == rules
 
 
-def test_where_nothing_is_filtered_or_translated_sources_are_checked_all_the_same() -> None:
+def test_sources_are_checked_without_policy_and_nat() -> None:
     state = states(build(pool("direct")))["node1"]
     assert [(table.name, table.family) for table in state.iptables] == [("raw", 4), ("raw", 6), ("filter", 4)]
     assert [ipset.name for ipset in state.ipsets] == ["cali40local-blocks"]
 
 
-def test_what_workloads_send_and_get_is_accepted_at_the_end_of_forward() -> None:
+def test_packets_of_workloads_are_accepted_at_the_end_of_forward() -> None:
     """Dockerd sets the policy of FORWARD to DROP, and rules of others before the end still count."""
     state = states(build(pool("direct")))["node1"]
     (table,) = [table for table in state.iptables if table.name == "filter"]
@@ -427,7 +427,7 @@ def test_spare_blocks_may_be_announced_but_are_not_routed_before_they_are_opened
             assert not spare_cidrs & {route.destination for route in other.bird_routes}
 
 
-def test_a_pool_without_bgp_export_is_announced_to_nobody() -> None:
+def test_a_pool_without_bgp_export_is_not_announced() -> None:
     fleet = states(build(pool("ipip"), pool("ipip", "hidden", "10.245.0.0/16", disableBGPExport=True)))
     state = fleet["node1"]
     assert state.bird is not None
@@ -514,7 +514,7 @@ def test_external_peers_by_selector_and_by_node() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3, 17, 60])
-def test_one_side_of_each_session_is_passive_and_nobody_takes_more_than_its_share(count: int) -> None:
+def test_each_session_has_one_passive_side_and_no_node_has_too_many(count: int) -> None:
     nodes = {f"n{i:03}": f"10.10.{i // 100}.{i % 100 + 10}/16" for i in range(count)}
     passive = {
         (name, peer.node): peer.passive

@@ -219,7 +219,7 @@ def test_neighbours_fdb_and_sets_name_every_other_node_once(hosts: list[Host]) -
 
 @settings(max_examples=30, deadline=None)
 @given(inventories())
-def test_what_is_without_ipv6_knows_nothing_of_it(hosts: list[Host]) -> None:
+def test_the_state_of_a_node_without_ipv6_has_no_ipv6(hosts: list[Host]) -> None:
     for state in compiled(hosts)[1].values():
         if not state.address6:
             parts = (state.devices, state.neighbors, state.fdb, state.routes, state.bird_routes, state.sysctls)
@@ -231,7 +231,7 @@ def test_what_is_without_ipv6_knows_nothing_of_it(hosts: list[Host]) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(inventories())
-def test_what_is_without_ipv4_knows_nothing_of_it(hosts: list[Host]) -> None:
+def test_the_state_of_a_node_without_ipv4_has_no_ipv4(hosts: list[Host]) -> None:
     for state in compiled(hosts)[1].values():
         if not state.address:
             parts = (state.devices, state.neighbors, state.fdb, state.routes, state.bird_routes, state.sysctls)

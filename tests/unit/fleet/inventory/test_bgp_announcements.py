@@ -83,7 +83,7 @@ def test_names_may_be_for_one_node_alone() -> None:
     assert found.of("node2").communities == (Communities("10.244.0.0/16", ((65000, 7),)),)
 
 
-def test_what_differs_is_content() -> None:
+def test_content_of_announcements_has_all_settings_that_differ() -> None:
     one = read({"calico_bgp_filters": [TOR]})
     assert one.content() != read({}).content()
     assert one.content() == read({"calico_bgp_filters": [TOR]}, node1={}, node2={}).content() | {

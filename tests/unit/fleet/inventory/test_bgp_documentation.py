@@ -73,7 +73,7 @@ def test_each_example_is_an_inventory_with_sessions_on_every_node(title: str) ->
     assert lonely == set()
 
 
-def test_what_the_examples_come_to() -> None:
+def test_the_examples_have_these_numbers_of_sessions() -> None:
     def counts(title: str) -> dict[str, int]:
         return {name: len(state.bird.peers) for name, state in states(fleet(sections()[title])).items() if state.bird}
 

@@ -166,7 +166,7 @@ def test_passwords_are_known_by_name() -> None:
     assert "between us" not in repr(fleet) and "from far" not in repr(fleet)
 
 
-def test_what_holds_for_all_sessions() -> None:
+def test_variables_for_all_sessions_reach_bird_and_its_peers() -> None:
     bird = birds(
         in_racks(
             bgp_hold_time=9,

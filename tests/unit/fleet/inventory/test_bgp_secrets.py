@@ -73,7 +73,7 @@ def test_an_inventory_with_secrets_is_read_and_keeps_none() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named_and_not_shown(given: object, text: str) -> None:
+def test_an_invalid_secret_is_named_without_its_value(given: object, text: str) -> None:
     assert refusal(given) == text
 
 

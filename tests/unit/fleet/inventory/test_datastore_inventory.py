@@ -102,7 +102,7 @@ URL = "is not a URL of the form https://HOST:PORT. Write for example https://10.
         ),
     ],
 )
-def test_what_is_refused(given: dict[str, t.Any], said: str) -> None:
+def test_an_invalid_etcd_variable_is_refused_without_secrets(given: dict[str, t.Any], said: str) -> None:
     with pytest.raises(FleetError) as refusal:
         read(**given)
     assert str(refusal.value) == said

@@ -65,7 +65,7 @@ def test_the_subnet_of_an_ipv6_address(address: str, subnet: str) -> None:
 
 
 @pytest.mark.parametrize(("given", "spoofing"), [({}, False), ({"workload_source_spoofing": "yes"}, True)])
-def test_workloads_may_send_from_other_addresses_only_where_it_is_said(given: dict[str, t.Any], spoofing: bool) -> None:
+def test_source_spoofing_is_permitted_only_where_configured(given: dict[str, t.Any], spoofing: bool) -> None:
     """Source spoofing is forbidden by default, and permitted on a node that sets it to yes."""
     assert read(node_address="10.10.1.11/24", **given).workload_source_spoofing is spoofing
 

@@ -47,7 +47,7 @@ def differing(one: NodeState, other: NodeState) -> set[str]:
         ("vxlan-crosssubnet", {"ipsets", "neighbors", "fdb"}),
     ],
 )
-def test_whom_it_touches(mode: str, others: set[str]) -> None:
+def test_a_joining_node_changes_only_sessions_and_tunnel_ends(mode: str, others: set[str]) -> None:
     """When a node joins, the state of a reflector changes in `bird` alone, by a new session, aside from TOLD.
 
     The other nodes' states change in the fields `others`: with tunnels they get the end of the new node's. In mode
@@ -72,7 +72,7 @@ def test_it_leaves_as_it_came() -> None:
         assert [(one.text, one.node) for one in ended] == ([("ends", "node5")] if name in REFLECTORS else [])
 
 
-def test_of_200_nodes_none_has_another_bird_cfg() -> None:
+def test_a_joining_node_changes_bird_cfg_of_none_of_200_nodes() -> None:
     """When a node joins 200 others, only its own bird.cfg and those of the reflectors differ: no other BIRD reloads."""
     nodes = {f"n{number:03}": f"10.10.0.{number + 10}/22" for number in range(200)}
     reflectors = {"rr1": "10.10.1.1/22", "rr2": "10.10.1.2/22"}

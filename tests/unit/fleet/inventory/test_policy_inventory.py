@@ -64,7 +64,7 @@ def test_without_policy_nothing_is_different() -> None:
     assert (off.digest, states(off)) == (plain.digest, states(plain))
 
 
-def test_a_node_is_told_all_policies_and_of_other_nodes_whom_rules_mean() -> None:
+def test_a_node_gets_all_policies_and_the_endpoints_that_rules_select() -> None:
     found = policy_of("node1", workloads=TIERS, policies=[WEB, FROM_APP])
     assert [policy.name for policy in found.policy_set.policies] == ["db", "default/web"]
     names = {endpoint.name: endpoint.node for endpoint in found.endpoints}
@@ -110,7 +110,7 @@ def test_sets_that_no_rule_means_stay_away() -> None:
     assert [one.name for one in found.policy_set.network_sets] == ["office"]
 
 
-def test_what_stands_beside_a_node_is_its_own() -> None:
+def test_policy_in_the_variables_of_a_node_is_of_that_node_alone() -> None:
     eth0 = {"kind": "HostEndpoint", "name": "node2-eth0", "interfaceName": "eth0"}
     fleet = build(own={"node2": {"calico_node_policies": [eth0]}})
     found = {
@@ -225,7 +225,7 @@ def test_enabled_without_any_resource() -> None:
     assert found.settings.default_endpoint_to_host_action == "Drop"
 
 
-def test_nobody_is_locked_out() -> None:
+def test_failsafe_ports_include_the_ssh_port_of_a_node() -> None:
     inbound = policy_of("node1", policies=[WEB]).settings.failsafe_inbound
     assert inbound == chains.FAILSAFE_INBOUND
     moved = [host if host.name != "node1" else host_at(2222, host) for host in hosts(policies=[WEB])]
@@ -278,7 +278,7 @@ def test_failsafes_of_ones_own() -> None:
     assert settings.failsafe_outbound == ()
 
 
-def test_what_workloads_may_send_whatever_policy_says() -> None:
+def test_variables_permit_invalid_and_encapsulated_packets() -> None:
     def switches(**variables: bool) -> tuple[bool, bool, bool]:
         found = policy_of("node1", pool("direct"), policies=[WEB], **variables).settings
         return found.drop_invalid, found.allow_vxlan_from_workloads, found.allow_ipip_from_workloads
@@ -356,13 +356,13 @@ def test_lists_of_groups_that_a_host_is_not_in_do_not_hide_its_own() -> None:
     assert [(one.node, one.interface) for one in policy.host_endpoints] == [("node1", "eth1")]
 
 
-def test_a_list_that_stands_for_all_is_that_of_its_group_s_hosts_alone() -> None:
+def test_a_list_of_a_group_counts_for_its_hosts_even_in_group_vars_all() -> None:
     """A list in group_vars/all is among the variables of all hosts, but counts for the hosts of its group only."""
     policy = in_groups({}, policies_rack_a=[{"kind": "HostEndpoint", "interfaceName": "eth0"}]).policy
     assert policy is not None and [one.node for one in policy.host_endpoints] == ["node1"]
 
 
-def test_what_differs_between_the_hosts_of_a_group_is_several() -> None:
+def test_lists_that_differ_between_the_hosts_of_a_group_all_count() -> None:
     own = {
         name: {"calico_policies_dmz": [{"kind": "GlobalNetworkSet", "name": f"of-{name}", "nets": ["192.0.2.0/24"]}]}
         for name in ("node1", "node2")
@@ -379,7 +379,7 @@ def test_what_differs_between_the_hosts_of_a_group_is_several() -> None:
     )
 
 
-def test_what_is_the_same_for_all_nodes_is_made_a_text_once() -> None:
+def test_the_policy_that_all_nodes_share_is_made_a_text_once() -> None:
     """All nodes get one shared text of the policy, and a part of their own: each reads its whole state from both.
 
     A host that is no node has no part, and a state with the shared text alone cannot be read.

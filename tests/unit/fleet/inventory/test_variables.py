@@ -118,7 +118,7 @@ def test_a_text_that_fits_is_converted(name: str, text: str, value: t.Any) -> No
         ("calico_bgp_bind_mode", "All", "All is not known. Choose one of None, NodeIP."),
     ],
 )
-def test_another_type_or_choice_is_refused_with_a_remedy(name: str, value: t.Any, message: str) -> None:
+def test_a_wrong_type_or_choice_is_refused_with_a_remedy(name: str, value: t.Any, message: str) -> None:
     """A value of another type is refused with an example, the default, or the choices; a boolean is no number."""
     assert refusal(name, value) == f"{name} {message}"
     assert refusal(name, value, "node1") == f"{name} of node1 {message}"

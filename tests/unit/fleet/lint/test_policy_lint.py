@@ -117,7 +117,7 @@ def texts(*parts: t.Union[Policy, PolicyTier, Endpoint]) -> list[str]:
         ),
     ],
 )
-def test_what_is_odd_in_a_policy(policy: Policy, finding: str) -> None:
+def test_a_likely_mistake_in_a_policy_is_a_finding(policy: Policy, finding: str) -> None:
     assert texts(policy) == [f"GlobalNetworkPolicy p: {finding}"]
 
 
@@ -137,7 +137,7 @@ def test_what_is_odd_in_a_policy(policy: Policy, finding: str) -> None:
         Policy("p", ingress=(named("http"),), egress=(without("sql"),)),  # no rule of Egress is in force
     ],
 )
-def test_what_is_not(policy: Policy) -> None:
+def test_a_policy_without_a_mistake_has_no_finding(policy: Policy) -> None:
     assert texts(policy, Policy("web-2", selector='app == "web"')) == []
 
 

@@ -45,7 +45,7 @@ def texts(*policies: t.Any, mode: str = "vxlan", **rest: t.Any) -> list[str]:
     return [f"{one.kind} {one.name}: {one.text}" for one in found]
 
 
-def test_a_policy_without_icmp_is_told_of_for_each_host_endpoint() -> None:
+def test_a_policy_without_icmp_is_a_finding_for_each_host_endpoint() -> None:
     assert texts(endpoint("node1"), endpoint("node3"), hosts([ALLOW_TCP])) == [
         f"HostEndpoint {node}-all: keeps {node} and {peer} from proving the path between them: ICMP echo between their "
         f"tunnel addresses is denied by the default of tier default (ingress, HostEndpoint {node}-all), so that every "
@@ -55,7 +55,7 @@ def test_a_policy_without_icmp_is_told_of_for_each_host_endpoint() -> None:
     ]
 
 
-def test_probes_of_ipv6_are_told_of_as_well() -> None:
+def test_denied_probes_of_ipv6_are_a_finding() -> None:
     six = pool("vxlan", "six", "fd00:10:244::/64")
     refused = [endpoint("node1"), hosts([ALLOW_TCP, ALLOW_ECHO])]
     found = probe_lint.findings(build(pool("vxlan"), six, policies=refused, own=ADDRESSES6))
@@ -83,7 +83,7 @@ def test_a_probe_is_an_echo_of_code_0(code: int, count: int) -> None:
     assert len(texts(endpoint("node1"), hosts([ALLOW_TCP, echo]))) == count
 
 
-def test_two_nodes_probe_each_other_and_one_probes_nobody() -> None:
+def test_a_finding_about_probes_needs_two_nodes() -> None:
     """A fleet needs two nodes with tunnels of an IP version for a finding about its probes."""
     refused = (endpoint("node1"), hosts([ALLOW_TCP]))
     two = {"node1": "10.10.1.11/24", "node2": "10.10.1.12/24"}
@@ -99,7 +99,7 @@ def test_one_tunnel_of_ipv4_hides_no_finding_about_ipv6() -> None:
     assert [("ICMPv6 echo" in one.text, one.name) for one in probe_lint.findings(fleet)] == [(True, "node1-all")]
 
 
-def test_what_leaves_the_node_is_asked_about_as_well() -> None:
+def test_denied_egress_of_probes_is_a_finding() -> None:
     (found,) = texts(endpoint("node1"), hosts([ALLOW], [DENY_ECHO, ALLOW]))
     assert "denied by hosts#1 (egress, HostEndpoint node1-all)" in found
 
@@ -109,7 +109,7 @@ def test_by_the_interface_that_probes_come_by(interface: str) -> None:
     assert len(texts(endpoint("node1", interface), hosts([ALLOW_TCP]))) == 1
 
 
-def test_what_probes_do_not_meet() -> None:
+def test_a_policy_that_no_probe_meets_has_no_finding() -> None:
     assert texts(endpoint("node1", "eth0"), hosts([ALLOW_TCP])) == []
     assert texts(endpoint("node1", "tunl0"), hosts([ALLOW_TCP])) == []
     assert len(texts(endpoint("node1", "tunl0"), hosts([ALLOW_TCP]), mode="ipip")) == 1

@@ -56,7 +56,7 @@ def test_a_router_that_is_no_client_is_passed_on_to_clients_alone() -> None:
     assert heard(*outer, reflects=True)["a2"] == EVERYBODY
 
 
-def test_who_has_no_router_hears_nobody_by_one() -> None:
+def test_a_node_without_a_router_receives_no_blocks_from_a_router() -> None:
     assert heard(router("b1", 65000)) == {"a1": {"a1", "a2"}, "a2": {"a1", "a2"}, "b1": {"b1"}}
 
 
@@ -75,7 +75,7 @@ def test_each_family_has_sessions_of_its_own() -> None:
     )
 
 
-def test_one_node_lacks_nobody() -> None:
+def test_a_single_node_lacks_no_blocks() -> None:
     one = {"a1": NODES["a1"]}
     given = network(pool(), nodes=one, workloads=[], bgp_peers=[router("a1", 65000)], bgp_node_to_node_mesh=False)
     assert found(given, "blocks-do-not-arrive") == []
@@ -110,7 +110,7 @@ def test_nodes_that_peer_with_other_nodes_too_hear_them_themselves() -> None:
     assert [len(found(given, "tunnel-behind-router")) for given in (alone, both)] == [1, 0]
 
 
-def test_a_node_that_reflects_for_nobody_advertises_its_own_blocks_alone() -> None:
+def test_a_node_that_is_no_reflector_advertises_only_its_own_blocks() -> None:
     """A session of two nodes carries nothing of a third one, which has no session."""
     peers = [{"name": "p", "node": "b1", "peerIP": "10.10.1.12"}, {"name": "q", "node": "a2", "peerIP": "10.10.2.11"}]
     given = network(pool(), nodes=NODES, workloads=[], bgp_peers=peers, bgp_node_to_node_mesh=False)

@@ -68,7 +68,7 @@ def test_variables_of_the_fleet_and_of_nodes() -> None:
     ]
 
 
-def test_what_follows_from_what_was_taken_out_is_not_told() -> None:
+def test_consequences_of_a_refused_entry_are_not_reported() -> None:
     own = {"node4": {"calico_node_address": "10.10.2.14"}}
     given = hosts(
         pool(name="bad", cidr="10.244.0.0"),
@@ -125,7 +125,7 @@ def test_metadata_that_is_no_dictionary_is_an_error_like_others() -> None:
     ]
 
 
-def test_what_the_inventory_says_is_left_as_it_is() -> None:
+def test_reading_does_not_modify_the_inventory() -> None:
     given = hosts(pool(name="a", cidr="no"), pool(name="b"))
     before = [dict(host.variables) for host in given]
     refusals.read(given)
@@ -204,7 +204,7 @@ def test_no_host_has_an_address() -> None:
     assert (read.inventory, read.complete) == (None, True)
 
 
-def test_what_is_missing_because_of_known_errors() -> None:
+def test_known_errors_cause_no_further_errors() -> None:
     """A variable that cannot be evaluated, and a file that cannot be read, cause no further errors."""
     known = [
         FleetError("calico_node_address of node2", None, "is a template that cannot be evaluated.", "Correct it."),

@@ -334,7 +334,7 @@ CASES = [*OTHER_CASES, *BGP_CASES, *WRITTEN_CASES]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule)
-def test_what_trips_it_and_what_just_does_not(case: Case) -> None:
+def test_each_rule_finds_its_odd_inventory_and_not_the_good_one(case: Case) -> None:
     def of(given: t.Mapping[str, t.Any]) -> list[str]:
         rest = dict(given)
         rest.setdefault("workloads", [])
@@ -435,7 +435,7 @@ def test_the_mesh_is_the_other_end_of_a_session() -> None:
     assert found(network(bgp_peers=[peer]), "session-one-sided") == []
 
 
-def test_one_node_of_an_as_has_nobody_whose_routes_it_drops() -> None:
+def test_the_only_node_of_an_as_drops_no_routes_of_its_own_as() -> None:
     tor = {"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65000}
     own = {"node1": {"calico_node_bgp_as_number": 64513}}
     two = {name: LAB[name] for name in ("node1", "node2")}
@@ -452,7 +452,7 @@ def test_a_reflector_of_the_group_is_placed_by_its_address() -> None:
     assert (finding.rule, finding.origin) == ("single-reflector", "rr1.yml:1")
 
 
-def test_without_bgp_nothing_is_said_of_sessions() -> None:
+def test_without_bgp_there_are_no_findings_about_sessions() -> None:
     given = network(pool("vxlan"), bgp_enabled=False, bgp_hold_time=3, bgp_graceful_restart_time=1, workloads=[])
     assert rules.findings(given) == []
 

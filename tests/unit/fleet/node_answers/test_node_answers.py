@@ -52,13 +52,13 @@ def endpoint(*addresses: str, name: str = "web", node: str = "node2") -> Endpoin
     )
 
 
-def test_what_an_honest_node_tells_passes_as_it_is() -> None:
+def test_an_honest_report_of_endpoints_is_accepted_unchanged() -> None:
     told = (endpoint("10.244.2.2", "fd00::2"), endpoint("10.244.2.70", name="x"))
     blocks = endpoints.OwnBlocks(["10.244.2.0/26", "10.244.2.64/26", "fd00::/122"])
     assert endpoints.read_endpoints("node2", json.loads(json.dumps(to_plain(told))), blocks) == (told, ())
 
 
-def test_of_one_name_address_or_interface_the_first_one_counts() -> None:
+def test_the_first_endpoint_of_a_name_address_or_interface_counts() -> None:
     web, other = endpoint("10.244.2.2"), endpoint("10.244.2.3", name="x")
     told = to_plain(
         (web, web, dataclasses.replace(other, interface="caliweb"), endpoint("10.244.2.2", name="y"), other)
@@ -96,7 +96,7 @@ def test_of_one_name_address_or_interface_the_first_one_counts() -> None:
         ({"a\nb": 1}, "this release does not know its field 'a\\nb'."),
     ],
 )
-def test_what_fails_is_left_out_in_words(change: dict[str, t.Any], why: str) -> None:
+def test_an_invalid_endpoint_is_left_out_with_its_reason(change: dict[str, t.Any], why: str) -> None:
     told = {**to_plain(endpoint("10.244.2.2")), **change}
     good = endpoint("10.244.2.3", name="good")
     found, odd = endpoints.read_endpoints("node2", [told, to_plain(good)], endpoints.OwnBlocks(["10.244.2.0/26"]))
@@ -116,7 +116,7 @@ def test_what_fails_is_left_out_in_words(change: dict[str, t.Any], why: str) -> 
         ),
     ],
 )
-def test_what_is_no_workload_is_named_by_its_place(data: t.Any, words: str) -> None:
+def test_an_entry_that_is_no_workload_is_named_by_its_place(data: t.Any, words: str) -> None:
     found, odd = endpoints.read_endpoints("node2", data, None)
     assert (found, left_out.sentences(odd)) == ((), [words])
 
@@ -128,7 +128,7 @@ def test_a_few_are_named_and_the_others_counted() -> None:
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(), st.lists, max_leaves=5))
-def test_what_is_shown_of_a_value_is_short_and_printable(value: t.Any) -> None:
+def test_a_shown_value_is_short_and_printable(value: t.Any) -> None:
     text = typed_json.shown(value)
     assert text.isprintable() and 0 < len(text) <= 80
 
@@ -159,7 +159,7 @@ def test_endpoints_outside_of_the_blocks_that_the_node_has_by_now_go() -> None:
     assert again == RemoteEndpoints({"node2": Collected("later", (web,), ("10.244.2.0/26",))})
 
 
-def test_what_an_older_release_collected_has_to_fit_what_the_node_knows() -> None:
+def test_a_report_of_an_older_release_is_checked_against_the_state() -> None:
     state = with_state(
         nodes=(FleetMember("node3", "10.10.1.13/24", 64512),),
         bird_routes=(
@@ -261,14 +261,14 @@ def test_an_honest_answer_is_read_as_it_is() -> None:
         ({"bird": {**BIRD, "peers": [PEER] * 16_385}}, "bird.peers is more than 16384"),
     ],
 )  # fmt: skip
-def test_a_state_with_which_nobody_could_reckon(change: dict[str, t.Any], words: str) -> None:
+def test_an_unusable_state_is_refused_with_its_field(change: dict[str, t.Any], words: str) -> None:
     data = {**json.loads(json.dumps(with_state().to_dict())), **change}
     with pytest.raises(typed_json.Unreadable) as caught:
         node_info.state("node1", {"state": data})
     assert str(caught.value) == words
 
 
-def test_what_a_journal_cannot_have_is_left_out() -> None:
+def test_invalid_entries_of_a_journal_are_left_out() -> None:
     answer = {"ipam": {"allocated": ["10.244.1.2", "0.0.0.0/0", 7], "opened": ["10.244.1.9/29", "10.244.1.8/29"]}}
     journal, odd = node_info.journal("node1", answer)
     assert journal == node_info.Journal(("10.244.1.2",), ("10.244.1.8/29",))

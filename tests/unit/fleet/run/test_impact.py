@@ -142,7 +142,7 @@ def test_two_sessions_of_the_same_nodes_count_as_two(peers: list[dict[str, t.Any
     assert [(reset.ends, reset.sockets) for reset in resets] == [(("node1", "node3"), pair) for pair in sockets]
 
 
-def test_what_comes_interrupts_nothing() -> None:
+def test_a_node_that_joins_interrupts_nothing() -> None:
     before = {**fleet({name: LAB[name] for name in ("node1", "node2", "node3")})}
     after = fleet()
     found = of_run({**before, "node4": None}, after)
@@ -163,7 +163,7 @@ def test_a_node_that_goes_takes_its_routes_with_it() -> None:
     assert found.lines[-1].startswith("routes    1 withdrawn: ")
 
 
-def test_another_value_of_a_password_restarts_its_sessions() -> None:
+def test_a_new_value_of_a_password_restarts_its_sessions() -> None:
     def with_password(state: NodeState) -> NodeState:
         assert state.bird is not None
         peers = tuple(dataclasses.replace(peer, password="bgp:mesh") for peer in state.bird.peers)
@@ -235,7 +235,7 @@ def test_three_reasons_are_named(count: int, words: str) -> None:
     assert found.lines == [f"sessions  {words} · nothing depends on them"]
 
 
-def test_another_plan_or_impact_has_another_name() -> None:
+def test_each_plan_and_impact_has_a_different_digest() -> None:
     names = [
         MANY.digest("plan"),
         MANY.digest("other"),
@@ -276,7 +276,7 @@ def reported_alone(before: t.Mapping[str, t.Optional[NodeState]], after: States)
     return found, impact.reported_alone(found, before, {name: state.bird for name, state in after.items()})
 
 
-def test_what_two_nodes_tell_of_is_no_single_nodes_word() -> None:
+def test_an_impact_that_two_nodes_report_is_not_reported_alone() -> None:
     after = fleet({name: LAB[name] for name in ("node1", "node2", "node3")}, bgp_as_number=64600)
     before = fleet()
     found, alone = reported_alone({name: before[name] for name in after}, after)

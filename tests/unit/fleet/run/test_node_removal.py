@@ -60,7 +60,7 @@ def removal(name: str, **given: t.Any) -> node_removal.Removal:
         ),
     ],
 )
-def test_what_the_others_need(name: str, given: dict[str, t.Any], message: str) -> None:
+def test_a_node_that_others_need_is_not_removed(name: str, given: dict[str, t.Any], message: str) -> None:
     with pytest.raises(FleetError) as caught:
         removal(name, **given)
     assert str(caught.value) == message
@@ -73,7 +73,7 @@ def test_an_entry_that_is_no_resource_is_on_no_node(spec: t.Any) -> None:
     assert [host.name for host in found.others] == ["node2", "node3", "node4"]
 
 
-def test_who_stays() -> None:
+def test_all_other_nodes_and_reflectors_stay_after_a_removal() -> None:
     assert [host.name for host in removal("node2").others] == ["node1", "node3", "node4"]
     found = removal("rr2", reflectors={**RR1, **RR2})
     assert [host.name for host in found.others if host.reflector] == ["rr1"]
@@ -93,7 +93,7 @@ def test_who_stays() -> None:
         ({"calico_node_labels": "/i/host_vars/node10.yml:1"}, ()),
     ],
 )
-def test_where_it_is_written(origins: dict[str, str], places: tuple[str, ...]) -> None:
+def test_places_of_a_node_are_the_files_of_its_own_variables(origins: dict[str, str], places: tuple[str, ...]) -> None:
     given = hosts(workloads=[])
     given[0] = dataclasses.replace(given[0], origins=origins)
     assert node_removal.of(given, "node1").places == places

@@ -42,7 +42,7 @@ def warned(documents: str = "", **variables: t.Any) -> list[str]:
     return list(notices(Fleet.build(inventory.read(given, files), None), given))
 
 
-def test_where_it_is_written() -> None:
+def test_each_warning_names_its_place_in_the_inventory() -> None:
     odd = {"kind": "NetworkPolicy", "name": "w", "ingress": [{"action": "Deny"}, {"action": "Allow"}]}
     host = {"kind": "HostEndpoint", "name": "h", "interfaceName": "eth0"}
     unreached = (

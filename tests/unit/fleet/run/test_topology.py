@@ -28,7 +28,7 @@ def sessions(hosts: t.Sequence[Host]) -> dict[str, list[tuple[str, str]]]:
     }
 
 
-def test_what_the_inventory_says() -> None:
+def test_the_topology_of_the_inventory_leaves_hosts_unchanged() -> None:
     hosts = fleets.hosts(reflectors=RACK)
     assert with_topology(hosts, "inventory") == hosts
 

@@ -488,7 +488,7 @@ def test_bird_knows_a_pool_that_comes_from_the_first_phase_on(phase: str) -> Non
     assert {one.cidr: one.device for one in bird.pools} == {"10.244.0.0/16": device, "10.245.0.0/16": "vxlan.calico"}
 
 
-def test_where_packets_are_held_towards_a_smaller_mtu() -> None:
+def test_routes_have_the_smaller_mtu_until_retire_when_it_shrinks() -> None:
     current, target = pair("direct", "vxlan")
     held = {}
     for phase in PHASES:
@@ -506,7 +506,7 @@ def test_where_packets_are_held_towards_a_smaller_mtu() -> None:
     }
 
 
-def test_where_packets_are_held_towards_a_larger_mtu() -> None:
+def test_routes_have_the_smaller_mtu_until_retire_when_it_grows() -> None:
     current, target = pair("vxlan", "direct")
     held = {}
     for phase in PHASES:

@@ -178,7 +178,7 @@ def test_without_diverting_packets_would_depend_on_switches() -> None:
         check_step(fleet, "node1", flipped)
 
 
-def test_where_packets_go_phase_by_phase_from_switches_to_tunnels() -> None:
+def test_routes_move_from_switches_to_tunnels_in_phase_divert() -> None:
     found = {}
     for phase in PHASES:
         state = transition.phase_state(TORS["node1"], WAYS["vxlan"]["node1"], phase, True)

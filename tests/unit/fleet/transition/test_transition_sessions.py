@@ -186,7 +186,7 @@ def test_backups_are_the_next_hops_of_bgp_and_none_where_nothing_is_in_danger() 
     assert held(transition.phase_state(reflector, reflector, Phase.FLIP, True)) == set()
 
 
-def test_what_endangers_nobody() -> None:
+def test_harmless_changes_need_no_backup_routes() -> None:
     """Added nodes and reflectors, removed nodes and another mode of the pool need no backup routes."""
     for before, after in [
         (Topology(nodes=("node1", "node2")), MESH),
@@ -198,7 +198,7 @@ def test_what_endangers_nobody() -> None:
     assert not transition.endangered(None, bird(MESH.states()["node1"]), {"node1"})
 
 
-def test_backup_routes_that_were_left_are_taken_away_in_phases() -> None:
+def test_leftover_backup_routes_are_removed_in_phases() -> None:
     state = MESH.states()["node1"]
     left = transition.phase_state(state, state, Phase.FLIP, True)
     assert transition.endangered(left, state.bird, set(LAB))

@@ -107,7 +107,7 @@ def test_the_registry_has_the_modules_that_run_on_nodes() -> None:
         ({"windows": True}, "the host's shell is no shell of Unix"),
     ],
 )
-def test_what_cannot_take_input_gets_the_archive(changes: dict[str, t.Any], why: str) -> None:
+def test_a_task_that_takes_no_input_gets_the_archive(changes: dict[str, t.Any], why: str) -> None:
     asked = action(**changes)
     assert engine_call.why_archive(asked, ROUTE, False) == why
     assert by_engine(asked, destination="10.0.0.0/8", device="eth0") is None and asked.commands == []
@@ -372,7 +372,7 @@ def test_an_interpreter_that_is_to_be_discovered_is_discovered(monkeypatch: pyte
     assert asked.task_vars["ansible_facts"] == {"discovered_interpreter_python": "/usr/bin/python3.11"}
 
 
-def test_another_release_of_ansible_without_this_way_to_an_interpreter_sends_the_archive(
+def test_an_ansible_without_get_shebang_sends_the_archive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(engine_call.module_common, "_get_shebang")

@@ -229,7 +229,7 @@ def test_nothing_is_found_in_what_is_shipped(name: str, answers: dict[str, dict[
 
 
 @pytest.mark.parametrize("case", BAD, ids=lambda case: case.name)
-def test_what_a_run_refuses_is_found_first(case: Case, answers: dict[str, dict[str, t.Any]]) -> None:
+def test_the_first_finding_is_the_error_that_refuses_a_run(case: Case, answers: dict[str, dict[str, t.Any]]) -> None:
     answer = answers[f"bad {case.name}"]
     folder = pathlib.Path(answer["folder"])
     first = json.loads((folder / "answer.json").read_text("utf-8"))["answer"]["findings"][0]

@@ -68,7 +68,9 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, t.A
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_what_is_shipped(name: str, answers: dict[str, dict[str, t.Any]]) -> None:
+def test_a_shipped_inventory_prints_and_writes_the_expected_lines(
+    name: str, answers: dict[str, dict[str, t.Any]]
+) -> None:
     answer = answers[name]
     assert "".join(f"{line}\n" for line in answer["lines"]) == SHOWN[name]
     assert answer["changed"] is False
@@ -106,7 +108,7 @@ def test_one_node_is_compared_to_nothing(answers: dict[str, dict[str, t.Any]]) -
     assert answers["alone"]["uniform"] == []
 
 
-def test_what_makes_no_fleet(answers: dict[str, dict[str, t.Any]]) -> None:
+def test_an_invalid_inventory_fails_and_the_error_is_written(answers: dict[str, dict[str, t.Any]]) -> None:
     answer = answers["wrong"]
     assert answer["failed"] is True
     assert answer["msg"].partition("wrong.yml:2: ")[2].startswith("calico_node_address of node1 10.10.1.400/24 ")

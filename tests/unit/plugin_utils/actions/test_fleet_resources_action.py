@@ -124,7 +124,7 @@ def test_bgp(answers: dict[str, dict[str, t.Any]]) -> None:
         assert of(answers, kind, "no-bgp") == {}
 
 
-def test_what_the_inventory_has_besides(answers: dict[str, dict[str, t.Any]]) -> None:
+def test_unused_sets_and_endpoints_of_all_nodes_are_resources(answers: dict[str, dict[str, t.Any]]) -> None:
     """Network sets that no rule means, and host endpoints of all nodes, are among the resources."""
     assert list(of(answers, "IPPool")) == ["default", "other"]
     assert of(answers, "IPReservation") == {"calico-ip-reservations": {"reservedCIDRs": ["10.244.7.0/30"]}}
@@ -159,12 +159,12 @@ def test_blocks(answers: dict[str, dict[str, t.Any]]) -> None:
     assert cooldown == ["30 to 300, by node", "60"]
 
 
-def test_what_is_printed_is_a_count(answers: dict[str, dict[str, t.Any]]) -> None:
+def test_the_output_counts_resources_by_kind(answers: dict[str, dict[str, t.Any]]) -> None:
     assert answers["no-bgp"]["lines"] == ["KIND     COUNT", "Node     1", "IPPool   1"]
     assert answers["no-bgp"]["changed"] is False
 
 
-def test_what_makes_no_fleet(answers: dict[str, dict[str, t.Any]]) -> None:
+def test_an_invalid_inventory_fails_and_the_error_is_written(answers: dict[str, dict[str, t.Any]]) -> None:
     answer = answers["wrong"]
     assert answer["failed"] is True
     assert answer["written"] == {"error": answer["msg"]}

@@ -44,7 +44,7 @@ def test_each_attempt_is_a_new_connection():
     assert host.calls == ["reset", "ask"] * 3
 
 
-def test_a_host_that_goes_back_is_asked_until_it_says_so():
+def test_a_host_is_asked_for_a_while_after_the_confirm_timeout():
     assert Host(reachable=65).confirm(60) == {"outcome": "confirmed"}
 
 
@@ -55,7 +55,7 @@ def test_one_that_never_answers_is_given_up():
 
 
 @pytest.mark.parametrize("outcome", ["confirmed", "replaced", "nothing"])
-def test_what_is_no_problem(outcome):
+def test_confirmed_replaced_and_nothing_are_no_problem(outcome):
     assert new_connection.problem("node1", {"outcome": outcome}, 60, CUT) == ""
 
 
@@ -96,5 +96,5 @@ def test_what_is_no_problem(outcome):
         ),
     ],
 )
-def test_what_is_said(answer, cut, text):
+def test_each_unconfirmed_outcome_has_its_message(answer, cut, text):
     assert new_connection.problem("node1", answer, 20, cut) == text

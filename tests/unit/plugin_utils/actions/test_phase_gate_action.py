@@ -23,5 +23,5 @@ STANDS = {"changed": True, "changes": [{"kind": "route", "action": "-"}], "settl
         (None, False),
     ],
 )
-def test_a_host_stands_if_it_has_looked_and_its_bird_read_nothing_new(answer, stands):
+def test_a_host_is_settled_if_it_looked_and_its_bird_is_unchanged(answer, stands):
     assert phase_gate._settled(answer) is stands

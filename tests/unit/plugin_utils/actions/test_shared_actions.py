@@ -87,5 +87,5 @@ def test_defaults_of_one_module_reach_no_other(tmp_path: pathlib.Path) -> None:
     assert [re.findall(r"module: ([\w, ]+)\.", text) for text in found] == [[], ["nosuch"], ["devise, nosuch"]]
 
 
-def test_what_each_hosts_process_needs_is_read_once() -> None:
+def test_loading_an_action_computes_the_engine_digest_beforehand() -> None:
     subprocess.run([sys.executable, "-c", READ_A_TASK], check=True, timeout=300)

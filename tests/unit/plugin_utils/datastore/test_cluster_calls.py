@@ -171,7 +171,7 @@ FIELDS = ("kvs", "header", "roles", "users", "perm", "key", "more", "count", "ve
         max_leaves=20,
     ),
 )  # fmt: skip
-def test_whatever_a_member_answers(path: str, answer: object) -> None:
+def test_any_answer_of_a_member_ends_in_a_publication_or_an_error(path: str, answer: object) -> None:
     """A run ends in a publication or in words."""
     try:
         publish({"m1": Hostile({path: json.dumps(answer).encode()})})

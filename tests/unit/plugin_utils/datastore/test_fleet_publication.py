@@ -123,7 +123,7 @@ def test_a_node_that_is_removed_leaves_nothing() -> None:
     assert cluster.lines(fleet({"node1": NODES["node1"]}), leaving="node2") == []
 
 
-def test_another_secret_gives_all_nodes_another_password() -> None:
+def test_a_changed_secret_changes_the_passwords_of_all_nodes() -> None:
     cluster = Cluster()
     cluster.publish(fleet())
     for node in NODES:

@@ -97,7 +97,7 @@ def test_addresses_are_those_of_nodes_unless_members_have_their_own() -> None:
         ),
     ],
 )
-def test_what_is_no_cluster_is_refused(task_vars: dict[str, t.Any], said: str) -> None:
+def test_an_invalid_cluster_group_is_refused(task_vars: dict[str, t.Any], said: str) -> None:
     with pytest.raises(FleetError) as caught:
         cluster_members.of(task_vars)
     assert str(caught.value) == said
@@ -242,7 +242,7 @@ def test_each_problem_has_its_remedy(path: str, value: t.Any, said: str) -> None
     assert status_table.problems([seen_hosts.read(HOST, changed(path, value))], {}) == [said]
 
 
-def test_no_member_at_all_is_said() -> None:
+def test_the_status_says_that_no_member_answers() -> None:
     assert status_table.problems([seen_hosts.SeenHost(HOST)], {}) == [
         "etcd1: calico-etcd.service does not run.",
         "No member answers: start them with `systemctl start calico-etcd`, or run playbooks/etcd_restore.yml.",

@@ -205,7 +205,7 @@ def test_an_authority_of_the_user_signs_for_clients_alone(folder: EtcdFolder, tm
     assert run(folder, own_authority=own).files == {}
 
 
-def test_another_authority_of_the_user_signs_in_the_next_run(folder: EtcdFolder, tmp_path: pathlib.Path) -> None:
+def test_a_changed_authority_of_the_user_signs_in_the_next_run(folder: EtcdFolder, tmp_path: pathlib.Path) -> None:
     run(folder, own_authority=user_authority(tmp_path, "mine"))
     other = user_authority(tmp_path, "other")
     first = run(folder, own_authority=other)
@@ -226,7 +226,7 @@ def refused(folder: EtcdFolder, **wanted: object) -> str:
     return str(caught.value)
 
 
-def test_what_cannot_sign_is_refused(folder: EtcdFolder, tmp_path: pathlib.Path) -> None:
+def test_an_authority_that_cannot_sign_is_refused(folder: EtcdFolder, tmp_path: pathlib.Path) -> None:
     one, other = user_authority(tmp_path, "one"), user_authority(tmp_path, "other")
     remedy = "Name the files of an authority that may sign certificates."
     assert refused(folder, own_authority=(one[0], other[1])) == (
@@ -373,7 +373,7 @@ def test_an_inventory_without_a_folder_is_refused() -> None:
     )
 
 
-def test_days_are_told_for_each_certificate(folder: EtcdFolder) -> None:
+def test_days_left_are_reported_for_each_certificate(folder: EtcdFolder) -> None:
     run(folder)
     found = issued_files.days_left(folder, HOSTS, NOW)
     assert found["ca.pem"] == 3650 and found["members/etcd1/server.pem"] == 365 and len(found) == 7

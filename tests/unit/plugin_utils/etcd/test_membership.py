@@ -217,7 +217,7 @@ def test_a_member_does_not_go_back() -> None:
     )
 
 
-def test_another_password_is_refused() -> None:
+def test_a_wrong_root_password_is_refused() -> None:
     members = listed(A)
     assert refusal([member(A, members, auth="refused")]) == (
         "The cluster refuses the password of the user root. Restore .calico.etcd/secrets.json beside the inventory, or "
@@ -274,7 +274,7 @@ def test_a_revocation_restarts_and_defragments_the_members_that_answer() -> None
     )
 
 
-def test_what_is_done_to_all_members_makes_no_cluster() -> None:
+def test_an_operation_on_all_members_creates_no_cluster() -> None:
     """A revocation has begun with the list of certificates, and says so."""
     said = "No member of the cluster answers (a: calico-etcd.service does not run). Start them with"
     for only in (membership.RESTART, membership.DEFRAGMENT):

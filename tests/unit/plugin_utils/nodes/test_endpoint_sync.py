@@ -100,7 +100,7 @@ def test_after_each_exchange_a_node_knows_what_others_last_told_it(steps: list[S
         assert {node: dict(remote.nodes) for node, remote in known.items()} == expected
 
 
-def test_what_is_said() -> None:
+def test_the_report_of_a_sync_counts_changes_and_names_failures() -> None:
     asked = {"node1": answer("node1", [1, 2], RemoteEndpoints()), "node2": answer("node2", [3], RemoteEndpoints())}
     change = {"action": "+", "subject": "default/w1 on node1"}
     gone = {"action": "-", "subject": "default/w9 on node2"}

@@ -39,7 +39,7 @@ def test_a_link_stays(tmp_path: pathlib.Path) -> None:
     assert link.is_symlink() and (tmp_path / "kept" / "today.html").read_text() == "new"
 
 
-def test_what_cannot_be_written_is_refused_in_words(tmp_path: pathlib.Path) -> None:
+def test_an_unwritable_report_path_is_refused_with_its_reason(tmp_path: pathlib.Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for chosen, words in (
         (tmp_path, f"-e report=FILE {tmp_path} is a folder. Name a file in it, such as report.html."),

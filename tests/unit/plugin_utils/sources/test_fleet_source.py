@@ -278,7 +278,7 @@ def test_a_node_says_nothing_of_addresses_that_are_not_its_own(controller: Contr
     )
 
 
-def test_where_nodes_do_not_agree_about_a_mode_a_return_takes_the_one_that_the_lockfile_remembers(
+def test_a_return_takes_the_lockfile_mode_where_nodes_disagree(
     controller: Controller,
 ) -> None:
     controller.run(pool("ipip"))
@@ -362,7 +362,7 @@ def test_a_return_without_bgp_goes_to_what_live_packets_take(controller: Control
     assert back.modes == {"default": "vxlan-crosssubnet" if phase == "flip" else "vxlan"}
 
 
-def test_live_modes_of_nodes_that_disagree_are_nobodys(controller: Controller) -> None:
+def test_nodes_that_disagree_have_no_live_mode(controller: Controller) -> None:
     controller.run(pool("ipip"))
     target = controller.compile(pool("vxlan"))
     found = [t.cast(NodeState, state) for state in controller.stored.values()]
@@ -589,7 +589,7 @@ def test_reverting_the_lockfile_changes_nothing_on_a_fleet_that_runs(controller:
         assert again.targets.state("node2") == controller.stored["node2"]
 
 
-def test_what_is_remembered_changes_with_the_end_of_a_change(controller: Controller) -> None:
+def test_the_lockfile_gets_the_new_mode_at_the_end_of_a_change(controller: Controller) -> None:
     first = controller.run(pool("ipip"))
     pending = controller.compile(pool("direct"))
     assert pending.change
@@ -626,7 +626,7 @@ def test_phases_of_a_change_come_from_the_targets(controller: Controller) -> Non
         assert compiled.targets.phase("node1", before, phase) == transition.phase_state(before, target, phase)
 
 
-def test_another_topology_goes_through_phases_with_backup_routes(controller: Controller) -> None:
+def test_a_change_of_topology_has_phases_with_backup_routes(controller: Controller) -> None:
     """Another topology goes through phases with backup routes, and new reflectors take part in them."""
     controller.run(pool())
     before = dict(controller.stored)
@@ -663,7 +663,7 @@ def test_the_way_back_is_to_the_sessions_that_were(controller: Controller) -> No
     assert {route.destination for route in returned.bird_routes} == {r.destination for r in before.bird_routes}
 
 
-def test_another_password_of_the_same_name_is_a_change(controller: Controller) -> None:
+def test_a_new_value_of_a_password_is_a_change(controller: Controller) -> None:
     reference = {"secretKeyRef": {"name": "bgp", "key": "mesh"}}
     secrets: dict[str, t.Any] = {"bgp_secrets": {"bgp": {"mesh": "old"}}, "bgp_mesh_password": reference}
     controller.run(pool(), **secrets)

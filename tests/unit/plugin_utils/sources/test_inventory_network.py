@@ -138,7 +138,7 @@ def test_ways_of_ipv6(mode: str, line: str, way: str) -> None:
     assert way in explain(made, line)
 
 
-def test_what_is_exempt_from_outgoing_nat() -> None:
+def test_bgp_and_bfd_ports_are_exempt_from_outgoing_nat() -> None:
     made = build(pool("direct", natOutgoing=True), workloads=WORKLOADS)
     asked = {"80/tcp": True, "179/tcp": False, "179/udp": True, "4784/udp": False, "icmp": True}
     answers = {port: "natOutgoing" in explain(made, f"web 192.0.2.7 {port}") for port in asked}
@@ -171,7 +171,7 @@ def test_a_node_sends_from_the_address_of_its_tunnel() -> None:
     assert explain(made, f"db {tunnel} 80/tcp").splitlines()[-2].endswith("(IPIP to 10.10.1.11) -> node1   mtu 1480")
 
 
-def test_what_an_agent_may_have_attached() -> None:
+def test_an_unknown_address_in_a_block_of_a_node_gets_a_note() -> None:
     block = fleet(DB).ipam_of("node1").blocks[0].cidr.partition("/")[0]
     unused = block.rpartition(".")[0] + ".60"
     assert explain(fleet(DB), f"db {unused} 80/tcp").splitlines()[-2] == (
@@ -244,7 +244,7 @@ def test_each_node_has_settings_of_its_own() -> None:
         ),
     ],
 )
-def test_what_has_no_answer(line: str, error: str) -> None:
+def test_a_flow_with_unknown_ends_is_refused_with_a_remedy(line: str, error: str) -> None:
     two = [HEP, {**HEP, "name": "node2-eth1", "interfaceName": "eth1"}]
     made = fleet(SSH, own={"node2": {"calico_node_policies": two if "eth1" in line else [HEP]}})
     with pytest.raises(CommandError) as caught:

@@ -133,7 +133,7 @@ def test_a_folder_is_no_lockfile(tmp_path: pathlib.Path) -> None:
     )
 
 
-def test_where_it_is(tmp_path: pathlib.Path) -> None:
+def test_the_lockfile_is_at_the_given_path_or_beside_the_inventory(tmp_path: pathlib.Path) -> None:
     assert lockfile_store.path_for(None, {"inventory_dir": "/srv/prod"}) == "/srv/prod/.calico.lock.yml"
     assert lockfile_store.path_for("/srv/plan.yml", {"inventory_dir": "/srv/prod"}) == "/srv/plan.yml"
     assert lockfile_store.path_for("../plan.yml", {"inventory_dir": "/srv/prod"}) == "/srv/plan.yml"

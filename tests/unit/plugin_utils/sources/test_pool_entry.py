@@ -90,7 +90,7 @@ def test_writings_that_can_be_changed(text: str) -> None:
         ),
     ],
 )
-def test_what_cannot_be_changed_is_said_and_left(text: str, why: str) -> None:
+def test_an_entry_that_cannot_be_edited_is_refused_with_its_reason(text: str, why: str) -> None:
     with pytest.raises(pool_entry.CannotEdit, match=why):
         pool_entry.with_mode(text, "default", "vxlan")
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_changed_is_said_and_left(text: str, why: str) -> None:
     st.booleans(),
     st.data(),
 )
-def test_whatever_comes_out_says_what_was_asked_for(
+def test_an_edited_text_differs_only_in_the_requested_mode(
     names: list[str], mode: str, indent: int, blank: bool, data: st.DataObject
 ) -> None:
     pad = " " * indent

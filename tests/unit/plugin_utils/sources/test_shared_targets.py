@@ -115,7 +115,7 @@ def test_forks_at_the_same_time_compile_once(run: Run) -> None:
     assert run.read == once
 
 
-def test_a_fork_that_is_killed_while_it_compiles_holds_nobody_up(run: Run) -> None:
+def test_a_fork_killed_while_it_compiles_does_not_block_others(run: Run) -> None:
     variables = run.variables(pool("ipip"))
 
     class Killed(HostVars):
@@ -130,7 +130,7 @@ def test_a_fork_that_is_killed_while_it_compiles_holds_nobody_up(run: Run) -> No
     assert encapsulation(shared_targets.of_task(variables, "task", "node2", None)) == "IPIP"
 
 
-def test_another_task_batch_or_mode_is_compiled_anew(run: Run) -> None:
+def test_a_different_task_batch_or_mode_is_compiled_again(run: Run) -> None:
     ipip, direct = run.variables(pool("ipip")), run.variables(pool("direct"))
     assert encapsulation(shared_targets.of_task(ipip, "one", "node1", None)) == "IPIP"
     assert encapsulation(shared_targets.of_task(direct, "two", "node1", None)) == "None"
@@ -140,14 +140,14 @@ def test_another_task_batch_or_mode_is_compiled_anew(run: Run) -> None:
         assert encapsulation(shared_targets.of_task(ipip, "one", "node1", None, "default", mode)) == expected
 
 
-def test_another_run_is_compiled_anew(run: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_different_run_is_compiled_again(run: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert encapsulation(shared_targets.of_task(run.variables(pool("ipip")), "task", "node1", None)) == "IPIP"
     (tmp_path / "other").mkdir()
     monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(tmp_path / "other"))
     assert encapsulation(shared_targets.of_task(run.variables(pool("direct")), "task", "node1", None)) == "None"
 
 
-def test_what_is_wrong_is_said_for_every_host_and_found_once(run: Run) -> None:
+def test_an_error_is_found_once_and_reported_for_every_host(run: Run) -> None:
     variables = run.variables(pool("ipip", blockSize=33))
     said = set()
     for host in LAB:

@@ -24,7 +24,7 @@ def temporary(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
 
 
-def test_what_a_node_is_sent_is_its_state() -> None:
+def test_the_data_sent_to_a_node_equals_its_state() -> None:
     fleet = build(workloads=TIERS, policies=[WEB, FROM_APP], reflectors={"rr": "10.10.1.2/24"})
     folder = targets.save(Targets(fleet))
     for name, whole in states(fleet).items():

@@ -82,7 +82,7 @@ def test_a_script_is_named(folder: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("description", ["<unknown>", "<inventory plugin 'auto' with source '/first.yml'>"])
-def test_what_a_plugin_set_is_of_the_hosts_source(folder: pathlib.Path, description: str) -> None:
+def test_a_value_set_by_a_plugin_has_the_origin_of_its_host(folder: pathlib.Path, description: str) -> None:
     """A value that a plugin fetched or set is of the source that the host is from, if that names a plugin."""
     value = tagged(description)
     named, plain = folder / "named.yml", folder / "hosts.yml"

@@ -216,7 +216,7 @@ def test_the_chain_of_a_workload_as_iptables_shows_it() -> None:
         (between(ONE, TWO, protocol=4), "deny:out:host:0:encapsulation"),
     ],
 )
-def test_what_the_host_itself_drops_is_recorded_with_the_reason_and_no_rule(packet: Packet, record: str) -> None:
+def test_a_drop_by_the_host_is_logged_with_a_reason_and_no_rule(packet: Packet, record: str) -> None:
     kernel = Netfilter(compile_node(node(ONE), ChainSettings(), 4))
     assert not (kernel.forwarded(packet) if packet.goes_out_by else kernel.received(packet))
     assert packet.log == [record]

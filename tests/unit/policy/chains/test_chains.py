@@ -95,7 +95,7 @@ def test_chains_of_policies_have_names_of_their_own(one: str, other: str) -> Non
     assert name != names.policy_chain(one, EGRESS)
 
 
-def test_a_name_that_fits_stands_as_it_is() -> None:
+def test_a_name_that_fits_is_not_shortened() -> None:
     assert names.policy_chain("default/web", EGRESS) == "cali-po-default/web"
     assert names.policy_chain("a-name-of-21-letters_x", INGRESS) != "cali-pi-a-name-of-21-letters_x"
 
@@ -169,14 +169,14 @@ def test_many_groups_are_a_tree() -> None:
         assert kernel.forwarded(between(sender, receiver, protocol=17))
 
 
-def test_an_interface_that_nobody_knows_gets_nothing_through() -> None:
+def test_packets_of_an_unknown_interface_are_dropped() -> None:
     kernel = Netfilter(compile_node(node(ONE), ChainSettings(), 4))
     for packet in (between(TWO, ONE), between(ONE, TWO)):
         assert not kernel.forwarded(packet)
         assert packet.log[-1].endswith(":host:0:unknown-interface")
 
 
-def test_of_two_workloads_on_an_interface_the_first_counts() -> None:
+def test_the_first_of_two_workloads_on_an_interface_counts() -> None:
     second = dataclasses.replace(TWO, interface=ONE.interface)
     (members,) = (one.members for one in compile_node(node(ONE, second), ChainSettings(), 4).sets)
     assert members == ("10.65.0.1,cali00000000001",)
@@ -252,7 +252,7 @@ def test_ipv6_needs_its_neighbours(kind: int) -> None:
     assert not kernel.received(dataclasses.replace(packet, icmp_type=128))
 
 
-def test_what_policy_allows_passes_a_host_that_forwards_nothing_else() -> None:
+def test_the_last_forward_rule_accepts_only_what_policy_allowed() -> None:
     tables = compile_node(node(ONE, TWO), ChainSettings(), 4)
     last = [hook for hook in tables.tables["filter"].hooks if hook.last]
     assert [(hook.chain, hook.rule.action) for hook in last] == [("FORWARD", "-j ACCEPT")]
@@ -332,7 +332,7 @@ def test_replies_to_a_failsafe_of_a_network_pass_untracked_policy() -> None:
     assert not kernel.sent(dataclasses.replace(reply, destination="203.0.113.9"))
 
 
-def test_what_untracked_policy_allows_is_not_tracked() -> None:
+def test_packets_allowed_by_untracked_policy_are_not_tracked() -> None:
     allow = Policy("allow", types=(INGRESS,), ingress=(PolicyRule("Allow"),), do_not_track=True)
     opened = node(host("eth0", untracked=(tier("allow"),)), policies=[allow])
     packet = from_outside(destination_port=80)
@@ -340,7 +340,7 @@ def test_what_untracked_policy_allows_is_not_tracked() -> None:
     assert packet.state == "UNTRACKED"
 
 
-def test_what_dnat_turned_is_judged_by_the_interface_that_it_takes() -> None:
+def test_policy_of_the_interface_after_dnat_decides() -> None:
     """Policy for the interface after DNAT decides, although filter OUTPUT still sees the interface before DNAT."""
     kernel = Netfilter(compile_node(node(host("eth0"), host("eth1", ("open",))), ChainSettings(), 4))
     turned = Packet(6, "192.0.2.1", "10.65.9.9", 1024, 80, goes_out_by="eth0", dnat=True)
@@ -351,7 +351,7 @@ def test_what_dnat_turned_is_judged_by_the_interface_that_it_takes() -> None:
     assert not kernel.run(turned, ("mangle", "POSTROUTING"))
 
 
-def test_what_is_forwarded_is_not_what_the_host_sends() -> None:
+def test_a_forwarded_packet_after_dnat_is_not_judged_as_host_egress() -> None:
     kernel = Netfilter(compile_node(node(host("eth0"), ONE), ChainSettings(), 4))
     assert kernel.forwarded(between(ONE, TWO, goes_out_by="eth0", dnat=True))
 

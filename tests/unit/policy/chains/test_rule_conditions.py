@@ -47,7 +47,7 @@ def of(family: int = 4, **fields: object) -> tuple[str, ...]:
         ({"protocol": "icmp", "not_icmp": Icmp(255)}, ("-p 1",)),
     ],
 )
-def test_as_iptables_says_it(fields: dict[str, object], expected: tuple[str, ...]) -> None:
+def test_fields_of_a_rule_become_iptables_matches(fields: dict[str, object], expected: tuple[str, ...]) -> None:
     assert of(**fields) == expected
 
 

@@ -520,7 +520,7 @@ known  default/b: as of the run of 2026-11-22 01:02"""
     )
 
 
-def test_those_that_do_not_apply_explained() -> None:
+def test_policies_that_do_not_apply_are_explained() -> None:
     found = explained(tiered(), tcp(A, OUTSIDE), all_policies=True)
     assert found.splitlines()[6:] == [
         "  4 else            egress  does not apply: has(nothing) does not select default/a (role=a)",
@@ -578,7 +578,7 @@ def test_for_machines() -> None:
     }  # fmt: skip
 
 
-def test_a_default_that_lets_forwarded_packets_pass_is_told_if_nothing_else_decided() -> None:
+def test_the_first_line_omits_a_forward_default_if_a_policy_decided() -> None:
     """The first line leaves out a default for forwarded packets if a policy or profile decided elsewhere.
 
     The lines below show it. The first line names a policy that decides on forwarded packets.
@@ -591,7 +591,7 @@ def test_a_default_that_lets_forwarded_packets_pass_is_told_if_nothing_else_deci
     assert "f#1 (tier default), forward ingress of node1-eth0" in explained(applied, tcp(A, C)).splitlines()[0]
 
 
-def test_what_decided_at_a_stage_in_one_text() -> None:
+def test_the_decider_of_a_stage_is_named_in_one_text() -> None:
     """The decider of a stage is named with the direction and the endpoint or host, and a default with its reason."""
     denied = Fleet(host("node0"), for_hosts(PolicyRule("Deny"), name="no")).path(tcp(OUTSIDE, HOST0))
     assert explanation.decided_by(denied.stages[-1]) == "no#1 (ingress, HostEndpoint node0-eth0)"

@@ -133,7 +133,7 @@ TestMatching.settings = settings(max_examples=12, stateful_step_count=20, deadli
         ("!(a != 'x' || !has(b))", {("a", "x")}),
     ],
 )
-def test_what_a_selector_demands_at_the_least(selector: str, demanded: set | None) -> None:
+def test_demands_of_a_selector_are_labels_that_each_match_needs(selector: str, demanded: set | None) -> None:
     assert demands(selectors.parse(selector)) == (None if demanded is None else frozenset(demanded))
 
 
@@ -141,7 +141,7 @@ def met(demanded: frozenset | None, labels: dict) -> bool:
     return demanded is None or any(label in labels and value in (None, labels[label]) for label, value in demanded)
 
 
-def test_who_matches_meets_the_demand_in_all_of_calicos_cases() -> None:
+def test_matching_labels_in_all_calico_cases_meet_the_demands() -> None:
     for case in CASES["match"]:
         if case["expect"]:
             assert met(demands(selectors.parse(case["expr"])), case["labels"]), case
@@ -149,7 +149,7 @@ def test_who_matches_meets_the_demand_in_all_of_calicos_cases() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(SELECTORS, LABEL_MAPS)
-def test_who_matches_meets_the_demand(text: str, labels: dict) -> None:
+def test_random_labels_that_match_meet_the_demands(text: str, labels: dict) -> None:
     selector = selectors.parse(text)
     if selector.matches(labels):
         assert met(demands(selector), labels)
