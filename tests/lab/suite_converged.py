@@ -55,7 +55,7 @@ def test_workloads_are_joined_by_veth_pairs(fleet: Fleet, name: str) -> None:
 
 
 @every_node
-def test_sysctls(fleet: Fleet, name: str) -> None:
+def test_each_node_has_the_expected_sysctls(fleet: Fleet, name: str) -> None:
     checks.check_sysctls(fleet, fleet.nodes[name])
 
 
@@ -65,7 +65,7 @@ def test_tunnel_packets_are_taken_from_the_fleet_only_and_pools_masqueraded(flee
 
 
 @every_node
-def test_units(fleet: Fleet, name: str) -> None:
+def test_each_node_has_the_expected_units(fleet: Fleet, name: str) -> None:
     checks.check_units(fleet, fleet.nodes[name])
 
 

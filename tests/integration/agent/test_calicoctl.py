@@ -95,7 +95,7 @@ def test_the_disk_says_what_the_agent_said(daemon: Daemon, console: Console) -> 
     console.run("status", status=1)
 
 
-def test_the_modules(daemon: Daemon, console: Console) -> None:
+def test_modules_get_real_answers_of_the_agent(daemon: Daemon, console: Console) -> None:
     daemon.in_sync()
     wanted = {"name": "db", "netns": daemon.netns("db"), "labels": {"app": "db"}}
     first = console.module(workload, **wanted)

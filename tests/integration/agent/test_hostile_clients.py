@@ -99,7 +99,7 @@ def test_requests_that_are_never_complete_are_bounded_together(daemon: Daemon) -
     is_well(daemon)
 
 
-def test_garbage(daemon: Daemon) -> None:
+def test_random_bytes_get_errors_and_the_agent_stays_well(daemon: Daemon) -> None:
     chance = random.Random(7)
     for dummy in range(200):
         said = chance.randbytes(chance.randrange(200))

@@ -57,7 +57,7 @@ def test_every_unit_has_its_limit() -> None:
 
 
 @pytest.mark.parametrize("unit", sorted(MOST))
-def test_exposure(unit: str, tmp_path: pathlib.Path) -> None:
+def test_the_exposure_of_each_unit_is_below_its_threshold(unit: str, tmp_path: pathlib.Path) -> None:
     path = tmp_path / f"{unit}.service"
     path.write_text(unit_files()[unit])
     command = ["systemd-analyze", "security", "--offline=true", f"--threshold={MOST[unit]}", "--no-pager", str(path)]

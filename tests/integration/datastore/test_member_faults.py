@@ -50,7 +50,7 @@ async def lives(reader: Reader) -> None:
     await until(lambda: reader.mirror.position != before and reader.status.synced, lambda: reader.status, CURED)
 
 
-def test_killed(cluster: EtcdCluster) -> None:
+def test_a_killed_member_is_replaced_without_a_new_listing(cluster: EtcdCluster) -> None:
     """The watched member dies: another one serves at once, nothing is listed anew."""
 
     async def scenario(churn: Churn) -> None:
@@ -125,7 +125,7 @@ def test_stopped_and_hung(cluster: EtcdCluster) -> None:
     under_churn(cluster, scenario)
 
 
-def test_partitioned(cluster: EtcdCluster) -> None:
+def test_a_partitioned_member_is_left_for_another(cluster: EtcdCluster) -> None:
     """A member that no packet reaches is left, and the node gets the others' changes meanwhile."""
 
     async def scenario(churn: Churn) -> None:
@@ -143,7 +143,7 @@ def test_partitioned(cluster: EtcdCluster) -> None:
     under_churn(cluster, scenario)
 
 
-def test_slow(cluster: EtcdCluster) -> None:
+def test_a_slow_member_stays_in_use(cluster: EtcdCluster) -> None:
     """Members that are 200 ms away stay in use: the feed takes them for alive."""
 
     async def scenario(churn: Churn) -> None:

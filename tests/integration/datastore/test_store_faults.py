@@ -31,7 +31,7 @@ async def newest(operator: EtcdClient) -> int:
     return (await operator.status()).header.revision
 
 
-def test_compacted(cluster: EtcdCluster) -> None:
+def test_only_a_node_that_missed_compacted_changes_lists_again(cluster: EtcdCluster) -> None:
     """A node that missed what was compacted since lists anew, and says so; one that missed nothing does not."""
 
     async def scenario(churn: Churn) -> None:
@@ -60,7 +60,7 @@ def test_compacted(cluster: EtcdCluster) -> None:
 
 
 @pytest.mark.parametrize("grown", [False, True], ids=["behind", "grown past"])
-def test_restored(cluster: EtcdCluster, tmp_path: pathlib.Path, grown: bool) -> None:
+def test_a_restored_store_is_listed_again(cluster: EtcdCluster, tmp_path: pathlib.Path, grown: bool) -> None:
     """A store that went back is listed anew, also one that has grown beyond the revision that the node has read."""
 
     async def scenario(churn: Churn) -> None:
@@ -90,7 +90,7 @@ def test_restored(cluster: EtcdCluster, tmp_path: pathlib.Path, grown: bool) -> 
     under_churn(cluster, scenario)
 
 
-def test_replaced(cluster: EtcdCluster) -> None:
+def test_a_replaced_cluster_is_listed_again(cluster: EtcdCluster) -> None:
     """Another cluster at the same addresses is listed anew; until it has the node's user, the last good stays."""
 
     async def scenario(churn: Churn) -> None:
@@ -110,7 +110,7 @@ def test_replaced(cluster: EtcdCluster) -> None:
     under_churn(cluster, scenario)
 
 
-def test_no_space(cluster: EtcdCluster) -> None:
+def test_a_full_database_refuses_writes_with_its_reason(cluster: EtcdCluster) -> None:
     """A full database refuses to write and says why; what is removed arrives, and after the cure all does."""
 
     async def scenario(churn: Churn) -> None:

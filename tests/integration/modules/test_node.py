@@ -232,7 +232,7 @@ class TestProbe:
         assert self.in_host(host, targets=targets, count=2, interval=50)["lost"] == 0
         assert self.in_host(host, targets=targets, count=2, interval=50, timeout=300, mark=0xCA11)["lost"] == 2
 
-    def test_hundreds_at_once(self, host):
+    def test_hundreds_of_targets_are_probed_at_once(self, host):
         """600 targets are probed beside each other: one after the other they would take ten minutes."""
         host.run(node, state=STATE.to_dict())
         host.kernel.run(["ip", "address", "add", "127.1.0.0/16", "dev", "lo"])

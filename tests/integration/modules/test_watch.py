@@ -227,7 +227,7 @@ def test_the_soak_of_a_killed_run_lets_the_watch_of_the_next_one_be(watched):
     assert second is not None and alive(second) and watch.running() == second
 
 
-def test_it_is_stopped(watched):
+def test_a_watch_is_stopped_on_request(watched):
     process = watched.start()
     assert watched.probe(watch="stop")["watch"] == {"running": False, "reason": "stopped"}
     assert not alive(process)
@@ -256,7 +256,7 @@ def test_it_holds_nothing_of_the_connection_that_it_was_started_by(watched):
     assert pathlib.Path(f"/proc/{process}/comm").read_text() == "calico-watch\n"
 
 
-def test_it_is_cheap(watched):
+def test_a_watch_uses_little_processor_time(watched):
     process = watched.start()
 
     def used():

@@ -249,7 +249,7 @@ def test_pipelining_off_is_no_reason(hosts: Hosts) -> None:
     assert BY_ENGINE in printed and not results[WITH][0].get("failed"), printed
 
 
-def test_ad_hoc(hosts: Hosts) -> None:
+def test_an_ad_hoc_command_works_on_hosts_of_each_kind(hosts: Hosts) -> None:
     printed = hosts.ansible("ansible", "all", "-m", "baremetal.host_routing.route_info", "-a", "prefix=172.16.0.0/12")
     assert printed.count(BY_ENGINE) == printed.count(CARRIED) == printed.count(AS_ARCHIVE) == 1, printed
     assert all(f"{host} | SUCCESS => " in printed for host in (WITH, WITHOUT, ARCHIVE))

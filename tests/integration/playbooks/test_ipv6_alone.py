@@ -88,7 +88,7 @@ class Fleet:
         self.run(NODES[0], *one, "ping", "-c3", "-i0.1", "-w5", address)
 
 
-def test_by_the_playbooks(tmp_path: pathlib.Path) -> None:
+def test_playbooks_work_on_hosts_with_ipv6_alone(tmp_path: pathlib.Path) -> None:
     (tmp_path / "private").mkdir()
     with SimulatedHosts(4, tmp_path / "private") as hosts:
         fleet = Fleet(hosts, tmp_path / "inventory")

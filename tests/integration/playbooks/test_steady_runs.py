@@ -80,7 +80,7 @@ def test_all_hosts_are_asked_after_the_barrier_if_the_inventory_differs(fleet: F
     assert calls == dict.fromkeys(HOSTS, 2)
 
 
-def test_limit(fleet: Fleet) -> None:
+def test_hosts_of_a_limited_run_settle_among_themselves(fleet: Fleet) -> None:
     """With --limit, the hosts of the run are settled among themselves."""
     printed, calls = fleet.site("--limit", "host1,host2")
     assert "converged 2/2 nodes" in printed

@@ -162,7 +162,7 @@ def everything_reaches_web(lab: BaseLab) -> bool:
     return all(ping(lab, one.node, web.address, one.name) for one in found for web in webs if one is not web)
 
 
-def test_a_first_look(controller: Controller) -> None:
+def test_commands_of_a_first_look_work(controller: Controller) -> None:
     controller.perform("First look")
 
 

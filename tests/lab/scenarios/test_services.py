@@ -202,7 +202,7 @@ def test_a_namespace_of_somebody_else_stays(lab: BaseLab, fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_containerd(lab: BaseLab, fleet: Fleet, node: str) -> None:
+def test_containers_of_ctr_get_and_release_an_address(lab: BaseLab, fleet: Fleet, node: str) -> None:
     """Containers of ctr have an address of their node, and give it back."""
     start_docker(lab, node)
     lab.exec(node, "docker save box | ctr images import --snapshotter native -")

@@ -22,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base import
         ("::1:ffff:10.1.2.3", "::1:ffff:a01:203"),
     ],
 )
-def test_an_address(text: str, canonical: str) -> None:
+def test_a_valid_address_is_parsed(text: str, canonical: str) -> None:
     found = addresses.parse_address(text)
     assert found is not None
     assert found.text == canonical
@@ -30,7 +30,7 @@ def test_an_address(text: str, canonical: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "10.0.0", "256.0.0.1", "10.0.0.01", "00.0.0.0", "fe80::1%eth0", "1::2::3", "x"])
-def test_no_address(text: str) -> None:
+def test_an_invalid_address_parses_as_none(text: str) -> None:
     assert addresses.parse_address(text) is None
     assert addresses.parse_cidr_or_address(text) is None
 
@@ -49,7 +49,7 @@ def test_no_address(text: str) -> None:
         ("::ffff:10.1.2.3/95", "::fffe:0:0/95", False, 95),
     ],
 )
-def test_a_range(text: str, canonical: str, strict: bool, written: int) -> None:
+def test_a_valid_range_is_parsed(text: str, canonical: str, strict: bool, written: int) -> None:
     found = addresses.parse_cidr(text)
     assert found is not None
     assert (str(found), found.strict, found.length_written) == (canonical, strict, written)
@@ -57,7 +57,7 @@ def test_a_range(text: str, canonical: str, strict: bool, written: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["10.1.2.3", "10.1.2.3/33", "fd00::/129", "10.1.2.3/", "10.1.2.3/-1", "/8"])
-def test_no_range(text: str) -> None:
+def test_an_invalid_range_parses_as_none(text: str) -> None:
     assert addresses.parse_cidr(text) is None
 
 

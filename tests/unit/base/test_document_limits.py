@@ -124,7 +124,7 @@ def test_the_size_of_a_text_is_that_of_its_bytes(text: str) -> None:
         document_limits.check_yaml(fits[0], yaml.SafeLoader, beyond)
 
 
-def test_json() -> None:
+def test_json_beyond_a_limit_is_refused_with_its_reason() -> None:
     assert document_limits.read_json('{"a": [1, 2.5, "]]]]]]]]"], "b": null}') == {"a": [1, 2.5, "]]]]]]]]"], "b": None}
     assert len(document_limits.read_json(f"[{', '.join('0' * 19)}]", SMALL)) == 19
     for text, said in (

@@ -37,12 +37,12 @@ def test_lines_are_good_at_a_glance(lines: list[str], good: bool) -> None:
 
 
 @pytest.mark.parametrize("line", ["-A x", 'a "quoted" word', "a" * 2000])
-def test_a_line(line: str) -> None:
+def test_a_valid_line_is_accepted(line: str) -> None:
     encoding.check_line(line)
 
 
 @pytest.mark.parametrize("line", ["a\nb", 'an odd "', "a" * 2001, f"-s {encoding.cidr('nonsense')}"])
-def test_no_line(line: str) -> None:
+def test_an_invalid_line_is_refused(line: str) -> None:
     with pytest.raises(NotEncodable):
         encoding.check_line(line)
 
@@ -84,11 +84,11 @@ def test_a_refused_chain_is_named_with_what_is_allowed(name: str, ours: bool, wo
 
 
 @pytest.mark.parametrize("name", encoding.TABLES)
-def test_a_table(name: str) -> None:
+def test_the_name_of_a_table_is_accepted(name: str) -> None:
     encoding.check_table(name)
 
 
-def test_no_table() -> None:
+def test_an_unknown_table_is_refused() -> None:
     with pytest.raises(NotEncodable):
         encoding.check_table("mine")
 

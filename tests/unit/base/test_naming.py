@@ -36,7 +36,7 @@ def test_interface_names(case: dict) -> None:
 
 
 @pytest.mark.parametrize("case", CASES["handle_id"]["cases"])
-def test_handles(case: dict) -> None:
+def test_a_handle_equals_that_of_calico(case: dict) -> None:
     assert naming.handle_id(case["network"], case["container_id"]) == case["expected"]
 
 

@@ -64,7 +64,9 @@ def test_lengths_of_all_routes_begin_with_the_default_route() -> None:
         ({"setPriority": {"value": 9}}, ("local_pref", (2147483638,))),
     ],
 )
-def test_operations(operation: dict[str, t.Any], made: tuple[str, tuple[int, ...]]) -> None:
+def test_an_operation_is_converted_with_its_numbers(
+    operation: dict[str, t.Any], made: tuple[str, tuple[int, ...]]
+) -> None:
     (found,) = rule(operations=[operation]).operations
     assert (found.kind, found.numbers) == made
 

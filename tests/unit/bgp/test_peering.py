@@ -271,7 +271,7 @@ def test_no_other_as_towards_one_peer() -> None:
         ({}, 65000, "auto"),
     ],
 )
-def test_whose_next_hop(fields: dict[str, t.Any], as_number: int, expected: str) -> None:
+def test_the_next_hop_depends_on_fields_and_as_number(fields: dict[str, t.Any], as_number: int, expected: str) -> None:
     found = sessions([speaker(1)], peer(peerIP="192.0.2.1", asNumber=as_number, **fields))
     assert found["node1"]["Global_192_0_2_1"].next_hop == expected
 

@@ -268,7 +268,7 @@ def test_a_bgppeer_takes_the_place_of_a_session_of_the_mesh() -> None:
     assert simulation.sessions() == 6
 
 
-def test_memory() -> None:
+def test_memory_grows_with_sessions_and_paths() -> None:
     assert Memory(1000, 20, 0.5).of(Load(sessions=3, paths=10)) == 1065
 
 

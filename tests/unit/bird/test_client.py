@@ -74,7 +74,7 @@ def sentence(path: str, reason: str) -> str:
     )
 
 
-def test_no_socket(tmp_path: pathlib.Path) -> None:
+def test_a_missing_socket_is_an_error(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "bird.ctl")
     assert not_answering(path) == sentence(path, "No such file or directory")
 

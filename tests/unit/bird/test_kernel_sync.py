@@ -159,7 +159,7 @@ def test_a_changed_mtu_is_written_without_a_running_bird(config: str, tmp_path: 
     assert outcome == configuration.Outcome(True, False, PLAIN, LIMITED)
 
 
-def test_waits_end(three) -> None:
+def test_waits_for_a_kernel_protocol_have_a_time_limit(three) -> None:
     slept: list[float] = []
     wait: t.Callable[..., None]
     for wait in (kernel_sync.wait_for_first_scan, kernel_sync.scan):

@@ -137,7 +137,7 @@ def test_a_refused_attachment_leaves_nothing_behind(operation, subject, endpoint
     assert kernel.snapshot() == before
 
 
-def test_refusal_in_words():
+def test_a_refused_attachment_names_the_operation_and_the_error():
     kernel = machine()
     kernel.fail_next("sysctl_write", errno.EROFS, "net/ipv4/conf/calib/proxy_arp")
     with pytest.raises(attach.AttachError) as caught:

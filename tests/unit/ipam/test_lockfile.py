@@ -79,7 +79,7 @@ RESTORE = (
 )
 
 
-def test_the_text() -> None:
+def test_a_plan_is_dumped_as_the_expected_text() -> None:
     assert lockfile.dump(PLAN) == TEXT
 
 

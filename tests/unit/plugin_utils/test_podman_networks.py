@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 from tests.unit.runtimes.netavark.podman import Podman, attachment
 
 
-def test_the_least() -> None:
+def test_a_network_with_a_name_alone_gets_defaults() -> None:
     assert podman_networks.read([{"name": "calico"}]) == {
         "calico": {
             "name": "calico",
@@ -56,7 +56,7 @@ def test_all_options_reach_the_agent() -> None:
     assert (answer["dns_server_ips"], answer["dns_search_domains"]) == (["10.0.0.53"], ["example.org"])
 
 
-def test_files() -> None:
+def test_a_network_becomes_a_file_of_podman() -> None:
     networks = podman_networks.read([{"name": "calico"}])
     (network,) = podman_networks.files(networks)
     assert (network["path"], network["mode"], network["last"]) == ("/etc/containers/networks/calico.json", "0644", True)

@@ -45,7 +45,7 @@ from tests.unit.policy.random_policies import World, worlds
         ),
     ],
 )
-def test_in_words(rule: PolicyRule, text: str) -> None:
+def test_a_rule_has_one_line_of_text(rule: PolicyRule, text: str) -> None:
     assert rule_text(rule) == text
 
 

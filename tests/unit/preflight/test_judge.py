@@ -468,7 +468,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("host", "severity", "message"), CASES.values(), ids=CASES.keys())
-def test_finding(host, severity, message):
+def test_an_unusable_host_has_one_finding_with_its_message(host, severity, message):
     (finding,) = judging.judge(host, STATE)
     assert finding.message("node7") == message
     assert finding.severity == severity

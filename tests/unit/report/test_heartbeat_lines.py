@@ -40,7 +40,7 @@ def text(hosts: t.Sequence[str] = HOSTS) -> list[str]:
     return heartbeat_lines.text(hosts, AGENTS, HEARTBEATS, REFUSED, NOW)
 
 
-def test_a_good_fleet() -> None:
+def test_a_good_fleet_has_no_problem_lines() -> None:
     assert text(["node1", "rr1"]) == [
         "NODE    HEARTBEAT   AGENT   BGP     WORKLOADS   SYNC   DRIFT(24h)   REVISION   PROBLEMS",
         "node1   4s          0.2.0   11/11   41          ok     0            5120       0",
@@ -150,7 +150,7 @@ def test_a_node_that_never_heard_of_others() -> None:
 @pytest.mark.parametrize(
     ("seconds", "shown"), [(-5, "0s"), (59.9, "59s"), (60, "1m"), (3_599, "59m"), (7_200, "2h"), (200_000, "2d")]
 )
-def test_durations(seconds: float, shown: str) -> None:
+def test_a_duration_is_shown_in_its_largest_unit(seconds: float, shown: str) -> None:
     assert heartbeat_cells.duration(seconds) == shown
 
 

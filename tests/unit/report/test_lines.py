@@ -32,7 +32,7 @@ def probe(name: str, sent: int, lost: int, reason: str = "") -> dict[str, t.Any]
         ({"skipped": True}, False, "failed"),
     ],
 )
-def test_results(result: t.Any, usable: bool, reason: str) -> None:
+def test_a_result_of_a_host_is_usable_or_has_a_reason(result: t.Any, usable: bool, reason: str) -> None:
     assert outcome.usable(result) is usable
     assert outcome.reason(result) == reason
 

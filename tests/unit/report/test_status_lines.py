@@ -117,7 +117,7 @@ def results_of_bad() -> dict[str, t.Any]:
     }
 
 
-def test_good() -> None:
+def test_a_good_fleet_is_one_table() -> None:
     assert shown(HOSTS, {name: node(name) for name in HOSTS}) == GOOD
 
 
@@ -159,7 +159,7 @@ def test_a_session_with_somebody_else_has_one_end_here() -> None:
     assert lines[-1] == "degraded  0/1 nodes good · 1/2 sessions Established · 2 workloads · paths not tried"
 
 
-def test_bad() -> None:
+def test_problems_of_a_fleet_are_shown_as_on_the_page() -> None:
     assert shown(HOSTS, results_of_bad()) == BAD
     page = pathlib.Path(__file__).resolve().parents[3] / "docs" / "reference" / "calicoctl.md"
     assert f"playbooks/status.yml -i inventories/prod\n{BAD}```" in page.read_text("utf-8")
@@ -190,7 +190,7 @@ def test_bad() -> None:
          "2/2   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d !", ["node1: device tunl0: busy."]),
     ],
 )  # fmt: skip
-def test_one_node(changed: dict[str, t.Any], row: str, problems: list[str]) -> None:
+def test_a_node_has_its_row_and_its_problems(changed: dict[str, t.Any], row: str, problems: list[str]) -> None:
     results = {"node1": node("node1", **changed)}
     assert status_lines.problems(["node1"], results) == problems
     assert status_lines.text(["node1"], results)[1] == f"node1   {row}"
@@ -284,7 +284,7 @@ def test_duration(seconds: int, text: str) -> None:
     assert status_lines.duration(seconds) == text
 
 
-def test_the_action(tmp_path: pathlib.Path) -> None:
+def test_the_action_returns_text_or_json_and_fails_if_strict(tmp_path: pathlib.Path) -> None:
     """The action fleet_status returns text or JSON, and with `strict` it fails if the fleet has problems."""
     hosts = tmp_path / "hosts.yml"
     hosts.write_text(json.dumps({"all": {"hosts": dict.fromkeys(HOSTS)}}))

@@ -149,7 +149,7 @@ def test_all_of_a_rule() -> None:
         ),
     ],
 )
-def test_refusals(rule: dict[str, t.Any], said: str) -> None:
+def test_an_invalid_rule_is_refused_with_its_reason(rule: dict[str, t.Any], said: str) -> None:
     whole = rule if not rule else {**RULE, **rule}
     with pytest.raises(resources.ResourceError) as caught:
         of(whole)

@@ -61,7 +61,7 @@ def written(kind: str, **flat: object) -> dict:
         ),
     ],
 )
-def test_defaults(kind: str, flat: dict, spec: dict) -> None:
+def test_omitted_fields_of_a_resource_get_their_defaults(kind: str, flat: dict, spec: dict) -> None:
     assert written(kind, **flat)["spec"] == spec
 
 
@@ -153,7 +153,7 @@ def test_names_of_policies_with_and_without_their_tier(name: str, tier: str, exp
 
 
 @pytest.mark.parametrize("kind", ["NetworkPolicy", "NetworkSet", "WorkloadEndpoint"])
-def test_namespaces(kind: str) -> None:
+def test_a_namespaced_resource_has_the_default_or_given_namespace(kind: str) -> None:
     spec = {"interfaceName": "cali0"} if kind == "WorkloadEndpoint" else {}
     made = parse({"kind": kind, "metadata": {"name": "x"}, "spec": spec})
     assert isinstance(made, resources.NamespacedResource)
@@ -555,7 +555,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("kind", "flat", "message"), ERRORS, ids=lambda value: str(value)[:60])
-def test_errors(kind: str, flat: dict, message: str) -> None:
+def test_an_invalid_resource_is_refused_with_its_reason(kind: str, flat: dict, message: str) -> None:
     flat = {"name": "x", **flat}
     with pytest.raises(ResourceError) as caught:
         parse_flat(kind, flat)
@@ -697,5 +697,5 @@ def test_a_staged_deletion_names_a_policy_and_its_tier() -> None:
         ("IPPool", {"cidr": "10.0.0.0/16"}),
     ],
 )
-def test_all_else_is(kind: str, flat: dict) -> None:
+def test_a_resource_with_supported_fields_is_accepted(kind: str, flat: dict) -> None:
     check_supported(parse_flat(kind, {"name": "x", **flat}))

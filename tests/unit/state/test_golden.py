@@ -43,7 +43,7 @@ def stored_again(tmp_path: pathlib.Path, name: str) -> str:
     return (tmp_path / "state.json").read_text("utf-8")
 
 
-def test_a_stored_state(tmp_path: pathlib.Path) -> None:
+def test_a_golden_state_is_written_again_with_the_same_bytes(tmp_path: pathlib.Path) -> None:
     assert stored_again(tmp_path, "state.json") == text("state.json")
 
 
@@ -65,7 +65,7 @@ def test_the_packed_policy_is_read_as_the_plain_one() -> None:
     assert NodeState.from_dict(packed) == state
 
 
-def test_a_generation(tmp_path: pathlib.Path) -> None:
+def test_a_golden_generation_is_written_again_with_the_same_bytes(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "generations"
     folder.mkdir()
     shutil.copy(GOLDEN / "generation.json", folder / "1.json")
@@ -104,5 +104,5 @@ def test_the_journal_of_addresses(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "new").read_bytes() == (GOLDEN / "journal.txt").read_bytes()
 
 
-def test_the_lockfile() -> None:
+def test_a_golden_lockfile_is_written_again_with_the_same_bytes() -> None:
     assert lockfile.dump(lockfile.load(text("lockfile.txt"))) == text("lockfile.txt")

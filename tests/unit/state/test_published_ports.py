@@ -26,7 +26,7 @@ WEB = PublishingWorkload(
 DB = PublishingWorkload(("10.244.1.6",), (PublishedPort("tcp", 5432, 5432),))
 
 
-def test_the_rules() -> None:
+def test_published_ports_have_exactly_these_rules() -> None:
     first, nat, nat6 = with_ports((FILTER, NAT), [WEB], ["cali+"])
     assert first is FILTER
     assert nat.chains == {

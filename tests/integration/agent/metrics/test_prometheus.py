@@ -257,7 +257,7 @@ def test_every_metric_of_the_alerts_is_there(watched: Watched) -> None:
     assert [name for name, (dummy, result) in zip(names, answers) if not result] == []
 
 
-def test_the_format(watched: Watched) -> None:
+def test_promtool_accepts_the_format_of_metrics(watched: Watched) -> None:
     """The page /metrics has a valid format, and promtool finds no fault with its style."""
     status, text = watched.agent("/metrics")
     assert status == 200
@@ -266,13 +266,13 @@ def test_the_format(watched: Watched) -> None:
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_health(watched: Watched) -> None:
+def test_liveness_and_readiness_answer_ok(watched: Watched) -> None:
     assert watched.agent("/liveness") == (200, "ok\n")
     assert watched.agent("/readiness") == (200, "ok\n")
 
 
 @pytest.mark.parametrize("what", [["check", "rules", str(ALERTS)], ["test", "rules", "alerts_test.yml"]], ids=" ".join)
-def test_the_alerts(what: list[str]) -> None:
+def test_promtool_accepts_the_alerts(what: list[str]) -> None:
     promtool = str(debian_prometheus() / "promtool")
     here = pathlib.Path(__file__).parent
     done = subprocess.run([promtool, *what], cwd=here, capture_output=True, text=True, check=False, timeout=60)

@@ -47,7 +47,7 @@ def test_allowed_packets_pass_once_an_add_is_answered(daemon: Daemon) -> None:
     assert not open_for(daemon, "other", "web", OPEN)
 
 
-def test_eight_at_once(daemon: Daemon) -> None:
+def test_concurrent_adds_are_all_under_policy(daemon: Daemon) -> None:
     add(daemon, "client")
     daemon.netns("w0")
     names = [f"w{number}" for number in range(4)] + ["a", "b"]

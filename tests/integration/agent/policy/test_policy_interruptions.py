@@ -105,7 +105,7 @@ def test_restart_kill_and_reload(guarded: Daemon) -> None:
         daemon_opens(guarded, OLD_PORT)
 
 
-def test_upgrade(guarded: Daemon, tmp_path: pathlib.Path) -> None:
+def test_policy_has_no_gap_while_an_agent_is_upgraded(guarded: Daemon, tmp_path: pathlib.Path) -> None:
     with nothing_else_gets_through(guarded):
         guarded.stop()
         guarded._engine = install_engine(tmp_path / "another-engine")

@@ -331,7 +331,7 @@ def test_users_and_the_cluster(cluster: EtcdCluster) -> None:
     attacked(cluster, attack)
 
 
-def test_leases(cluster: EtcdCluster) -> None:
+def test_revoked_leases_remove_no_key_of_others(cluster: EtcdCluster) -> None:
     """Revoke all leases of the cluster, and attach short leases of its own to its keys. Etcd checks no right.
 
     Gain: Keys of other nodes, or of the run, that end with their lease.
@@ -395,7 +395,7 @@ def test_compaction_to_the_newest_revision(cluster: EtcdCluster) -> None:
     attacked(cluster, attack)
 
 
-def test_alarms(cluster: EtcdCluster) -> None:
+def test_a_raised_alarm_stops_writes_and_is_named(cluster: EtcdCluster) -> None:
     """Raise the alarms NOSPACE and CORRUPT, which stop all writes. Etcd checks no right.
 
     Gain: No node's changes reach any other node, until a person finds out why.

@@ -116,7 +116,7 @@ def test_a_change_of_mode(fleet: Fleet, network: Network) -> None:
 
 
 @EVERY
-def test_a_crash(fleet: Fleet, network: Network) -> None:
+def test_no_route_is_missing_after_a_crash(fleet: Fleet, network: Network) -> None:
     """After a crash BIRD finds unknown routes in the kernel, and no route is missing at any moment."""
     nodes = network.nodes
     fleet.start(dual_stack(nodes, pool("vxlan.calico"), TUNNEL))

@@ -49,7 +49,7 @@ def address():
 
 @settings(max_examples=25, deadline=None)
 @given(names, names, mtus, macs, macs, st.none() | st.integers(0, 1000))
-def test_pair(link, name, peer_name, mtu, mac, peer_mac, netns):
+def test_the_message_that_adds_a_veth_pair_equals_pyroute2s(link, name, peer_name, mtu, mac, peer_mac, netns):
     wanted = NewLink(name, "veth", mtu, mac, peer_name=peer_name, peer_mac=peer_mac)
     queues = [("IFLA_NUM_TX_QUEUES", 1), ("IFLA_NUM_RX_QUEUES", 1)]
     peer = [("IFLA_IFNAME", peer_name), *queues, ("IFLA_MTU", mtu)]
@@ -74,7 +74,7 @@ def test_pair(link, name, peer_name, mtu, mac, peer_mac, netns):
 
 @settings(max_examples=25, deadline=None)
 @given(names, mtus, macs, st.sampled_from([None, True, False]))
-def test_change(link, name, mtu, mac, up):
+def test_the_message_that_changes_a_link_equals_pyroute2s(link, name, mtu, mac, up):
     header = {} if up is None else {"flags": int(up), "change": 1}
     assert links_packed.link_change(LinkChange(name, up, mtu, mac)) == (
         16,
@@ -112,7 +112,7 @@ def test_address_of_ipv6_serves_at_once(address, local, bits, index):
 
 @settings(max_examples=15, deadline=None)
 @given(addresses, st.integers(0, 32), st.sampled_from([0, 253, 254]), indexes)
-def test_address(address, local, bits, scope, index):
+def test_messages_that_change_an_address_equal_pyroute2s(address, local, bits, scope, index):
     wanted = InterfaceAddress("eth0", local, bits, scope)
     body = address({"prefixlen": bits, "scope": scope, "index": index}, ("IFA_LOCAL", local), ("IFA_ADDRESS", local))
     assert links_packed.address_add(wanted, index) == (20, 0x600, body)

@@ -143,7 +143,7 @@ def test_only_what_differs_is_written_and_nothing_when_nothing_does(kernel):
     assert [line.split()[0] for line in text.splitlines()] == ["*filter", ":cali-tw-001", "-A", "COMMIT"]
 
 
-def test_both_families(kernel):
+def test_chains_of_both_families_are_made_and_removed(kernel):
     v4, v6 = (filtering(*dispatch(3, family), family) for family in (4, 6))
     planned = lines(iptables.diff([v4, v6], iptables.observe(kernel, [v4, v6])))
     assert [line for line in planned if "FORWARD  -j" in line or "FORWARD (IPv6)  -j" in line] == [

@@ -190,7 +190,7 @@ def test_each_of_many_failed_routes_is_named(kernel):
     assert len(kernel.routes(protocol=179)) == 6
 
 
-def test_rule(kernel):
+def test_a_routing_rule_is_added_and_removed(kernel):
     assert converge(rule, kernel, [RoutingRule(0xCA11, 179, 179)]) == ["+ rule     179  fwmark 0xca11 lookup 179"]
     assert RuleEntry(179, 179, 0xCA11, protocol=179) in kernel.rules()
     assert converge(rule, kernel, []) == ["- rule     179  fwmark 0xca11 lookup 179"]

@@ -112,7 +112,7 @@ def written(state: NodeState) -> str:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_golden(case: str) -> None:
+def test_a_compiled_state_equals_its_golden_file(case: str) -> None:
     make, nodes = CASES[case]
     found = make()
     for node in nodes:

@@ -174,7 +174,9 @@ def test_content_of_announcements_has_all_settings_that_differ() -> None:
         ),
     ],
 )
-def test_refusals(fleet: dict[str, t.Any], own: dict[str, t.Any], said: str) -> None:
+def test_an_invalid_announcement_is_refused_with_its_reason(
+    fleet: dict[str, t.Any], own: dict[str, t.Any], said: str
+) -> None:
     with pytest.raises(FleetError) as caught:
         read(fleet, node1=own)
     assert str(caught.value) == said

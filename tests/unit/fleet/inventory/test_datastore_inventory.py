@@ -29,7 +29,7 @@ def test_a_fleet_that_says_nothing() -> None:
     assert read() == DatastoreVariables()
 
 
-def test_all_variables() -> None:
+def test_all_etcd_variables_are_read_and_secrets_are_not_shown() -> None:
     urls = ["https://10.10.1.11:2379", "https://[fd00::1]:2379/", "https://etcd-3.example.com"]
     found = read(
         endpoints=urls, ca="ca.pem", cert="c.pem", key="k.pem", username="ops", password="pw-0815", node_secret=SECRET,

@@ -27,7 +27,7 @@ def refused(given: t.Sequence[Host]) -> list[str]:
     return [str(error) for error in refusals.read(given).errors]
 
 
-def test_nothing() -> None:
+def test_a_valid_inventory_has_no_errors() -> None:
     assert refused(hosts()) == []
 
 

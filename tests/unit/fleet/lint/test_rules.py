@@ -374,7 +374,7 @@ def test_errors_come_first_and_what_is_meant_is_left_out() -> None:
     )
 
 
-def test_lists_in_words() -> None:
+def test_a_long_list_is_shortened_in_text() -> None:
     assert [listed([f"n{n}" for n in range(count)]) for count in (1, 2, 5, 6)] == [
         "n0", "n0 and n1", "n0, n1, n2, n3 and n4", "n0, n1, n2, n3 and 2 more",
     ]  # fmt: skip

@@ -202,7 +202,7 @@ MANY = Impact(
         ]),
     ],
 )  # fmt: skip
-def test_limits(limits: ImpactLimits, expected: list[str]) -> None:
+def test_an_impact_above_a_limit_is_named(limits: ImpactLimits, expected: list[str]) -> None:
     assert limits.exceeded(MANY) == expected
 
 

@@ -153,7 +153,7 @@ def walk(start: States, target: States, stop: tuple[str, int] = ("", 0)) -> Stat
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_there_and_back(name: str) -> None:
+def test_a_change_to_switches_and_back_ends_at_the_target(name: str) -> None:
     assert walk(WAYS[name], TORS) == TORS
     assert walk(TORS, WAYS[name]) == WAYS[name]
 

@@ -79,7 +79,7 @@ def test_a_shipped_inventory_prints_and_writes_the_expected_lines(
     assert all(answer[key] == value for key, value in written["answer"].items())
 
 
-def test_for_programs(answers: dict[str, dict[str, t.Any]]) -> None:
+def test_the_answer_has_the_load_of_sessions_and_nodes(answers: dict[str, dict[str, t.Any]]) -> None:
     answer = answers["two-racks-reflectors"]["written"]["answer"]
     assert {key: answer[key] for key in ("sessions", "blocks", "told_at_start")} == {
         "sessions": 9,

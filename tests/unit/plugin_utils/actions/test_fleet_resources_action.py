@@ -109,7 +109,7 @@ def test_peers_have_a_name_and_the_nodes_that_they_are_written_for(answers: dict
     assert "bfd" not in peers["calico-bgp-peers-0"]
 
 
-def test_bgp(answers: dict[str, dict[str, t.Any]]) -> None:
+def test_bgp_resources_are_listed_only_with_bgp(answers: dict[str, dict[str, t.Any]]) -> None:
     expected = {
         "asNumber": 64512,
         "listenPort": 179,
@@ -144,7 +144,7 @@ def test_all_documents_are_accepted_back(answers: dict[str, dict[str, t.Any]]) -
                 assert resources.parse(document).to_document() == document
 
 
-def test_blocks(answers: dict[str, dict[str, t.Any]]) -> None:
+def test_ipam_usage_and_allocations_are_in_the_answer(answers: dict[str, dict[str, t.Any]]) -> None:
     ipam = answers["fleet"]["written"]["answer"]["ipam"]
     assert ipam["pools"] == {"default": "10.244.0.0/16", "other": "10.245.0.0/16"}
     assert (ipam["lockfile"].rpartition("/")[2], ipam["planned"]) == (".calico.lock.yml", False)

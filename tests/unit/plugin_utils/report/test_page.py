@@ -233,7 +233,7 @@ def test_the_largest_page_of_1000_nodes_has_less_than_5_mb(text: str) -> None:
 
 
 @pytest.mark.parametrize(("nodes", "largest"), [(4, 60_000), (200, 400_000)])
-def test_sizes(nodes: int, largest: int) -> None:
+def test_a_page_is_smaller_than_its_limit(nodes: int, largest: int) -> None:
     fleet = simulated.fleet(nodes)
     last = f"node{nodes}"
     down = {("node1", last), ("node2", last)}

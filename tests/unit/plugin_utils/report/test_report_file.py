@@ -31,7 +31,7 @@ def test_a_file_is_replaced_with_the_rights_of_any_new_file(tmp_path: pathlib.Pa
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_a_link_stays(tmp_path: pathlib.Path) -> None:
+def test_a_report_is_written_through_a_symbolic_link(tmp_path: pathlib.Path) -> None:
     (tmp_path / "kept").mkdir()
     link = tmp_path / "latest.html"
     link.symlink_to("kept/today.html")

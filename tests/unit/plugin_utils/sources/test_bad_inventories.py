@@ -29,7 +29,7 @@ def compile_case(case: Case, folder: pathlib.Path) -> FleetRun:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_refused_in_words(case: Case, tmp_path: pathlib.Path) -> None:
+def test_a_bad_inventory_is_refused_and_nothing_is_written(case: Case, tmp_path: pathlib.Path) -> None:
     case.write(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(FleetError) as caught:

@@ -113,7 +113,7 @@ def test_from_one_node_to_another() -> None:
         ("ipip", "10.10.1.12 node1 22/tcp", "path   node2 -> direct to 10.10.1.11 -> node1"),
     ],
 )
-def test_ways(mode: str, line: str, way: str) -> None:
+def test_an_explanation_names_the_way_of_the_packets(mode: str, line: str, way: str) -> None:
     assert way in explain(fleet(DB, mode=mode), line)
 
 
@@ -129,7 +129,7 @@ def test_ways(mode: str, line: str, way: str) -> None:
         ("vxlan", "node1 db 5432/tcp", "node1 -> tunl0 (IPIP to 10.10.2.13) -> node3"),
     ],
 )
-def test_ways_of_ipv6(mode: str, line: str, way: str) -> None:
+def test_an_explanation_names_the_way_of_ipv6_packets(mode: str, line: str, way: str) -> None:
     six = [{**one, "address_ipv6": f"fd00:10:244::{n}"} for one, n in zip(WORKLOADS, ("1", "103", "2"))]
     made = build(
         pool("ipip"), pool(mode, "six", "fd00:10:244::/64", natOutgoing=True), workloads=six, own=ADDRESSES6,
@@ -193,7 +193,7 @@ def hosts_fleet(**endpoint: t.Any) -> t.Any:
     return fleet(SSH, own={"node2": {"calico_node_policies": [{**HEP, **endpoint}]}}, mode="direct")
 
 
-def test_hosts() -> None:
+def test_flows_between_hosts_are_explained() -> None:
     assert explain(hosts_fleet(), "node1 node2-eth0 8080/tcp") == (
         "DENY   by the default of tier default, ingress of node2-eth0\n"
         "  1 ssh           ingress  no match: destination port 8080 is not 2222\n"

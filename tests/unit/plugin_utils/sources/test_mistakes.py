@@ -52,7 +52,7 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("entry", MISTAKES, ids=lambda entry: entry["name"])
-def test_the_one_finding(entry: dict[str, t.Any], findings: dict[str, list[str]]) -> None:
+def test_each_mistake_has_exactly_one_finding(entry: dict[str, t.Any], findings: dict[str, list[str]]) -> None:
     """The finding has the file and line; a file that is for nobody has none, because it is wrong as a whole."""
     assert findings[entry["name"]] == [entry["says"]]
     whole_file = entry["says"].endswith("[variables-of-nobody]")

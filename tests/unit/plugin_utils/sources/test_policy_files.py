@@ -106,7 +106,7 @@ def refusal(folder: pathlib.Path, *names: t.Any) -> str:
     return str(caught.value).replace(str(folder), "FOLDER")
 
 
-def test_refusals(folder: pathlib.Path) -> None:
+def test_an_invalid_policy_file_is_refused_with_its_place(folder: pathlib.Path) -> None:
     (folder / "prod" / "web.yml").write_text(TWO)
     (folder / "policy" / "bad.yml").write_text("kind: Tier\nmetadata: {name: [}\n")
     (folder / "empty").mkdir()

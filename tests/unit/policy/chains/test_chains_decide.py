@@ -177,7 +177,7 @@ def test_settings_change_no_verdict(settings: ChainSettings) -> None:
 
 @given(worlds(local=3, remote=2, policies=5), st.randoms(use_true_random=False))
 @hypothesis.settings(max_examples=12, deadline=None)
-def test_any_world(world: World, rng: random.Random) -> None:
+def test_compiled_chains_decide_as_the_evaluator_in_random_worlds(world: World, rng: random.Random) -> None:
     node = Node(world)
     for flow in flows(rng, world, 10):
         expected, happens, packet = node.compare(flow)

@@ -568,7 +568,7 @@ ALLOW  by default, egress of node0
     )
 
 
-def test_for_machines() -> None:
+def test_an_explanation_is_a_json_document() -> None:
     document = explanation.to_document(tiered().path(tcp(A, B)))
     assert json.loads(json.dumps(document)) == document
     assert (document["verdict"], document["stages"][0]["endpoint"]) == ("deny", "default/a")
