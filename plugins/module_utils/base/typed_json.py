@@ -75,9 +75,13 @@ class Unreadable(ValueError):
         return Unreadable(f"{outer}{glue}{self.place}", self.why)
 
 
-def refuse(value: t.Any, wanted: str) -> t.NoReturn:
-    """Raise Unreadable: the value is not what is `wanted`, a noun phrase such as "a text"."""
-    raise Unreadable("", f"{shown(value)}, not {wanted}")
+def refuse(value: t.Any, wanted: str, sized: t.Any = ()) -> t.NoReturn:
+    """Raise Unreadable: the value is not what is `wanted`, a noun phrase such as "a text".
+
+    The error says how many entries a value of the types `sized` has.
+    """
+    size = f" of {len(value)}" if isinstance(value, sized) else ""
+    raise Unreadable("", f"{shown(value)}{size}, not {wanted}")
 
 
 def text(most: int = TEXT, least: int = 0) -> t.Callable[[t.Any], str]:
@@ -174,7 +178,7 @@ def items(reader: t.Callable[[t.Any], _Read], most: int = ENTRIES, least: int = 
 
     def read(value: t.Any) -> list[_Read]:
         if not isinstance(value, (list, tuple)) or not least <= len(value) <= most:
-            refuse(value, f"a list of {least} to {most}" if least else f"a list of at most {most}")
+            refuse(value, f"a list of {least} to {most}" if least else f"a list of at most {most}", (list, tuple))
         found = []
         for index, entry in enumerate(value):
             try:
@@ -198,7 +202,7 @@ def by_name(
 
     def read(value: t.Any) -> dict[str, _Read]:
         if not _is_table(value) or len(value) > most:
-            refuse(value, f"a table of at most {most}")
+            refuse(value, f"a table of at most {most}", t.Mapping)
         found: dict[str, _Read] = {}
         for key, entry in value.items():
             try:

@@ -104,7 +104,7 @@ def test_a_field_of_a_newer_release_is_skipped() -> None:
         ),
         (
             document(sessions_down=["n"] * 33, sessions_total=99),
-            "its field sessions_down is a list, not a list of at most 32.",
+            "its field sessions_down is a list of 33, not a list of at most 32.",
         ),
         (document(sessions_down=["node7", 8]), "its field sessions_down[1] is 8, not the name of a node."),
         (

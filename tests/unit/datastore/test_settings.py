@@ -58,7 +58,7 @@ def test_the_interval_of_progress_is_the_one_of_our_own_members() -> None:
         ("[" * 60_000, "it is not JSON."),
         ([], "it is a list, not a table."),
         ({}, "endpoints is missing."),
-        ({**WHOLE, "endpoints": ["https://192.0.2.1"] * 17}, "endpoints is a list, not a list of 1 to 16."),
+        ({**WHOLE, "endpoints": ["https://192.0.2.1"] * 17}, "endpoints is a list of 17, not a list of 1 to 16."),
         ({**WHOLE, "endpoints": [1]}, "endpoints[0] is 1, not a text of at most 2000 characters."),
         (
             {**WHOLE, "endpoints": ["192.0.2.1:2379"]},

@@ -356,7 +356,7 @@ def test_a_gate_has_some_time_to_answer(gateway: Gateway, monkeypatch: pytest.Mo
     ("answer", "said"),
     [
         ({"members": "x"}, "members is x, not a list of at most 64"),
-        ({"members": [{"ID": "1"}] * 65}, "members is a list, not a list of at most 64"),
+        ({"members": [{"ID": "1"}] * 65}, "members is a list of 65, not a list of at most 64"),
         ({"members": [{"ID": "-1"}]}, "members[0].ID is -1, not a number of 64 bits"),
         ({"members": [{"ID": "1", "peerURLs": "x"}]}, "members[0].peerURLs is x, not a list of at most 64"),
         (

@@ -63,7 +63,7 @@ def test_requests_of_agents_are_passed_unchanged(path: str, body: bytes) -> None
         (TXN, {"success": [{**PUT, "request_txn": {}}]}, f"success[0].request_txn {NOT_AMONG}"),
         (TXN, {"success": [{**PUT, "requestDeleteRange": {}}]}, f"success[0].requestDeleteRange {NOT_AMONG}"),
         (TXN, {"failure": [PUT]}, "failure is not known. There are: compare, success"),
-        (TXN, {"success": [PUT] * 129}, "success is a list, not a list of at most 128"),
+        (TXN, {"success": [PUT] * 129}, "success is a list of 129, not a list of at most 128"),
         (
             TXN,
             {"success": [{"request_put": {"key": "AA==", "value": "", "lease": "1"}}]},

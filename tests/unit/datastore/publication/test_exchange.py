@@ -223,7 +223,7 @@ def permission(key: object, end: object = "", kind: object = "READ") -> dict[str
     ("body", "message"),
     [
         ({"users": "x"}, "users is x, not a list of at most 100000"),
-        ({"users": ["x"] * 100_001}, "users is a list, not a list of at most 100000"),
+        ({"users": ["x"] * 100_001}, "users is a list of 100001, not a list of at most 100000"),
         ({"users": [1]}, "users[0] is 1, not a text of at most 1000 characters"),
         ({"users": ["x" * 1_001]}, f"users[0] is {'x' * 77}..., not a text of at most 1000 characters"),
     ],

@@ -468,7 +468,7 @@ def test_an_unreadable_unconfirmed_json_is_an_error_but_not_at_boot(settled):
         stream.write('{"changes": []}')
     answer = change(settled, state(2, plan="b"))
     assert answer["msg"] == (
-        f"{path} cannot be read: changes is a list, not a list of 1 to 131072. It was damaged or written by another"
-        " release. See that the node is as it should be, remove the file, then run again."
+        f"{path} cannot be read: changes is a list of 0, not a list of 1 to 131072. It was damaged or written by"
+        " another release. See that the node is as it should be, remove the file, then run again."
     )
     assert command.main(["apply"], settled.machine) == 0, "it keeps no node from starting"

@@ -44,7 +44,7 @@ def test_a_request_arrives_as_it_was() -> None:
             "engine_digest, engine, engine_sha256",
         ),
         ({"phases": [{"state": {}}]}, "phases[0].phase is missing"),
-        ({"phases": [{}] * 17}, "phases is a list, not a list of at most 16"),
+        ({"phases": [{}] * 17}, "phases is a list of 17, not a list of at most 16"),
         ({"bgp_passwords": [SECRET]}, "bgp_passwords is no text of at most 67108864 characters"),
         ({"absent_nodes": [1]}, "absent_nodes[0] is 1, not a text of at most 253 characters"),
         ({"targets": [["10.244.7.1", 1450]]}, "targets[0] is not an address, a size and a name"),

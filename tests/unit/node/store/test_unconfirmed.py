@@ -68,7 +68,7 @@ def test_both_are_roots_alone_and_hold_no_value_of_a_secret(waiting: Unconfirmed
 @pytest.mark.parametrize(
     ("field", "value", "why"),
     [
-        ("changes", [], "changes is a list, not a list of 1 to 131072"),
+        ("changes", [], "changes is a list of 0, not a list of 1 to 131072"),
         ("changes", "abc", "changes is abc, not a list of 1 to 131072"),
         ("changes", [["abc"]], "changes[0] is a list, not a text of at most 4096 characters"),
         ("plan", 7, "plan is 7, not a text of at most 4096 characters"),

@@ -176,14 +176,14 @@ def changed(path: str, value: t.Any) -> dict[str, t.Any]:
         ),
         (changed("member.db_size", -1), "member.db_size is -1, not a whole number from 0 to 18446744073709551615"),
         (changed("member.auth", "off\n"), "member.auth is 'off\\n', not one of on, off, refused, unknown"),
-        (changed("member.members", [{}] * 65), "member.members is a list, not a list of at most 64"),
+        (changed("member.members", [{}] * 65), "member.members is a list of 65, not a list of at most 64"),
         (
             changed("member.members.0.peer_urls", [1]),
             "member.members[0].peer_urls[0] is 1, not a text of at most 2000 characters",
         ),
         (
             changed("member.members.0.peer_urls", ["x"] * 65),
-            "member.members[0].peer_urls is a list, not a list of at most 64",
+            "member.members[0].peer_urls is a list of 65, not a list of at most 64",
         ),
         (changed("member.alarms", ["NOSPACE"]), "member.alarms[0] is NOSPACE, not a table"),
     ],

@@ -450,7 +450,7 @@ def test_a_join_of_what_is_not_there(driver: DockerDriver) -> None:
             {PORTMAP: [{"Proto": 6, "Port": 80, "HostPort": 65536}]},
             "-p: The port of the host 65536 is no port. Use a number from 0 to 65535.",
         ),
-        ({PORTMAP: [{}] * 1025}, "-p is a list, not a list of at most 1024."),
+        ({PORTMAP: [{}] * 1025}, "-p is a list of 1025, not a list of at most 1024."),
         ({PORTMAP: ["8080:80"]}, "-p[0] is 8080:80, not a table."),
         (
             {PORTMAP: [{"Proto": 6, "Port": 80, "HostPort": 80, "HostIP": "localhost"}]},

@@ -160,7 +160,7 @@ def test_teardown_asks_for_no_more_than_it_needs() -> None:
         ),
         (
             attachment(options={"static_ips": ["x"] * 257}),
-            f"network_options.static_ips is a list, not a list of at most 256. {SENT}",
+            f"network_options.static_ips is a list of 257, not a list of at most 256. {SENT}",
         ),
         (
             attachment(options={"static_ips": ["10.244.1"]}),
@@ -212,7 +212,7 @@ def test_teardown_asks_for_no_more_than_it_needs() -> None:
         ),
         (
             attachment(options={"options": {f"a{number}": "" for number in range(257)}}),
-            f"network_options.options is a table, not a table of at most 256. {SENT}",
+            f"network_options.options is a table of 257, not a table of at most 256. {SENT}",
         ),
         (
             attachment(options={"options": {"mtu": "9" * 30}}),
