@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 import pytest
 
@@ -30,7 +31,9 @@ def command(tmp_path: pathlib.Path) -> list[str]:
     for name, task in TASKS.items():
         play = {"hosts": "localhost", "gather_facts": False, "tasks": [task]}
         (tmp_path / f"{name}.yml").write_text(json.dumps([play]))
-    return [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local"]
+    # The Python that Ansible finds on PATH may be a version manager's, which refuses to run.
+    python = f"ansible_python_interpreter={sys.executable}"
+    return [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", "-e", python]
 
 
 def test_a_run_is_that_of_the_program(command: list[str], tmp_path: pathlib.Path) -> None:
