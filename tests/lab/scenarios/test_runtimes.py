@@ -131,12 +131,19 @@ STEADY = {
 }
 
 
-#: Removes the namespaces that podman itself has left: killed before it writes its container down, it forgets them.
+#: Removes what runtimes themselves have left. podman, killed before it writes its container down, forgets the
+#: namespace. dockerd 20.10, killed and restarted, removes a container and may keep its endpoint ("endpoint with name
+#: docker-1 already exists in network both"), which goes by force once no container has the name.
 FORGOTTEN = """
 kept=$(podman ps -aq | xargs -r podman inspect -f '{{.NetworkSettings.SandboxKey}}')
 for path in /run/netns/netns-*; do
     case "$kept" in *${path##*/}*) ;; *) [ ! -e $path ] || ip netns del ${path##*/} ;; esac
 done
+docker network inspect both -f '{{range $id, $end := .Containers}}{{$id}} {{$end.Name}}{{println}}{{end}}' |
+while read -r id name; do
+    [ -z "$name" ] || docker inspect $id || { docker rm -f $name; docker network disconnect -f both $name; }
+done >/dev/null 2>&1
+true
 """
 #: Prints each address of a pool that two network namespaces with processes have at once, and at its end all addresses.
 WATCH = """
@@ -193,7 +200,7 @@ class Machine:
     def problem(self) -> str:
         """Return what is left of a storm, "" if workloads are those of the inventory and running containers alone.
 
-        What podman has forgotten is removed first.
+        What runtimes have forgotten is removed first.
         """
         try:
             self.run(FORGOTTEN)
