@@ -268,18 +268,21 @@ def counted() -> list[Figure]:
 MEASURED = (
     (
         "processor of `calicoctl --help`, in times that of `python3 -I -c pass`",
-        "31", "3.9: missed", "3", "`figures.py --measure`",
+        "31", "3.6: missed", "3", "`figures.py --measure`",
     ),
     (
         "processor of `calicoctl get nodes`, in times that of `python3 -I -c pass`",
         "31", "5.3 on a node, 5.0 without a state: met", "6", "`figures.py --measure`",
     ),
-    ("seconds of `make unit` on two idle processors", "200 to 260", "not measured", "95", "`time make unit`"),
-    ("minutes of `make test` in CI", "59 to 62", "66: missed", "40", "the summary of `make test`"),
-    ("minutes of processor of `make test`", "115.6", "64.6: met", "65", "the summary of `make test`"),
+    ("seconds of `make unit` on two idle processors", "200 to 260", "101: missed", "95", "`time make unit`"),
+    ("minutes of `make test` in CI", "59 to 62", "66 on 33c63151: missed", "40", "the summary of `make test`"),
+    (
+        "minutes of processor of `make test`",
+        "115.6", "64.6 on 33c63151, 59.6 on 1303959c: met", "65", "the summary of `make test`",
+    ),
     (
         "mutants that tests notice, of 100",
-        "95 and 92", "84, of the others 12 in `report/`, which was not drawn from before: missed", "the same",
+        "95 and 92", "84 on 77d00e05; 12 of 16 survivors are in `report/`, new in the draw: missed", "the same",
         "`make mutants`",
     ),
     (
