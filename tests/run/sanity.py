@@ -48,7 +48,6 @@ STARTED = (
     "plugins/module_utils/cli/execution.py",
     "plugins/module_utils/cli/commands/refused/refusal.py",
     "plugins/module_utils/policy/documents/to_resources.py",
-    "plugins/module_utils/cli/agent_source.py",
     "plugins/module_utils/cli/datastore_source.py",
     "plugins/module_utils/cli/commands/*.py",
 )

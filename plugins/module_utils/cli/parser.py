@@ -22,7 +22,7 @@ _EPILOG = "Exit status: 0 done, 1 problems were found or it failed, 2 the comman
 def build(program: str = "calicoctl", command: str = "") -> Parser:
     """Return the parser. Parsed arguments have `run`, the name of the command's function in the folder `commands`.
 
-    If `command` is the name of one, the parser may know it alone: to make all takes longer than to run one.
+    A parser for a frequent `command` knows that command alone, because building all takes longer than running one.
 
     The function is (arguments, sources) -> exit status. Without `run`, a command is parsed for its help alone.
     `of_node` is whether the command is about the node that it runs on, unless it has an `inventory`. `program` is the
@@ -38,8 +38,7 @@ def build(program: str = "calicoctl", command: str = "") -> Parser:
         "--version", action="version", version=f"{program} {VERSION}", help="show the version of this program"
     )
     commands = parser.add_subparsers(title="commands", prog=program, metavar="COMMAND", required=True, dest="command")
-    alone = {"get": _get, "node": _node, "ipam": _ipam, "workload": _workload, "policy": _policy, "status": _agent}
-    for add in [alone[command]] if command in alone else _ADDERS:
+    for add in [_FREQUENT[command]] if command in _FREQUENT else (*_FREQUENT.values(), *_OTHERS):
         add(commands)
     return parser
 
@@ -302,5 +301,6 @@ def _refused(commands: t.Any) -> None:
         parser.add_argument("kind", metavar="KIND", nargs="?", help="or -f FILE")
 
 
-#: The functions that add commands, in the order of the help.
-_ADDERS = (_get, _node, _ipam, _workload, _policy, _agent, _files, _scale, _refused)
+#: The functions that add commands, in the order of the help: {a frequent command: its function}, then the others.
+_FREQUENT = {"get": _get, "node": _node, "ipam": _ipam, "workload": _workload, "policy": _policy, "status": _agent}
+_OTHERS = (_files, _scale, _refused)

@@ -323,7 +323,7 @@ _Read = t.TypeVar("_Read")
 
 
 def number(value: t.Any) -> int:
-    """Return a number of 64 bits, 0 for None. Otherwise raise Unreadable."""
+    """Return the number of 64 bits that `value` is, or is as text; 0 for None. Raise Unreadable for anything else."""
     if value is None:
         return 0
     if isinstance(value, str) and len(value) <= 20 and value.isascii() and value.isdigit():
@@ -334,7 +334,7 @@ def number(value: t.Any) -> int:
 
 
 def data(value: t.Any) -> bytes:
-    """Return the bytes that a text is in base64, b"" for None. Otherwise raise Unreadable."""
+    """Decode the base64 text `value` to bytes; return b"" for None. Raise Unreadable for anything else."""
     try:
         return b"" if value is None else binascii.a2b_base64(value, strict_mode=True)
     except (TypeError, ValueError):
@@ -342,7 +342,7 @@ def data(value: t.Any) -> bytes:
 
 
 def key(value: t.Any) -> str:
-    """Return the key that a text is in base64, "" for None. Otherwise raise Unreadable.
+    """Decode the base64 text `value` to a key; return "" for None. Raise Unreadable for anything else.
 
     A key need not be UTF-8. It is kept without loss, so that the next page of a listing begins behind it.
     """
@@ -350,7 +350,7 @@ def key(value: t.Any) -> str:
 
 
 def several(reader: t.Callable[[t.Any], _Read], most: int = 131_072) -> t.Callable[[t.Any], tuple[_Read, ...]]:
-    """Return a reader of lists of at most `most` entries that `reader` reads, which returns a tuple, () for None."""
+    """Return a reader that returns a tuple of at most `most` entries that `reader` reads, () for None."""
     read_list = items(reader, most)
     return lambda value: () if value is None else tuple(read_list(value))
 
@@ -434,7 +434,7 @@ def error_of(status: int, data: bytes) -> EtcdError:
     """Return the error that an answer with an HTTP status other than 200 means."""
     try:
         body = decode(data)
-        # A call whose answer is a stream has an object.
+        # The field `error` is an object if the call streams its answer, otherwise a text.
         found = read(_ERROR, body["error"] if isinstance(body.get("error"), dict) else body)
     except InvalidAnswer:
         return InvalidAnswer(f"HTTP status {status}: {data[:60]!r}")
@@ -445,7 +445,7 @@ def error_of(status: int, data: bytes) -> EtcdError:
 
 
 def stream_error_of(body: Json, otherwise: str) -> EtcdError:
-    """Return the error in a line of a stream, whose field `error` has it. Its message is `otherwise` without one."""
+    """Return the error in the field `error` of a line of a stream. An error without a message gets `otherwise`."""
     found = read(_ERROR, body["error"])
     return _error(_code(found), found["message"] or otherwise)
 
@@ -498,15 +498,19 @@ def values_of(body: Json, keys: t.Sequence[str]) -> list[KeyValue]:
     return found
 
 
+def _responses(body: Json) -> list[Json]:
+    return [entry["response_range"] for entry in read(_RANGES, body)["responses"]]
+
+
 def _parts(body: Json, wanted: int) -> list[Json]:
-    parts = [entry["response_range"] for entry in read(_RANGES, body)["responses"]]
-    if wanted and len(parts) != wanted:
+    parts = _responses(body)
+    if len(parts) != wanted:
         raise InvalidAnswer(f"the answer has {len(parts)} responses instead of {wanted}")
     return parts
 
 
 def history_of(body: Json) -> History:
-    parts = _parts(body, 0)
+    parts = _responses(body)
     if not parts:
         raise InvalidAnswer("the answer has no responses")
     return History(header_of(body), parts[0]["count"], tuple(entry for part in parts[1:] for entry in part["kvs"]))

@@ -10,7 +10,7 @@ import os
 
 from ..wire import protocol
 from .engine import engine_start
-from .store import short_wait
+from .store import short_wait, stored_file
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -28,7 +28,7 @@ class NodePaths:
     @property
     def state(self) -> str:
         """The file with the state that the node must have."""
-        return os.path.join(self.store, "state.json")
+        return os.path.join(self.store, stored_file.STATE)
 
     def placed(self, path: str) -> str:
         """Return the path on this machine for `path` of a node: below `root`."""

@@ -65,7 +65,7 @@ def state_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) 
 
     The digest leaves the plan out, for example: a state that differs in its plan alone is no change for people.
     """
-    subject = os.path.join(machine.store, "state.json")
+    subject = machine.state
     if stored is not None and stored.state == target.state:
         return
     after = f"{target.state.phase} {target.state.digest[:12]}"

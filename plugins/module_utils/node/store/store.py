@@ -107,7 +107,7 @@ class Store:
 
     def __init__(self, folder: str = FOLDER) -> None:
         self._folder = folder
-        self._file = os.path.join(folder, "state.json")
+        self._file = os.path.join(folder, stored_file.STATE)
         self._generations = os.path.join(folder, "generations")
 
     def load(self) -> t.Optional[Stored]:

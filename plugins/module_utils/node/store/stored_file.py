@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The reader of files in a node's store, as plain data."""
+"""The reader of JSON files in a node's store, and the errors that it raises."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import typing as t
 from ...base.typed_json import anything, by_name
 from ...files import bounded
 
+#: The name of the file with the state that the node must have.
+STATE = "state.json"
 PARTS = by_name(anything)
 REMEDY = (
     "Use that release, or move the file away if the lockfile on the controller has this node's blocks; the next run "
@@ -32,7 +34,7 @@ def unreadable(path: str, why: object, remedy: str) -> StoreError:
 
 
 def read(path: str) -> t.Optional[dict[str, t.Any]]:
-    """Return the object in a stored file, None if there is no such file. Raise StoreError."""
+    """Return the JSON object in a stored file, None if there is no such file. Raise StoreError."""
     try:
         return PARTS(bounded.read_json(path))
     except FileNotFoundError:
