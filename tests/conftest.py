@@ -39,13 +39,13 @@ sys.path.insert(0, str(COLLECTIONS))
 os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(COLLECTIONS)
 
 
-#: The new objects after which the garbage collector looks at them. Python's 700 are a tenth of the unit tests' time.
+#: The number of new objects after which the garbage collector runs. Python's default of 700 slows all tests.
 NEW_OBJECTS = 50_000
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> t.Generator[None]:
-    """Collect without the garbage collector, and keep what was collected out of its later passes, which are fewer.
+    """Collect tests without the garbage collector, exempt them from its later passes, and make those passes rarer.
 
     The 15,000 tests are some millions of objects that stay until the end: each full pass over them takes seconds.
     """

@@ -18,9 +18,9 @@ def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
 
 
 class ActionModule(GuardedAction):
-    """The action settle_gate, whose result `ok` says whether all hosts of the batch have converged.
+    """The action settle_gate: it returns in `ok` whether all hosts of the batch have converged.
 
-    They are if each changed nothing, has all sessions and routes, and lost no probe. The task does not fail.
+    A host has converged if it changed nothing, has all sessions and routes, and lost no probe. The task does not fail.
     """
 
     _requires_connection = False

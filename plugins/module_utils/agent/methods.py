@@ -34,12 +34,12 @@ Data = dict[str, t.Any]
 API = 1
 _TEXT = text(protocol.LINE_LIMIT, 1)
 _NONE, _ID, _ADDRESS = table({}), table({"id": _TEXT}), table({"address": _TEXT})
-_LABELS = table({"id": _TEXT, "labels": by_name(maybe(text()))})  # null is for a label to go
+_LABELS = table({"id": _TEXT, "labels": by_name(maybe(text()))})  # null removes a label
 _JOIN, _PUBLISH = table({"id": _TEXT, "netns": _TEXT}), table({"id": _TEXT, "ports": PORTS})
 _LIST, _LEVEL = table({}, {"selector": maybe(text(protocol.LINE_LIMIT))}), table({}, {"level": maybe(one_of(*LEVELS))})
 _PLAN, _APPLY = table({}, {"state": anything}), table({}, {"state": anything, "removals": flag})
 _RESERVE = table({}, {"address": maybe(text()), "pools": POOLS, "family": family})
-# An empty id would mean every end that is no workload.
+# An empty id would select every end of a flow that is not a workload.
 _DROPS = table({}, {"workload": maybe(_TEXT), "since": maybe(number()), "after": maybe(number())})
 _CHUNK = 16  # workloads that are handled between two calls of give_way
 

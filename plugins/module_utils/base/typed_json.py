@@ -169,7 +169,7 @@ def maybe(reader: t.Callable[[t.Any], _Read], default: _Read) -> t.Callable[[t.A
 
 
 def maybe(reader: t.Callable[[t.Any], t.Any], default: t.Any = None) -> t.Callable[[t.Any], t.Any]:
-    """Return a reader of the values that `reader` reads, and of None, for which it returns `default`."""
+    """Return a reader that returns `default` for None, and what `reader` reads for any other value."""
     return lambda value: default if value is None else reader(value)
 
 
@@ -262,9 +262,9 @@ def open_table(
 
 
 def sparse_table(fields: t.Mapping[str, Reader]) -> t.Callable[[t.Any], dict[str, t.Any]]:
-    """Return a reader that differs from `open_table` in one thing: a field that is missing is read as None.
+    """Return a reader of tables, like `open_table`, that reads a missing field as None.
 
-    It is for programs that leave out null or zero, or write either. Its dict has all of `fields`, in their order.
+    Use it for answers of programs that may leave out null or zero. Its dict has all of `fields`, in their order.
     """
     readers = tuple(fields.items())
 
@@ -285,7 +285,7 @@ def sparse_table(fields: t.Mapping[str, Reader]) -> t.Callable[[t.Any], dict[str
 
 
 def maybe_table(fields: t.Mapping[str, Reader]) -> t.Callable[[t.Any], dict[str, t.Any]]:
-    """Return a reader that differs from `sparse_table` in one thing: None is read as a table without entries."""
+    """Return a reader of tables, like `sparse_table`, that reads None as a table without entries."""
     reader = sparse_table(fields)
     return lambda value: reader({} if value is None else value)
 

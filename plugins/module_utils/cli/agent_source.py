@@ -41,9 +41,9 @@ class AgentSource:
         return self.ask_for(0, method, **params)
 
     def ask_for(self, seconds: int, method: str, **params: t.Any) -> Data:
-        """Return what `ask` does. While no agent answers, ask again, for `seconds` seconds at most.
+        """Return the agent's result for `method`. Retry while no agent answers, for at most `seconds` seconds.
 
-        An agent may end before its answer, so the method must be one that may be called twice.
+        The method must be safe to call twice, because an agent may end after its work and before its answer.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -69,7 +69,7 @@ class AgentSource:
             raise CommandError(error.message) from error
 
     def status(self) -> Data:
-        """Return the agent's status. Wait PATIENCE (3) seconds at most for it to be in sync or report problems.
+        """Return the agent's status. Wait at most PATIENCE (3) seconds until it is in sync or reports problems.
 
         It may be out of sync in the result. The agent is out of sync for a moment whenever a workload comes or goes:
         only a longer time is worth reporting.

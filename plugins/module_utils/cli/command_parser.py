@@ -39,7 +39,7 @@ _INSTEAD = {
 }
 
 
-#: The formatter with which argparse tries each argument. With a width it does not look for that of the terminal.
+#: The formatter by which argparse checks each new argument. Its fixed width saves a question to the terminal.
 _UNSEEN = functools.partial(argparse.RawDescriptionHelpFormatter, width=80)
 
 

@@ -178,7 +178,7 @@ class _Content:
             self.nodes.pop(owner, None)
 
     def _put_for_node(self, key: str, value: bytes) -> t.Iterator[EndpointKey]:
-        """Take the value of a key that says something of a whole node; raise RefusedDocument for any other key."""
+        """Read the value of a key about a whole node, such as its blocks. Raise RefusedDocument for any other key."""
         node = keys.parse_blocks_key(key)
         if node is not None:
             of_node = self._of(node)

@@ -31,7 +31,7 @@ class FleetList:
     """The nodes of the fleet as the node `node` knows them.
 
     `tunnels` has that node's addresses by kind of tunnel. `as_number` and `cluster_id` are those of its BIRD, None if
-    BGP is disabled; `cluster_id` is None for a node that is no reflector, too.
+    BGP is disabled; `cluster_id` is also None for a node that is not a route reflector.
     """
 
     node: str = ""
@@ -56,7 +56,7 @@ _STATE = open_table(
 
 
 def from_state(data: t.Any) -> FleetList:
-    """Return the list in a NodeState as plain data. Raise Unreadable if one of its parts is of another type."""
+    """Return the list of nodes in a NodeState that is plain data. Raise Unreadable for a part of another type."""
     state = _STATE(data)
     bird = state.get("bird") or {}
     members = tuple(FleetMember(**one) for one in state.get("nodes", ()))

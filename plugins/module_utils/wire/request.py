@@ -227,7 +227,7 @@ def read_params(
 
 
 def family(value: t.Any) -> int:
-    """Return an IP version, 4 or 6. Otherwise raise Unreadable."""
+    """Return `value` if it is an IP version, 4 or 6. Raise Unreadable if it is anything else."""
     if isinstance(value, bool) or not isinstance(value, int) or value not in (4, 6):
         refuse(value, "an IP version, 4 or 6")
     return value

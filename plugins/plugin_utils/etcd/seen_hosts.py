@@ -116,7 +116,7 @@ class SeenHost:
 
 
 def read(host: EtcdHost, answer: t.Any) -> SeenHost:
-    """Return what a host answered. Raise Unreadable."""
+    """Return the answer of a host as values. Raise Unreadable for one that is not of etcd_member_info."""
     found = _ANSWER(answer)
     member = found["member"]
     members = tuple(

@@ -93,7 +93,7 @@ def test_fields_that_no_reader_names_are_dropped() -> None:
 
 
 def test_a_sparse_table_has_all_fields() -> None:
-    """A field that is missing is read as null. One that needs a value is named, and what is left over is dropped."""
+    """A missing field is read as null, or named if it needs a value. Unknown fields are dropped."""
     reader = typed_json.sparse_table({"a": typed_json.maybe(typed_json.flag, False), "b": typed_json.items(INNER)})
     for value in ({"b": []}, {"b": [], "a": None, "c": 1}):
         assert list(reader(value).items()) == [("a", False), ("b", [])]

@@ -169,7 +169,7 @@ def test_a_suite_that_never_ran_is_failed(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_suites_do_not_inherit_what_would_change_them(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
-    """They keep byte code, too, whatever the environment says."""
+    """A suite keeps byte code even if the environment forbids it."""
     changing = {"PYTEST_ADDOPTS": "-k nothing", "PYTHONDONTWRITEBYTECODE": "1"}
     for name, value in changing.items():
         monkeypatch.setenv(name, value)

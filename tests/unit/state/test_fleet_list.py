@@ -53,7 +53,7 @@ def test_an_invalid_state_is_refused_with_its_field(change: dict[str, t.Any], te
 
 
 def test_fields_are_members_fields() -> None:
-    """Each field of a member is read: a member with all of them is read as it was written."""
+    """A member with every field is read back as it was written."""
     member = FleetMember("node1", "10.10.1.11/24", 64512, True, {"rack": "a"}, "fd00::1/64")
     state = NodeState("node1", "10.10.1.11/24", nodes=(member,))
     assert from_state(state.to_dict()).members == (member,)

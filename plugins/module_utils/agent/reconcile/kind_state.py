@@ -128,7 +128,7 @@ class KindStates:
         return taken
 
     def take_maybe_stale(self, names: t.Iterable[str]) -> set[str]:
-        """Return the names of the doubted kinds among `names`, and end the doubt."""
+        """Return the names of the kinds among `names` that may be stale, and mark them as current."""
         taken = {name for name in names if self._states[name].maybe_stale}
         for name in taken:
             self._states[name].maybe_stale = False

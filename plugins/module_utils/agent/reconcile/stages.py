@@ -329,7 +329,7 @@ class Stages:
                 self.kinds.note_complete(kind, whole, waiting)
 
     async def remove(self, kinds: t.Collection[str]) -> list[Change]:
-        """Remove superfluous objects of these kinds after planning again under `write_lock`. Return the changes made.
+        """Remove extra objects of these kinds after planning again under `write_lock`. Return the changes made.
 
         Left out are kinds whose removals are not allowed yet or blocked by failures, which is noted, and workloads that
         another part of the agent is removing.

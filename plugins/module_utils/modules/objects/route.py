@@ -44,7 +44,7 @@ def wanted(params: t.Mapping[str, t.Any]) -> list[Route]:
 
 
 def network(field: str, text: str) -> str:
-    """Return a CIDR as the kernel writes it. Raise ValueError, which names the `field`, for one with host bits."""
+    """Return the CIDR `text` as the kernel writes it. Raise ValueError, which names `field`, if it has host bits."""
     try:
         return str(ipaddress.IPv6Network(text) if family_of(text) == 6 else ipaddress.IPv4Network(text))
     except ValueError as error:

@@ -43,7 +43,7 @@ def own(machine: Machine) -> tuple[str, tuple[Endpoint, ...], list[str]]:
 
 @dataclasses.dataclass(frozen=True)
 class SyncResult:
-    """The result of `store_reports`.
+    """The changes that `store_reports` made, or would make in check mode.
 
     `changes` are the differences in the stored endpoints: removals, changes and additions, each by name. `changed` is
     True if there are any, if an earlier call was interrupted or could not apply policy, or if the file was unreadable

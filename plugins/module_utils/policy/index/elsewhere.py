@@ -136,7 +136,7 @@ class EndpointsElsewhere:
         for key in affected:
             one = self._others.get(key)
             if one is not None:
-                # It counts with the addresses that are its own, and without any not at all.
+                # An endpoint counts only with its own addresses; without any, it does not count.
                 own = tuple(address for address in one.addresses if self._has(key, address))
                 one = one if own == one.addresses else dataclasses.replace(one, addresses=own)
             found[key] = one if one is not None and one.addresses else None

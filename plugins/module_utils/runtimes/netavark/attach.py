@@ -22,7 +22,7 @@ from .options import Options
 
 #: The namespace of podman's workloads, which have none of their own.
 _NAMESPACE = "default"
-#: What setup and teardown read.
+#: The reader of the fields that setup and teardown need.
 _ATTACHMENT = maybe_table(
     {
         "container_id": TEXT,
@@ -33,7 +33,7 @@ _ATTACHMENT = maybe_table(
 _PORT = sparse_table(
     {"container_port": whole(), "host_port": whole(), "range": maybe(whole(), 0), "protocol": TEXT, "host_ip": TEXT}
 )
-#: What setup alone reads.
+#: The reader of the fields that setup alone needs.
 _SETUP = maybe_table(
     {
         "container_name": TEXT,

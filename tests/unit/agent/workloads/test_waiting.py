@@ -82,7 +82,7 @@ def test_the_lock_was_not_quiet_if_a_reader_that_waited_had_it_meanwhile():
 
 
 class Disk:
-    """What a GroupCommit writes: everything in `queued`, which takes so many seconds."""
+    """A disk for a GroupCommit: each write takes `seconds` seconds and writes everything in `queued`."""
 
     def __init__(self, seconds=0):
         self.queued, self.written, self.broken, self.seconds = [], [], False, seconds
