@@ -148,6 +148,15 @@ def asked(answer: bytes, work: t.Callable[[HttpTransport], t.Awaitable[object]])
     return asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("asked", [0, 1, 3])
+def test_a_member_answers_each_range_that_was_counted(asked: int) -> None:
+    body: dict[str, t.Any] = {"responses": [{"response_range": {"count": "7"}}] * 2}
+    assert gateway.counts_of(body, 2) == [7, 7]
+    with pytest.raises(InvalidAnswer) as caught:
+        gateway.counts_of(body, asked)
+    assert str(caught.value) == f"the answer has 2 responses instead of {asked}"
+
+
 @pytest.mark.parametrize(("answer", "words"), ANSWERS)
 def test_a_hostile_member(answer: bytes, words: str) -> None:
     with pytest.raises(TransportError) as refused:

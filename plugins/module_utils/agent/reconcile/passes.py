@@ -118,7 +118,7 @@ class Passes:
             return await self.look(wanted)
 
     async def look(self, wanted: t.Callable[[], NodeState]) -> NodePlan:
-        """Return the changes as `plan` does, by one look without `write_lock`. It may see half-made objects of others."""
+        """Return the changes as `plan` does, by one look without `write_lock`: others may be halfway through theirs."""
         make = self.stages.wanted.whole(wanted())
         return await self.stages.ask(lambda kernel: plan_node(kernel, make(), registry=self.stages.drivers.uncached))
 
