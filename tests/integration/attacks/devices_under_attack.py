@@ -114,6 +114,8 @@ class Host:
             for one in wanted.workloads:
                 attach.attach(self.kernel, one)
         self.apply(wanted)
+        for one in wanted.workloads:
+            carries(self.kernel, one.interface)
 
     def control(self) -> str:
         """Create the device ctl0 with the host's settings for new devices, set it up, and return its name.
@@ -146,12 +148,14 @@ class Host:
     # ---- packets
 
     def sends(self, namespace: str, device: str, *frames: bytes) -> None:
-        """Send frames by a device in one of the namespaces, as root there does.
+        """Send frames by a device in one of the namespaces, as root there does, once the device has its carrier.
 
         Raise KernelError if there is no such namespace, and OSError if it has no such device or the device refuses a
         frame.
         """
-        sender = self.inside(namespace)._there(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+        kernel = self.inside(namespace)
+        carries(kernel, device)
+        sender = kernel._there(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
         with sender:
             sender.bind((device, 0))
             for frame in frames:
@@ -160,15 +164,25 @@ class Host:
     def listens(self, namespace: t.Optional[str] = None, port: int = PORT) -> socket.socket:
         """Return an IPv4 UDP socket, bound to `port`, of one of the namespaces, or of the host with None.
 
-        Its timeout is 1 second, and `Host.close` closes it. Raise KernelError if there is no such namespace, and
+        Its timeout is 10 seconds, and `Host.close` closes it. Raise KernelError if there is no such namespace, and
         OSError if the port is taken.
         """
         kernel = self.kernel if namespace is None else self.inside(namespace)
         made = kernel._there(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         self._sockets.enter_context(made)
         made.bind(("0.0.0.0", port))
-        made.settimeout(1)
+        made.settimeout(10)
         return made
+
+
+def carries(kernel: LinuxKernel, device: str) -> None:
+    """Wait up to 60 seconds until the kernel has noticed the carrier of a device, which it does in a work queue.
+
+    Until then it silently drops what the device sends. Without such a device, or without a carrier, return as well.
+    """
+    link = kernel.link(device)
+    if link is not None and link.up:
+        until(lambda: (now := kernel.link(device)) is None or now.running)
 
 
 def until(holds: t.Callable[[], t.Any], seconds: float = 60.0) -> bool:

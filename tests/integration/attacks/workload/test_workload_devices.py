@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import ipaddress
 import pathlib
@@ -28,7 +27,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     NodeState,
     Route,
-    VethEndpoint,
 )
 
 from tests.integration.attacks import forged_packets as forged
@@ -250,7 +248,6 @@ def test_a_workload_cannot_reach_the_loopback(host: Host, wanted: NodeState, how
         host.sends("web", "eth0", ethernet(udp(web.address, "127.0.0.1")), ethernet(udp(web.address, HOST, b"last")))
         return received(listener)
 
-    until_it_carries(host, listener, web)
     assert arriving() == set()
     host.kernel.sysctl_write(f"net/ipv4/conf/{web.interface}/route_localnet", "1")
     assert arriving() == {web.address}
@@ -284,25 +281,10 @@ def test_unasked_advertisements_do_not_fill_the_neighbour_table(host: Host, want
         return shown.count("fe80::bad:")
 
     listener = host.listens()
-    until_it_carries(host, listener, web)
     assert learned(*range(1, 50)) == 0
     if has_setting:
         host.kernel.sysctl_write(keys[1], "1")
         assert learned(*range(1, 50)) > 20
-
-
-def until_it_carries(host: Host, listener: socket.socket, sender: VethEndpoint) -> None:
-    """Send packets of the workload web until one arrives: a busy kernel takes a moment to make an interface ready.
-
-    `listener` receives them at the host, and `sender` is the endpoint of web. Raise AssertionError if none of ten
-    packets arrives, each within a second, or a packet with another payload than `last` comes first.
-    """
-    for _turn in range(10):
-        host.sends("web", "eth0", ethernet(udp(sender.address, HOST, b"last")))
-        with contextlib.suppress(TimeoutError):
-            assert received(listener) == set()
-            return
-    raise AssertionError(f"nothing from {sender.name} arrives")
 
 
 def neighbour_advertisement(target: str) -> bytes:
