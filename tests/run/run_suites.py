@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs test suites: all of them, those named (`run_suites.py unit lint`), or a part (`run_suites.py --part lab`).
 
-Suites of one lane run one after the other, the two lanes beside each other. Each suite has a log in .build/logs/ and
-its JUnit files in .build/junit/. The output ends with a table, the skips, the failures, the names of the failed tests
-and `N passed, N failed`. The table's CPU is the processor time in seconds of a suite's processes. The time of daemons
-and of the lab's hosts, which outlive the process that starts them, is in the machine's sum alone. The exit status is 0
-only if nothing failed, nothing hung and nothing was skipped without a reason given in suites.py.
+Suites of one lane run one after the other, the lanes beside each other (see suites.py). Each suite has a log in
+.build/logs/ and its JUnit files in .build/junit/. The output ends with a table, the skips, the failures, the names of
+the failed tests and `N passed, N failed`. The table's CPU is the processor time in seconds of a suite's processes. The
+time of daemons and of the lab's hosts, which outlive the process that starts them, is in the machine's sum alone. The
+exit status is 0 only if nothing failed, nothing hung and nothing was skipped without a reason given in suites.py.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Result:
 
 
 class Run:
-    """One run of some suites, in two lanes. `budget` is the time in seconds for all of them, math.inf for no limit."""
+    """One run of some suites, in lanes. `budget` is the time in seconds for all of them, math.inf for no limit."""
 
     def __init__(self, suites: list[Suite], budget: float) -> None:
         self.suites = suites
@@ -71,6 +71,7 @@ class Run:
         self.results: dict[str, Result] = {}
         self.running: dict[str, tuple[subprocess.Popen[bytes], float, pathlib.Path]] = {}
         self.stopping = threading.Event()
+        self.first_has_run = threading.Event()
         self.console = threading.Lock()
 
     def say(self, text: str) -> None:
@@ -79,7 +80,7 @@ class Run:
             print(f"[{minutes:02d}:{seconds:02d}] {text}", flush=True)
 
     def all(self) -> list[Result]:
-        threads = [threading.Thread(target=self.lane, args=(lane,), daemon=True) for lane in (FIRST, SECOND)]
+        threads = [threading.Thread(target=self.lane, args=(lane,), daemon=True) for lane in (FIRST, SECOND, EITHER)]
         for thread in threads:
             thread.start()
         next_progress = time.monotonic() + PROGRESS_EVERY
@@ -96,11 +97,21 @@ class Run:
             self.say(f"{name:<16} {time.monotonic() - started:4.0f} s  {last_line(log)}")
 
     def lane(self, lane: str) -> None:
-        own = collections.deque(suite for suite in self.suites if suite.lane == lane)
-        while (own or self.either) and not self.stopping.is_set():
+        """Run the lane's own suites, then those of EITHER. The lane EITHER begins when FIRST has run its own."""
+        if lane == EITHER:
+            self.first_has_run.wait()
+        else:
+            self.suites_of(collections.deque(suite for suite in self.suites if suite.lane == lane))
+        if lane == FIRST:
+            self.first_has_run.set()
+        self.suites_of(self.either)
+
+    def suites_of(self, queue: collections.deque[Suite]) -> None:
+        """Run the suites of `queue` in their order until it is empty. Lanes may share a queue."""
+        while queue and not self.stopping.is_set():
             try:
-                suite = own.popleft() if own else self.either.popleft()
-            except IndexError:  # the other lane has taken the last one
+                suite = queue.popleft()
+            except IndexError:  # another lane has taken the last one
                 return
             try:
                 self.results[suite.name] = self.one(suite)

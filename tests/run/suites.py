@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All test suites, in the order in which their lane runs them. A new suite is one more entry in SUITES.
 
-The two lanes run side by side. The second lane begins with an emulated machine, which has priority over the first
-lane's suites where processors are scarce (tests/lab/machines/machine.py). Each suite with hosts has a lab of its own. A
-lane that has finished its own suites takes the next suite that either lane may run. Of these the long ones come first,
-so that both lanes end at about the same time.
+The lanes FIRST and SECOND run side by side. SECOND begins with an emulated machine, which has priority over the other
+suites where processors are scarce (tests/lab/machines/machine.py). FIRST begins with the suites that need a processor
+all the time. Each suite with hosts has a lab of its own. A lane that has finished its own suites takes the next suite
+of EITHER. Hosts of a lab wait for much of the time, so a third lane takes suites of EITHER when FIRST has finished its
+own. Of these the long ones come first, so that all lanes end at about the same time.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ class Suite:
     """One command whose exit status and JUnit files are its result.
 
     `command` may hold {root}, {bin} (of the venv), {junit} (an empty folder whose *.xml are counted) and {logs}.
-    A command that writes no JUnit file counts as one test. `lane` is FIRST, SECOND or EITHER. After `limit` seconds the
-    suite is killed and `clean_up` runs. `skips` maps a part of a test's name to the reason why it may be skipped: any
-    other skip is a failure.
+    A command that writes no JUnit file counts as one test. `lane` is FIRST, SECOND or EITHER, which all lanes share.
+    After `limit` seconds the suite is killed and `clean_up` runs. `skips` maps a part of a test's name to the reason
+    why it may be skipped: any other skip is a failure.
     `covers` are the folders and files whose tests it runs, `part` is the make target that runs it with similar suites,
     `root` says that it needs root, `packages` are the Debian packages that it needs on the machine itself.
     """
@@ -109,15 +110,6 @@ SUITES: tuple[Suite, ...] = (
         packages=("gnupg",),
     ),
     Suite(
-        "docs-site",
-        "the site of the documentation is built, its links are right, and Chromium shows it well",
-        (*PYTEST, "tests/docs_site"),
-        limit=900,
-        covers=("tests/docs_site",),
-        lane=EITHER,
-        packages=CHROMIUM,
-    ),
-    Suite(
         "sanity",
         "ansible-test sanity",
         ("{bin}/python", "tests/run/sanity.py"),
@@ -154,16 +146,6 @@ SUITES: tuple[Suite, ...] = (
         },
     ),
     Suite(
-        "lab-itself",
-        "the lab: reboots, power cuts, captures, traffic",
-        (*PYTEST, "tests/lab/test_lab.py"),
-        limit=800,
-        covers=("tests/lab/test_lab.py",),
-        clean_up=("tests/lab/lab", "down", "--name", "lab-test"),
-        part="lab",
-        root=True,
-    ),
-    Suite(
         "lab-ipip",
         "the drivers' tunl0, a container of podman, and switching from and to IPIP, in an emulated machine",
         (
@@ -189,13 +171,6 @@ SUITES: tuple[Suite, ...] = (
         limit=1200,
         lane=SECOND,
     ),
-    molecule(
-        "live",
-        "molecule-live",
-        "four hosts that know each other's workloads by an etcd cluster of three members",
-        limit=1500,
-        lane=EITHER,
-    ),
     molecule("dual_stack", "molecule-dual", "IPv4 and IPv6 in a mesh, over VXLAN and direct", limit=1200, lane=SECOND),
     Suite(
         "lab",
@@ -220,42 +195,29 @@ SUITES: tuple[Suite, ...] = (
         covers=("tests/lab/scenarios",),
         clean_up=("tests/lab/lab", "down", "--name", "scenarios"),
         part="lab",
+        lane=EITHER,
         root=True,
         skips={"test_tunl0_on_this_kernel": "this kernel's tunl0 is tested in integration; lab-ipip runs this one"},
+    ),
+    scenario(
+        "getting_started",
+        "lab-getting-started",
+        "scenarios-start",
+        "docs/tutorials/getting-started.md, performed literally on plain hosts, by a Debian 13 with the artifact",
+        limit=1500,
+    ),
+    scenario(
+        "docker",
+        "lab-docker",
+        "scenarios-docker",
+        "containers of Docker on Debian 12 and 13; dockerd, agents and driver restarted and killed; reboots",
+        limit=900,
     ),
     scenario(
         "agent",
         "lab-agent",
         "scenarios-agent",
         "containers of podman on four hosts; agents restarted, upgraded and killed; reboots",
-        limit=1500,
-    ),
-    scenario(
-        "services",
-        "lab-services",
-        "scenarios-services",
-        "services of systemd, containers of nspawn, LXC and containerd, on Debian 12 and 13",
-        limit=900,
-    ),
-    scenario(
-        "live",
-        "lab-live",
-        "scenarios-live",
-        "a fleet gets an etcd cluster, policy follows, members and hosts go and come back, and it leaves the cluster",
-        limit=1800,
-    ),
-    scenario(
-        "topology",
-        "lab-topology",
-        "scenarios-topology",
-        "mesh, reflectors, cluster ids and AS numbers change under traffic; BIRDs and controllers die",
-        limit=1200,
-    ),
-    scenario(
-        "policy",
-        "lab-policy",
-        "scenarios-policy",
-        "a shop of three tiers: exactly what is allowed passes, while policy, labels, mode and agents change",
         limit=1500,
     ),
     scenario(
@@ -266,18 +228,25 @@ SUITES: tuple[Suite, ...] = (
         limit=1200,
     ),
     scenario(
-        "getting_started",
-        "lab-getting-started",
-        "scenarios-start",
-        "docs/tutorials/getting-started.md, performed literally on plain hosts, by a Debian 13 with the artifact",
-        limit=1500,
+        "etcd",
+        "lab-etcd",
+        "scenarios-etcd",
+        "an etcd cluster of three hosts: planned, made, a second run, closed ports; repaired and upgraded in soak",
+        limit=1800,
     ),
     scenario(
-        "installation",
-        "lab-installation",
-        "scenarios-install",
-        "bare hosts are planned and installed; every plan held against what happened",
-        limit=1200,
+        "live",
+        "lab-live",
+        "scenarios-live",
+        "a fleet gets an etcd cluster, policy follows, members and hosts go and come back, and it leaves the cluster",
+        limit=1800,
+    ),
+    scenario(
+        "policy",
+        "lab-policy",
+        "scenarios-policy",
+        "a shop of three tiers: exactly what is allowed passes, while policy, labels, mode and agents change",
+        limit=1500,
     ),
     scenario(
         "modes",
@@ -293,19 +262,12 @@ SUITES: tuple[Suite, ...] = (
         "a mesh, reflectors, an AS per rack behind FRR switches: three shipped inventories in turn, under traffic",
         limit=1500,
     ),
-    scenario(
-        "docker",
-        "lab-docker",
-        "scenarios-docker",
-        "containers of Docker on Debian 12 and 13; dockerd, agents and driver restarted and killed; reboots",
-        limit=900,
-    ),
-    scenario(
-        "etcd",
-        "lab-etcd",
-        "scenarios-etcd",
-        "an etcd cluster of three hosts: planned, made, a second run, closed ports; repaired and upgraded in soak",
-        limit=1800,
+    molecule(
+        "live",
+        "molecule-live",
+        "four hosts that know each other's workloads by an etcd cluster of three members",
+        limit=1500,
+        lane=EITHER,
     ),
     scenario(
         "podman",
@@ -315,10 +277,24 @@ SUITES: tuple[Suite, ...] = (
         limit=900,
     ),
     scenario(
-        "ports",
-        "lab-ports",
-        "scenarios-ports",
-        "ports that podman, Docker and calicoctl publish, on Debian 12 and 13, with clients and policy",
+        "topology",
+        "lab-topology",
+        "scenarios-topology",
+        "mesh, reflectors, cluster ids and AS numbers change under traffic; BIRDs and controllers die",
+        limit=1200,
+    ),
+    scenario(
+        "installation",
+        "lab-installation",
+        "scenarios-install",
+        "bare hosts are planned and installed; every plan held against what happened",
+        limit=1200,
+    ),
+    scenario(
+        "services",
+        "lab-services",
+        "scenarios-services",
+        "services of systemd, containers of nspawn, LXC and containerd, on Debian 12 and 13",
         limit=900,
     ),
     scenario(
@@ -327,5 +303,32 @@ SUITES: tuple[Suite, ...] = (
         "scenarios-runtimes",
         "packets between podman, Docker and namespaces on Debian 12 and 13; random starts, stops and kills",
         limit=600,
+    ),
+    scenario(
+        "ports",
+        "lab-ports",
+        "scenarios-ports",
+        "ports that podman, Docker and calicoctl publish, on Debian 12 and 13, with clients and policy",
+        limit=900,
+    ),
+    Suite(
+        "docs-site",
+        "the site of the documentation is built, its links are right, and Chromium shows it well",
+        (*PYTEST, "tests/docs_site"),
+        limit=900,
+        covers=("tests/docs_site",),
+        lane=EITHER,
+        packages=CHROMIUM,
+    ),
+    Suite(
+        "lab-itself",
+        "the lab: reboots, power cuts, captures, traffic",
+        (*PYTEST, "tests/lab/test_lab.py"),
+        limit=800,
+        covers=("tests/lab/test_lab.py",),
+        clean_up=("tests/lab/lab", "down", "--name", "lab-test"),
+        part="lab",
+        lane=EITHER,
+        root=True,
     ),
 )

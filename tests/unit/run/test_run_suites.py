@@ -162,6 +162,23 @@ def test_a_lane_that_is_done_takes_suites_of_either(tmp_path: pathlib.Path, caps
     assert closing([*either, waiting], capsys) == (True, "3 passed, 0 failed")
 
 
+def test_three_suites_run_at_once_when_the_first_lane_is_done(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each of three suites waits until all have begun; one alone has begun when the first lane's suite ends."""
+    folder, names = tmp_path / "begun", ("one", "two", "three")
+    folder.mkdir()
+    first = Suite("first", "", ("bash", "-c", f'sleep 0.5; [ "$(ls {folder})" = second ] && touch {folder}/first'), 90)
+    wait = f"for i in $(seq 600); do [ -e {folder}/$0 ] && exit 0; sleep 0.1; done; exit 1"
+    second = Suite("second", "", ("bash", "-c", f"touch {folder}/second; {wait}", "first"), limit=90, lane=SECOND)
+    either = [
+        Suite(name, "", ("bash", "-c", f'touch {folder}/{name}; for n in "$@"; do bash -c "$0" $n || exit 1; done',
+                         wait, *names), 90, lane=EITHER)
+        for name in names
+    ]  # fmt: skip
+    assert closing([*either, first, second], capsys) == (True, "5 passed, 0 failed")
+
+
 def test_a_suite_that_never_ran_is_failed(capsys: pytest.CaptureFixture[str]) -> None:
     ran, never = Suite("ran", "", ("true",), limit=90), Suite("never", "", ("true",), limit=90)
     assert not run_suites.summary([run_suites.Result(ran, passed=1)], [ran, never], 0)
