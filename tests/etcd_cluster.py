@@ -153,10 +153,7 @@ class EtcdCluster:
                 _make_namespace(member.namespace)
                 self.join(member.namespace, member.number)
         self.authority.issue("root")
-        for name, source in gate_sources.sources().items():
-            target = self._gate_program / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)
+        self._gate_program.write_bytes(gate_sources.archive())
         return self
 
     def __exit__(self, *dummy: object) -> None:

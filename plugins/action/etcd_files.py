@@ -74,7 +74,7 @@ class ActionModule(GuardedAction):
             members={host.name: _member(folder, host) for host in members},
             files=list(issue.files),
             days_left=days,
-            gate=gate_sources.listed(),
+            gate=gate_sources.packed(),
         )
         return result
 

@@ -90,7 +90,7 @@ files:
   type: list
   elements: str
 gate:
-  description: The digest of the gate's program, and its files, by their paths here and in the program's folder.
+  description: The digest of the gate's program, and the path of its archive on the controller.
   returned: success
   type: dict
 days_left:

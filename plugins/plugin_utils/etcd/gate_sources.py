@@ -3,15 +3,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The sources of the gate's program, which role calico_etcd brings to members: they need not be nodes of a fleet.
 
-A member runs `python3 -I -B /usr/local/lib/calico-etcd/<digest>`. That folder has __main__.py, and a folder
-module_utils with the modules that it imports.
+A member runs `python3 -I -B /usr/local/lib/calico-etcd/<digest>`. That file is a zip archive, which Python runs as it
+is. It has __main__.py, and a folder module_utils with the modules that it imports.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
+import os
 import pathlib
-import typing as t
+import zipfile
+
+from ansible import constants
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import replacement
 
 _COLLECTION = pathlib.Path(__file__).absolute().parents[3]
 _ENGINE = _COLLECTION / "plugins" / "module_utils"
@@ -26,15 +31,28 @@ _MODULES = (
 
 
 def sources() -> dict[str, pathlib.Path]:
-    """Return the paths of the sources on the controller, by their names in the program's folder."""
+    """Return the paths of the sources on the controller, by their names in the archive."""
     return {"__main__.py": _MAIN, **{f"module_utils/{name}.py": _ENGINE / f"{name}.py" for name in _MODULES}}
 
 
-def listed() -> dict[str, t.Any]:
-    """Return {"digest": 16 hex digits, "files": [{"name", "source"}]} for JSON. Raise OSError if that fails."""
-    found, digest = sources(), hashlib.sha256()
-    for name, path in found.items():
-        content = path.read_bytes()
-        digest.update(f"{name} {len(content)}\n".encode() + content)
-    files = [{"name": name, "source": str(path)} for name, path in found.items()]
-    return {"digest": digest.hexdigest()[:16], "files": files}
+def archive() -> bytes:
+    """Return the program as a zip archive, the same for the same sources. Raise OSError if one cannot be read."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as program:
+        for name, path in sources().items():
+            entry = zipfile.ZipInfo(name)  # its time is always 1980
+            entry.create_system = 3  # Unix, whatever the controller is
+            program.writestr(entry, path.read_bytes())
+    return packed.getvalue()
+
+
+def packed() -> dict[str, str]:
+    """Write the archive to the run's temporary folder on the controller, and return {"digest", "archive"} for JSON.
+
+    The digest is 16 hex digits, the archive is a path. Raise OSError if that fails.
+    """
+    content = archive()
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    path = os.path.join(str(constants.DEFAULT_LOCAL_TMP), f"gate-{digest}")
+    replacement.replace(path, content, 0o644, sync=False)
+    return {"digest": digest, "archive": path}

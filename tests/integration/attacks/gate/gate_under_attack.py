@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import json
 import pathlib
-import shutil
 import socket
 import ssl
 import subprocess
@@ -99,9 +98,7 @@ class AttackedGate:
     async def start(self, member_port: int) -> None:
         """Start the program, and wait until it accepts connections."""
         self._member_port = member_port
-        for name, source in gate_sources.sources().items():
-            (self.folder / "program" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, self.folder / "program" / name)
+        (self.folder / "program").write_bytes(gate_sources.archive())
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-I", "-B", self.folder / "program"),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The program of the gate: its arguments, its files, and the folder in which it lies on a member.
+"""The program of the gate: its arguments, its files, and the archive that a member runs.
 
 The cluster of tests/etcd_cluster.py runs it before real members.
 """
@@ -9,11 +9,11 @@ The cluster of tests/etcd_cluster.py runs it before real members.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import http.client
 import json
 import pathlib
 import re
-import shutil
 import signal
 import socket
 import ssl
@@ -22,6 +22,7 @@ import sys
 import typing as t
 
 import pytest
+from ansible import constants
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import settings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate import program
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains import settings as chain_settings
@@ -73,15 +74,14 @@ def test_an_address_in_use(files: list[str], capsys: pytest.CaptureFixture[str])
 @contextlib.contextmanager
 def _running(folder: pathlib.Path, files: list[str]) -> t.Iterator[tuple[subprocess.Popen[bytes], int]]:
     """Start the program as its unit does, wait for its message to systemd, and yield it with its port."""
-    for name, source in gate_sources.sources().items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, folder / name)
+    gate = folder / "gate"
+    gate.write_bytes(gate_sources.archive())
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(folder / "notify"))
         systemd.settimeout(60)
-        command = [sys.executable, "-I", "-B", str(folder), "--listen", f"https://127.0.0.1:{port}", "--member", MEMBER]
+        command = [sys.executable, "-I", "-B", str(gate), "--listen", f"https://127.0.0.1:{port}", "--member", MEMBER]
         environment = {"NOTIFY_SOCKET": str(folder / "notify")}
         errors = (folder / "errors").open("wb")
         process = subprocess.Popen([*command, *files], env=environment, stderr=errors)
@@ -94,8 +94,9 @@ def _running(folder: pathlib.Path, files: list[str]) -> t.Iterator[tuple[subproc
             process.wait(60)
 
 
-def test_the_program_needs_nothing_but_its_folder(tmp_path: pathlib.Path, files: list[str]) -> None:
+def test_the_program_needs_nothing_but_its_archive(tmp_path: pathlib.Path, files: list[str]) -> None:
     """It says when it serves, refuses calls without a token, demands a certificate, and ends by SIGTERM."""
+    (tmp_path / "program").mkdir()
     with _running(tmp_path / "program", files) as (process, port):
         trusted = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
         with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"):
@@ -115,15 +116,29 @@ def _asked(port: int, tls: ssl.SSLContext) -> tuple[int, t.Any]:
         return answer.status, json.load(answer)
 
 
-def test_a_changed_source_has_another_digest(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = gate_sources.listed()
-    assert before == gate_sources.listed()
-    assert [entry["name"] for entry in before["files"]][:2] == ["__main__.py", "module_utils/__init__.py"]
-    changed = tmp_path / "server.py"
-    changed.write_bytes(gate_sources.sources()["module_utils/datastore/gate/server.py"].read_bytes() + b"\n")
-    sources = {**gate_sources.sources(), "module_utils/datastore/gate/server.py": changed}
-    monkeypatch.setattr(gate_sources, "sources", lambda: sources)
-    assert gate_sources.listed()["digest"] != before["digest"]
+def test_the_archive_changes_with_its_sources_alone(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the time nor the mode of a source changes it, so that a gate is not restarted for them."""
+    sources = gate_sources.sources()
+    before = gate_sources.archive()
+    for name, source in sources.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(source.read_bytes())
+        (tmp_path / name).chmod(0o600)
+    monkeypatch.setattr(gate_sources, "sources", lambda: {name: tmp_path / name for name in sources})
+    assert gate_sources.archive() == before
+    with (tmp_path / "module_utils/datastore/gate/server.py").open("ab") as server:
+        server.write(b"\n")
+    assert gate_sources.archive() != before
+
+
+def test_the_archive_is_written_for_the_run(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name on a member is the beginning of its digest."""
+    monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    packed = gate_sources.packed()
+    content = pathlib.Path(packed["archive"]).read_bytes()
+    assert content == gate_sources.archive()
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    assert packed == {"digest": digest, "archive": f"{tmp_path}/gate-{digest}"}
 
 
 def test_the_port_is_one_everywhere() -> None:
