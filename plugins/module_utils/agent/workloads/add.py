@@ -25,7 +25,7 @@ The path of a CNI ADD, each stop below the one before:
      7  workloads/add.py       add, _attach: this file, the transaction
      8  workloads/admission.py PolicyUpdates: one write of sets and chains for all waiting adds, beside stop 10
      9  reconcile/stages.py    Stages.admit: that write, in the drivers' thread
-    10  workloads/wiring.py    WorkloadWiring: link and route in one hop to the workloads' thread
+    10  workloads/context.py   WorkloadContext.in_kernel: link and route in one hop to the workloads' thread
     11  dataplane/planning/attach.py    attach_link, attach_route: system calls, the host's route last
 """
 
@@ -34,10 +34,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import typing as t
 
+from ...dataplane.drivers import route
+from ...dataplane.kernel.port import Kernel
+from ...dataplane.planning import attach
 from ...dataplane.planning.attach import Attached
 from ...node.store.clock import now
-from ...state.attachment import AttachedWorkload
+from ...state.attachment import AttachedWorkload, endpoint_routes
+from ...state.node_state import Route, VethEndpoint
 from ...wire import protocol
 from ...wire.protocol import AgentError
 from ...wire.request import AddRequest
@@ -104,9 +109,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
         def reachable() -> bool:
             return written.stands and (admission is None or admission.stands)
 
-        # `link` also adds the route if `reachable` returns true once the link is made. A second hop to the thread would
-        # take as long as adding the route.
-        attached, routed = await on.wiring.link(endpoint, opened, reachable)
+        attached, routed = await on.in_kernel(_link, endpoint, opened, reachable)
         workload = dataclasses.replace(workload, netns_identity=attached.netns_identity)
         with on.persisted.writing("record"):
             on.persisted.records.identify(workload.id, attached.netns_identity)
@@ -117,7 +120,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
             if admission is not None:
                 await on.policy.admitted(admission, endpoint)
             failpoints.point("add.guarded")
-            await on.wiring.route(endpoint, opened)
+            await on.in_kernel(_route, endpoint, opened)
         on.table.routes_stand(opened)
         failpoints.point("add.routed")
 
@@ -134,10 +137,42 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
     return attached
 
 
+def _link(
+    kernel: Kernel, endpoint: VethEndpoint, opened: t.Collection[str], reachable: t.Callable[[], bool]
+) -> tuple[Attached, bool]:
+    """Make a workload's link; return it, and whether its route was added too, which needs `reachable` to be true then.
+
+    Another hop to the thread for the route would take as long as adding it. If the link fails, what was made of it is
+    removed as far as possible. If a route fails, the link stays.
+    """
+    attached = attach.attach_link(kernel, endpoint)
+    failpoints.point("add.linked")
+    if not reachable():
+        return attached, False
+    failpoints.point("add.written")
+    failpoints.point("add.guarded")
+    _route(kernel, endpoint, opened)
+    return attached, True
+
+
+def _route(kernel: Kernel, endpoint: VethEndpoint, opened: t.Collection[str]) -> None:
+    """Make a workload reachable by adding its routes. Raise an AttachError if a route of others is in place of one.
+
+    `opened` are the CIDRs of opened spare blocks. They get a blackhole route first, so that packets to their unused
+    addresses end at this node; one with the destination of the workload's route gets none.
+    """
+    own = {one.destination for one in endpoint_routes(endpoint)}
+    wanted = tuple(Route(cidr, "blackhole") for cidr in opened if cidr not in own)
+    if wanted:
+        changes = route.diff(wanted, route.observe(kernel, wanted))
+        route.apply(kernel, [change for change in changes if change.action != "-"])
+    attach.attach_route(kernel, endpoint)
+
+
 async def _undo(on: WorkloadContext, workload: AttachedWorkload) -> None:
     """Remove what an add has made: the route at once, the rest by the cleanup. Wait at most 10 seconds for that."""
     with contextlib.suppress(AgentError):
-        await on.wiring.unroute(on.table.endpoint(workload))
+        await on.in_kernel(attach.detach_route, on.table.endpoint(workload))
     on.cleanup.add(workload, on.table.endpoint(workload))
     on.table.forget_endpoint(workload)
     await on.cleanup.finished(workload.interface, PATIENCE)
@@ -157,7 +192,7 @@ async def _add_again(on: WorkloadContext, request: AddRequest, present: Attached
     if request.container:
         present = save_labels(on, present, present.with_labels(request.labels))
     async with on.rwlock.shared():
-        attached = await on.wiring.again(on.table.endpoint(present))
+        attached = await on.in_kernel(attach.attach, on.table.endpoint(present))
     return _with_link(present, attached)
 
 

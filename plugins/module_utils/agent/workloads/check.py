@@ -10,6 +10,7 @@ import typing as t
 
 from ...base import selectors
 from ...dataplane.drivers import workload as workload_driver
+from ...dataplane.planning.plan import plan_node
 from ...state.attachment import AttachedWorkload
 from ...state.node_state import NodeState
 from ...wire import protocol
@@ -66,7 +67,7 @@ async def check(on: WorkloadContext, id: str, need_desired: t.Callable[[], NodeS
             routes=tuple(item for item in desired.routes if item.device == own.interface),
             sysctls=tuple(item for item in desired.sysctls if own.interface in item.key.split("/")),
         )
-        planned = await on.wiring.plan(alone, own)
+        planned = await on.in_kernel(plan_node, alone, ("workload", "sysctl", "route"), (own.interface,))
     # Only additions are problems: `alone` lacks the other workloads, so removals in its plan may concern those.
     problems += [change.line().strip() for change in planned.additions]
     return problems + [change.note for change in planned.kept if change.subject == workload_driver.identity(own)]

@@ -6,9 +6,16 @@
 from __future__ import annotations
 
 import dataclasses
+import typing as t
 
+from ...dataplane.change import ApplyError, ObserveError
+from ...dataplane.kernel.port import Kernel, KernelError, MissingLibrary
+from ...dataplane.planning.attach import AttachError
 from ...sockets.port_claims import PortClaims
 from ...sockets.port_owner import PortOwner
+from ...wire import protocol
+from ...wire.protocol import AgentError
+from ..concurrency.driver_thread import Worker
 from ..concurrency.locks import KeyedLock, RWLock
 from ..known.events import Events
 from ..known.host import AgentHost
@@ -19,7 +26,9 @@ from ..reconcile.stages import Stages
 from .addresses import WorkloadAddresses
 from .admission import PolicyUpdates
 from .cleanup import Cleanup
-from .wiring import WorkloadWiring
+
+_T = t.TypeVar("_T")
+_P = t.ParamSpec("_P")
 
 #: The most seconds that an add waits for a deleted workload with its device to be removed, and again for each of its
 #: addresses. A failed add, and a delete whose route the kernel did not remove, wait as long for their own cleanup.
@@ -34,14 +43,15 @@ PODMAN, _CONMON = "podman", "conmon"
 class WorkloadContext:
     """The parts that the transactions on workloads work with.
 
-    `locks` admits one transaction at a time for each workload id. A transaction that writes the kernel holds `rwlock`
-    shared; the reconciler holds it exclusively.
+    `in_kernel` uses `kernel` in `thread`, and nothing else does. `locks` admits one transaction at a time for each
+    workload id. A transaction that writes the kernel holds `rwlock` shared; the reconciler holds it exclusively.
     """
 
     persisted: PersistedState
     table: WorkloadTable
     addresses: WorkloadAddresses
-    wiring: WorkloadWiring
+    kernel: Kernel
+    thread: Worker
     cleanup: Cleanup
     policy: PolicyUpdates
     events: Events
@@ -58,7 +68,8 @@ class WorkloadContext:
             known.persisted,
             known.table,
             addresses,
-            WorkloadWiring(host.kernels(), host.thread("plumbing")),
+            host.kernels(),
+            host.thread("plumbing"),
             cleanup,
             PolicyUpdates(known.desired, stages),
             known.events,
@@ -66,6 +77,23 @@ class WorkloadContext:
             KeyedLock(),
             _claims(known.table),
         )
+
+    async def in_kernel(
+        self, work: t.Callable[t.Concatenate[Kernel, _P], _T], *arguments: _P.args, **named: _P.kwargs
+    ) -> _T:
+        """Return `work(kernel, ...)`, which reads or writes the links and routes of workloads, called in the thread.
+
+        Raise AgentError: that of an AttachError with its code, or with the code `kernel` if the kernel refuses or
+        cannot be read.
+        """
+        try:
+            return await self.thread(lambda: work(self.kernel, *arguments, **named))
+        except AttachError as error:
+            raise AgentError(error.code, str(error), {"field": error.field} if error.field else None) from error
+        except (ApplyError, ObserveError) as error:
+            raise AgentError(protocol.KERNEL, str(error)) from error
+        except (KernelError, MissingLibrary) as error:
+            raise AgentError(protocol.KERNEL, f"the kernel refused: {error}") from error
 
 
 def _claims(table: WorkloadTable) -> PortClaims:

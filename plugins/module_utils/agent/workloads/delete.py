@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from ...dataplane.planning import attach
 from ...state.attachment import AttachedWorkload
 from ...wire import protocol
 from ...wire.protocol import AgentError
@@ -52,7 +53,7 @@ async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
     unreachable = False
     try:
         with contextlib.suppress(AgentError):
-            await on.wiring.unroute(on.table.endpoint(workload))
+            await on.in_kernel(attach.detach_route, on.table.endpoint(workload))
             unreachable = True
         failpoints.point("delete.unrouted")
         await publish.release(on, workload)

@@ -21,6 +21,7 @@ import typing as t
 from ...base import published_port
 from ...base.addresses import family_of
 from ...base.published_port import InvalidPort, PublishedPort, is_any
+from ...dataplane.drivers import workload as workload_driver
 from ...policy.chains.settings import FAILSAFE_INBOUND
 from ...sockets.port_claims import PortNotClaimed, WantedPort
 from ...state.attachment import AttachedWorkload
@@ -72,7 +73,7 @@ async def _put_in_force(
     try:
         async with on.rwlock.shared():
             write = on.policy.ports_changed(workload.id)
-            await on.wiring.open_to_loopback(on.table.endpoint(published))
+            await on.in_kernel(workload_driver.open_to_loopback, on.table.endpoint(published))
             await on.policy.in_force(write, f"the ports of workload {workload.id}")
     except BaseException:
         await _withdrawn(on, published)

@@ -11,6 +11,7 @@ import logging
 import re
 import typing as t
 
+from ...dataplane.drivers.workload import complete_handed_over
 from ...state.attachment import AttachedWorkload
 from ...wire import protocol
 from ...wire.protocol import AgentError
@@ -126,7 +127,7 @@ class JoinedEnds:
                 done = workload is None
                 if workload is not None:
                     try:
-                        done = await self._on.wiring.complete(self._on.table.endpoint(workload), pools)
+                        done = await self._on.in_kernel(complete_handed_over, self._on.table.endpoint(workload), pools)
                     except AgentError as error:
                         _log.warning("The inside of workload %s cannot be completed: %s", id, error)
             if (done or self._clock() >= until) and self._until.get(id) == until:

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import typing as t
 
+from ....dataplane.drivers.workload import without_trace
 from ....wire.protocol import AgentError
 from ..context import WorkloadContext
 from ..delete import delete
@@ -47,7 +48,7 @@ class EndedWorkloads:
         table = self._on.table
         found = {(one.id, one.since): table.endpoint(one) for one in table if one.container and not one.handed_over}
         try:
-            ended = await self._on.wiring.without_trace(list(found.values())) if found else set()
+            ended = await self._on.in_kernel(without_trace, list(found.values())) if found else set()
             self._noticed = {key: self._noticed.get(key, now) for key, one in found.items() if one.interface in ended}
             for (id, since), noticed in list(self._noticed.items()):
                 workload = table.get(id)

@@ -10,6 +10,7 @@ import dataclasses
 import logging
 import typing as t
 
+from ....dataplane.drivers.workload import adopted
 from ....state.attachment import AttachedWorkload
 from ....wire.protocol import AgentError
 from .. import publish
@@ -51,7 +52,7 @@ async def _identify(on: WorkloadContext) -> None:
         if workload.netns_identity or workload.netns_owned or workload.handed_over:
             continue
         try:
-            found = await on.wiring.adopted(on.table.endpoint(workload))
+            found = await on.in_kernel(adopted, on.table.endpoint(workload))
         except AgentError as error:
             _log.warning("The network namespace of workload %s cannot be looked into: %s", workload.id, error)
             found = ""

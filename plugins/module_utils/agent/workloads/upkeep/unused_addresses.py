@@ -15,6 +15,7 @@ import contextlib
 import logging
 import typing as t
 
+from ....dataplane.drivers.workload import left_here
 from ....ipam.allocations import RESERVED
 from ....wire.protocol import AgentError
 from ..context import WorkloadContext
@@ -96,7 +97,7 @@ class UnusedAddresses:
             self._left = {}
             return
         try:
-            left = await self._on.wiring.left_here(list(endpoints.values()))
+            left = await self._on.in_kernel(left_here, list(endpoints.values()))
             self._left = {id: self._left.get(id, now) for id, one in endpoints.items() if one.interface in left}
             for id, noticed in list(self._left.items()):
                 if now - noticed >= self._grace_of(id):
