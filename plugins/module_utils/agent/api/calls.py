@@ -109,10 +109,10 @@ class Calls:
         is cancelled otherwise, or internal for any other error, which is logged. Others may get the result of a slow
         method too.
         """
-        deadline = _Deadline(self._deadline)
+        deadline = asyncio.timeout(self._deadline)
         method = self._methods[request.method]
         try:
-            with deadline:
+            async with deadline:
                 if method.slow and peer.uid != self.root:
                     work = functools.partial(method.handler, request.params, peer)
                     found = await self._coalesced(peer.uid, request.method, request.params, work)
@@ -122,14 +122,14 @@ class Calls:
         except AgentError:
             raise
         except asyncio.CancelledError:
-            if not deadline.passed:
-                raise stopping() from None
-            raise AgentError(
-                protocol.TIMEOUT,
-                f"{request.method} was not done within {self._deadline:g} s and was given up. Ask again; "
-                "`journalctl -u calico-agent` says what kept it.",
-            ) from None
-        except Exception:  # noqa: BLE001  any error becomes an answer, and the agent goes on
+            raise stopping() from None
+        except Exception as error:  # noqa: BLE001  any error becomes an answer, and the agent goes on
+            if isinstance(error, TimeoutError) and deadline.expired():
+                raise AgentError(
+                    protocol.TIMEOUT,
+                    f"{request.method} was not done within {self._deadline:g} s and was given up. Ask again; "
+                    "`journalctl -u calico-agent` says what kept it.",
+                ) from None
             _log.exception("method %s failed", request.method)
             raise internal(request.method) from None
 
@@ -141,21 +141,21 @@ class Calls:
         handler = self._shims.get(framing.name)
         if handler is None:
             raise CniError(plugin_errors.TRY_AGAIN, "the agent is not ready to attach workloads", "Try again.")
-        deadline = _Deadline(self._deadline)
+        deadline = asyncio.timeout(self._deadline)
         try:
-            with deadline:
+            async with deadline:
                 return await handler(environment, stdin)
         except CniError:
             raise
         except asyncio.CancelledError:
-            if not deadline.passed:
-                raise CniError(plugin_errors.TRY_AGAIN, stopping().message) from None
-            raise CniError(
-                plugin_errors.TRY_AGAIN,
-                f"the agent was not done within {self._deadline:g} s and gave up",
-                "Try again. `journalctl -u calico-agent` says what kept it.",
-            ) from None
-        except Exception:  # noqa: BLE001
+            raise CniError(plugin_errors.TRY_AGAIN, stopping().message) from None
+        except Exception as error:  # noqa: BLE001
+            if isinstance(error, TimeoutError) and deadline.expired():
+                raise CniError(
+                    plugin_errors.TRY_AGAIN,
+                    f"the agent was not done within {self._deadline:g} s and gave up",
+                    "Try again. `journalctl -u calico-agent` says what kept it.",
+                ) from None
             _log.exception("a %s request failed", framing.name)
             raise CniError(plugin_errors.INTERNAL, internal(framing.name).message) from None
 
@@ -185,23 +185,3 @@ def internal(name: str) -> AgentError:
         f"{name} failed for a reason that the agent did not expect. `journalctl -u calico-agent` has the details; "
         "please report them.",
     )
-
-
-class _Deadline:
-    """A context manager that cancels the current task after `seconds`, and sets `passed` then."""
-
-    def __init__(self, seconds: float) -> None:
-        self.passed = False
-        self._seconds = seconds
-
-    def __enter__(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(
-            self._seconds, self._pass, t.cast("asyncio.Task[t.Any]", asyncio.current_task())
-        )
-
-    def __exit__(self, *dummy: object) -> None:
-        self._timer.cancel()
-
-    def _pass(self, task: asyncio.Task[t.Any]) -> None:
-        self.passed = True
-        task.cancel()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import typing as t
 
 
@@ -24,27 +25,21 @@ class RWLock:
         self._alone = False
         self._waiting_alone = 0
         self._taken = 0
-        self._changed: t.Optional[asyncio.Condition] = None
+        self._changed = asyncio.Condition()
 
     @property
     def quiet(self) -> t.Optional[int]:
         """A number that changes whenever the lock is acquired; None while it is held."""
         return None if self._sharing or self._alone else self._taken
 
-    @property
-    def _condition(self) -> asyncio.Condition:
-        if self._changed is None:  # made by the first use: Python 3.9 binds a Condition to the loop at once
-            self._changed = asyncio.Condition()
-        return self._changed
-
     async def __aenter__(self) -> None:
-        async with self._condition:
+        async with self._changed:
             self._waiting_alone += 1
             try:
-                await self._condition.wait_for(lambda: not self._alone and not self._sharing)
+                await self._changed.wait_for(lambda: not self._alone and not self._sharing)
             finally:
                 self._waiting_alone -= 1
-                self._condition.notify_all()
+                self._changed.notify_all()
             self._alone = True
             self._taken += 1
 
@@ -52,41 +47,24 @@ class RWLock:
         self._alone = False
         await self._wake()
 
-    def shared(self) -> t.AsyncContextManager[None]:
-        """Return an async context manager that holds the lock shared. It waits while a writer has or wants it."""
-        return _Shared(self)
-
-    async def _share(self) -> None:
+    @contextlib.asynccontextmanager
+    async def shared(self) -> t.AsyncIterator[None]:
+        """Hold the lock shared. Wait while a writer has or wants it."""
         if self._alone or self._waiting_alone:
-            async with self._condition:
-                await self._condition.wait_for(lambda: not self._alone and not self._waiting_alone)
-                self._begin_sharing()
-        else:
-            self._begin_sharing()
-
-    def _begin_sharing(self) -> None:
+            async with self._changed:
+                await self._changed.wait_for(lambda: not self._alone and not self._waiting_alone)
         self._sharing += 1
         self._taken += 1
-
-    async def _unshare(self) -> None:
-        self._sharing -= 1
-        if self._waiting_alone and not self._sharing:
-            await self._wake()
+        try:
+            yield
+        finally:
+            self._sharing -= 1
+            if self._waiting_alone and not self._sharing:
+                await self._wake()
 
     async def _wake(self) -> None:
-        async with self._condition:
-            self._condition.notify_all()
-
-
-class _Shared(t.AsyncContextManager[None]):
-    def __init__(self, lock: RWLock) -> None:
-        self._lock = lock
-
-    async def __aenter__(self) -> None:
-        await self._lock._share()
-
-    async def __aexit__(self, *dummy: object) -> None:
-        await self._lock._unshare()
+        async with self._changed:
+            self._changed.notify_all()
 
 
 class KeyedLock:
@@ -101,29 +79,14 @@ class KeyedLock:
     def __contains__(self, name: str) -> bool:
         return name in self._locks
 
-    def __call__(self, name: str) -> t.AsyncContextManager[None]:
-        return _Held(self._locks, name)
-
-
-class _Held(t.AsyncContextManager[None]):
-    def __init__(self, locks: dict[str, tuple[asyncio.Lock, int]], name: str) -> None:
-        self._locks = locks
-        self._name = name
-
-    async def __aenter__(self) -> None:
-        lock, users = self._locks.get(self._name) or (asyncio.Lock(), 0)
-        self._locks[self._name] = lock, users + 1
+    @contextlib.asynccontextmanager
+    async def __call__(self, name: str) -> t.AsyncIterator[None]:
+        lock, users = self._locks.get(name) or (asyncio.Lock(), 0)
+        self._locks[name] = lock, users + 1
         try:
-            await lock.acquire()
-        except BaseException:
-            self._leave()
-            raise
-
-    async def __aexit__(self, *dummy: object) -> None:
-        self._locks[self._name][0].release()
-        self._leave()
-
-    def _leave(self) -> None:
-        lock, users = self._locks.pop(self._name)
-        if users > 1:
-            self._locks[self._name] = lock, users - 1
+            async with lock:
+                yield
+        finally:
+            lock, users = self._locks.pop(name)
+            if users > 1:
+                self._locks[name] = lock, users - 1
