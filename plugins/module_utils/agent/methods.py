@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ..base import release
+from ..base import release, selectors
+from ..base.terminal_text import cut
 from ..base.typed_json import anything, by_name, flag, maybe, number, one_of, table, text
 from ..dataplane.planning.plan import NodePlan
 from ..node.engine import running_engine
@@ -27,7 +28,6 @@ from .log import journal
 from .log.transactions import transaction
 from .metrics.reports import plain
 from .reconcile.passes import PassOutcome
-from .workloads.check import parsed_selector
 
 Data = dict[str, t.Any]
 
@@ -41,6 +41,7 @@ _PLAN, _APPLY = table({}, {"state": anything}), table({}, {"state": anything, "r
 _RESERVE = table({}, {"address": maybe(text()), "pools": POOLS, "family": family})
 # An empty id would select every end of a flow that is not a workload.
 _DROPS = table({}, {"workload": maybe(_TEXT), "since": maybe(number()), "after": maybe(number())})
+SELECTOR_LIMIT = 4096  # the most characters in a caller's selector
 _CHUNK = 16  # workloads that are handled between two calls of give_way
 
 
@@ -127,7 +128,7 @@ class Methods:
 
     async def list(self, params: Data, peer: Peer) -> Data:
         selector = read_params("workload.list", _LIST, params).get("selector")
-        selects = None if selector is None else parsed_selector(selector)
+        selects = None if selector is None else _selector(selector)
         found: t.List[Data] = []
         for index, workload in enumerate(self._agent.transactions.list()):
             if selects is None or selects.matches(workload.labels):
@@ -267,6 +268,20 @@ def done(outcome: PassOutcome) -> Data:
         "waiting": list(outcome.waiting),
         "in_sync": outcome.in_sync,
     }
+
+
+def _selector(text: str) -> selectors.Selector:
+    if len(text) > SELECTOR_LIMIT:
+        raise AgentError(
+            protocol.INVALID_PARAMS,
+            f"workload.list: selector has {len(text)} characters, and at most {SELECTOR_LIMIT} are taken. Ask for all "
+            "workloads, and select among the answer.",
+            {"field": "selector"},
+        )
+    try:
+        return selectors.parse_once(text)
+    except selectors.SelectorError as error:
+        raise AgentError(protocol.INVALID_PARAMS, f"workload.list: selector {cut(text)!r}: {error}") from error
 
 
 def _state(method: str, params: Data) -> t.Optional[NodeState]:

@@ -12,6 +12,7 @@ import typing as t
 
 from .addresses import family_of
 from .ports import BFD_PORTS, BGP_PORT, VXLAN_PORT
+from .terminal_text import cut
 
 PROTOCOLS = ("tcp", "udp", "sctp")
 #: The most ports that one workload may publish.
@@ -100,8 +101,7 @@ def _host_address(text: t.Any) -> str:
 
 
 def _shown(value: t.Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return cut(repr(value))
 
 
 def parse(text: str) -> tuple[PublishedPort, ...]:

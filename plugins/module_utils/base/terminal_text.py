@@ -33,6 +33,11 @@ def lines(values: t.Iterable[object]) -> str:
     return "".join(f"{line(value)}\n" for value in values)
 
 
+def cut(value: str, most: int = 80) -> str:
+    """Return a text for a message, its end replaced by "..." if it has more than `most` characters."""
+    return value if len(value) <= most else f"{value[: most - 3]}..."
+
+
 def _escape(found: re.Match[str]) -> str:
     code = ord(found.group())
     if code in (0x09, 0x0A, 0x0D):

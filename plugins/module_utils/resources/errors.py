@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ..base.terminal_text import cut
+
 
 class Refused(Exception):
     """A value that a field does not accept. Each container that it passes adds a name or an index to `field`.
@@ -61,4 +63,4 @@ def shown(value: t.Any) -> str:
     """
     plain = isinstance(value, str) and value.isprintable() and value and not value[0].isspace()
     text = value if plain else repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return cut(text)

@@ -9,6 +9,8 @@ import json
 import math
 import typing as t
 
+from ..base.terminal_text import cut
+
 #: Characters of the longest integer that is converted, its sign included. No field needs longer ones, which are slow to
 #: convert.
 _DIGITS = 20
@@ -73,7 +75,7 @@ def shown(value: t.Any) -> str:
     object "an object", and any other value its JSON.
     """
     if isinstance(value, str):
-        return repr(value if len(value) <= 80 else value[:77] + "...")
+        return repr(cut(value))
     if isinstance(value, (list, dict)):
         return "a list" if isinstance(value, list) else "an object"
     return json.dumps(value)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import difflib
 import typing as t
 
+from ..base.terminal_text import cut
+
 
 class FleetError(Exception):
     """An error of an inventory that cannot become a fleet.
@@ -45,7 +47,7 @@ def shown(value: t.Any) -> str:
         value = str(value).lower()  # as in YAML
     text = value if isinstance(value, str) and value else repr(value)
     path = text.startswith("/")
-    return text if path or len(text) <= 80 else text[:77] + "..."
+    return text if path else cut(text)
 
 
 def within(label: str, field: str) -> str:

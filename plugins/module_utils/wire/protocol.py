@@ -20,6 +20,8 @@ import json
 import math
 import typing as t
 
+from ..base.terminal_text import cut
+
 VERSION = 1
 SOCKET = "/run/calico/agent.sock"
 #: The suffix of root's own socket, whose queue of connections no other user can fill.
@@ -67,6 +69,7 @@ _FORM = 'A request is {"version": 1, "id": N, "method": "...", "params": {}} on 
 #: Characters of the longest integer that is accepted, its sign included. No method needs longer ones, and they are slow
 #: to convert.
 _DIGITS = 20
+_SHOWN = 60  # the most characters of a value in a message
 
 
 class AgentError(Exception):
@@ -185,13 +188,13 @@ def _no_number(text: str) -> t.NoReturn:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{_cut(text)} is too large a number")
+        raise ValueError(f"{cut(text, _SHOWN)} is too large a number")
     return number
 
 
 def _whole(text: str) -> int:
     if len(text) > _DIGITS:
-        raise ValueError(f"{_cut(text)} is too large a number")
+        raise ValueError(f"{cut(text, _SHOWN)} is too large a number")
     return int(text)
 
 
@@ -203,8 +206,4 @@ def _shown(value: object) -> str:
         return "an object"
     if isinstance(value, list):
         return "a list"
-    return _cut(json.dumps(value))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."
+    return cut(json.dumps(value), _SHOWN)

@@ -13,6 +13,7 @@ import typing as t
 from ..base import naming
 from ..base.addresses import family_of
 from ..base.published_port import LIMIT, InvalidPort, PublishedPort
+from ..base.terminal_text import cut
 from ..base.typed_json import Unreadable, anything, by_name, flag, items, maybe, refuse, table, text, whole
 from ..ipam.allocations import RESERVED
 from ..state.attachment import AttachedWorkload, endpoint, is_of_pools
@@ -270,8 +271,7 @@ def _versions(families: t.Collection[int]) -> str:
 
 
 def _shown(value: t.Any) -> str:
-    text = repr(dict(value) if isinstance(value, t.Mapping) else value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return cut(repr(dict(value) if isinstance(value, t.Mapping) else value))
 
 
 def _invalid(field: str, value: t.Any, rule: str) -> AgentError:

@@ -104,3 +104,10 @@ def test_a_character_as_it_is_shown(value: str, line: str, text: str) -> None:
     """A line has no line feed or tab of its own, a text keeps both, and neither has another control character."""
     assert (terminal_text.line(value), terminal_text.text(value)) == (line, text)
     assert terminal_text.lines([value, 7]) == f"{line}\n7\n"
+
+
+def test_long_texts_are_cut() -> None:
+    """A text of at most so many characters is whole; a longer one has exactly so many, and ends in three dots."""
+    assert terminal_text.cut("x" * 80) == "x" * 80
+    assert terminal_text.cut("x" * 81) == "x" * 77 + "..."
+    assert terminal_text.cut("abcdefgh", 6) == "abc..."

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ...base.terminal_text import cut
 from ...dataplane.change import Change
 from ...dataplane.drivers import workload as workload_driver
 from ...state.attachment import (
@@ -191,7 +192,7 @@ class WorkloadTable:
 def not_found(id: str) -> AgentError:
     """Return the AgentError, code `not_found`, for an id that no attached workload has."""
     # `id` may be any text, because no AddRequest has checked it.
-    shown = id if len(id) <= 600 and id.isprintable() else repr(id if len(id) <= 80 else id[:77] + "...")
+    shown = id if len(id) <= 600 and id.isprintable() else repr(cut(id))
     return AgentError(protocol.NOT_FOUND, f"there is no workload {shown} on this node. See `calicoctl workload list`.")
 
 

@@ -18,6 +18,8 @@ import logging
 import time
 import typing as t
 
+from ...base.terminal_text import cut
+
 _log = logging.getLogger("calico.transactions")
 
 _MOST_NAMES, _NAME_CHARACTERS, _TEXT_CHARACTERS = 64, 120, 4000
@@ -33,7 +35,7 @@ class QuotedNames:
 
     def __str__(self) -> str:
         every = list(self._names)
-        shown = ", ".join(json.dumps(_cut(name, _NAME_CHARACTERS)) for name in every[:_MOST_NAMES])
+        shown = ", ".join(json.dumps(cut(name, _NAME_CHARACTERS)) for name in every[:_MOST_NAMES])
         return shown + (f" and {len(every) - _MOST_NAMES} more" if len(every) > _MOST_NAMES else "")
 
 
@@ -64,7 +66,7 @@ class Transaction:
             end = f"failed after {took}: {kind.__name__}: {error}"
         else:
             end = f"given up after {took}"
-        _log.debug("%s: %s", self._what, _cut(end, _TEXT_CHARACTERS))
+        _log.debug("%s: %s", self._what, cut(end, _TEXT_CHARACTERS))
 
 
 class _Unlogged(Transaction):
@@ -88,7 +90,3 @@ _UNLOGGED = _Unlogged("", ())
 def transaction(what: str, *names: str, more: t.Iterable[str] = ()) -> Transaction:
     """Return the lines of a transaction, for `async with`: none, and `more` is not iterated, unless at level debug."""
     return Transaction(what, (*names, *more)) if _log.isEnabledFor(logging.DEBUG) else _UNLOGGED
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 3]}..."

@@ -11,6 +11,7 @@ import logging
 import re
 import typing as t
 
+from ...base.terminal_text import cut
 from ...dataplane.drivers.workload import complete_handed_over
 from ...state.attachment import AttachedWorkload
 from ...wire import protocol
@@ -57,10 +58,9 @@ async def join(on: WorkloadContext, id: str, netns: str) -> tuple[AttachedWorklo
     refuses.
     """
     if not _NAMESPACE.fullmatch(netns):
-        shown = repr(netns if len(netns) <= 80 else netns[:77] + "...")
         raise AgentError(
             protocol.INVALID_PARAMS,
-            f"workload.join: netns {shown} must be the absolute path of a network namespace.",
+            f"workload.join: netns {cut(netns)!r} must be the absolute path of a network namespace.",
             {"field": "netns"},
         )
     async with transaction("join", id), on.locks(id):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ...base.terminal_text import cut
+
 
 class RefusedRequest(Exception):
     """A request that is refused. The text says what is wrong and what to do."""
@@ -14,5 +16,4 @@ class RefusedRequest(Exception):
 
 def shown(value: t.Any) -> str:
     """Return a value for a message, on one line, cut to 80 characters."""
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return cut(repr(value))

@@ -9,8 +9,7 @@ import pathlib
 import re
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.methods import Methods
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads.check import SELECTOR_LIMIT
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.methods import SELECTOR_LIMIT, Methods
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import protocol
 
 from tests.conftest import ROOT

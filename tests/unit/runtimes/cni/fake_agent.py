@@ -122,7 +122,7 @@ class FakeAgent:
     def get(self, id: str) -> AttachedWorkload | None:
         return self.workloads.get(id)
 
-    def list(self, selector: str | None = None) -> list[AttachedWorkload]:
+    def list(self) -> list[AttachedWorkload]:
         return list(self.workloads.values())
 
     async def check(self, id: str) -> t.Sequence[str]:
