@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import functools
 import gc
 import logging
 import os
@@ -174,7 +175,9 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
         ).run(),
         "polling": Polling(agent.passes.stages).run(),
         "policy log": LogListener(
-            agent.policy_log, agent.persisted.nflog_group, on_problem=agent.persisted.trouble_with("policy log")
+            agent.policy_log,
+            agent.persisted.nflog_group,
+            on_problem=functools.partial(agent.persisted.note, "policy log"),
         ).run(),
         "deleted containers": deleted.run(),
         "bgp figures": bgp_metrics.watch(

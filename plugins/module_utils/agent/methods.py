@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The methods of the agent's API: each checks its parameters, calls a part of the Agent and returns plain data."""
+"""The methods of the agent's API: their parameters, and for each the part of the Agent that it calls."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from ..state.node_state import NodeState
 from ..wire import protocol
 from ..wire.peer import Peer
 from ..wire.protocol import AgentError
-from ..wire.request import POOLS, PORTS, AddRequest, family, published_ports, read_params
+from ..wire.request import POOLS, PORTS, AddRequest, family, published_ports
 from ..wire.settings import LEVELS
 from .agent import Agent
 from .api.calls import Method
 from .concurrency.fair_share import give_way
-from .known.workload_table import not_found
 from .log import journal
 from .log.transactions import transaction
 from .metrics.reports import plain
@@ -64,31 +63,31 @@ class Methods:
         }
         self.table: dict[str, Method] = {
             "workload.add": Method(self.add, changes=True),
-            "workload.delete": Method(self.delete, changes=True),
-            "workload.label": Method(self.label, changes=True),
-            "workload.join": Method(self.join, changes=True),
-            "workload.publish": Method(self.publish, changes=True),
-            "workload.withdraw": Method(self.withdraw, changes=True),
-            "workload.get": Method(self.get),
-            "workload.list": Method(self.list),
-            "workload.check": Method(self.check, slow=True),
-            "node.plan": Method(self.plan, reserved=("state",), slow=True),
-            "node.apply": Method(self.apply, changes=True),
-            "resync": Method(self.resync, changes=True),
-            "remote_endpoints.reload": Method(self.reload_remote_endpoints, changes=True),
-            "datastore.save": Method(self.save_datastore, changes=True),
-            "status": Method(self.status),
-            "ipam.show": Method(self.ipam_show),
-            "ipam.check": Method(self.ipam_check),
-            "ipam.release": Method(self.ipam_release, changes=True),
-            "ipam.reserve": Method(self.ipam_reserve, changes=True),
-            "ipam.unreserve": Method(self.ipam_unreserve, changes=True),
-            "ipam.pools": Method(self.ipam_pools),
-            "engine.started": Method(self.engine_started, changes=True),
-            "policy.drops": Method(self.policy_drops),
-            "watch": Method(self.watch, stream=True),
-            "version": Method(self.version),
-            "log.level": Method(self.log_level, changes=True),
+            "workload.delete": Method(self.delete, reads=_ID, changes=True),
+            "workload.label": Method(self.label, reads=_LABELS, changes=True),
+            "workload.join": Method(self.join, reads=_JOIN, changes=True),
+            "workload.publish": Method(self.publish, reads=_PUBLISH, changes=True),
+            "workload.withdraw": Method(self.withdraw, reads=_ID, changes=True),
+            "workload.get": Method(self.get, reads=_ID),
+            "workload.list": Method(self.list, reads=_LIST),
+            "workload.check": Method(self.check, reads=_ID, slow=True),
+            "node.plan": Method(self.plan, reads=_PLAN, reserved=("state",), slow=True),
+            "node.apply": Method(self.apply, reads=_APPLY, changes=True),
+            "resync": Method(self.resync, reads=_NONE, changes=True),
+            "remote_endpoints.reload": Method(self.reload_remote_endpoints, reads=_NONE, changes=True),
+            "datastore.save": Method(self.save_datastore, reads=_NONE, changes=True),
+            "status": Method(self.status, reads=_NONE),
+            "ipam.show": Method(self.ipam_show, reads=_NONE),
+            "ipam.check": Method(self.ipam_check, reads=_NONE),
+            "ipam.release": Method(self.ipam_release, reads=_ADDRESS, changes=True),
+            "ipam.reserve": Method(self.ipam_reserve, reads=_RESERVE, changes=True),
+            "ipam.unreserve": Method(self.ipam_unreserve, reads=_ADDRESS, changes=True),
+            "ipam.pools": Method(self.ipam_pools, reads=_NONE),
+            "engine.started": Method(self.engine_started, reads=_NONE, changes=True),
+            "policy.drops": Method(self.policy_drops, reads=_DROPS),
+            "watch": Method(self.watch, reads=_NONE, stream=True),
+            "version": Method(self.version, reads=_NONE),
+            "log.level": Method(self.log_level, reads=_LEVEL, changes=True),
         }
 
     async def add(self, params: Data, peer: Peer) -> Data:
@@ -97,37 +96,28 @@ class Methods:
         return {"workload": (await self._agent.transactions.add(request)).to_dict(), "created": created}
 
     async def delete(self, params: Data, peer: Peer) -> Data:
-        id = read_params("workload.delete", _ID, params)["id"]
-        return {"deleted": await self._agent.transactions.delete(id)}
+        return {"deleted": await self._agent.transactions.delete(params["id"])}
 
     async def label(self, params: Data, peer: Peer) -> Data:
-        read = read_params("workload.label", _LABELS, params)
-        return {"workload": (await self._agent.transactions.relabel(read["id"], read["labels"])).to_dict()}
+        return {"workload": (await self._agent.transactions.relabel(params["id"], params["labels"])).to_dict()}
 
     async def join(self, params: Data, peer: Peer) -> Data:
-        read = read_params("workload.join", _JOIN, params)
-        workload, siblings = await self._agent.transactions.join(read["id"], read["netns"])
+        workload, siblings = await self._agent.transactions.join(params["id"], params["netns"])
         return {"workload": workload.to_dict(), "siblings": siblings}
 
     async def publish(self, params: Data, peer: Peer) -> Data:
-        method = "workload.publish"
-        read = read_params(method, _PUBLISH, params)
-        workload = await self._agent.transactions.publish(read["id"], published_ports(read["ports"], method))
+        ports = published_ports(params["ports"], "workload.publish")
+        workload = await self._agent.transactions.publish(params["id"], ports)
         return {"workload": workload.to_dict()}
 
     async def withdraw(self, params: Data, peer: Peer) -> Data:
-        id = read_params("workload.withdraw", _ID, params)["id"]
-        return {"withdrawn": await self._agent.transactions.withdraw(id)}
+        return {"withdrawn": await self._agent.transactions.withdraw(params["id"])}
 
     async def get(self, params: Data, peer: Peer) -> Data:
-        id = read_params("workload.get", _ID, params)["id"]
-        workload = self._agent.transactions.get(id)
-        if workload is None:
-            raise not_found(id)
-        return {"workload": workload.to_dict()}
+        return {"workload": self._agent.workloads.need(params["id"]).to_dict()}
 
     async def list(self, params: Data, peer: Peer) -> Data:
-        selector = read_params("workload.list", _LIST, params).get("selector")
+        selector = params.get("selector")
         selects = None if selector is None else _selector(selector)
         found: t.List[Data] = []
         for index, workload in enumerate(self._agent.transactions.list()):
@@ -138,49 +128,41 @@ class Methods:
         return {"workloads": found}
 
     async def check(self, params: Data, peer: Peer) -> Data:
-        id = read_params("workload.check", _ID, params)["id"]
-        return {"problems": await self._agent.transactions.check(id)}
+        return {"problems": await self._agent.transactions.check(params["id"])}
 
     async def plan(self, params: Data, peer: Peer) -> Data:
-        state = _state("node.plan", read_params("node.plan", _PLAN, params))
+        state = _state("node.plan", params)
         plan = await (self._agent.changes.plan(state) if peer.uid == self._root else self._agent.changes.look())
         return planned(plan, self._agent.status.in_sync)
 
     async def apply(self, params: Data, peer: Peer) -> Data:
-        found = read_params("node.apply", _APPLY, params)
-        state = _state("node.apply", found)
+        state = _state("node.apply", params)
         async with transaction("node apply", state.plan if state is not None else "the state on the disk"):
-            return done(await self._agent.changes.apply(state, found.get("removals", False)))
+            return done(await self._agent.changes.apply(state, params.get("removals", False)))
 
     async def resync(self, params: Data, peer: Peer) -> Data:
-        read_params("resync", _NONE, params)
         return done(await self._agent.changes.resync())
 
     async def reload_remote_endpoints(self, params: Data, peer: Peer) -> Data:
-        read_params("remote_endpoints.reload", _NONE, params)
         return done(await self._agent.changes.reload_remote_endpoints())
 
     async def save_datastore(self, params: Data, peer: Peer) -> Data:
-        read_params("datastore.save", _NONE, params)
         return await self._agent.datastore.save()
 
     async def status(self, params: Data, peer: Peer) -> Data:
-        read_params("status", _NONE, params)
         return {**self._version, **self._agent.status.to_dict()}
 
     async def version(self, params: Data, peer: Peer) -> Data:
-        read_params("version", _NONE, params)
         return dict(self._version)
 
     async def log_level(self, params: Data, peer: Peer) -> Data:
-        level = read_params("log.level", _LEVEL, params).get("level")
+        level = params.get("level")
         before = journal.level()
         if level is not None:
             journal.set_level(level)
         return {"level": journal.level(), "before": before}
 
     async def ipam_show(self, params: Data, peer: Peer) -> Data:
-        read_params("ipam.show", _NONE, params)
         ipam = self._agent.persisted.ipam
         return {
             "usage": [usage._asdict() for usage in ipam.usage()],
@@ -190,25 +172,20 @@ class Methods:
         }
 
     async def ipam_check(self, params: Data, peer: Peer) -> Data:
-        read_params("ipam.check", _NONE, params)
         return self._agent.addresses.check(self._agent.workloads)
 
     async def ipam_release(self, params: Data, peer: Peer) -> Data:
-        address = read_params("ipam.release", _ADDRESS, params)["address"]
-        await self._agent.transactions.release_address(address)
+        await self._agent.transactions.release_address(params["address"])
         return {"released": True}
 
     async def ipam_reserve(self, params: Data, peer: Peer) -> Data:
-        found = read_params("ipam.reserve", _RESERVE, params)
-        pools, version = found.get("pools", []), found.get("family", 4)
-        return {"address": await self._agent.addresses.reserve(found.get("address"), pools, version)}
+        pools, version = params.get("pools", []), params.get("family", 4)
+        return {"address": await self._agent.addresses.reserve(params.get("address"), pools, version)}
 
     async def ipam_unreserve(self, params: Data, peer: Peer) -> Data:
-        address = read_params("ipam.unreserve", _ADDRESS, params)["address"]
-        return {"released": await self._agent.addresses.unreserve(address)}
+        return {"released": await self._agent.addresses.unreserve(params["address"])}
 
     async def ipam_pools(self, params: Data, peer: Peer) -> Data:
-        read_params("ipam.pools", _NONE, params)
         state = self._agent.persisted.state
         return {
             "pools": [
@@ -218,15 +195,13 @@ class Methods:
         }
 
     async def engine_started(self, params: Data, peer: Peer) -> Data:
-        read_params("engine.started", _NONE, params)
         self._agent.upkeep.unused_addresses.engine_started()
         return {}
 
     async def policy_drops(self, params: Data, peer: Peer) -> Data:
-        found = read_params("policy.drops", _DROPS, params)
-        log, since = self._agent.policy_log, found.get("since")
+        log, since = self._agent.policy_log, params.get("since")
         earliest = None if since is None else time.time() - since
-        entries = log.entries(found.get("workload"), earliest, found.get("after") or 0)
+        entries = log.entries(params.get("workload"), earliest, params.get("after") or 0)
         return {
             "drops": [entry.to_dict() for entry in entries],
             "next": log.order,
@@ -238,7 +213,6 @@ class Methods:
         }
 
     async def watch(self, params: Data, peer: Peer) -> t.AsyncIterator[Data]:
-        read_params("watch", _NONE, params)
         async for event in self._agent.events.watch():
             yield event
 

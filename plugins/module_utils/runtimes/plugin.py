@@ -36,7 +36,7 @@ class Plugin(t.Generic[_Backend]):
         self,
         agent: _Backend,
         deleted: t.Optional[DeletedWhileDown] = None,
-        observed: t.Optional[t.Callable[[str, str, float], None]] = None,
+        observed: t.Callable[[str, str, float], None] = lambda command, outcome, seconds: None,
     ) -> None:
         self._agent = agent
         self._deleted = deleted
@@ -67,8 +67,7 @@ class Plugin(t.Generic[_Backend]):
         if error is not None:
             outcome, output = self._refusal(error, stdin)
             output += b"\n"
-        if self._observed is not None:
-            self._observed(command, outcome, time.perf_counter() - began)
+        self._observed(command, outcome, time.perf_counter() - began)
         return 0 if error is None else 1, output
 
     async def _answer(self, command: str, variables: t.Mapping[str, str], stdin: bytes) -> t.Optional[dict[str, t.Any]]:

@@ -54,11 +54,6 @@ class WantedPort:
     held_elsewhere: t.Collection[int] = ()
 
 
-@dataclasses.dataclass
-class _Claim:
-    sockets: list[socket.socket]
-
-
 class PortClaims:
     """All claims, by the id of the workload that they are for. It belongs to the event loop.
 
@@ -67,7 +62,7 @@ class PortClaims:
 
     def __init__(self, is_own: t.Callable[[str, PortOwner], bool] = lambda id, owner: False) -> None:
         self._is_own = is_own
-        self._claims: dict[str, _Claim] = {}
+        self._claims: dict[str, list[socket.socket]] = {}
         self._proxy = LoopbackProxy()
 
     def __contains__(self, id: object) -> bool:
@@ -79,7 +74,7 @@ class PortClaims:
         Its older claims are released first. Raise PortNotClaimed for the first port that fails; no claim is left then.
         """
         self.release(id)
-        claim = self._claims[id] = _Claim([])
+        claim = self._claims[id] = []
         try:
             return [self._claimed(id, claim, one) for one in wanted]
         except BaseException:
@@ -88,17 +83,15 @@ class PortClaims:
 
     def release(self, id: str) -> None:
         """Release the claims of a workload; do nothing if it has none."""
-        claim = self._claims.pop(id, None)
-        if claim is not None:
-            for made in claim.sockets:
-                self._close(made)
+        for made in self._claims.pop(id, []):
+            self._close(made)
 
     def close(self) -> None:
         """Release all claims."""
         for id in list(self._claims):
             self.release(id)
 
-    def _claimed(self, id: str, claim: _Claim, wanted: WantedPort) -> int:
+    def _claimed(self, id: str, claim: list[socket.socket], wanted: WantedPort) -> int:
         if wanted.protocol not in _KINDS:
             return wanted.host_port  # The kernel's sockets of SCTP are a module of their own, which few hosts have.
         for attempt in range(_ATTEMPTS):
@@ -125,7 +118,7 @@ class PortClaims:
 
     def _bound(self, id: str, wanted: WantedPort, family: int, number: int) -> t.Optional[socket.socket]:
         """Return a socket bound to the port; None if a process has it that may have it for this workload."""
-        if sum(len(claim.sockets) for claim in self._claims.values()) >= SOCKETS:
+        if sum(len(claim) for claim in self._claims.values()) >= SOCKETS:
             raise PortNotClaimed(wanted, errno.EMFILE, None)
         try:
             made = socket.socket(_FAMILIES[family], _KINDS[wanted.protocol])
@@ -149,8 +142,8 @@ class PortClaims:
                 return None
             raise PortNotClaimed(wanted, error.errno or errno.EIO, found) from error
 
-    def _keep(self, claim: _Claim, wanted: WantedPort, family: int, made: socket.socket) -> None:
-        claim.sockets.append(made)
+    def _keep(self, claim: list[socket.socket], wanted: WantedPort, family: int, made: socket.socket) -> None:
+        claim.append(made)
         if wanted.protocol == "tcp":
             target = (wanted.targets[family], wanted.port)
             asyncio.get_running_loop().add_reader(made.fileno(), self._proxy.accept, made, target)

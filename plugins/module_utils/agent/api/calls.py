@@ -15,6 +15,7 @@ from ...wire import plugin_errors, protocol
 from ...wire.peer import Peer
 from ...wire.plugin_errors import CniError
 from ...wire.protocol import AgentError
+from ...wire.request import read_params
 from ...wire.shim_framing import Framing
 from ..concurrency.fair_share import Coalesced, FairShare
 
@@ -29,17 +30,19 @@ Shims = t.Mapping[str, ShimHandler]
 class Method(t.NamedTuple):
     """A method of the API: its handler, and what callers may do with it.
 
-    `handler` is `async def (params, peer) -> dict`. The handler of a method with `stream` is an async generator of
-    dicts, and has no deadline. A handler raises AgentError to refuse. It is cancelled at the deadline and when the
-    agent stops. It then undoes its work, or makes sure that the work is completed later. When the client disconnects,
-    requests of root run to their end, but streams and requests of other callers are cancelled. Cancelling a caller of a
-    `slow` method other than root does not cancel the handler once it has begun (Coalesced).
+    `handler` is `async def (params, peer) -> dict`; `reads` reads its parameters, or refuses them (Unreadable). The
+    handler of a method with `stream` is an async generator of dicts, and has no deadline. A handler raises AgentError
+    to refuse. It is cancelled at the deadline and when the agent stops. It then undoes its work, or makes sure that the
+    work is completed later. When the client disconnects, requests of root run to their end, but streams and requests of
+    other callers are cancelled. Cancelling a caller of a `slow` method other than root does not cancel the handler once
+    it has begun (Coalesced).
     """
 
     handler: Handler
     changes: bool = False  # only root may call it
     stream: bool = False
     reserved: tuple[str, ...] = ()  # parameters that only root may give; others may call the method without them
+    reads: t.Callable[[t.Any], dict[str, t.Any]] = dict
     slow: bool = False  # occupies a thread: equal waiting requests of callers other than root share one answer
 
 
@@ -49,7 +52,7 @@ class Calls:
     `methods` is a mapping from name to Method and may be filled until the first call. `root` is the uid that may call
     every method. Members of the group `group` may call the methods that change nothing. `readers` is the gid of that
     group, which the server sets; None if there is no such group, so that only root may call. `observed(method, outcome,
-    seconds)` is called by `observe`; `outcome` is "ok" or the code of the error.
+    seconds)`, called for each answer, is the attribute `observe`; `outcome` is "ok" or the code of the error.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class Calls:
         group: str = protocol.GROUP,
         root: int = 0,
         deadline: float = protocol.DEADLINE,
-        observed: t.Optional[t.Callable[[str, str, float], None]] = None,
+        observed: t.Callable[[str, str, float], None] = lambda method, outcome, seconds: None,
     ) -> None:
         self.readers: t.Optional[int] = None
         self._methods = methods
@@ -68,7 +71,7 @@ class Calls:
         self._group = group
         self.root = root
         self._deadline = deadline
-        self._observed = observed
+        self.observe = observed
         # Work in a thread uses no processor time of the loop's thread; it is charged for how long it takes.
         self._threads = FairShare(share=0.05, patience=1.0, pause=10.0, meter=time.perf_counter)
         self._coalesced = Coalesced(self._threads)
@@ -113,11 +116,12 @@ class Calls:
         method = self._methods[request.method]
         try:
             async with deadline:
+                params = read_params(request.method, method.reads, request.params)
                 if method.slow and peer.uid != self.root:
-                    work = functools.partial(method.handler, request.params, peer)
+                    work = functools.partial(method.handler, params, peer)
                     found = await self._coalesced(peer.uid, request.method, request.params, work)
                 else:
-                    found = await method.handler(request.params, peer)
+                    found = await method.handler(params, peer)
                 return t.cast("dict[str, t.Any]", found)
         except AgentError:
             raise
@@ -132,6 +136,12 @@ class Calls:
                 ) from None
             _log.exception("method %s failed", request.method)
             raise internal(request.method) from None
+
+    def stream(self, request: protocol.Request, peer: Peer) -> t.AsyncGenerator[dict[str, t.Any], None]:
+        """Return the events of a method that streams. Raise AgentError for wrong parameters."""
+        method = self._methods[request.method]
+        events = method.handler(read_params(request.method, method.reads, request.params), peer)
+        return t.cast("t.AsyncGenerator[dict[str, t.Any], None]", events)
 
     async def call_shim(self, framing: Framing, environment: dict[str, str], stdin: bytes) -> tuple[int, bytes]:
         """Run one command of a runtime's plugin and return (exit status, output): 0 or 1, and the runtime's bytes.
@@ -166,11 +176,6 @@ class Calls:
     def end_urgent(self) -> None:
         """End one `begin_urgent`."""
         self._threads.end_urgent()
-
-    def observe(self, method: str, outcome: str, seconds: float) -> None:
-        """Report an answer to the function `observed`, if there is one; `seconds` is how long the answer took."""
-        if self._observed is not None:
-            self._observed(method, outcome, seconds)
 
 
 def stopping() -> AgentError:

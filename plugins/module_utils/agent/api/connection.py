@@ -282,7 +282,7 @@ class ApiConnection(asyncio.BufferedProtocol):
             request, method = found
             if method.stream:
                 self.streaming = True
-                self._begin(self._stream(request, method.handler))
+                self._begin(self._stream(request))
             else:
                 self._begin(self._answer(request), urgent=True)
 
@@ -325,7 +325,7 @@ class ApiConnection(asyncio.BufferedProtocol):
                 self._serve()
             if found is not None and found[1].stream:
                 self.streaming = True
-                await self._stream(found[0], found[1].handler)
+                await self._stream(found[0])
             elif found is not None:
                 await self._answer(found[0], in_turn=True)
         except asyncio.CancelledError:  # The task was cancelled while it waited for a turn.
@@ -386,12 +386,12 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._calls.observe(request.method, outcome, time.perf_counter() - began)
         self._write(answer)
 
-    async def _stream(self, request: protocol.Request, handler: t.Callable[..., t.Any]) -> None:
+    async def _stream(self, request: protocol.Request) -> None:
         outcome = "ok"
         began = time.perf_counter()
         events = None
         try:
-            events = handler(request.params, self.peer)
+            events = self._calls.stream(request, self.peer)
             async for event in events:
                 self._write(protocol.event(request.id, event))
                 if self._stuck:

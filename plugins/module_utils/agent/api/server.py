@@ -66,7 +66,7 @@ class Server:
         group: str = protocol.GROUP,
         root: int = 0,
         limits: ApiLimits = _LIMITS,
-        observed: t.Optional[t.Callable[[str, str, float], None]] = None,
+        observed: t.Callable[[str, str, float], None] = lambda method, outcome, seconds: None,
         share: t.Optional[FairShare] = None,
     ) -> None:
         self.path = path

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
 import os
 import time
@@ -53,7 +54,7 @@ class NodeDatastore:
             on_synced=feed.synced,
             on_leave=self._keep_as_reports,
             basis=lambda: feed.basis,
-            trouble=persisted.trouble_with("datastore"),
+            trouble=functools.partial(persisted.note, "datastore"),
         )
 
     async def start(self) -> None:

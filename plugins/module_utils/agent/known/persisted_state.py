@@ -141,7 +141,7 @@ class PersistedState:
     def _accept(self) -> RemoteEndpoints:
         """Return the accepted workloads of other nodes, the object `remote` if unchanged; note problems in `broken`."""
         known = self._remote.accepted_by(self.state)
-        self.trouble_with("remote endpoints")(self._remote_unreadable or known.problem(self.machine.store) or None)
+        self.note("remote endpoints", self._remote_unreadable or known.problem(self.machine.store))
         return known.remote if known.remote != self.remote else self.remote
 
     def take(self, state: NodeState, complete: bool) -> None:
@@ -168,10 +168,7 @@ class PersistedState:
         """Give the state's blocks to the IPAM, if its journal was read; note conflicts with allocations in `broken`."""
         if self.state is None or "ipam" in self.broken:
             return
-        conflicts = self._ipam.grant(self.state)
-        self.broken.pop("grant", None)
-        if conflicts:
-            self.broken["grant"] = " ".join(conflicts)
+        self.note("grant", " ".join(self._ipam.grant(self.state)))
 
     @property
     def ipam(self) -> LocalIpam:
@@ -198,16 +195,12 @@ class PersistedState:
         """Whether none of the state, the allocations and the records was found unreadable; missing ones are fine."""
         return not self.broken.keys() & {"state", "ipam", "records"}
 
-    def trouble_with(self, part: str) -> t.Callable[[t.Optional[str]], None]:
-        """Return a function that notes a problem with `part` in `broken`, or removes the note if it gets None."""
-
-        def told(problem: t.Optional[str]) -> None:
-            if problem is None:
-                self.broken.pop(part, None)
-            else:
-                self.broken[part] = problem
-
-        return told
+    def note(self, part: str, problem: t.Optional[str]) -> None:
+        """Note a problem with `part` in `broken`, or remove the note if there is none: None or ""."""
+        if problem:
+            self.broken[part] = problem
+        else:
+            self.broken.pop(part, None)
 
     def has_bird(self) -> bool:
         """Return whether the node runs BIRD; False without a state."""

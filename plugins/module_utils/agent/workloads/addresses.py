@@ -152,13 +152,9 @@ class WorkloadAddresses:
         Addresses that cannot be assigned are noted in `persisted.broken["addresses"]`. If the journal cannot be read,
         do nothing. The write to the disk is not awaited.
         """
-        broken = self._persisted.broken
-        if "ipam" in broken:
+        if "ipam" in self._persisted.broken:
             return
-        problems = self._persisted.ipam.adopt(workloads)
-        broken.pop("addresses", None)
-        if problems:
-            broken["addresses"] = " ".join(problems)
+        self._persisted.note("addresses", " ".join(self._persisted.ipam.adopt(workloads)))
         self._commit.written()  # not awaited: the next start adopts again what does not reach the disk
 
     def missing(self, workload: AttachedWorkload) -> list[str]:

@@ -43,14 +43,13 @@ class Write:
 class GroupCommit:
     """The queue of writes that serve several callers each. It belongs to the event loop.
 
-    `work(write)` writes everything requested so far. `writes` is the number of writes that succeeded.
+    `work(write)` writes everything requested so far.
     """
 
     def __init__(self, work: t.Callable[[Write], t.Awaitable[None]]) -> None:
         self._work = work
         self._next: t.Optional[Write] = None
         self._writing = False
-        self.writes = 0
 
     def written(self) -> Write:
         """Return a Write of everything requested so far, which raises what `work` does. It need not be awaited."""
@@ -72,7 +71,6 @@ class GroupCommit:
                 except Exception as error:  # noqa: BLE001  the waiters get it
                     write.end(error)
                 else:
-                    self.writes += 1
                     write.end()
         finally:
             self._writing = False

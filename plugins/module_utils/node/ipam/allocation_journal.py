@@ -53,7 +53,6 @@ class AllocationJournal:
         self._clean = False  # whether the file is known to have no bytes after the first `_size`
         self._named = False  # whether the file's name is certainly on the disk
         self._limit = COMPACT_ABOVE
-        self.writes = 0  # the number of lines that were appended
 
     @property
     def path(self) -> str:
@@ -131,7 +130,6 @@ class AllocationJournal:
             ) from error
         self._size += len(line)
         self._crc = crc
-        self.writes += 1
 
     def compact(self, records: t.Sequence[Record]) -> bool:
         """Replace the file by one with `records` only; return False if the disk refuses, and the old file stays."""

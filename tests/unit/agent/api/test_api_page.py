@@ -8,15 +8,19 @@ from __future__ import annotations
 import pathlib
 import re
 
+import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Calls
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.methods import SELECTOR_LIMIT, Methods
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import protocol
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.peer import Peer
 
 from tests.conftest import ROOT
 from tests.unit.agent.node_under_test import Node
 from tests.unit.agent.virtual_time import run
 
 PAGE = (ROOT / "docs" / "reference" / "agent.md").read_text("utf-8")
+ROOT = Peer(1, 0, 0)
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -38,6 +42,22 @@ def test_the_page_lists_every_method_and_who_may_call_it(tmp_path: pathlib.Path)
     assert [(row[0], row[3]) for row in rows("## The API")] == [
         (f"`{name}`", "root" if method.changes else "readers") for name, method in table.items()
     ]
+
+
+def test_every_method_refuses_parameters_that_it_does_not_have(tmp_path: pathlib.Path) -> None:
+    """Parameters are read before the method is called, so one without a reader would take anything."""
+
+    async def scenario() -> dict[str, str]:
+        calls = Calls(table := Methods(await Node(tmp_path).start()).table)
+        refusals = {}
+        for name, method in table.items():
+            request = protocol.Request(1, name, {"unknown": 1})
+            with pytest.raises(protocol.AgentError) as refused:
+                await (anext(calls.stream(request, ROOT)) if method.stream else calls.call(request, ROOT))
+            refusals[name] = refused.value.code
+        return refusals
+
+    assert set(run(scenario()).values()) == {protocol.INVALID_PARAMS}
 
 
 def test_the_page_lists_every_error_code() -> None:

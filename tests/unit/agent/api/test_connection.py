@@ -60,7 +60,7 @@ def test_a_client_that_was_turned_away_is_closed_in_time_whenever_it_reads(secon
 
     async def scenario() -> None:
         limits = ApiLimits(line=10, idle=30.0)
-        calls = Calls({}, None, group="", root=ME, deadline=1.0, observed=None)
+        calls = Calls({}, None, group="", root=ME, deadline=1.0)
         connection = ApiConnection(calls, Bounds(limits, ME, "agent.sock"), FairShare())
         own, other = socket.socketpair()
         with own, other:

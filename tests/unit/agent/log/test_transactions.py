@@ -14,6 +14,7 @@ import re
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Calls
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.log import transactions
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.log.journal import LineFormatter
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.log.transactions import (
@@ -23,7 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.log.t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.methods import Methods
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.published_port import PublishedPort
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.peer import Peer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError, Request
 
 from tests.unit.agent.node_under_test import Node, with_state
 from tests.unit.agent.virtual_time import run
@@ -141,7 +142,7 @@ def test_a_level_that_is_none_is_refused(tmp_path: pathlib.Path, log: io.StringI
             ("x" * 5000, f"log.level: level is {'x' * 77}..., not one of debug, info, warning, error."),
         ):
             with pytest.raises(AgentError) as refused:
-                await methods.log_level({"level": level}, ROOT)
+                await Calls(methods.table).call(Request(1, "log.level", {"level": level}), ROOT)
             assert refused.value.message == message
         assert await methods.log_level({}, ROOT) == {"level": "info", "before": "info"}
         assert methods.table["log.level"].changes  # only root may call it

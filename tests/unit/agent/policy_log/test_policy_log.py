@@ -13,6 +13,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent_metrics import watch_agent
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Calls
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.methods import Methods
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log import policy_log
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.policy_log.policy_log import PolicyLog
@@ -36,7 +37,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.other
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import Collected
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.peer import Peer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError, Request
 
 from tests.integration.policy.packets import packet
 from tests.unit.agent.node_under_test import Node, with_state
@@ -370,7 +371,7 @@ def test_policy_drops_refuses_invalid_parameters(tmp_path: pathlib.Path, params:
     async def scenario() -> None:
         methods = Methods(await Node(tmp_path).start())
         with pytest.raises(AgentError) as raised:
-            await methods.policy_drops(params, READER)
+            await Calls(methods.table).call(Request(1, "policy.drops", params), READER)
         assert str(raised.value) == words
 
     run(scenario())

@@ -11,6 +11,7 @@ import errno
 import json
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Calls
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.methods import Methods
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     InterfaceAddress,
@@ -18,7 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.peer import Peer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError, Request
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.request import AddRequest
 
 from tests.unit.agent.api.refusal import refused
@@ -374,7 +375,8 @@ def test_the_api_reserves_adds_joins_and_releases_an_address(tmp_path):
             ({"family": True}, "family is True, not an IP version, 4 or 6."),
             ({"family": 5}, "family is 5, not an IP version, 4 or 6."),
         ):
-            assert await refused(methods.ipam_reserve(params, ROOT)) == ("invalid_params", f"ipam.reserve: {words}")
+            asking = Calls(methods.table).call(Request(1, "ipam.reserve", params), ROOT)
+            assert await refused(asking) == ("invalid_params", f"ipam.reserve: {words}")
 
     run(scenario())
 

@@ -34,7 +34,7 @@ async def recover(
     on.table.load(attached)
     on.addresses.adopt(on.table)
     await _identify(on)
-    on.persisted.trouble_with("ports")(" ".join(publish.claim_again(on)) or None)
+    on.persisted.note("ports", " ".join(publish.claim_again(on)))
     for workload in unfinished:
         on.cleanup.add(workload, on.table.endpoint(workload))
         on.table.forget_endpoint(workload)
