@@ -207,7 +207,7 @@ async def burst(state: NodeState) -> tuple[float, float, float, int]:
     publish(feed.mirror, live)
     read = [key_change(place, changed(live[place], number), 2) for number, place in enumerate(list(live)[:BURST])]
     feed.restored("")
-    await drivers(lambda: compilers.whole(state, (), {}, others))
+    await drivers(lambda: compilers.with_policy(state, (), {}, others))
     longest, ticking = 0.0, True
 
     async def tick() -> None:
@@ -232,7 +232,7 @@ async def burst(state: NodeState) -> tuple[float, float, float, int]:
     while not taking.done() or feed.waiting or asked.is_set():
         await asked.wait()
         asked.clear()
-        await drivers(lambda: compilers.whole(state, (), {}, others))
+        await drivers(lambda: compilers.with_policy(state, (), {}, others))
         feed.passed()
         compiled += 1
     took, ticking = loop.time() - began, False

@@ -193,7 +193,7 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
     metrics = await _metrics(agent, settings, instruments, server.share)
     try:
         await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_COMPLETED)
-        return 0 if stopped.is_set() else _told(tasks)
+        return 0 if stopped.is_set() else _ended(tasks)
     finally:
         notifier.stopping()
         await server.stop()
@@ -234,7 +234,7 @@ async def _metrics(
     return server
 
 
-def _told(parts: t.Mapping[str, asyncio.Future[t.Any]]) -> int:
+def _ended(parts: t.Mapping[str, asyncio.Future[t.Any]]) -> int:
     """Log each part that ended without being cancelled, with its error if it has one; return the exit status 1."""
     for name, part in parts.items():
         if part.done() and not part.cancelled():

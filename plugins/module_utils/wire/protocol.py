@@ -148,11 +148,11 @@ def event(id: Id, value: t.Mapping[str, t.Any]) -> bytes:
 
 def failure(id: Id, error: AgentError) -> bytes:
     """Return the line of an answer with an error, whatever it is: `error.data` that is not JSON becomes {}."""
-    told = {"code": error.code, "message": error.message, "data": error.data}
+    shown = {"code": error.code, "message": error.message, "data": error.data}
     try:
-        return _line({"id": id, "error": told})
+        return _line({"id": id, "error": shown})
     except (TypeError, ValueError, RecursionError):
-        return _line({"id": id, "error": dict(told, data={})})
+        return _line({"id": id, "error": dict(shown, data={})})
 
 
 def _line(value: t.Mapping[str, t.Any]) -> bytes:

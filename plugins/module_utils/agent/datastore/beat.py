@@ -28,13 +28,13 @@ class Sessions(t.NamedTuple):
     unknown: str = ""
 
     @classmethod
-    def of(cls, seen: t.Collection[Session], unknown: str = "") -> Sessions:
+    def from_sessions(cls, seen: t.Collection[Session], unknown: str = "") -> Sessions:
         """Return the numbers of the sessions `seen`. Those with routers outside the fleet have no name in `down`."""
         down = [session.description for session in seen if not session.established]
         return cls(len(seen) - len(down), len(seen), tuple(name for name in down if keys.is_node(name)), unknown)
 
 
-def of(
+def from_status(
     status: t.Mapping[str, t.Any],
     sessions: Sessions,
     feed: FeedStatus,

@@ -75,7 +75,7 @@ class NodeDatastore:
 
     def see_sessions(self, sessions: t.Sequence[Session], unknown: str) -> None:
         """Keep BIRD's sessions for the next heartbeat; `unknown` is why they cannot be read, "" if they were."""
-        self._sessions = Sessions.of(sessions, unknown)
+        self._sessions = Sessions.from_sessions(sessions, unknown)
 
     def state_changed(self) -> None:
         """Check what other nodes publish against another state of Ansible, and publish what this node has."""
@@ -107,7 +107,9 @@ class NodeDatastore:
         if not status.get("node"):
             return None
         try:
-            return beat.of(status, self._sessions, self.live.feed_status, self.live.mirror.position, time.time())
+            return beat.from_status(
+                status, self._sessions, self.live.feed_status, self.live.mirror.position, time.time()
+            )
         except InvalidKey:
             return None  # The publisher names the problem.
 

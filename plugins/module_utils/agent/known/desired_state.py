@@ -20,7 +20,7 @@ from ...policy.host_endpoints import Interfaces
 from ...state.node_policy_tables import NO_INTERFACES
 from ...state.node_state import NodeState
 from .persisted_state import PersistedState
-from .policy_compilers import Make, PolicyCompilers
+from .policy_compilers import PolicyCompilers, StateThunk
 from .workload_table import WorkloadTable
 
 
@@ -74,7 +74,7 @@ class DesiredState:
         desired = self.without_policy()
         return self.with_policy(desired)() if desired is not None else None
 
-    def with_policy(self, state: NodeState) -> Make:
+    def with_policy(self, state: NodeState) -> StateThunk:
         """Return a function, for any thread, that compiles policy and returns `state` with its rules and sets.
 
         The function may block for seconds, and raises PolicyNotCompiled. The workloads being added are read here and
@@ -83,7 +83,7 @@ class DesiredState:
         be compiled once more.
         """
         coming = self._table.coming()
-        return functools.partial(self._compilers.whole, state, coming, self.interfaces, self._persisted.others)
+        return functools.partial(self._compilers.with_policy, state, coming, self.interfaces, self._persisted.others)
 
     def is_outdated(self, whole: NodeState) -> bool:
         """Return whether endpoints of other nodes have changed since `whole`, a result of `with_policy`, was compiled.
@@ -92,7 +92,7 @@ class DesiredState:
         """
         return self._compilers.version_of(whole) not in (None, self._persisted.others.version)
 
-    def of(self, state: NodeState) -> NodeState:
+    def for_state(self, state: NodeState) -> NodeState:
         """Return what the node would have to have, without policy's rules and sets, if `state` were Ansible's state."""
         return self._table.added_to(state)
 

@@ -21,7 +21,7 @@ from ...state.node_state import NodeState, VethEndpoint
 from ...state.other_endpoints import OtherEndpoints
 
 #: A function that returns a state, for the drivers' thread. Its inputs were taken on the loop at one moment.
-Make = t.Callable[[], NodeState]
+StateThunk = t.Callable[[], NodeState]
 
 _MADE = 3  # results that are cached, such as the desired state, the one before, and a planned one
 
@@ -40,7 +40,7 @@ class PolicyNotCompiled(ValueError):
 
 
 class _Made(t.NamedTuple):
-    """A cached result: `whole` is `state` with policy, or the reason why there is none.
+    """A cached result: `result` is `state` with policy, or the reason why there is none.
 
     `given` and the `version` of other nodes' endpoints are what it was compiled from.
     """
@@ -48,7 +48,7 @@ class _Made(t.NamedTuple):
     state: NodeState
     given: tuple[t.Any, ...]
     version: int
-    whole: t.Union[NodeState, ValueError]
+    result: t.Union[NodeState, ValueError]
 
 
 class PolicyCompilers:
@@ -62,7 +62,7 @@ class PolicyCompilers:
         self._compiler: t.Optional[NodePolicyTables] = None
         self._made: list[_Made] = []  # cached results, the newest last
 
-    def whole(
+    def with_policy(
         self,
         state: NodeState,
         coming: tuple[VethEndpoint, ...],
@@ -82,9 +82,9 @@ class PolicyCompilers:
             given, version = (coming, interfaces), others.version
             for made in self._made:
                 if made.state is state and made.version == version and made.given == given:
-                    if isinstance(made.whole, ValueError):
-                        raise PolicyNotCompiled(made.whole)
-                    return made.whole
+                    if isinstance(made.result, ValueError):
+                        raise PolicyNotCompiled(made.result)
+                    return made.result
             known = {workload.interface for workload in state.workloads}
             more = tuple(workload for workload in coming if workload.interface not in known)
             everybody = dataclasses.replace(state, workloads=(*state.workloads, *more)) if more else state
@@ -105,13 +105,13 @@ class PolicyCompilers:
                 # A policy may have 100,000s of objects: collections would visit them in vain. None refers to itself, so
                 # those of a policy that is dropped are freed without a collection.
                 gc.freeze()
-            whole = dataclasses.replace(guarded, workloads=state.workloads) if more else guarded
-            self._remember(_Made(state, given, compiler.version, whole))
-            return whole
+            result = dataclasses.replace(guarded, workloads=state.workloads) if more else guarded
+            self._remember(_Made(state, given, compiler.version, result))
+            return result
 
-    def version_of(self, whole: NodeState) -> t.Optional[int]:
+    def version_of(self, result: NodeState) -> t.Optional[int]:
         """Return the version of other nodes' endpoints in one of the last three results, None for another one."""
-        return next((made.version for made in self._made if made.whole is whole), None)
+        return next((made.version for made in self._made if made.result is result), None)
 
     def _remember(self, made: _Made) -> None:
         self._made = [*self._made[1 - _MADE :], made]

@@ -157,7 +157,7 @@ class WorkloadTable:
         """Return the CIDRs of the spare blocks in use that are not in `opened`, so that they need a blackhole route."""
         return tuple(cidr for cidr in self._persisted.opened if cidr not in self.opened)
 
-    def routes_stand(self, opened: t.Collection[str]) -> None:
+    def note_opened(self, opened: t.Collection[str]) -> None:
         """Note that the blackhole routes of the blocks `opened` (CIDRs) are in the kernel; forget blocks out of use."""
         self.opened = tuple(cidr for cidr in self._persisted.opened if cidr in self.opened or cidr in opened)
 

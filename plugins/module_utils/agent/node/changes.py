@@ -66,7 +66,7 @@ class NodeChanges:
     async def plan(self, state: t.Optional[NodeState] = None) -> NodePlan:
         """Return what would change in the kernel if `state` (None: the present one) were desired; change nothing."""
         await self.interfaces.look(state or self._persisted.state)
-        wanted = self._desired.need if state is None else functools.partial(self._desired.of, state)
+        wanted = self._desired.need if state is None else functools.partial(self._desired.for_state, state)
         try:
             return await self._passes.plan(wanted)
         except (ObserveError, KernelError, PolicyNotCompiled) as error:

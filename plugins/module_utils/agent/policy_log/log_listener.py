@@ -63,10 +63,10 @@ class LogListener:
         while True:
             group = self._group()
             if group:
-                told = await self._listen(loop, group)
-                if told != problem and told is not None:
-                    _log.warning("%s", told)
-                problem = told
+                reason = await self._listen(loop, group)
+                if reason != problem and reason is not None:
+                    _log.warning("%s", reason)
+                problem = reason
             else:
                 problem = None
             self._on_problem(problem)
@@ -89,8 +89,8 @@ class LogListener:
                 await _until(timer_alignment.after(loop.time()))
             return _words(group, self._broken.strerror or str(self._broken)) if self._broken else None
         except KernelError as error:
-            taken = error.errno in (errno.EPERM, errno.EBUSY, errno.EEXIST)
-            return _words(group, "another program listens to it" if taken else str(error))
+            in_use = error.errno in (errno.EPERM, errno.EBUSY, errno.EEXIST)
+            return _words(group, "another program listens to it" if in_use else str(error))
         finally:
             self._policy_log.group = 0
             if self._pause is not None:

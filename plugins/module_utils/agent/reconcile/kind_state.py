@@ -121,18 +121,18 @@ class KindStates:
 
     def take_dirty(self) -> set[str]:
         """Return the names of the dirty kinds, mark them clean, and unset their retries, due or not."""
-        taken = set(self.dirty)
-        for name in taken:
+        dirty = set(self.dirty)
+        for name in dirty:
             self._states[name].dirty = False
             self._states[name].retry_at = None
-        return taken
+        return dirty
 
     def take_maybe_stale(self, names: t.Iterable[str]) -> set[str]:
         """Return the names of the kinds among `names` that may be stale, and mark them as current."""
-        taken = {name for name in names if self._states[name].maybe_stale}
-        for name in taken:
+        stale = {name for name in names if self._states[name].maybe_stale}
+        for name in stale:
             self._states[name].maybe_stale = False
-        return taken
+        return stale
 
     def overdue(self, now: float) -> tuple[str, ...]:
         """Return the names of the kinds whose retry is due at `now`."""

@@ -119,8 +119,10 @@ class Passes:
 
     async def look(self, wanted: t.Callable[[], NodeState]) -> NodePlan:
         """Return the changes as `plan` does, by one look without `write_lock`: others may be halfway through theirs."""
-        make = self.stages.wanted.whole(wanted())
-        return await self.stages.ask(lambda kernel: plan_node(kernel, make(), registry=self.stages.drivers.uncached))
+        compiled = self.stages.wanted.with_policy(wanted())
+        return await self.stages.ask(
+            lambda kernel: plan_node(kernel, compiled(), registry=self.stages.drivers.uncached)
+        )
 
     async def make(self, kinds: t.Collection[str] = ()) -> PassOutcome:
         """Look at the dirty kinds and `kinds`, and repair them. Return the outcome.
@@ -132,12 +134,12 @@ class Passes:
             self.stages.wake.clear()
             if self.stages.wanted.state() is None:
                 return PassOutcome(problems=("What this node shall have is not known yet.",))
-            taken = self.stages.kinds.take_dirty()
-            async with transaction("repair pass", more=sorted(taken)) as lines:
+            dirty = self.stages.kinds.take_dirty()
+            async with transaction("repair pass", more=sorted(dirty)) as lines:
                 try:
-                    changes = await self._through_stages(taken)
+                    changes = await self._through_stages(dirty)
                 except asyncio.CancelledError:
-                    self.stages.kinds.mark(taken)
+                    self.stages.kinds.mark(dirty)
                     raise
                 # `problems` is a dict, because the same text may be a problem of several kinds and is reported once.
                 known, waiting = self._failures, self.stages.kinds.waiting
@@ -151,13 +153,13 @@ class Passes:
                 tuple(text for texts in waiting.values() for text in texts),
             )
 
-    async def _through_stages(self, taken: set[str]) -> list[Change]:
-        """Look at the kinds `taken`, stage by stage, and repair them and followers. Return the changes made."""
+    async def _through_stages(self, dirty: set[str]) -> list[Change]:
+        """Look at the kinds `dirty`, stage by stage, and repair them and followers. Return the changes made."""
         registry = self.stages.drivers.registry
         changes: list[Change] = []
         extra: set[str] = set()
         for stage in registry.stages:
-            here = taken.intersection(stage)
+            here = dirty.intersection(stage)
             found = await self.stages.look(here) if here else None
             if found is None:
                 continue
@@ -165,7 +167,7 @@ class Passes:
             if found.added:
                 done = await self.stages.add(stage, found)
                 changes += done
-                taken |= registry.followers(map(registry.name_of, done))
+                dirty |= registry.followers(map(registry.name_of, done))
         for stage in reversed(registry.stages):
             to_remove = extra.intersection(stage)
             if to_remove:

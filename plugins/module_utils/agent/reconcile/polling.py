@@ -115,8 +115,10 @@ class Polling:
         is raised. With more than 200 sysctls, it pauses for up to half a period in all.
         """
         self._take(state)
-        make, sysctls, turn = self._stages.wanted.whole(state), self._sysctls, self._turn()
-        first = await self._stages.ask(lambda kernel: self._look(kernel, state, make, sysctls[:_SLICE], turn[:_VISITS]))
+        compiled, sysctls, turn = self._stages.wanted.with_policy(state), self._sysctls, self._turn()
+        first = await self._stages.ask(
+            lambda kernel: self._read(kernel, state, compiled, sysctls[:_SLICE], turn[:_VISITS])
+        )
         for kind, mark in first.marks.items():
             self._compare(kind, mark)
         self._judge_interiors(turn[:_VISITS], first.troubled)
@@ -134,22 +136,22 @@ class Polling:
         for interface in self._troubled.keys() - set(self._interfaces):  # of workloads that are not desired any more
             del self._troubled[interface]
 
-    def _look(
+    def _read(
         self,
         kernel: Kernel,
         state: NodeState,
-        make: t.Callable[[], NodeState],
+        compiled: t.Callable[[], NodeState],
         sysctls: t.Sequence[Sysctl],
         endpoints: t.Sequence[VethEndpoint],
     ) -> _Seen:
         """Read tokens, these sysctls and the namespaces of these workloads, in one hop to the drivers' thread.
 
-        A token or `wrong` is None if it cannot be read. If `make` cannot compile policy, its tokens are left out. If a
+        A token or `wrong` is None if it cannot be read. If policy cannot be compiled, its tokens are left out. If a
         namespace cannot be read, all of these workloads count as wrong.
         """
         readers = self._readers
         try:
-            state = make()
+            state = compiled()
         except PolicyNotCompiled:  # The reconciler's own looks report it.
             readers = {kind: read for kind, read in readers.items() if kind not in REGISTRY.guards}
         marks = {kind: _readable(read, kernel, state) for kind, read in readers.items()}
@@ -186,12 +188,12 @@ class Polling:
         Those that were wrong then are marked too if the reconciler has changed any workload since.
         """
         changed = self._stages.changed["workload"]
-        news = [interface for interface in troubled if self._troubled.get(interface) != changed]
+        new = [interface for interface in troubled if self._troubled.get(interface) != changed]
         for endpoint in endpoints:
             self._troubled.pop(endpoint.interface, None)
         self._troubled.update(dict.fromkeys(troubled, changed))
-        if news:
-            self._stages.mark("workload", news)
+        if new:
+            self._stages.mark("workload", new)
 
     def _compare(self, kind: str, mark: t.Any) -> None:
         """Mark a kind if its token (None: not read) or its number of changes differs from that at the last read."""

@@ -24,7 +24,7 @@ from ...dataplane.planning.cached_drivers import CachedDrivers
 from ...dataplane.planning.plan import NodePlan
 from ...state.node_state import NodeState
 from ..concurrency.driver_thread import DriverThread, Worker
-from ..known.policy_compilers import Make
+from ..known.policy_compilers import StateThunk
 from . import repair
 from .kind_state import KindStates
 from .pace import Pace
@@ -40,15 +40,15 @@ class Wanted:
     are not desired may be removed now. `excluded` returns host ends and workloads (<namespace>/<name>) that another
     part of the agent is removing.
 
-    `whole` is for what takes time to compile from a state: policy's rules and sets. It is called in the step that read
-    its argument, so that its other inputs are from the same moment. The function that it returns is called in the
+    `with_policy` is for what takes time to compile from a state: policy's rules and sets. It is called in the step that
+    read its argument, so that its other inputs are from the same moment. The function that it returns is called in the
     drivers' thread and returns the state with the compiled parts.
     """
 
     state: t.Callable[[], t.Optional[NodeState]]
     may_remove: t.Callable[[], bool]
     excluded: t.Callable[[], t.Collection[str]] = tuple
-    whole: t.Callable[[NodeState], Make] = lambda state: lambda: state
+    with_policy: t.Callable[[NodeState], StateThunk] = lambda state: lambda: state
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,23 +176,23 @@ class Stages:
         """Return the token of CachedTables.mark; see PolledStages. Call it in the drivers' thread."""
         return self.drivers.tables.mark(kernel)
 
-    async def admit(self, state: NodeState, stands: t.Callable[[], None]) -> repair.Applied:
+    async def admit(self, state: NodeState, on_written: t.Callable[[], None]) -> repair.Applied:
         """Add and correct the sets and rules that `state` and the workloads being added need; superfluous ones stay.
 
-        Return what was applied. If the kernel refused a set or a whole table, `failed` is not empty; otherwise `stands`
-        is called in the drivers' thread. Single chains that were refused are in `aside`. Raise PolicyNotCompiled, or
-        ObserveError or KernelError if the kernel cannot be read or written at all.
+        Return what was applied. If the kernel refused a set or a whole table, `failed` is not empty; otherwise
+        `on_written` is called in the drivers' thread. Single chains that were refused are in `aside`. Raise
+        PolicyNotCompiled, or ObserveError or KernelError if the kernel cannot be read or written at all.
         """
-        make, guards = self.wanted.whole(state), self.registry.guards
+        compiled, guards = self.wanted.with_policy(state), self.registry.guards
         before = {kind: self.kinds[kind].nothing_missing for kind in guards}
 
         def work() -> tuple[NodeState, repair.Applied, set[repair.Same]]:
-            whole = make()
+            whole = compiled()
             planned = repair.plan(self._kernel, whole, guards, self.registry)
             drift = self._drift(planned.additions, whole, before)
             applied = repair.additions(self._kernel, planned)
             if not applied.failed:
-                stands()
+                on_written()
             return whole, applied, drift
 
         whole, applied, drift = await self._run(work)
@@ -214,7 +214,7 @@ class Stages:
             self.kinds.mark(kinds)
             return None
         self.state = state
-        make, interiors = self._make(state, kinds), self._take_interiors(state, kinds)
+        compiled, interiors = self._compiler(state, kinds), self._take_interiors(state, kinds)
         maybe_stale, refresh = self.kinds.take_maybe_stale(kinds), Refresh.NONE
         if iptables.STEP.name in kinds:
             refresh, self._refresh = self._refresh, Refresh.NONE
@@ -225,7 +225,7 @@ class Stages:
             if refresh != Refresh.NONE:
                 self.drivers.tables.retry()
             self.drivers.suspect(maybe_stale)
-            whole = make()
+            whole = compiled()
             return whole, repair.plan(self._kernel, whole, kinds, self.registry, interiors)
 
         try:
@@ -289,11 +289,11 @@ class Stages:
             if state is None:
                 self.kinds.mark(kinds)
                 return []
-            make, before = self._make(state, kinds), {kind: self.kinds[kind].nothing_missing for kind in kinds}
+            compiled, before = self._compiler(state, kinds), {kind: self.kinds[kind].nothing_missing for kind in kinds}
             interiors = self._take_interiors(state, kinds)
 
             def work() -> tuple[NodeState, repair.Applied, set[repair.Same]]:
-                whole = make()
+                whole = compiled()
                 part = repair.narrowed(whole, kinds, found.additions)
                 planned = repair.plan(self._kernel, part, kinds, self.registry, interiors, part is whole)
                 drift = self._drift(planned.additions, whole, before)
@@ -345,12 +345,12 @@ class Stages:
                 for kind in ready:
                     self.kinds[kind].withheld = True
                 return []
-            make, before = self._make(state, ready), {kind: self.kinds[kind].nothing_extra for kind in ready}
+            compiled, before = self._compiler(state, ready), {kind: self.kinds[kind].nothing_extra for kind in ready}
             excluded = frozenset(self.wanted.excluded())
             kept = frozenset[tuple[str, str]]().union(*(self.kinds[kind].kept for kind in ready))
 
             def work() -> tuple[NodeState, repair.Applied, set[repair.Same]]:
-                whole = make()
+                whole = compiled()
                 planned = repair.plan(self._kernel, whole, ready, self.registry)
                 extra = _left(planned.removals, excluded)
                 others = [change for change in extra if (change.kind, change.subject) not in kept]
@@ -384,9 +384,9 @@ class Stages:
             return True
         return False
 
-    def _make(self, state: NodeState, kinds: t.Collection[str]) -> Make:
+    def _compiler(self, state: NodeState, kinds: t.Collection[str]) -> StateThunk:
         """Return a function, for the drivers' thread, that returns `state`, with policy compiled if `kinds` need it."""
-        return (lambda: state) if set(kinds).isdisjoint(self.registry.guards) else self.wanted.whole(state)
+        return (lambda: state) if set(kinds).isdisjoint(self.registry.guards) else self.wanted.with_policy(state)
 
     def _take_interiors(self, state: NodeState, kinds: t.Collection[str]) -> set[str]:
         """Return the host ends whose namespaces to look into, and clear the list of requested ones.

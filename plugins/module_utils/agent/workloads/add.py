@@ -107,7 +107,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
             on.policy.workloads_changed()
 
         def reachable() -> bool:
-            return written.stands and (admission is None or admission.stands)
+            return written.in_force and (admission is None or admission.in_force)
 
         attached, routed = await on.in_kernel(_link, endpoint, opened, reachable)
         workload = dataclasses.replace(workload, netns_identity=attached.netns_identity)
@@ -121,7 +121,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
                 await on.policy.admitted(admission, endpoint)
             failpoints.point("add.guarded")
             await on.in_kernel(_route, endpoint, opened)
-        on.table.routes_stand(opened)
+        on.table.note_opened(opened)
         failpoints.point("add.routed")
 
         with on.persisted.writing("record"):

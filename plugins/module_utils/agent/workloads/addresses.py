@@ -110,13 +110,13 @@ class WorkloadAddresses:
         return self._commit.written()
 
     async def _flush(self, write: Write) -> None:
-        """Write everything assigned or released so far, and set `write.stands` in the thread once the disk has it."""
+        """Write everything assigned or released so far, and set `write.in_force` in the thread once the disk has it."""
         began = time.perf_counter()
         flush = self._persisted.ipam.prepare()
 
         def flushed() -> None:
             flush()
-            write.stands = True
+            write.in_force = True
 
         await self._thread(flushed)
         self._observed(value=time.perf_counter() - began)

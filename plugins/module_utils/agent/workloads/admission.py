@@ -88,16 +88,16 @@ class PolicyUpdates:
         await self.in_force(write, f"policy for workload {endpoint.namespace}/{endpoint.name}", endpoint)
 
     async def _write(self, write: Write) -> None:
-        """Write sets and chains for all workloads, and set `write.stands` if no set and no whole table was refused."""
+        """Write sets and chains for all workloads; set `write.in_force` if no set and no whole table was refused."""
 
-        def stands() -> None:
-            write.stands = True
+        def written() -> None:
+            write.in_force = True
 
         ids, self._waiting = self._waiting, []
         state = self._desired.for_policy()
         if state is not None:
             async with transaction("policy apply", more=ids) as lines:
-                applied = await self._stages.admit(state, stands)
+                applied = await self._stages.admit(state, written)
                 lines.ends("%d changes, %d refused", len(applied.done), len(applied.failed) + len(applied.aside))
             if applied.failed:
                 raise _NotAllWritten(applied.failed, applied.unmade)

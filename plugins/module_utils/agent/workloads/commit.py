@@ -17,13 +17,13 @@ import typing as t
 class Write:
     """A write that is under way or to come. Awaiting it returns None when it is done, or raises why it failed.
 
-    Cancelling one waiter does not cancel the write or other waiters. `stands` is set to True by the work of the write,
-    when it has written its data; it stays False if the write fails. Any thread may read or set it, earlier than the
-    event loop learns that the write ended.
+    Cancelling one waiter does not cancel the write or other waiters. `in_force` is set to True by the work of the
+    write, when it has written its data; it stays False if the write fails. Any thread may read or set it, earlier than
+    the event loop learns that the write ended.
     """
 
     def __init__(self) -> None:
-        self.stands = False
+        self.in_force = False
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Some callers do not await their write, such as an add that failed for another reason. Without the callback,
         # asyncio would log the error of that write.

@@ -150,8 +150,8 @@ def _check(on: WorkloadContext, workload: AttachedWorkload, ports: t.Sequence[Pu
         for other in on.table:
             if other.id == workload.id:
                 continue
-            for taken in other.ports:
-                if published_port.collide(port, workload.addresses, taken, other.addresses):
+            for present in other.ports:
+                if published_port.collide(port, workload.addresses, present, other.addresses):
                     raise AgentError(
                         protocol.CONFLICT,
                         f"port {port.host_port}/{port.protocol} of this host is taken by workload {other.id}. Choose"

@@ -261,7 +261,7 @@ class LocalIpam:
             self._touched = True
             books, now = self._allocations, self._clock()
             had = books.of_handle(handle)
-            taken = [self._take_over(handle, attributes, address, now) for address in addresses.values() if reserved]
+            moved = [self._take_over(handle, attributes, address, now) for address in addresses.values() if reserved]
             try:
                 return tuple(
                     books.assign(
@@ -275,7 +275,7 @@ class LocalIpam:
                     for version in sorted({*(versions or {*books.versions(pools), *addresses})})
                 )
             except AllocationError:
-                for held in taken:
+                for held in moved:
                     if held is not None:
                         books.pass_on(held, RESERVED + held.address, _RESERVABLE, now)
                 books.release(handle, now, keep=had)

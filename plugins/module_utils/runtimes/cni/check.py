@@ -60,9 +60,9 @@ def _differences(
     if index is None:
         yield f"prevResult does not have its interface {attachment.ifname} in {attachment.netns}"
         return
-    told = result.addresses_at(previous, index)
+    reported = result.addresses_at(previous, index)
     for address in workload.addresses:
-        if address not in told:
+        if address not in reported:
             yield f"prevResult does not have its address {address} at {attachment.ifname}"
 
 

@@ -233,7 +233,7 @@ class Configuration:
             labels.update(LABELS.read(others))
         except Refused as error:
             raise CniError(
-                INVALID_ENVIRONMENT, f"a label in CNI_ARGS is wrong: {_told(error)}", error.remedy
+                INVALID_ENVIRONMENT, f"a label in CNI_ARGS is wrong: {_rule_broken(error)}", error.remedy
             ) from error
         labels.update(_checked_labels("args.cni.labels", self._conventional("labels")))
         labels.update(_checked_labels("runtimeConfig.labels", self._capabilities.get("labels")))
@@ -310,7 +310,7 @@ def _checked_labels(where: str, value: t.Any) -> dict[str, str]:
     try:
         return LABELS.read(value)
     except Refused as error:
-        raise _invalid(f"{where} has one that is wrong: {_told(error)}", error.remedy) from error
+        raise _invalid(f"{where} has one that is wrong: {_rule_broken(error)}", error.remedy) from error
 
 
 def _is_label(key: str, value: str) -> bool:
@@ -321,7 +321,7 @@ def _is_label(key: str, value: str) -> bool:
     return True
 
 
-def _told(error: Refused) -> str:
+def _rule_broken(error: Refused) -> str:
     return f"{shown(error.value)} {error.rule}".rstrip(".")
 
 

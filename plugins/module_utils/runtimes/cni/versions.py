@@ -27,10 +27,10 @@ def checked(version: t.Any, command: str = "") -> str:
     if version in (None, ""):
         version = UNNAMED
     if version not in SUPPORTED:
-        told = repr(version[:40]) if isinstance(version, str) else "that is not a text"
+        asked = repr(version[:40]) if isinstance(version, str) else "that is not a text"
         raise CniError(
             INCOMPATIBLE_VERSION,
-            f"cniVersion {told} is not supported",
+            f"cniVersion {asked} is not supported",
             f"Use one of {', '.join(SUPPORTED)} in the network configuration.",
         )
     if SUPPORTED.index(version) < _SINCE.get(command, 0):

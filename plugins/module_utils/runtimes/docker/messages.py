@@ -245,7 +245,7 @@ def network_options(body: Body) -> ContainerOptions:
                 "--aux-address is not possible with the driver calico. Reserve addresses for the whole fleet in"
                 " calico_ip_reservations."
             )
-    return container_options.of_network(found["Options"][_NETWORK_OPTIONS])
+    return container_options.read_network(found["Options"][_NETWORK_OPTIONS])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -50,7 +50,7 @@ def read(given: t.Mapping[str, t.Any], word: str) -> ContainerOptions:
         raise RefusedRequest(f"A {word} is a label, and {shown(error.value)} {error.rule} {error.remedy}") from error
 
 
-def of_network(given: t.Mapping[str, t.Any]) -> ContainerOptions:
+def read_network(given: t.Mapping[str, t.Any]) -> ContainerOptions:
     """Return the options of a network. Raise RefusedRequest as `read` does, and for a name."""
     if "name" in given:
         raise RefusedRequest(f"-o name=... is not possible with the driver calico. {_NAME_INSTEAD}")

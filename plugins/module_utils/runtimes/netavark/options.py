@@ -112,5 +112,5 @@ def _labels(where: str, labels: t.Mapping[str, str]) -> dict[str, str]:
     try:
         return LABELS.read(labels)
     except Refused as error:
-        told = f"{shown(error.value)} {error.rule}".rstrip(".")
-        raise NetavarkError(f"a label in {where} is wrong: {told}", error.remedy) from error
+        wrong = f"{shown(error.value)} {error.rule}".rstrip(".")
+        raise NetavarkError(f"a label in {where} is wrong: {wrong}", error.remedy) from error

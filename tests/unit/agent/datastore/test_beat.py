@@ -29,7 +29,7 @@ STATUS = {
 
 def test_the_heartbeat_has_the_status_sessions_and_feed_of_the_node() -> None:
     feed = FeedStatus(synced=True, heard=990.0)
-    put = beat.of(STATUS, Sessions(11, 12, ("node7",)), feed, Position(7, 40, 39), 1000.0)
+    put = beat.from_status(STATUS, Sessions(11, 12, ("node7",)), feed, Position(7, 40, 39), 1000.0)
     assert put.key == "/host-routing/v1/heartbeats/node1/agent"
     assert heartbeats.decode("node1", put.value) == Heartbeat(
         node="node1",
@@ -54,10 +54,10 @@ def test_the_heartbeat_has_the_status_sessions_and_feed_of_the_node() -> None:
 
 def test_it_is_readable_before_anything_was_read_and_while_the_clock_jumps() -> None:
     nothing = {**STATUS, "plan": "", "phase": "", "problems": []}
-    put = beat.of(nothing, Sessions(0, 0), FeedStatus(), None, 5.0)
+    put = beat.from_status(nothing, Sessions(0, 0), FeedStatus(), None, 5.0)
     found = heartbeats.decode("node1", put.value)
     assert (found.revision, found.cluster, found.feed_age, found.sessions_established) == (0, 0, None, 0)
-    put = beat.of(nothing, Sessions(0, 0), FeedStatus(heard=9.0), None, 5.0)
+    put = beat.from_status(nothing, Sessions(0, 0), FeedStatus(heard=9.0), None, 5.0)
     assert heartbeats.decode("node1", put.value).feed_age == 0.0
 
 
@@ -68,15 +68,15 @@ def test_sessions_that_are_down_have_the_nodes_at_their_ends() -> None:
         return Session("s", "start", "", description=description, bgp_state=state)
 
     seen = (session("node2"), session("node3", "Established"), session(""), session("our uplink"), session("node2"))
-    assert Sessions.of(seen) == Sessions(1, 5, ("node2", "node2"))
-    assert Sessions.of(()) == Sessions(0, 0)
+    assert Sessions.from_sessions(seen) == Sessions(1, 5, ("node2", "node2"))
+    assert Sessions.from_sessions(()) == Sessions(0, 0)
 
 
 @pytest.mark.parametrize(
     ("own", "first"), [((), "BIRD does not answer."), (("the disk is full.",), "the disk is full.")]
 )
 def test_a_bird_that_does_not_answer_is_a_problem(own: tuple[str, ...], first: str) -> None:
-    unknown = Sessions.of((), "BIRD does not answer.")
-    put = beat.of({**STATUS, "problems": list(own)}, unknown, FeedStatus(), None, 5.0)
+    unknown = Sessions.from_sessions((), "BIRD does not answer.")
+    put = beat.from_status({**STATUS, "problems": list(own)}, unknown, FeedStatus(), None, 5.0)
     found = heartbeats.decode("node1", put.value)
     assert (found.problems, found.first_problem, found.sessions_total) == (1 + len(own), first, 0)

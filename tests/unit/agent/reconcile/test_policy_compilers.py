@@ -45,7 +45,7 @@ OTHERS = OtherEndpoints()
 
 
 def whole(guards, given, coming=(), interfaces=None, others=OTHERS):
-    return guards.whole(given, coming, interfaces or {}, others)
+    return guards.with_policy(given, coming, interfaces or {}, others)
 
 
 def same_rules(one, other):

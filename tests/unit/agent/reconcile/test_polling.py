@@ -309,7 +309,7 @@ def test_routes_and_sysctls_are_polled_while_policy_cannot_be_compiled():
             raise PolicyNotCompiled(ValueError("no."))
 
         wanted = marked.wanted
-        marked.wanted = dataclasses.replace(wanted, whole=lambda state: fail)
+        marked.wanted = dataclasses.replace(wanted, with_policy=lambda state: fail)
         node.kernel.sysctl_write("net/ipv4/neigh/cali111/proxy_delay", "80")
         replace_by_bird(node.kernel)
         node.kernel.run(["ipset", "del", "cali40all-hosts-net", "10.10.1.12"])

@@ -159,7 +159,7 @@ def test_a_part_that_ends_ends_the_agent_and_is_named(caplog):
 
         parts = {"reconciler": asyncio.ensure_future(fails()), "signals": asyncio.ensure_future(asyncio.sleep(9))}
         await asyncio.wait(parts.values(), return_when=asyncio.FIRST_COMPLETED)
-        assert daemon._told(parts) == 1
+        assert daemon._ended(parts) == 1
 
     run(scenario())
     (record,) = caplog.records
