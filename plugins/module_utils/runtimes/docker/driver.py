@@ -41,6 +41,27 @@ _ANY = {4: "0.0.0.0/0", 6: "::/0"}
 PATIENCE, _PAUSE = 25.0, 0.2
 
 
+#: The answers to requests for which there is nothing to do or to find out, by their paths.
+_FIXED: t.Mapping[str, Answer] = {
+    "/NetworkDriver.GetCapabilities": {"Scope": "local", "ConnectivityScope": "global", "GwAllocChecker": True},
+    "/NetworkDriver.GwAllocCheck": {"SkipIPv4": True, "SkipIPv6": True},
+    "/NetworkDriver.EndpointOperInfo": {"Value": {}},
+    "/IpamDriver.GetCapabilities": {"RequiresMACAddress": False, "RequiresRequestReplay": False},
+    "/IpamDriver.GetDefaultAddressSpaces": {
+        "LocalDefaultAddressSpace": messages.ADDRESS_SPACE,
+        "GlobalDefaultAddressSpace": messages.ADDRESS_SPACE,
+    },
+    "/NetworkDriver.Leave": {},
+    "/NetworkDriver.AllocateNetwork": {},
+    "/NetworkDriver.FreeNetwork": {},
+    "/NetworkDriver.DiscoverNew": {},
+    "/NetworkDriver.DiscoverDelete": {},
+    "/IpamDriver.ReleasePool": {},
+}
+#: The paths of requests that may come without a body.
+_BODILESS = _FIXED.keys() - {"/NetworkDriver.EndpointOperInfo"} | {"/Plugin.Activate"}
+
+
 class AgentPort(t.Protocol):
     """The agent as the driver asks it; AgentClient is one."""
 
@@ -48,7 +69,7 @@ class AgentPort(t.Protocol):
 
 
 class DockerDriver:
-    """The driver. `methods` maps the path of a request to its method.
+    """The driver. `methods` maps the path of a request to its method; other requests have fixed answers.
 
     `agent` returns the agent for the calling thread. `clock` and `sleep` are those of the module time.
     """
@@ -68,37 +89,17 @@ class DockerDriver:
         self._sleep = sleep
         self.methods: t.Mapping[str, t.Callable[[Body], Answer]] = {
             "/Plugin.Activate": self._activate,
-            "/NetworkDriver.GetCapabilities": self._network_capabilities,
             "/NetworkDriver.CreateNetwork": self._create_network,
             "/NetworkDriver.DeleteNetwork": self._delete_network,
             "/NetworkDriver.CreateEndpoint": self._create_endpoint,
-            "/NetworkDriver.EndpointOperInfo": self._endpoint_info,
             "/NetworkDriver.DeleteEndpoint": self._delete_endpoint,
             "/NetworkDriver.Join": self._join,
-            "/NetworkDriver.Leave": self._nothing,
             "/NetworkDriver.ProgramExternalConnectivity": self._publish,
             "/NetworkDriver.RevokeExternalConnectivity": self._withdraw,
-            "/NetworkDriver.GwAllocCheck": self._needs_no_gateway,
-            "/NetworkDriver.AllocateNetwork": self._nothing,
-            "/NetworkDriver.FreeNetwork": self._nothing,
-            "/NetworkDriver.DiscoverNew": self._nothing,
-            "/NetworkDriver.DiscoverDelete": self._nothing,
-            "/IpamDriver.GetCapabilities": self._ipam_capabilities,
-            "/IpamDriver.GetDefaultAddressSpaces": self._address_spaces,
             "/IpamDriver.RequestPool": self._request_pool,
-            "/IpamDriver.ReleasePool": self._nothing,
             "/IpamDriver.RequestAddress": self._request_address,
             "/IpamDriver.ReleaseAddress": self._release_address,
         }
-
-        self._bodiless = (
-            self._activate,
-            self._network_capabilities,
-            self._ipam_capabilities,
-            self._address_spaces,
-            self._needs_no_gateway,
-            self._nothing,
-        )
 
     def answer(self, path: str, data: bytes) -> tuple[int, Answer]:
         """Return the HTTP status and the answer to a request with this path and body. Raise nothing.
@@ -107,12 +108,13 @@ class DockerDriver:
         """
         method = self.methods.get(path)
         key = "Error" if path.startswith("/IpamDriver.") else "Err"
-        if method is None:
+        if method is None and path not in _FIXED:
             return 404, {key: f"the driver calico has no method {shown(path)}."}
         try:
-            if not data.strip() and method not in self._bodiless:
+            if not data.strip() and path not in _BODILESS:
                 raise RefusedRequest(messages.WITHOUT_BODY)
-            return 200, method(messages.decode(data))
+            body = messages.decode(data)
+            return 200, _FIXED[path] if method is None else method(body)
         except RefusedRequest as error:
             return 200, {key: str(error)}
         except AgentError as error:
@@ -144,24 +146,6 @@ class DockerDriver:
         except AgentError as error:
             _log.warning("The agent does not learn of dockerd's start: %s", error.message)
         return {"Implements": ["NetworkDriver", "IpamDriver"]}
-
-    def _network_capabilities(self, body: Body) -> Answer:
-        return {"Scope": "local", "ConnectivityScope": "global", "GwAllocChecker": True}
-
-    def _ipam_capabilities(self, body: Body) -> Answer:
-        return {"RequiresMACAddress": False, "RequiresRequestReplay": False}
-
-    def _address_spaces(self, body: Body) -> Answer:
-        return {
-            "LocalDefaultAddressSpace": messages.ADDRESS_SPACE,
-            "GlobalDefaultAddressSpace": messages.ADDRESS_SPACE,
-        }
-
-    def _needs_no_gateway(self, body: Body) -> Answer:
-        return {"SkipIPv4": True, "SkipIPv6": True}
-
-    def _nothing(self, body: Body) -> Answer:
-        return {}
 
     # --- networks ---
 
@@ -263,9 +247,6 @@ class DockerDriver:
     def _withdraw(self, body: Body) -> Answer:
         self._ask("workload.withdraw", id=_workload_id(messages.endpoint_id(body)))
         return {}
-
-    def _endpoint_info(self, body: Body) -> Answer:
-        return {"Value": {}}
 
     def _join(self, body: Body) -> Answer:
         id = _workload_id(messages.endpoint_id(body))
