@@ -80,7 +80,7 @@ def published(protocol: t.Any, host_address: t.Any, host_port: t.Any, port: t.An
         raise InvalidPort(f"The protocol {_shown(protocol)} has no ports to publish. Use tcp, udp or sctp.")
     for name, value, least in (("port of the host", host_port, 0), ("port of the workload", port, 1)):
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MAX_PORT:
-            raise InvalidPort(f"The {name} {_shown(value)} is no port. Use a number from {least} to {MAX_PORT}.")
+            raise InvalidPort(f"The {name} {_shown(value)} is not a port. Use a number from {least} to {MAX_PORT}.")
     return PublishedPort(protocol.lower(), host_port, port, _host_address(host_address))
 
 
@@ -96,7 +96,7 @@ def _host_address(text: t.Any) -> str:
     except ValueError:
         found = None
     if found is None or found.is_multicast or (isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped):
-        raise InvalidPort(f"{_shown(text)} is no address of a host. Write one, or leave it out for all of them.")
+        raise InvalidPort(f"{_shown(text)} is not an address of a host. Write one, or leave it out for all of them.")
     return str(found)
 
 
@@ -128,7 +128,7 @@ def parse(text: str) -> tuple[PublishedPort, ...]:
 def _range(text: str) -> range:
     first, dash, last = text.partition("-")
     if len(first) > 5 or len(last) > 5 or dash and int(last) < int(first):
-        raise InvalidPort(f"{_shown(text)} is no range of ports. Write the smaller one first, as 8000-8009.")
+        raise InvalidPort(f"{_shown(text)} is not a range of ports. Write the smaller one first, as 8000-8009.")
     return range(int(first), int(last or first) + 1)
 
 

@@ -169,7 +169,7 @@ def _object(line: bytes) -> dict[str, t.Any]:
     except UnicodeDecodeError as error:
         raise BadRequest(f"the request is not UTF-8 at byte {error.start}. {_FORM}") from None
     except UnicodeEncodeError:
-        raise BadRequest(f"the request holds half of a surrogate pair, which is no character. {_FORM}") from None
+        raise BadRequest(f"the request holds half of a surrogate pair, which is not a character. {_FORM}") from None
     except RecursionError:
         raise BadRequest(f"the request is nested too deeply. {_FORM}") from None
     except json.JSONDecodeError as error:

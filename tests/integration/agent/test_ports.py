@@ -233,10 +233,10 @@ def test_a_port_that_is_taken_is_refused_with_its_owner(site: Site) -> None:
         ),
         ("179>80", "port 179/tcp of this host cannot be published: it is BGP."),
         ("4789/udp>80", "port 4789/udp of this host cannot be published: it is VXLAN."),
-        ("192.0.2.99@8080>80", "192.0.2.99 is no address of this host. Give one that `ip address` shows, or none."),
-        ("70000>80", "workload.add: The port of the host 70000 is no port. Use a number from 0 to 65535."),
+        ("192.0.2.99@8080>80", "192.0.2.99 is not an address of this host. Give one that `ip address` shows, or none."),
+        ("70000>80", "workload.add: The port of the host 70000 is not a port. Use a number from 0 to 65535."),
         ("8080/icmp>80", "workload.add: The protocol 'icmp' has no ports to publish. Use tcp, udp or sctp."),
-        ("x y@8080>80", "workload.add: 'x y' is no address of a host. Write one, or leave it out for all of them."),
+        ("x y@8080>80", "workload.add: 'x y' is not an address of a host. Write one, or leave it out for all of them."),
     ],
 )
 def test_a_port_that_cannot_be_published_changes_nothing(site: Site, port: str, words: str) -> None:

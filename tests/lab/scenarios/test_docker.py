@@ -275,7 +275,7 @@ def test_a_run_of_the_site_changes_nothing(hosts: list[Host], fleet: Fleet) -> N
         ),
         (
             "docker run --rm --network name=pods,driver-opt=name=../x box /bin/ip a",
-            "remote: driver-opt name='../x' is no name:",
+            "remote: driver-opt name='../x' is not a name:",
         ),
     ],
 )

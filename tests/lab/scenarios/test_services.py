@@ -170,7 +170,7 @@ REFUSED = [
     ("a:b", "", "name 'a:b' must be 1 to 200 letters, digits, '-', '_' and '.', a letter or digit at its ends."),
     ("..-x", "", "must be 1 to 200 letters, digits, '-', '_' and '.', a letter or digit at its ends."),
     ("odd", "--label app", "invalid label app. Write it as key=value."),
-    ("odd", "--publish 99999:80", "--publish: The port of the host 99999 is no port."),
+    ("odd", "--publish 99999:80", "--publish: The port of the host 99999 is not a port."),
 ]
 
 

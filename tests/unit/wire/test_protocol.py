@@ -44,7 +44,7 @@ def test_the_server_reads_the_request_that_the_client_wrote(id, params) -> None:
         (b"hello", None, "the request is not JSON: Expecting value at column 1."),
         (b'{"method":"x"', None, "the request is not JSON: Expecting ',' delimiter at column 14."),
         (b'{"method":"\xff"}', None, "the request is not UTF-8 at byte 11."),
-        (b'{"method":"\\ud800"}', None, "the request holds half of a surrogate pair, which is no character."),
+        (b'{"method":"\\ud800"}', None, "the request holds half of a surrogate pair, which is not a character."),
         (b'{"params":{"a":NaN}}', None, "the request is not JSON: NaN is not a number."),
         (b'{"params":{"a":-Infinity}}', None, "the request is not JSON: -Infinity is not a number."),
         (b'{"params":{"a":1e999}}', None, "the request is not JSON: 1e999 is too large a number."),

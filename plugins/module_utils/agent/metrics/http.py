@@ -196,7 +196,7 @@ class MetricsServer:
         lines = head.split(b"\r\n")
         words = lines[0].split(b" ")
         if len(words) != 3 or words[2] not in _VERSIONS or not words[1].startswith(b"/"):
-            return _refusal(http.HTTPStatus.BAD_REQUEST, "this is no request of HTTP/1.1"), True
+            return _refusal(http.HTTPStatus.BAD_REQUEST, "this is not a request of HTTP/1.1"), True
         if words[2] != _VERSIONS[0] and sum(line[:5].lower() == b"host:" for line in lines[1:]) != 1:
             return _refusal(http.HTTPStatus.BAD_REQUEST, "it needs one Host"), True
         method, target, dummy = words

@@ -33,7 +33,7 @@ from .context import PODMAN, WorkloadContext
 _log = logging.getLogger("calico.workloads")
 
 #: Errors of bind(2) that are the fault of the request, and what to do.
-_NO_SUCH_ADDRESS = "is no address of this host. Give one that `ip address` shows, or none."
+_NO_SUCH_ADDRESS = "is not an address of this host. Give one that `ip address` shows, or none."
 
 
 async def publish(on: WorkloadContext, id: str, ports: t.Sequence[PublishedPort]) -> AttachedWorkload:

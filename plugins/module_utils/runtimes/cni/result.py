@@ -77,7 +77,7 @@ def checked(previous: Document) -> dict[str, t.Any]:
         ):
             raise CniError(
                 INVALID_CONFIGURATION,
-                f"prevResult.ips[{index}].interface {shown(interface)} is no interface of prevResult",
+                f"prevResult.ips[{index}].interface {shown(interface)} is not an interface of prevResult",
                 f"It has {len(result['interfaces'])}, counted from 0.",
             )
     return result

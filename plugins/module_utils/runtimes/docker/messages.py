@@ -97,7 +97,9 @@ def decode(data: bytes) -> Body:
     try:
         return parse_table(data)
     except NotJson:
-        raise RefusedRequest("The body of the request is no JSON object. Only dockerd speaks to this socket.") from None
+        raise RefusedRequest(
+            "The body of the request is not a JSON object. Only dockerd speaks to this socket."
+        ) from None
 
 
 def _read(reader: t.Callable[[t.Any], dict[str, t.Any]], body: Body) -> dict[str, t.Any]:
@@ -277,7 +279,7 @@ class EndpointRequest:
         name = own.pop(NAME_OPTION, "")
         if name != "" and not (isinstance(name, str) and _NAME.fullmatch(name)):
             raise RefusedRequest(
-                f"driver-opt {NAME_OPTION}={shown(name)} is no name: 1 to 100 letters, digits, '-', '_' and '.', a"
+                f"driver-opt {NAME_OPTION}={shown(name)} is not a name: 1 to 100 letters, digits, '-', '_' and '.', a"
                 " letter or digit at its ends."
             )
         mac = interface["MacAddress"].lower() or None

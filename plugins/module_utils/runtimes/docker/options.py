@@ -61,4 +61,4 @@ def _mtu(word: str, text: t.Any) -> t.Optional[int]:
     try:
         return mtu_of(text)
     except ValueError:
-        raise RefusedRequest(f"{word} {MTU_OPTION}={shown(text)} is no MTU: {MTU_RULE}") from None
+        raise RefusedRequest(f"{word} {MTU_OPTION}={shown(text)} is not an MTU: {MTU_RULE}") from None

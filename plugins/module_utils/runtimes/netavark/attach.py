@@ -68,7 +68,7 @@ async def setup(agent: AttachmentBackend, where: Attachment, document: Document)
     """
     if not is_netns_path(where.netns):
         raise NetavarkError(
-            f"the namespace {shown(where.netns)} is no absolute path",
+            f"the namespace {shown(where.netns)} is not an absolute path",
             "netavark passes it, as /run/netns/NAME: call podman.",
         )
     fields = read(_SETUP, document)

@@ -382,7 +382,7 @@ def _contend(driver: Driver, endpoint: str, address: str, answers: list[dict[str
         ("CreateEndpoint", {"NetworkID": "../" * 21 + "a"}, ", not an id of Docker's: 64 hex digits."),
         ("CreateNetwork", {"NetworkID": "../../../../etc/passwd"}, ", not an id of Docker's: 64 hex digits."),
         ("DeleteNetwork", {"NetworkID": "../../../../etc/passwd"}, ", not an id of Docker's: 64 hex digits."),
-        ("CreateEndpoint", {"Options": {"name": "../../x"}}, "is no name"),
+        ("CreateEndpoint", {"Options": {"name": "../../x"}}, "is not a name"),
         ("CreateEndpoint", {"Options": {"app": "\x1b[2J"}}, "A driver-opt is a label, and "),
         ("CreateEndpoint", {"Options": {"a\nb": "c"}}, "A driver-opt is a label, and "),
         ("CreateEndpoint", {"Options": {f"k{number}": "v" for number in range(300)}}, "Options is a table of 300, not"),

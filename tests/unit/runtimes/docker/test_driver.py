@@ -192,7 +192,7 @@ def test_options_of_a_network_are_those_of_its_containers(driver: DockerDriver, 
     assert agent.asked[-1][1]["mtu"] == 1400
 
 
-_NO_MTU = "is no MTU: a number of bytes from 68 to 65535; 0, or left out, is that of the IP pool."
+_NO_MTU = "is not an MTU: a number of bytes from 68 to 65535; 0, or left out, is that of the IP pool."
 
 
 @pytest.mark.parametrize(
@@ -448,22 +448,23 @@ def test_a_join_of_what_is_not_there(driver: DockerDriver) -> None:
         ),
         (
             {PORTMAP: [{"Proto": 6, "Port": 80, "HostPort": 65536}]},
-            "-p: The port of the host 65536 is no port. Use a number from 0 to 65535.",
+            "-p: The port of the host 65536 is not a port. Use a number from 0 to 65535.",
         ),
         ({PORTMAP: [{}] * 1025}, "-p is a list of 1025, not a list of at most 1024."),
         ({PORTMAP: ["8080:80"]}, "-p[0] is 8080:80, not a table."),
         (
             {PORTMAP: [{"Proto": 6, "Port": 80, "HostPort": 80, "HostIP": "localhost"}]},
-            "-p: 'localhost' is no address of a host. Write one, or leave it out for all of them.",
+            "-p: 'localhost' is not an address of a host. Write one, or leave it out for all of them.",
         ),
         (
             {"name": "a\nb"},
-            "driver-opt name='a\\nb' is no name: 1 to 100 letters, digits, '-', '_' and '.', a letter or digit at its"
-            " ends.",
+            "driver-opt name='a\\nb' is not a name: 1 to 100 letters, digits, '-', '_' and '.', a letter or digit at"
+            " its ends.",
         ),
         (
             {"name": 7},
-            "driver-opt name=7 is no name: 1 to 100 letters, digits, '-', '_' and '.', a letter or digit at its ends.",
+            "driver-opt name=7 is not a name: 1 to 100 letters, digits, '-', '_' and '.', a letter or digit at its"
+            " ends.",
         ),
     ],
 )
@@ -520,7 +521,7 @@ def test_interfaces_that_are_refused(driver: DockerDriver, interface: dict, word
     ],
 )
 def test_bodies_that_are_no_objects(driver: DockerDriver, data: bytes) -> None:
-    words = "The body of the request is no JSON object. Only dockerd speaks to this socket."
+    words = "The body of the request is not a JSON object. Only dockerd speaks to this socket."
     assert driver.answer("/NetworkDriver.Join", data) == (200, {"Err": words})
     assert driver.answer("/IpamDriver.RequestPool", data) == (200, {"Error": words})
 

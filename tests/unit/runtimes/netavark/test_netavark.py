@@ -180,7 +180,7 @@ def test_teardown_asks_for_no_more_than_it_needs() -> None:
         ),
         (
             attachment(port_mappings=[{"container_port": 80, "host_port": 65536}]),
-            "port_mappings[0].container_port: The port of the host 65536 is no port. Use a number from 0 to 65535.",
+            "port_mappings[0].container_port: The port of the host 65536 is not a port. Use a number from 0 to 65535.",
         ),
         (
             attachment(port_mappings=[{"container_port": 80, "host_port": 80, "range": 100_000}]),
@@ -192,8 +192,8 @@ def test_teardown_asks_for_no_more_than_it_needs() -> None:
         ),
         (
             attachment(port_mappings=[{"container_port": 80, "host_port": 80, "host_ip": "::ffff:10.0.0.1"}]),
-            "port_mappings[0].container_port: '::ffff:10.0.0.1' is no address of a host. Write one, or leave it out for"
-            " all of them.",
+            "port_mappings[0].container_port: '::ffff:10.0.0.1' is not an address of a host. Write one, or leave it out"
+            " for all of them.",
         ),
         (
             attachment(port_mappings=[{"container_port": 80, "host_port": 80, "protocol": "icmp"}]),
@@ -251,7 +251,7 @@ def test_setup_refuses_in_words(sent: dict[str, t.Any], text: str) -> None:
 def test_a_namespace_that_is_no_path(netns: str) -> None:
     named = repr(netns if len(netns) <= 80 else netns[:77] + "...")
     assert Podman().refused("setup", attachment(), netns) == (
-        f"the namespace {named} is no absolute path. netavark passes it, as /run/netns/NAME: call podman."
+        f"the namespace {named} is not an absolute path. netavark passes it, as /run/netns/NAME: call podman."
     )
 
 
