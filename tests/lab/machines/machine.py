@@ -76,11 +76,20 @@ _ARGUMENTS = [
     "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35",
     "-append", "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off net.ifnames=0 random.trust_cpu=on "
     # Without tsc=reliable the kernel does not use the emulated TSC, and reads the time from the emulated HPET, slowly.
-    "tsc=reliable",
+    # The check of the timer panics if the emulated processor stands still meanwhile.
+    "tsc=reliable no_timer_check "
+    # Work for security and for large pages that no test looks at, and that costs an emulated processor much.
+    "init_on_alloc=0 randomize_kstack_offset=off transparent_hugepage=never",
     "-netdev", "tap,id=control,ifname=tap0,script=no,downscript=no",
     "-device", "virtio-net-pci,netdev=control,romfile=",
     "-device", "virtio-rng-pci",
 ]  # fmt: skip
+_ACCELERATORS = {
+    "kvm": ["-accel", "kvm", "-cpu", "host"],
+    # An emulated processor copies byte by byte with erms. Each access to memory of programs ends a block of translated
+    # code with smap.
+    "tcg": ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,la57=off,-avx2,-avx,-erms,-smap,-smep,-umip,-pku"],
+}
 
 
 def _snapshots_wanted() -> bool:
@@ -233,7 +242,7 @@ class MachineLab(BaseLab):
         code = [(LAB / name).read_text() for name in CODE]
         version = run(["qemu-system-x86_64", "--version"]).stdout.split("\n")[0]
         machine = Path("/proc/cpuinfo").read_text().count("processor\t")
-        parts = (folder.name, code, names, baked, version, machine, MEMORY_MIB, _ARGUMENTS)
+        parts = (folder.name, code, names, baked, version, machine, MEMORY_MIB, _ARGUMENTS, _ACCELERATORS)
         return CACHE_ROOT / f"snapshot-{images.digest(*parts)}"
 
     def _save(self, snapshot: Path) -> None:
@@ -384,15 +393,11 @@ class MachineLab(BaseLab):
             return ""
 
     def _launch(self, folder: Path, accelerator: str, more: Sequence[str] = ()) -> subprocess.Popen[Any]:
-        options = {
-            "kvm": ["-accel", "kvm", "-cpu", "host"],
-            "tcg": ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,la57=off,-avx2,-avx"],
-        }[accelerator]
         for name in ("console", "monitor"):
             (self._here / name).unlink(missing_ok=True)
         command = [
             "nsenter", f"--net=/run/netns/{self.places.netns('control')}", "qemu-system-x86_64",
-            *_ARGUMENTS, *options,
+            *_ARGUMENTS, *_ACCELERATORS[accelerator],
             "-smp", str(min(4, os.cpu_count() or 1)), "-m", str(MEMORY_MIB),
             "-kernel", str(folder / "vmlinuz"), "-initrd", str(self._here / "initrd"),
             "-drive", f"file={folder / 'disk.ext4'},format=raw,if=virtio,readonly=on,cache=unsafe,file.locking=off",
