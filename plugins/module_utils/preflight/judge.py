@@ -38,10 +38,10 @@ class HostFinding(t.NamedTuple):
     """
 
     id: str
-    severity: str  # error: the node cannot work or would break what is there; warning: worth knowing
     what: str
     where: str
     remedy: str
+    severity: str = "error"  # error: the node cannot work or would break what is there; warning: worth knowing
 
     def __str__(self) -> str:
         return f"{self.what} {self.where}\n{self.remedy}"
@@ -85,7 +85,6 @@ def cni_findings(facts: Facts) -> list[HostFinding]:
         return []
     default = HostFinding(
         "new-default-network",
-        "error",
         f"the network calico would become the default of {_joined(runtimes)}.",
         f"{found['folder']}/{CNI_NETWORK} would come before {networks[0]}, and new containers get the network that "
         "comes first.",
@@ -102,18 +101,18 @@ def first_network_findings(facts: Facts) -> list[HostFinding]:
         return []
     first = HostFinding(
         "another-first-network",
-        "warning",
         f"new containers of {_joined(found['runtimes'])} get another network than calico.",
         f"{found['folder']}/{others[0]} comes before {CNI_NETWORK}, and they get the network that comes first.",
         "Rename it so that it comes later, or set calico_node_cni_default: false.",
+        severity="warning",
     )
     return [_printable(first)]
 
 
 def _printable(finding: HostFinding) -> HostFinding:
     """Return the finding with each sentence on one line and harmless to a terminal: the host wrote their words."""
-    sentences = map(terminal_text.line, (finding.what, finding.where, finding.remedy))
-    return HostFinding(finding.id, finding.severity, *sentences)
+    what, where, remedy = map(terminal_text.line, (finding.what, finding.where, finding.remedy))
+    return finding._replace(what=what, where=where, remedy=remedy)
 
 
 def podman_findings(facts: Facts, wanted: t.Collection[str], asked: bool) -> list[HostFinding]:
@@ -127,7 +126,6 @@ def podman_findings(facts: Facts, wanted: t.Collection[str], asked: bool) -> lis
         found = [
             HostFinding(
                 "podman-without-plugins",
-                "error",
                 f"podman {version} of this host has no netavark with plugins.",
                 "They came with podman 4.5 and netavark 1.6; an older one attaches containers by CNI.",
                 "Leave podman out of calico_node_runtimes for this host, or install podman and netavark of Debian 13.",
@@ -137,7 +135,6 @@ def podman_findings(facts: Facts, wanted: t.Collection[str], asked: bool) -> lis
         found = [
             HostFinding(
                 "network-of-podman",
-                "error",
                 f"podman has a network {name} already, with the driver {driver or 'none'}.",
                 f"It is in /etc/containers/networks/{name}.json, and calico_node_podman_networks has one of that name.",
                 f"Choose another name there, or remove podman's: podman network rm {name}.",
@@ -178,7 +175,6 @@ def _access(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     if facts["uid"] != 0:
         yield HostFinding(
             "not-root",
-            "error",
             "the modules run without root's rights.",
             f"They run as user id {facts['uid']} and have to change routes, devices and files below /etc.",
             "Set ansible_become: true for this host.",
@@ -190,10 +186,10 @@ def _system(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     if system["version"] not in SUPPORTED.get(system["id"], ()):
         yield HostFinding(
             "unsupported-system",
-            "warning",
             f"{system['name'] or 'an unknown system'} is not one of the systems that this collection is tested on.",
             "/etc/os-release says so; the tested ones are Debian 12 and Debian 13.",
             "Try it on a host that may fail, or use a tested system.",
+            severity="warning",
         )
 
 
@@ -202,7 +198,6 @@ def _identity(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     if stored and stored != state.node:
         yield HostFinding(
             "foreign-identity",
-            "error",
             f"this host holds the state of another node, {stored}.",
             f"/var/lib/calico/state.json says {stored}, the inventory says {state.node}: the host was cloned or "
             "renamed, and two nodes must not share blocks.",
@@ -228,7 +223,6 @@ def _own_address(
         others = [f"{held}/{size} on {name}" for name, held, size in everything if name != "lo"]
         yield HostFinding(
             "no-node-address",
-            "error",
             f"no interface carries the node's address {address}.",
             f"{variable} is {cidr}; the host has {_joined(others) if others else 'none'}.",
             f"Correct {variable}, or configure the address on the host.",
@@ -237,16 +231,15 @@ def _own_address(
     if actual != length:
         yield HostFinding(
             "other-prefix-length",
-            "warning",
             f"the node's address has another prefix length on {device}.",
             f"{variable} is {cidr}, the interface has {address}/{actual}.",
             "Correct whichever is wrong: CrossSubnet pools decide by it which nodes are neighbours.",
+            severity="warning",
         )
     mtu = facts["links"][device]["mtu"]
     if mtu < state.underlay_mtu:
         yield HostFinding(
             "small-underlay-mtu",
-            "error",
             f"{device} takes packets of {mtu} bytes and the fleet counts on {state.underlay_mtu}.",
             f"calico_underlay_mtu is {state.underlay_mtu}: larger packets to and from this node would be lost.",
             f"Raise the MTU of {device}, or set calico_underlay_mtu: {mtu} for all nodes.",
@@ -264,7 +257,6 @@ def _ipv6(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     if not facts["ipv6"]["present"]:
         yield HostFinding(
             "no-ipv6",
-            "error",
             "the kernel has no IPv6.",
             "There is no /proc/sys/net/ipv6: it was started with ipv6.disable=1, or built without it.",
             "Start it without that (GRUB_CMDLINE_LINUX in /etc/default/grub), or remove calico_node_address_ipv6.",
@@ -274,7 +266,6 @@ def _ipv6(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
         keys = _joined([f"net.ipv6.conf.{name.replace('.', '/')}.accept_ra = 2" for name in devices])
         yield HostFinding(
             "advertised-default-route",
-            "error",
             f"the host has its IPv6 default route from a router's advertisement on {_joined(devices)}.",
             "A host that forwards IPv6, as a node does, takes none while accept_ra is 1: it would lose that route.",
             f"Set {keys} (sysctl.d), or give the host a default route of its own.",
@@ -293,7 +284,6 @@ def _calico(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     running = "a real Calico is running here" if names else "a real Calico left its rules here"
     yield HostFinding(
         "real-calico",
-        "error",
         f"{running} ({', '.join(signs)}).",
         "This collection uses the same names and would fight it.",
         f"Remove it first (docs/how-to/migrate-from-calico.md), or leave {state.node} out of the group.",
@@ -316,7 +306,6 @@ def _bgp_port(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
         return
     yield HostFinding(
         "foreign-bgp",
-        "error",
         f"another daemon listens on TCP port {port} ({who}).",
         "calico-bird.service has to listen there for its peers.",
         f"Stop that daemon or set another calico_bgp_listen_port, or leave {state.node} out of the group.",
@@ -342,7 +331,6 @@ def _tunl0(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     if signs:
         yield HostFinding(
             "foreign-tunl0",
-            "error",
             f"tunl0 is in use as somebody's own tunnel ({', '.join(signs)}).",
             "The pools with ipipMode need this device: the kernel has one per host that takes packets from any node.",
             "Move that tunnel to a device of its own (ip link add NAME type ipip), or set vxlanMode for the pools.",
@@ -350,10 +338,10 @@ def _tunl0(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     elif addresses and not link["alias"].startswith(OWN_ALIAS):
         yield HostFinding(
             "addresses-on-tunl0",
-            "warning",
             f"tunl0 carries addresses of somebody else ({_joined(addresses)}).",
             "Load balancers (LVS) keep their virtual addresses there; the device is shared, they stay as they are.",
             "Nothing has to be done if that is what they are for.",
+            severity="warning",
         )
 
 
@@ -370,7 +358,6 @@ def _vxlan(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
             continue
         yield HostFinding(
             "foreign-vxlan-device",
-            "error",
             f"{wanted.name} exists and was not made by this collection.",
             f"It is of kind {link['kind'] or 'unknown'} and lacks the alias that marks ours ({OWN_ALIAS} ...).",
             f"Remove it if nothing uses it (ip link delete {wanted.name}), or leave {state.node} out of the group.",
@@ -389,7 +376,6 @@ def _vxlan(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     if others:
         yield HostFinding(
             "foreign-vxlan",
-            "error",
             f"VXLAN device {others[0]} uses UDP port {wanted.port} as well.",
             "Packets to that port are accepted from the fleet's nodes alone, so its remote ends would be cut off.",
             f"Give {others[0]} another port, or set calico_vxlan_port for the fleet.",
@@ -400,7 +386,6 @@ def _vxlan(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     who = _shown(users[0]) if users else "a socket of the kernel: VXLAN of a container network or of Open vSwitch"
     yield HostFinding(
         "foreign-vxlan-port",
-        "error",
         f"UDP port {wanted.port} is in use ({who}).",
         f"{wanted.name} needs it for VXLAN.",
         "Free the port, or set calico_vxlan_port for the fleet.",
@@ -412,7 +397,6 @@ def _firewall(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     for name in active:
         yield HostFinding(
             name,
-            "error",
             f"{name} is active.",
             "It drops what it was not told of, BGP, encapsulated packets and forwarded traffic included.",
             f"Stop it (systemctl disable --now {name}), or leave {state.node} out of the group.",
@@ -422,7 +406,6 @@ def _firewall(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
         docker = "docker" in facts["firewall"]["chains_of"] or "docker" in facts["daemons"]
         yield HostFinding(
             "forward-drop",
-            "error",
             f"forwarded packets are dropped by default{' (Docker does that)' if docker else ''}.",
             f"The policy of {_joined(drops)} is drop, so nothing would reach this node's workloads.",
             'Set "ip-forward-no-drop": true in /etc/docker/daemon.json (Docker 28 or newer), restart Docker and run '
@@ -434,7 +417,6 @@ def _firewall(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     if rules.get("legacy") and rules.get("nft"):
         yield HostFinding(
             "mixed-iptables",
-            "error",
             "both iptables backends hold rules.",
             f"There are {rules['legacy']} legacy rules and {rules['nft']} nft rules; each tool sees its own half only.",
             "Move all to one (iptables-legacy-save | iptables-nft-restore), then flush the other and reboot.",
@@ -483,7 +465,6 @@ def _bridges(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
             if pool is not None:
                 yield HostFinding(
                     "bridge-in-pool",
-                    "error",
                     f"the bridge {device} has {cidr}, which overlaps the IP pool {pool.name} ({pool.cidr}).",
                     "Packets to workloads with such an address would go to the bridge.",
                     "Give the network of the bridge another subnet, or the pool another CIDR.",
@@ -502,19 +483,19 @@ def _runtime_networks(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]
         where = one["file"] or "the defaults of the runtime"
         yield HostFinding(
             "runtime-in-pool",
-            "warning",
             f"{one['of']}: {verb} {one['cidr']}, which overlaps the IP pool {pool.name} ({pool.cidr}).",
             f"It stands in {where}. Packets to workloads with such an address would go to the bridge of that network.",
             "Give it a subnet outside of all pools: default-address-pools and bip in /etc/docker/daemon.json,"
             " default_subnet and default_subnet_pools in /etc/containers/containers.conf, or the network's own file.",
+            severity="warning",
         )
     for path in facts["runtimes"]["unreadable"]:
         yield HostFinding(
             "runtime-file-broken",
-            "warning",
             f"{path} cannot be read.",
             "It is not what its runtime expects, or larger than 64 KiB; subnets in it are not compared with pools.",
             "Correct or remove it.",
+            severity="warning",
         )
     driver = facts["runtimes"]["firewall_driver"]
     program = {"nftables": "nftables", "iptables": "iptables"}.get(driver)
@@ -522,10 +503,10 @@ def _runtime_networks(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]
     if driver == "firewalld" and "firewalld" not in facts["daemons"] or missing:
         yield HostFinding(
             "netavark-firewall",
-            "warning",
             f"netavark's firewall_driver is {driver}, and this host has no {program or 'running firewalld'}.",
             "podman starts no container then, also none of the network calico.",
             "Set firewall_driver in /etc/containers/containers.conf to iptables or none, or install what it names.",
+            severity="warning",
         )
 
 
@@ -562,7 +543,6 @@ def _features(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
                 continue
             yield HostFinding(
                 f"no-{name.replace('_', '-')}",
-                "error",
                 f"the running kernel lacks {use[0]}.",
                 f"{use[1][0].upper()}{use[1][1:]} need it; it is neither built in nor a module that could be loaded.",
                 f"Boot the distribution's own kernel (linux-image-amd64, not a cloud or a custom one), or {use[2]}.",
@@ -577,7 +557,6 @@ def _bird(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
         source = "installed" if facts["bird_installed"] else "what apt would install"
         yield HostFinding(
             "bird-without-onlink",
-            "error",
             f"BIRD {version} cannot place routes on tunnel devices.",
             f"It is {source}; its filters lack the attribute onlink, as all before 2.0.12 do, and 3.0 and 3.1.",
             "Install bird2 of Debian 12 or 13, or BIRD 3.2 or newer.",
@@ -585,11 +564,11 @@ def _bird(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     elif version and _without_epoch(version).may_end_itself:
         yield HostFinding(
             "bird-may-end-itself",
-            "warning",
             f"BIRD {version} may end itself while it removes or restarts a session, if the processors are busy.",
             "Its unit starts it again after a second and its routes stay, but some packets from and to this host may "
             "be lost.",
             "Install bird2 of Debian 12 or 13, or change sessions while this host is idle.",
+            severity="warning",
         )
 
 
@@ -605,10 +584,10 @@ def _gateway(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
         return
     yield HostFinding(
         "no-link-local-route",
-        "error" if any(workload.address for workload in state.workloads) else "warning",
         f"the host has no route to {GATEWAY}, the gateway of all workloads.",
         "The kernel answers their ARP requests for it only when it would itself know where to send such packets.",
         f"Give the host a default route, or that address on its loopback (ip address add {GATEWAY}/32 dev lo).",
+        severity="error" if any(workload.address for workload in state.workloads) else "warning",
     )
 
 
@@ -623,7 +602,6 @@ def _source_check(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
         effect = "The sources of workloads' packets would be checked loosely, not strictly."
     yield HostFinding(
         "source-check-of-all",
-        "error",
         f"net.ipv4.conf.all.rp_filter is {have}, and the kernel takes the greater value of that and an interface's "
         "own.",
         effect,
