@@ -14,7 +14,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.h
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report import status_report
-from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import heartbeat_lines, status_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import status_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines.heartbeat_lines import (
+    HeartbeatStatus,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import FleetReport, Loss
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
@@ -116,22 +119,19 @@ class ActionModule(GuardedAction):
             for node, fields in known["nodes"].items()
         }
         agents = set(task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()))
-        now = time.time()
-        problems = heartbeat_lines.problems(hosts, agents, found, known["refused"], now)
+        status = HeartbeatStatus(hosts, agents, found, known["refused"], time.time())
         gaps = self._untried(task_vars, hosts)
         nodes = {host: known["nodes"].get(host) for host in hosts}
         written = ""
         if args["report"]:
             places, notes, loss = self._places(task_vars, hosts)
             source = "heartbeats in the datastore, which agents write every 10 seconds"
-            report = status_report.by_heartbeats(
-                origin.origin(_TITLE, task_vars, source), hosts, agents, found, known["refused"], now, places
-            )
+            report = status_report.by_heartbeats(origin.origin(_TITLE, task_vars, source), status, places)
             written = self._write(args["report"], report, [*map(_note, gaps), *notes], loss)
         if args["output"] == "json":
             answer = {
-                "good": not problems,
-                "problems": problems,
+                "good": not status.problems,
+                "problems": status.problems,
                 "warnings": [],
                 "not_tried": untried.to_data(gaps),
                 "source": "etcd",
@@ -139,9 +139,9 @@ class ActionModule(GuardedAction):
             }
             lines = json.dumps(answer, indent=2).splitlines()
         else:
-            lines = heartbeat_lines.text(hosts, agents, found, known["refused"], now, gaps)
+            lines = status.lines(gaps)
         result["not_tried"] = untried.to_data(gaps)
-        return self._shown(result, lines, problems, [], nodes, strict=args["strict"], written=written)
+        return self._shown(result, lines, status.problems, [], nodes, strict=args["strict"], written=written)
 
     def _untried(self, task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> list[untried.Untried]:
         """Return the paths that this status does not try, and those that no run tries, if the lockfile can be read."""

@@ -11,6 +11,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report import status_report
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines.heartbeat_lines import HeartbeatStatus
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import FleetReport
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.report import page as report_page
@@ -54,7 +55,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pathlib.Path]:
     small = simulated.fleet(4, 2)
     hosts, beats = list(small.nodes), simulated.heartbeats(small, 1e6)
     reports["heartbeats-4"] = status_report.by_heartbeats(
-        simulated.ORIGIN, hosts, set(hosts), beats, {}, 1e6, Places(small, hosts)
+        simulated.ORIGIN, HeartbeatStatus(hosts, set(hosts), beats, {}, 1e6), Places(small, hosts)
     )
     reports["no-switch-4"] = simulated.switch_of(small, {("node1", "node3"): 9}, switched=False)
     made = {}

@@ -11,6 +11,7 @@ import typing as t
 
 from .model import Loss, MapLink, State
 from .shown_text import name as shown_name
+from .shown_text import plural
 
 #: The most places of a ring: with more of them, their names would lie on each other.
 RING = 20
@@ -101,7 +102,7 @@ def describe(link: MapLink) -> str:
     if link.modes:
         parts.append(f"routes: {', '.join(link.modes)}")
     if link.missing:
-        parts.append(f"{link.missing} route{'' if link.missing == 1 else 's'} missing")
+        parts.append(f"{plural(link.missing, 'route')} missing")
     if link.sent:
         parts.append(f"{link.lost:,} of {link.sent:,} probes lost")
     return f"{shown_name(link.a)} - {shown_name(link.b)}: {'; '.join(parts) or 'nothing known'}"
@@ -112,7 +113,7 @@ def _short(link: MapLink) -> str:
         down = link.total - link.up
         return "down" if link.total == 1 else f"{down} of {link.total} down"
     if link.missing:
-        return f"{link.missing} route{'' if link.missing == 1 else 's'} missing"
+        return f"{plural(link.missing, 'route')} missing"
     return f"{link.lost} lost"
 
 

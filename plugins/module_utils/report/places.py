@@ -10,7 +10,7 @@ import typing as t
 
 from ..base.addresses import family_of
 from ..fleet.fleet import Fleet
-from .model import MapLink, RouteMode, ShownPool
+from .model import MapLink, RouteMode, ShownNode, ShownPool
 
 #: The labels that name the rack of a node; the first one that a node has counts.
 RACK_LABELS = ("rack", "topology.kubernetes.io/rack", "topology.kubernetes.io/zone")
@@ -32,7 +32,7 @@ class Places:
     def __init__(self, fleet: t.Optional[Fleet], hosts: t.Sequence[str]) -> None:
         self.fleet = fleet
         self.hosts = list(hosts)
-        self._racks: dict[str, str] = {}
+        self._nodes: dict[str, ShownNode] = {}  # without what they answered
         self._subnets: dict[str, tuple[str, str]] = {}
         self._owners: dict[str, _Owner] = {}
         self._modes: dict[str, tuple[str, str]] = {}  # by pool: (in one subnet, across subnets)
@@ -43,7 +43,8 @@ class Places:
             return
         for node in fleet.nodes.values():
             named = next((f"{node.labels[label]}" for label in RACK_LABELS if node.labels.get(label)), "")
-            self._racks[node.name] = f"rack {named}" if named else node.subnet or node.subnet6
+            rack = f"rack {named}" if named else node.subnet or node.subnet6
+            self._nodes[node.name] = ShownNode(node.name, rack, node.reflector, node.workload_node)
             self._subnets[node.name] = (node.subnet, node.subnet6)
         runs = fleet.allocation.encapsulations
         self._versions = {pool.name: int(family_of(pool.cidr) == 6) for pool in fleet.pools}
@@ -57,13 +58,11 @@ class Places:
 
     def rack(self, host: str) -> str:
         """Return the rack of a host, or its subnet without one; "" if neither is known."""
-        return self._racks.get(host, "")
+        return self.node(host).rack
 
-    def is_reflector(self, host: str) -> bool:
-        return self.fleet is not None and host in self.fleet.nodes and self.fleet.nodes[host].reflector
-
-    def is_workload_node(self, host: str) -> bool:
-        return self.fleet is None or host not in self.fleet.nodes or self.fleet.nodes[host].workload_node
+    def node(self, host: str) -> ShownNode:
+        """Return a host with its rack and roles alone."""
+        return self._nodes.get(host) or ShownNode(host)
 
     def router(self, address: str) -> str:
         """Return the name of a router outside the fleet, its address without one."""
@@ -84,7 +83,7 @@ class Places:
     def modes(self, a: str, b: str) -> tuple[str, ...]:
         """Return the modes of the routes between two nodes, of all pools."""
         here, there = self._subnets.get(a), self._subnets.get(b)
-        if here is None or there is None or not (self.is_workload_node(a) and self.is_workload_node(b)):
+        if here is None or there is None or not (self._nodes[a].workload_node and self._nodes[b].workload_node):
             return ()
         key = (here[0] == there[0], here[1] == there[1])
         if key not in self._pairs:

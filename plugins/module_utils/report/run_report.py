@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 from ..fleet.node_answers import outcome
@@ -94,7 +95,9 @@ def report(
         problems=tuple(wrong),
         warnings=tuple(facts.warnings),
         notes=tuple(f"Not tried: {gap}." for gap in facts.untried),
-        nodes=tuple(_node(host, plans.get(host), changes.get(host), places, facts.check, put_back) for host in hosts),
+        nodes=tuple(
+            _node(places.node(host), plans.get(host), changes.get(host), facts.check, put_back) for host in hosts
+        ),
         links=lossy,
         pools=places.pools({}, {}),
         modes=places.route_modes(None),
@@ -114,24 +117,18 @@ def _word(facts: RunFacts, loss: t.Optional[Loss], verdict: str) -> str:
 
 
 def _node(
-    host: str,
+    place: ShownNode,
     plan: t.Optional[t.Mapping[str, t.Any]],
     answer: t.Optional[t.Mapping[str, t.Any]],
-    places: Places,
     check: bool,
     put_back: bool,
 ) -> ShownNode:
-    place: dict[str, t.Any] = {
-        "name": host,
-        "rack": places.rack(host),
-        "reflector": places.is_reflector(host),
-        "workload_node": places.is_workload_node(host),
-    }
+    """Return the node at `place`, with its part of the run."""
     if not outcome.usable(plan) or plan is None:
         word = (
             "unreachable" if plan is not None and plan.get("unreachable") else "not put back" if put_back else "failed"
         )
-        return ShownNode(**place, state="bad", word=word, detail=outcome.reason(plan))
+        return dataclasses.replace(place, state="bad", word=word, detail=outcome.reason(plan))
     count = sum(change["action"] != "=" for change in (answer or {}).get("changes", ()))
     settled = plan.get("settled") or {}
     found = settled.get("sessions") or {}
@@ -141,8 +138,8 @@ def _node(
         word = "new node" if plan.get("new") else "changes" if check else "changed"
     if put_back:
         word = "as before"
-    return ShownNode(
-        **place,
+    return dataclasses.replace(
+        place,
         state="warn" if check and plan.get("changed") else "good",
         word=word,
         detail="; ".join(plan.get("cut", ())),

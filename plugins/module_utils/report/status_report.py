@@ -9,20 +9,19 @@ import dataclasses
 import typing as t
 
 from ..cli.render import heartbeat_cells
-from ..datastore.heartbeats import Heartbeat
 from ..fleet.node_answers import outcome
 from ..fleet.paths import untried
 from ..ipam.errors import names
 from ..state.phase import AT_REST
 from . import drawing
-from .lines import heartbeat_lines, status_lines
+from .lines import status_lines
+from .lines.heartbeat_lines import HeartbeatStatus
 from .model import DownSession, FleetReport, Origin, ShownNode, State
 from .places import Links, Places
-from .shown_text import MOST
+from .shown_text import MOST, plural
 
 Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Result]
-_UNNAMED = "-"
 
 
 def by_nodes(
@@ -59,7 +58,7 @@ def by_nodes(
                 key = (places.mode(host, owner[0], owner[1]), owner[1])
                 missing[key] = missing.get(key, 0) + 1
     used, fullest = _use(answered)
-    nodes = tuple(_node(host, known[host], results.get(host), places, troubled) for host in hosts)
+    nodes = tuple(_node(places.node(host), known[host], results.get(host), troubled) for host in hosts)
     well = sum(node.state in ("good", "warn") for node in nodes)
     verdict = f"{well:,} of {len(nodes):,} nodes good"
     if links.total:
@@ -136,28 +135,23 @@ def _use(nodes: Results) -> tuple[dict[str, tuple[int, int]], dict[str, str]]:
 
 
 def _node(
-    host: str, node: t.Optional[Result], result: t.Optional[Result], places: Places, troubled: t.Container[str]
+    place: ShownNode, node: t.Optional[Result], result: t.Optional[Result], troubled: t.Container[str]
 ) -> ShownNode:
-    place: dict[str, t.Any] = {
-        "name": host,
-        "rack": places.rack(host),
-        "reflector": places.is_reflector(host),
-        "workload_node": places.is_workload_node(host),
-    }
+    """Return the node at `place`, with what it answered."""
     if node is None:
         word = "not read" if result is not None and not result.get("unreachable") else "unreachable"
-        return ShownNode(**place, state="bad", word=word, detail=outcome.reason(result))
+        return dataclasses.replace(place, state="bad", word=word, detail=outcome.reason(result))
     if node["node"] is None:
-        return ShownNode(**place, state="bad", word="no state", detail="; ".join(node["problems"][:2]))
+        return dataclasses.replace(place, state="bad", word="no state", detail="; ".join(node["problems"][:2]))
     sessions = node["bgp"]["sessions"]
     up = sum(one["established"] for one in sessions) if node["bgp"]["running"] else 0
-    state, word, detail = _judged(host, node, places, troubled)
+    state, word, detail = _judged(place.name, node, troubled)
     blocks = [block for block in node["blocks"] if not block["spare"]]
     agent = node["agent"]
     drift = agent["drift"] if agent["running"] else None
     kinds = sorted(drift["kinds"].items(), key=lambda item: (-item[1], item[0])) if drift else []
-    return ShownNode(
-        **place,
+    return dataclasses.replace(
+        place,
         state=state,
         word=word,
         detail=detail,
@@ -171,11 +165,11 @@ def _node(
         routes_expected=node["routes"]["expected"],
         drift=drift["day"] if drift else None,
         kinds=", ".join(f"{kind} {count}" for kind, count in kinds[:6]) if drift and drift["day"] else "",
-        agent=f"{agent['version']}, up {status_lines.duration(agent['uptime'])}" if agent["running"] else "",
+        agent=f"{agent['version']}, up {heartbeat_cells.duration(agent['uptime'])}" if agent["running"] else "",
     )
 
 
-def _judged(host: str, node: Result, places: Places, troubled: t.Container[str]) -> tuple[State, str, str]:
+def _judged(host: str, node: Result, troubled: t.Container[str]) -> tuple[State, str, str]:
     """Return the state of a node, a word and a detail. Sessions with a node that is troubled are that node's fault."""
     bgp = node["bgp"]
     agent = node["agent"]
@@ -185,7 +179,7 @@ def _judged(host: str, node: Result, places: Places, troubled: t.Container[str])
     own = [one for one in down if host in troubled or one["node"] not in troubled]
     absent = node["routes"]["expected"] - node["routes"]["present"]
     other = [*node["problems"], *(agent.get("problems", ()) if agent["running"] else ())]
-    sessions = f"{len(down)} session{'' if len(down) == 1 else 's'} down"
+    sessions = f"{plural(len(down), 'session')} down"
     if own:
         return "bad", sessions, other[0] if other else ""
     if agent["wanted"] and not agent["running"]:
@@ -195,7 +189,7 @@ def _judged(host: str, node: Result, places: Places, troubled: t.Container[str])
     if not node["complete"]:
         return "bad", "run cut short", ""
     if absent and not down:
-        return "bad", f"{absent} route{'' if absent == 1 else 's'} missing", ""
+        return "bad", f"{plural(absent, 'route')} missing", ""
     if down:
         # The map would show a whole fleet as not well where one of its nodes is down.
         return "good", f"ok, but {sessions}", f"with {names([str(one['node']) for one in down])}, not well"
@@ -206,74 +200,46 @@ def _judged(host: str, node: Result, places: Places, troubled: t.Container[str])
     return "good", "ok", ""
 
 
-def by_heartbeats(
-    origin: Origin,
-    hosts: t.Sequence[str],
-    agents: t.Collection[str],
-    found: t.Mapping[str, Heartbeat],
-    refused: t.Mapping[str, str],
-    now: float,
-    places: Places,
-) -> FleetReport:
-    """Return the report from the heartbeats; the arguments are those of heartbeat_lines.text."""
-    problems = heartbeat_lines.problems(hosts, agents, found, refused, now)
-    verdict = heartbeat_lines.text(hosts, agents, found, refused, now)[-1]
-    here = [found[host] for host in hosts if host in found]
-    blamed = heartbeat_lines.troubled(hosts, agents, found, refused, now)
+def by_heartbeats(origin: Origin, status: HeartbeatStatus, places: Places) -> FleetReport:
+    """Return the report from the heartbeats."""
     return FleetReport(
         origin,
-        **_said(problems, (), verdict),
-        problems=tuple(problems),
+        **_said(status.problems, (), status.verdict),
+        problems=tuple(status.problems),
         notes=(
             "Heartbeats have no routes and blocks, and do not name sessions that are up: run status.yml with -e "
             "source=nodes for a report that has them.",
         ),
-        nodes=tuple(
-            _by_heartbeat(host, host in agents, found.get(host), refused, now, places, blamed) for host in hosts
-        ),
-        sessions_up=sum(one.sessions_established for one in here),
-        sessions_all=sum(one.sessions_total for one in here),
+        nodes=tuple(_by_heartbeat(status, host, places.node(host)) for host in status.hosts),
+        sessions_up=sum(one.sessions_established for one in status.heartbeats),
+        sessions_all=sum(one.sessions_total for one in status.heartbeats),
         sessions_label="BGP sessions Established, counted at both ends",
         pools=places.pools({}, {}),
         modes=places.route_modes(None),
     )
 
 
-def _by_heartbeat(
-    host: str,
-    agent: bool,
-    found: t.Optional[Heartbeat],
-    refused: t.Mapping[str, str],
-    now: float,
-    places: Places,
-    blamed: t.Collection[str],
-) -> ShownNode:
-    place: dict[str, t.Any] = {
-        "name": host,
-        "rack": places.rack(host),
-        "reflector": places.is_reflector(host),
-        "workload_node": places.is_workload_node(host),
-    }
-    if host in refused:
-        return ShownNode(**place, state="bad", word="not read", detail=refused[host], age="not read")
+def _by_heartbeat(status: HeartbeatStatus, host: str, node: ShownNode) -> ShownNode:
+    if host in status.refused:
+        return dataclasses.replace(node, state="bad", word="not read", detail=status.refused[host], age="not read")
+    found = status.found.get(host)
     if found is None:
-        if not agent:
-            return ShownNode(**place, state="unknown", word="no agent", age=_UNNAMED)
-        return ShownNode(**place, state="bad", word="no heartbeat", age="never")
-    wrong = list(heartbeat_cells.wrong(found, now, blamed))
-    fresh = heartbeat_cells.is_fresh(found, now)
-    age = found.age(now)
+        if host not in status.agents:
+            return dataclasses.replace(node, word="no agent", age="-")
+        return dataclasses.replace(node, state="bad", word="no heartbeat", age="never")
+    wrong = status.wrong[host]
+    age = found.age(status.now)
     down = found.sessions_total - found.sessions_established
-    sessions = f"{down} session{'' if down == 1 else 's'} down"
+    sessions = f"{plural(down, 'session')} down"
     if not wrong:
         word = f"ok, but {sessions}" if down else "ok"
-    elif not fresh:
+    elif not heartbeat_cells.is_fresh(found, status.now):
         word = "old heartbeat"
     else:
         word = sessions if down else "problem"
-    return ShownNode(
-        **place,
-        state="good" if not wrong else "bad",
+    return dataclasses.replace(
+        node,
+        state="bad" if wrong else "good",
         word=word,
         detail=wrong[0] if wrong else "",
         sessions_up=found.sessions_established,

@@ -14,7 +14,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import heartbeat_cells
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
-from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import heartbeat_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines.heartbeat_lines import HeartbeatStatus
 
 from tests.unit.plugin_utils import controller
 from tests.unit.plugin_utils.controller import Run
@@ -37,7 +37,7 @@ REFUSED = {"node6": "it is not JSON."}
 
 
 def text(hosts: t.Sequence[str] = HOSTS) -> list[str]:
-    return heartbeat_lines.text(hosts, AGENTS, HEARTBEATS, REFUSED, NOW)
+    return HeartbeatStatus(hosts, AGENTS, HEARTBEATS, REFUSED, NOW).lines()
 
 
 def test_a_good_fleet_has_no_problem_lines() -> None:
@@ -86,7 +86,7 @@ def without(*away: str, **odd: Heartbeat) -> list[str]:
         for host in hosts
         if host not in away
     }
-    lines = heartbeat_lines.text(hosts, hosts, {**others, **odd}, {}, NOW)
+    lines = HeartbeatStatus(hosts, hosts, {**others, **odd}, {}, NOW).lines()
     return lines[len(hosts) + 1 :]
 
 

@@ -15,6 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.report impo
     switch_loss,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import report_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines.heartbeat_lines import HeartbeatStatus
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import FleetReport
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
 
@@ -94,7 +95,9 @@ def test_nodes_with_fresh_heartbeats_are_good() -> None:
     fleet = simulated.fleet(4, 2)
     hosts = list(fleet.nodes)
     report = status_report.by_heartbeats(
-        simulated.ORIGIN, hosts, set(hosts), simulated.heartbeats(fleet, 1e6), {}, 1e6, Places(fleet, hosts)
+        simulated.ORIGIN,
+        HeartbeatStatus(hosts, set(hosts), simulated.heartbeats(fleet, 1e6), {}, 1e6),
+        Places(fleet, hosts),
     )
     assert [(node.state, node.word) for node in report.nodes] == [
         ("good", "ok"),

@@ -277,13 +277,6 @@ def test_a_module_that_failed_is_a_row() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(-5, "0s"), (59, "59s"), (60, "1m"), (7199, "1h"), (86399, "23h"), (9 * 86400, "9d")]
-)
-def test_duration(seconds: int, text: str) -> None:
-    assert status_lines.duration(seconds) == text
-
-
 def test_the_action_returns_text_or_json_and_fails_if_strict(tmp_path: pathlib.Path) -> None:
     """The action fleet_status returns text or JSON, and with `strict` it fails if the fleet has problems."""
     hosts = tmp_path / "hosts.yml"

@@ -5,94 +5,90 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import typing as t
 
 from ...cli.render import heartbeat_cells, tables
 from ...datastore.heartbeats import Heartbeat
 from ...fleet.paths import untried
 
-Heartbeats = t.Mapping[str, Heartbeat]
-#: Nodes -> why their heartbeats cannot be read.
-Refused = t.Mapping[str, str]
 
+@dataclasses.dataclass(frozen=True)
+class HeartbeatStatus:
+    """The status of `hosts`, of which `agents` have an agent.
 
-def text(
-    hosts: t.Sequence[str],
-    agents: t.Collection[str],
-    found: Heartbeats,
-    refused: Refused,
-    now: float,
-    gaps: t.Sequence[untried.Untried] = (),
-) -> list[str]:
-    """Return the table, a line for each problem, one about paths that no run tries, if any, and one for the fleet.
-
-    `agents` are the hosts with an agent. `now` is in seconds since 1970. `gaps` are those of `untried.of_status`.
+    `found` has heartbeats by node, `refused` the reason for each that cannot be read. `now` is in seconds since 1970.
     """
-    rows = []
-    for host in hosts:
-        cells = heartbeat_cells.cells(found.get(host), now)
-        if host not in agents and host not in found:
-            cells = ("no agent", *cells[1:])
-        elif host in refused:
-            cells = ("not read !", *cells[1:])
-        rows.append((host, *cells))
-    wrong = problems(hosts, agents, found, refused, now)
-    lines = tables.columns(("NODE", *heartbeat_cells.HEADINGS), rows).splitlines()
-    lines += [*(f"! {problem}" for problem in wrong), *untried.lines_of_status(gaps)]
-    return [*lines, _verdict(hosts, agents, found, refused, now)]
 
+    hosts: t.Sequence[str]
+    agents: t.Collection[str]
+    found: t.Mapping[str, Heartbeat]
+    refused: t.Mapping[str, str]
+    now: float
 
-def problems(
-    hosts: t.Sequence[str], agents: t.Collection[str], found: Heartbeats, refused: Refused, now: float
-) -> list[str]:
-    """Return sentences about what is wrong. A session that is down with a `troubled` node is that node's fault."""
-    blamed = troubled(hosts, agents, found, refused, now)
-    return [f"{host}: {what}" for host in hosts for what in _of_host(host, agents, found, refused, now, blamed)]
+    def lines(self, gaps: t.Sequence[untried.Untried] = ()) -> list[str]:
+        """Return the table, a line for each problem, one about paths that no run tries, if any, and one for the fleet.
 
+        `gaps` are those of `untried.of_status`.
+        """
+        rows = []
+        for host in self.hosts:
+            cells = heartbeat_cells.cells(self.found.get(host), self.now)
+            if host not in self.agents and host not in self.found:
+                cells = ("no agent", *cells[1:])
+            elif host in self.refused:
+                cells = ("not read !", *cells[1:])
+            rows.append((host, *cells))
+        lines = tables.columns(("NODE", *heartbeat_cells.HEADINGS), rows).splitlines()
+        return [*lines, *(f"! {problem}" for problem in self.problems), *untried.lines_of_status(gaps), self.verdict]
 
-def troubled(
-    hosts: t.Sequence[str], agents: t.Collection[str], found: Heartbeats, refused: Refused, now: float
-) -> set[str]:
-    """Return the hosts to blame for sessions that are down: without a fresh heartbeat, or with most of theirs down."""
-    return {
-        host
-        for host in hosts
-        if (
-            host in found
-            and (not heartbeat_cells.is_fresh(found[host], now) or heartbeat_cells.mostly_down(found[host]))
-        )
-        or (host not in found and (host in agents or host in refused))
-    }
+    @functools.cached_property
+    def troubled(self) -> frozenset[str]:
+        """The hosts to blame for sessions that are down: without a fresh heartbeat, or with most of theirs down."""
+        return frozenset(filter(self._is_troubled, self.hosts))
 
+    def _is_troubled(self, host: str) -> bool:
+        if host not in self.found:
+            return host in self.agents or host in self.refused
+        found = self.found[host]
+        return not heartbeat_cells.is_fresh(found, self.now) or heartbeat_cells.mostly_down(found)
 
-def _of_host(
-    host: str,
-    agents: t.Collection[str],
-    found: Heartbeats,
-    refused: Refused,
-    now: float,
-    blamed: t.Collection[str],
-) -> t.Iterator[str]:
-    if host in refused:
-        yield f"its heartbeat is left out: {refused[host]}"
-    elif host in found:
-        yield from heartbeat_cells.wrong(found[host], now, blamed)
-    elif host in agents:
-        yield (
-            "has sent no heartbeat yet. Its agent does not run, or does not reach the datastore: -e source=nodes asks "
-            "the node itself."
-        )
+    @functools.cached_property
+    def wrong(self) -> dict[str, list[str]]:
+        """What is wrong by host, as clauses. A session that is down with a `troubled` node is that node's fault."""
+        return {host: list(self._wrong_of(host)) for host in self.hosts}
 
+    @property
+    def problems(self) -> list[str]:
+        """Sentences about what is wrong."""
+        return [f"{host}: {what}" for host in self.hosts for what in self.wrong[host]]
 
-def _verdict(hosts: t.Sequence[str], agents: t.Collection[str], found: Heartbeats, refused: Refused, now: float) -> str:
-    blamed = troubled(hosts, agents, found, refused, now)
-    good = sum(not any(True for dummy in _of_host(host, agents, found, refused, now, blamed)) for host in hosts)
-    here = [found[host] for host in hosts if host in found]
-    word, nodes = ("good", "nodes") if good == len(hosts) else ("degraded", "nodes good")
-    parts = [f"{good}/{len(hosts)} {nodes}"]
-    total = sum(one.sessions_total for one in here)
-    if total:
-        up = sum(one.sessions_established for one in here)
-        parts.append(f"{up}/{total} sessions Established, counted at both ends")
-    parts += [f"{sum(one.workloads for one in here)} workloads", untried.OF_STATUS]
-    return f"{word}  {' · '.join(parts)}  (by heartbeats)"
+    def _wrong_of(self, host: str) -> t.Iterator[str]:
+        if host in self.refused:
+            yield f"its heartbeat is left out: {self.refused[host]}"
+        elif host in self.found:
+            yield from heartbeat_cells.wrong(self.found[host], self.now, self.troubled)
+        elif host in self.agents:
+            yield (
+                "has sent no heartbeat yet. Its agent does not run, or does not reach the datastore: -e source=nodes "
+                "asks the node itself."
+            )
+
+    @property
+    def heartbeats(self) -> list[Heartbeat]:
+        """The heartbeats of the hosts that have one."""
+        return [self.found[host] for host in self.hosts if host in self.found]
+
+    @property
+    def verdict(self) -> str:
+        """The line about the whole fleet."""
+        good = sum(not self.wrong[host] for host in self.hosts)
+        word, nodes = ("good", "nodes") if good == len(self.hosts) else ("degraded", "nodes good")
+        parts = [f"{good}/{len(self.hosts)} {nodes}"]
+        total = sum(one.sessions_total for one in self.heartbeats)
+        if total:
+            up = sum(one.sessions_established for one in self.heartbeats)
+            parts.append(f"{up}/{total} sessions Established, counted at both ends")
+        parts += [f"{sum(one.workloads for one in self.heartbeats)} workloads", untried.OF_STATUS]
+        return f"{word}  {' · '.join(parts)}  (by heartbeats)"

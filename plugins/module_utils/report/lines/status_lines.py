@@ -10,7 +10,7 @@ import re
 import typing as t
 
 from ...base import release
-from ...cli.render import tables
+from ...cli.render import heartbeat_cells, tables
 from ...fleet.node_answers import outcome
 from ...fleet.paths import untried
 from ...ipam.errors import names
@@ -25,7 +25,6 @@ HEADING = ("NODE", "BGP", "BLOCKS", "WORKLOADS", "ROUTES", "DRIFT(24h)", "AGENT"
 #: The used share of a pool's addresses on a node, spare blocks included, from which they are reported as running out.
 NEARLY_ALL = 0.8
 
-_MINUTE, _HOUR, _DAY = 60, 3600, 86400
 #: The most hosts that a warning names; the others are counted.
 _NAMED = 10
 _LONGEST_VERSION = 40
@@ -241,15 +240,7 @@ def _drift(agent: Result) -> str:
 def _agent(agent: Result) -> str:
     if not agent["running"]:
         return "down !" if agent["wanted"] else "-"
-    return f"{agent['version']} up {duration(agent['uptime'])}{'' if agent['in_sync'] else ' !'}"
-
-
-def duration(seconds: int) -> str:
-    """Return a time in seconds in its largest whole unit: `9d`, `3h`, `12m` or `40s`. A negative time is `0s`."""
-    for unit, letter in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "m")):
-        if seconds >= unit:
-            return f"{seconds // unit}{letter}"
-    return f"{max(seconds, 0)}s"
+    return f"{agent['version']} up {heartbeat_cells.duration(agent['uptime'])}{'' if agent['in_sync'] else ' !'}"
 
 
 def _verdict(nodes: t.Mapping[str, t.Optional[Result]], results: Results, wrong: t.Sequence[str]) -> str:

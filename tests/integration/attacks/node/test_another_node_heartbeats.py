@@ -13,7 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials, EtcdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import exchange
-from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import heartbeat_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines.heartbeat_lines import HeartbeatStatus
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,7 +35,7 @@ def shown(*values: tuple[str, bytes]) -> list[str]:
         etcd.put(key, value)
     client = EtcdClient(etcd.members, Credentials("root", "x") if etcd.users else None)
     found, refused = heartbeats.decode_all(run(exchange.heartbeats(client)))
-    lines = heartbeat_lines.text(("node1", "node2"), ("node1", "node2"), found, refused, NOW)
+    lines = HeartbeatStatus(("node1", "node2"), ("node1", "node2"), found, refused, NOW).lines()
     return [terminal_text.line(line) for line in lines]
 
 

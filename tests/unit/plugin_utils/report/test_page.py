@@ -13,6 +13,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report import drawing, status_report, switch_loss
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines.heartbeat_lines import HeartbeatStatus
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import FleetReport, ShownNode
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.shown_text import cut
@@ -70,7 +71,9 @@ def reports() -> dict[str, FleetReport]:
     return {
         "status": simulated.status_of(fleet, down={("node1", "node3")}, gone={"node4"}),
         "heartbeats": status_report.by_heartbeats(
-            simulated.ORIGIN, hosts, set(hosts), beats, {"node4": "it is torn"}, 1e6, Places(fleet, hosts)
+            simulated.ORIGIN,
+            HeartbeatStatus(hosts, set(hosts), beats, {"node4": "it is torn"}, 1e6),
+            Places(fleet, hosts),
         ),
         "plan": simulated.plan_of(fleet, {"node1", "node2"}),
         "switch": simulated.switch_of(fleet, {("node1", "node3"): 9, ("node3", "node1"): 4}),
