@@ -11,7 +11,7 @@ import typing as t
 from ..fleet.node_answers import outcome
 from ..fleet.paths.untried import Untried
 from . import drawing
-from .lines import report_lines
+from .lines import probed_paths, report_lines
 from .model import ChangeGroup, FleetReport, Loss, Origin, ShownNode, ShownPlan, State
 from .places import Links, Places
 
@@ -55,10 +55,9 @@ def report(
     usable = {host: answer for host, answer in plans.items() if outcome.usable(answer)}
     put_back = loss is not None and not loss.switched
     links = Links(places, drawing.RING)
-    for host, answer in reachability.items():
-        for target in answer.get("targets", ()):
-            if target.get("name") and target["name"] != host:
-                links.probes(host, target["name"], target["sent"], target["lost"])
+    for path in probed_paths.probed(reachability):
+        if path.other not in ("", path.host):
+            links.probes(path.host, path.other, path.sent, path.lost)
     lossy = links.all()
     wrong = [line[2:] for line in lines if line.startswith("! ")]
     lost = sum(link.lost for link in lossy)

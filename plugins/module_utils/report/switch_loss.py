@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from .lines import probed_paths
 from .model import Loss, LossyPath, SwitchPhase
 
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
@@ -28,28 +29,15 @@ def measured(
 
     `switched` says whether the change was made. `local_time` writes seconds since 1970 in a form of strftime.
     """
-    paths = []
+    probed = probed_paths.probed(soaks)
+    paths = [
+        LossyPath(str(path), path.sent, path.lost, path.gap, path.reason) for path in probed if path.lost or path.gap
+    ]
     by_second: dict[int, int] = {}
-    sent = lost = count = 0
-    watched = resolution = 0.0
-    unwatched = []
-    for host, answer in sorted(soaks.items()):
-        for target in answer.get("targets", ()):
-            count += 1
-            sent += target["sent"]
-            lost += target["lost"]
-            path = f"{host} -> {target.get('name') or target['address']}"
-            if target["lost"] or target.get("longest_gap"):
-                gap = target.get("longest_gap", 0.0)
-                paths.append(LossyPath(path, target["sent"], target["lost"], gap, target.get("reason", "")))
-        watch = answer.get("watch") or {}
-        if answer.get("targets") and not watch.get("complete"):
-            unwatched.append(f"{host} ({watch.get('reason') or 'no watch was running'})")
-        watched = max(watched, watch.get("seconds", 0.0))
-        resolution = max(resolution, watch.get("resolution", 0.0))
-        for pair in watch.get("lost_by_second", ()):
-            if len(pair) == 2:
-                by_second[pair[0]] = by_second.get(pair[0], 0) + pair[1]
+    watches = [answer.get("watch") or {} for answer in soaks.values()]
+    for pair in (pair for watch in watches for pair in watch.get("lost_by_second", ())):
+        if len(pair) == 2:
+            by_second[pair[0]] = by_second.get(pair[0], 0) + pair[1]
     paths.sort(key=lambda path: (-path.lost, -path.gap, path.path))
     longest = max(paths, key=lambda path: path.gap, default=None)
     phases = _phases(gates, local_time)
@@ -60,17 +48,17 @@ def measured(
         switched=switched,
         proof=not switched and "line" not in gates.get("flip", {}),  # a skipped gate has none
         phases=phases,
-        sent=sent,
-        lost=lost,
-        paths=count,
+        sent=sum(path.sent for path in probed),
+        lost=sum(path.lost for path in probed),
+        paths=len(probed),
         gap=longest.gap if longest else 0.0,
         worst=longest.path if longest else "",
-        resolution=resolution,
+        resolution=max((watch.get("resolution", 0.0) for watch in watches), default=0.0),
         lossy=tuple(paths[:_PATHS]),
         lossy_more=max(0, len(paths) - _PATHS),
         by_second=tuple(sorted(by_second.items())),
-        watched=watched,
-        unwatched=tuple(unwatched),
+        watched=max((watch.get("seconds", 0.0) for watch in watches), default=0.0),
+        unwatched=tuple(probed_paths.unwatched(soaks)),
     )
 
 

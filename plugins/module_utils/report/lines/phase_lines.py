@@ -11,6 +11,7 @@ from ...fleet.node_answers import outcome
 from ...fleet.paths import untried
 from ...fleet.run.targets import Targets
 from ...state.phase import Phase
+from . import probed_paths
 
 
 def phase(
@@ -53,57 +54,35 @@ def phase(
 def _probes(
     name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems: list[str], max_lost_probes: int, hold: bool
 ) -> tuple[str, list[str]]:
-    lossy: list[str] = []
-    paths = sent = lost = good = silent = 0
-    worst, gap = "", 0.0
-    for host, answer in sorted(results.items()):
-        for target in answer.get("targets", ()):
-            path = f"{host} -> {target.get('name') or target['address']}"
-            paths += 1
-            sent += target["sent"]
-            lost += target["lost"]
-            good += not target["lost"]
-            silent += bool(target.get("silent"))
-            if target["lost"]:
-                why = target.get("reason") or f"{target['lost']} of {target['sent']} lost"
-                if name == "soak" and target.get("longest_gap"):
-                    why += f", longest gap {target['longest_gap']:.1f} ms"
-                lossy.append(f"{path}: {why}")
-            if target.get("longest_gap", 0.0) > gap:
-                worst, gap = path, target["longest_gap"]
+    paths = probed_paths.probed(results)
+    sent, lost = sum(path.sent for path in paths), sum(path.lost for path in paths)
     tolerated = 0 < lost <= max_lost_probes
-    if not tolerated:
-        problems += lossy
+    for path in paths if not tolerated else ():
+        if path.lost:
+            why = path.reason or f"{path.lost} of {path.sent} lost"
+            gap = f", longest gap {path.gap:.1f} ms" if name == "soak" and path.gap else ""
+            problems.append(f"{path}: {why}{gap}")
     gaps = untried.of_run({host: untried.from_data(answer.get("untried", ())) for host, answer in results.items()}, {})
     if name == "prove":
-        proven = (
-            f"{name:<9} {good}/{paths} paths answer over {'the routes to come' if hold else 'the new mode'}, full size "
-            "(marked probes, live traffic untouched)"
-        )
+        good = sum(not path.lost for path in paths)
+        where = "the routes to come" if hold else "the new mode"
+        proven = f"{name:<9} {good}/{len(paths)} paths answer over {where}, full size (marked probes, live traffic untouched)"
         return " · ".join([proven, *(f"not tried: {gap}" for gap in gaps)]), problems
-    counted = f"{name:<9} {lost:,} lost of {sent:,} probes over {paths} paths"
-    longest = f"longest gap {gap:.1f} ms" + (f" ({worst})" if worst else "")
-    unseen = _unwatched(results)
-    parts = [counted + ("" if unseen else " since before the flip"), longest]
+    counted = f"{name:<9} {lost:,} lost of {sent:,} probes over {len(paths)} paths"
+    worst = max(paths, key=lambda path: path.gap, default=None)
+    longest = f"{worst.gap:.1f} ms ({worst})" if worst is not None and worst.gap else "0.0 ms"
+    unseen = probed_paths.unwatched(results)
+    parts = [counted + ("" if unseen else " since before the flip"), f"longest gap {longest}"]
     if tolerated:
         parts.append(f"calico_node_max_lost_probes is {max_lost_probes:,}")
     if unseen:
         more = f" and {len(unseen) - 3} more" if len(unseen) > 3 else ""
         parts.append(f"the flip is not all counted on {', '.join(unseen[:3])}{more}")
-    if silent:
-        parts.append(f"{silent} {'path' if silent == 1 else 'paths'} answered only since the flip")
+    late = sum(path.late for path in paths)
+    if late:
+        parts.append(f"{late} {'path' if late == 1 else 'paths'} answered only since the flip")
     parts += untried.clause(gaps)
     return " · ".join(parts), problems
-
-
-def _unwatched(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
-    """Return "name (reason)" for each host that probed and whose watch did not count from before the flip on."""
-    found = []
-    for host, answer in sorted(results.items()):
-        watch = answer.get("watch") or {}
-        if answer.get("targets") and not watch.get("complete"):
-            found.append(f"{host} ({watch.get('reason') or 'no watch was running'})")
-    return found
 
 
 def _kept(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> str:

@@ -9,6 +9,8 @@ import typing as t
 
 from ...fleet.node_answers import outcome
 from ...fleet.paths import untried
+from . import probed_paths
+from .probed_paths import ProbedPath
 
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
 
@@ -141,22 +143,20 @@ def converged(
     parts = [f"{len(good)}/{len(hosts)} nodes"]
     if wanted:
         parts.append(f"{up // 2}/{wanted // 2} sessions Established")
-    silent = _silent(reachability, frozenset(good))
+    probed = probed_paths.probed(reachability)
+    reached = frozenset(good)
+    silent = [f"{path}: {path.reason or 'no answer'}" for path in probed if _is_silent(path, reached)]
     lines += [f"! {path}" for path in silent[:_NAMED_PATHS]]
     if len(silent) > _NAMED_PATHS:
         lines.append(f"! ... and {len(silent) - _NAMED_PATHS} more paths without an answer.")
-    sent = lost = paths = answered = 0
+    sent, lost = sum(path.sent for path in probed), sum(path.lost for path in probed)
+    paths, answered = len(probed), sum(path.lost < path.sent for path in probed)
     for answer in reachability.values():
         if "paths" in answer:  # a settled host: sums, by which no path answers if one probe is lost
             paths += answer["paths"]
             answered += answer["paths"] if not answer["lost"] else 0
             sent += answer["sent"]
             lost += answer["lost"]
-        for target in answer.get("targets", ()):
-            paths += 1
-            answered += target["lost"] < target["sent"]
-            sent += target["sent"]
-            lost += target["lost"]
     if paths:
         parts += [f"{answered}/{paths} paths answer", f"{lost} lost of {sent} probes"]
     gaps = _untried(hosts, good, reachability, members)
@@ -172,14 +172,9 @@ def converged(
 _NAMED_PATHS = 20
 
 
-def _silent(reachability: Results, good: t.Container[str]) -> list[str]:
-    """Return a sentence for each path between `good` nodes on which no probe was answered."""
-    return [
-        f"{host} -> {target.get('name') or target['address']}: {target.get('reason') or 'no answer'}"
-        for host, answer in sorted(reachability.items())
-        for target in answer.get("targets", ())
-        if target["sent"] and target["lost"] >= target["sent"] and host in good and target.get("name", "") in good
-    ]
+def _is_silent(path: ProbedPath, good: t.Container[str]) -> bool:
+    """Return whether no probe was answered on a path between `good` nodes."""
+    return 0 < path.sent <= path.lost and path.host in good and path.other in good
 
 
 def _untried(
