@@ -14,7 +14,7 @@ import re
 import typing as t
 
 from ..base.ports import VXLAN_PORT
-from ..state.errors import FleetError
+from ..state.errors import FleetError, within
 from .host import Host
 
 FLEET, GROUP, NODE = "fleet", "group", "node"
@@ -748,6 +748,12 @@ def of_fleet(hosts: t.Iterable[Host], name: str) -> t.Any:
     return None if found is None else check(name, found)
 
 
+def of_host(host: Host, name: str) -> t.Any:
+    """Return the value of a node's variable, by `check`, or None if the host has none or null."""
+    value = host.variables.get(name)
+    return None if value is None else check(name, value, host.name)
+
+
 def check(name: str, value: t.Any, where: str = "") -> t.Any:
     """Return `value` for variable `name`, converted from text if an int or bool variable has a text that fits.
 
@@ -783,11 +789,10 @@ def check(name: str, value: t.Any, where: str = "") -> t.Any:
 
 def check_texts(label: str, values: t.Iterable[t.Any], remedy: str) -> None:
     """Raise FleetError with `remedy`, a sentence, if one of `values`, a list that errors name `label`, is no text."""
-    path, separator, owner = label.partition(" of ")
     for index, value in enumerate(values):
         if not isinstance(value, str):
             shown = "null" if value is None else value
-            raise FleetError(f"{path}[{index}]{separator}{owner}", shown, "is not a text.", remedy)
+            raise FleetError(within(label, index), shown, "is not a text.", remedy)
 
 
 def _example(variable: Variable) -> str:

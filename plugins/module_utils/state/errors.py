@@ -50,10 +50,11 @@ def shown(value: t.Any) -> str:
     return text if path else cut(text)
 
 
-def within(label: str, field: str) -> str:
-    """Return the name of a field of an entry: `peers[0].peerIP of node1` for `peers[0] of node1` and peerIP."""
+def within(label: str, field: t.Union[str, int]) -> str:
+    """Return the name of a field or index of an entry: `peers[0].peerIP of node1` for `peers[0] of node1`, peerIP."""
     path, separator, owner = label.partition(" of ")
-    return f"{path}.{field}{separator}{owner}"
+    inner = f"[{field}]" if isinstance(field, int) else f".{field}"
+    return f"{path}{inner}{separator}{owner}"
 
 
 def did_you_mean(name: str, known: t.Iterable[str], otherwise: str) -> str:

@@ -14,7 +14,7 @@ from ...base.addresses import Cidr, parse_cidr_or_address
 from ...bgp import filters as bgp_filters
 from ...bgp.bird_state import BirdPeer, Communities
 from ...bgp.filter_rules import FilterFunction
-from ...state.errors import FleetError, did_you_mean
+from ...state.errors import FleetError, did_you_mean, within
 from .. import variables
 from ..host import Host
 from . import flat_resource
@@ -82,8 +82,7 @@ class Announcements:
                 remedy = f"Write the BGPFilter {name} there, or remove the name."
                 if self.filters:
                     remedy = did_you_mean(name, self.filters, f"{remedy} There are")
-                path, separator, owner = label.partition(" of ")
-                raise FleetError(f"{path}[{index}]{separator}{owner}", name, f"is not in {FILTERS}.", remedy)
+                raise FleetError(within(label, index), name, f"is not in {FILTERS}.", remedy)
 
     def content(self) -> dict[str, t.Any]:
         """Return {filters, nodes, ignored_interfaces} as data for the plan's hash, without nodes that set nothing."""
@@ -108,10 +107,9 @@ def read(get: Get, hosts: t.Sequence[Host]) -> Announcements:
     added = _communities(for_all)
     nodes = {}
     for host in hosts:
-        own = host.variables.get(NODE_ADVERTISEMENTS)
+        own = variables.of_host(host, NODE_ADVERTISEMENTS)
         of_node = added
         if own is not None:
-            variables.check(NODE_ADVERTISEMENTS, own, host.name)
             of_node = _communities(_configuration(names, own, (), NODE_ADVERTISEMENTS, host.name))
         nodes[host.name] = NodeAnnouncements(of_node, _include_dir(host))
     return Announcements(_filters(get(FILTERS)), nodes, for_all.ignoredInterfaces, added)
@@ -187,10 +185,9 @@ def _communities(configuration: resources.BGPConfiguration) -> tuple[Communities
 
 
 def _include_dir(host: Host) -> str:
-    value = host.variables.get(INCLUDE_DIR)
+    value = variables.of_host(host, INCLUDE_DIR)
     if value is None:
         return str(variables.BY_NAME[INCLUDE_DIR].default)
-    variables.check(INCLUDE_DIR, value, host.name)
     if value and (not _FOLDER.fullmatch(value) or ".." in value.split("/")):
         raise FleetError(
             f"{INCLUDE_DIR} of {host.name}",

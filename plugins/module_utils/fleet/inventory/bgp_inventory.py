@@ -23,7 +23,7 @@ from ...resources.kinds.bgp import PASSWORD_REFERENCE
 from ...state.errors import FleetError, within
 from .. import variables
 from ..host import Host
-from . import bgp_announcements, bgp_secrets
+from . import bgp_announcements, bgp_secrets, flat_resource
 from .bgp_announcements import NO_ANNOUNCEMENTS, Announcements
 from .bgp_peer_inventory import Peers, Times
 from .bgp_peer_lists import entries
@@ -143,10 +143,7 @@ def read(
 
 
 def _speaker(get: Get, host: Host, node: FleetNode) -> Speaker:
-    def own(variable: str) -> t.Any:
-        value = host.variables.get(variable)
-        return None if value is None else variables.check(variable, value, host.name)
-
+    own = functools.partial(variables.of_host, host)
     cluster_id = own("calico_node_route_reflector_cluster_id")
     if cluster_id is not None:
         _check_cluster_id(cluster_id, f"calico_node_route_reflector_cluster_id of {host.name}")
@@ -254,7 +251,7 @@ def _mesh_password(value: t.Any, known: t.Collection[str]) -> str:
     try:
         password = PASSWORD_REFERENCE.read(value)
     except Refused as refused:
-        raise FleetError(within(label, refused.field), refused.value, refused.rule, refused.remedy) from None
+        raise flat_resource.refused(refused, label) from None
     return bgp_secrets.referred(password, known, label)
 
 
@@ -262,5 +259,4 @@ def _bfd(value: t.Any) -> t.Optional[Bfd]:
     try:
         return BfdSwitch().read(value)
     except Refused as refused:
-        label = within("calico_bgp_bfd", refused.field) if refused.field else "calico_bgp_bfd"
-        raise FleetError(label, refused.value, refused.rule, refused.remedy) from None
+        raise flat_resource.refused(refused, "calico_bgp_bfd") from None

@@ -9,13 +9,11 @@ with templates (sourceAddress: "{{ second_address }}") may differ between hosts.
 
 from __future__ import annotations
 
-import re
 import typing as t
 
-from ...state.errors import FleetError, did_you_mean
 from .. import variables
 from ..host import Host
-from . import flat_resource
+from . import flat_resource, group_lists
 
 FLEET, NODE = "calico_bgp_peers", "calico_node_bgp_peers"
 
@@ -40,43 +38,15 @@ def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterato
     hosts = sorted(hosts, key=lambda host: host.name)
     members: dict[tuple[str, str], list[str]] = {}
     found: dict[tuple[str, str], tuple[t.Any, str]] = {}
-    groups = {_in_a_name(name) for host in hosts for name in host.groups}
-    for host in hosts:
-        for variable, entry_list, label in _lists(host, groups):
-            for index, content in enumerate(entry_list):
-                key = (variable, flat_resource.text_of([index, content]))
-                found.setdefault(key, (content, label.format(index=index)))
-                members.setdefault(key, []).append(host.name)
-    order = sorted(found, key=lambda key: key[0] == NODE)
-    for key in order:
-        content, label = found[key]
+    for host, variable, listed in (*group_lists.read(hosts, variables.PEERS_OF_GROUP, "BGPPeers"), *_of_nodes(hosts)):
+        for index, content in enumerate(listed):
+            key = (variable, flat_resource.text_of([index, content]))
+            owner = f" of {host.name}" if variable == NODE else ""
+            found.setdefault(key, (content, f"{variable}[{index}]{owner}"))
+            members.setdefault(key, []).append(host.name)
+    for key, (content, label) in found.items():
         yield PeerEntry(content, label, frozenset(members[key]))
 
 
-def _lists(host: Host, groups: t.Collection[str]) -> t.Iterator[tuple[str, t.Sequence[t.Any], str]]:
-    """Yield (variable, entries, label of an entry with {index} in it) for the lists of `host` and of its own groups."""
-    own_groups = {_in_a_name(group) for group in host.groups}
-    for variable in sorted(host.variables):
-        if variable.startswith(variables.PEERS_OF_GROUP):
-            group = variable[len(variables.PEERS_OF_GROUP) :]
-            if group not in own_groups:
-                _check_group(variable, group, groups)
-                continue
-            value = host.variables[variable]
-            if not isinstance(value, (list, tuple)):
-                raise FleetError(variable, value, "is not a list.", "Write BGPPeers there, as in calico_bgp_peers.")
-            yield variable, value, variable + "[{index}]"
-    value = host.variables.get(NODE)
-    if value is not None:
-        variables.check(NODE, value, host.name)
-        yield NODE, value, f"{NODE}[{{index}}] of {host.name}"
-
-
-def _check_group(variable: str, group: str, groups: t.Collection[str]) -> None:
-    if group not in groups:
-        remedy = did_you_mean(group, groups or {"all"}, f"Name it {variables.PEERS_OF_GROUP} and one of")
-        raise FleetError(variable, None, f"is for the group {group}, which no node is in.", remedy)
-
-
-def _in_a_name(group: str) -> str:
-    return re.sub(r"[-.]", "_", group)
+def _of_nodes(hosts: t.Sequence[Host]) -> t.Iterator[tuple[Host, str, t.Sequence[t.Any]]]:
+    return ((host, NODE, variables.of_host(host, NODE) or ()) for host in hosts)

@@ -10,6 +10,7 @@ import json
 import typing as t
 
 from ... import resources
+from ...resources.errors import Refused
 from ...state.errors import FleetError, within
 
 _Kind = t.TypeVar("_Kind", bound=resources.Resource)
@@ -34,7 +35,7 @@ def read(kind: type[_Kind], entry: t.Any, label: str) -> _Kind:
         raise refused(error, label) from error
 
 
-def refused(error: resources.ResourceError, label: str) -> FleetError:
+def refused(error: t.Union[resources.ResourceError, Refused], label: str) -> FleetError:
     """Return, not raise, the FleetError for an error in a resource that is written at `label`."""
     where = within(label, error.field) if error.field else label
     return FleetError(where, error.value, error.rule, error.remedy)

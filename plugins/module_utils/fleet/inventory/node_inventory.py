@@ -19,7 +19,6 @@ from .flat_resource import label_texts
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 HOSTNAME_LABEL = "kubernetes.io/hostname"
-_SOURCE_SPOOFING = "calico_workload_source_spoofing"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,8 +86,9 @@ def read(hosts: t.Sequence[Host]) -> dict[str, FleetNode]:
                 f"Set it in host_vars/{host.name}.yml, for example to 10.10.1.11/24; a node that has IPv6 alone has "
                 f"{node_address.VARIABLES[6]} instead.",
             )
+        may_spoof = bool(variables.of_host(host, "calico_workload_source_spoofing"))
         nodes[host.name] = FleetNode(
-            host.name, *four, _labels(host), host.workload_node, host.reflector, *six, _may_spoof(host)
+            host.name, *four, _labels(host), host.workload_node, host.reflector, *six, may_spoof
         )
     return nodes
 
@@ -140,14 +140,6 @@ class _Subnets:
 
 
 def _labels(host: Host) -> dict[str, str]:
-    value = host.variables.get("calico_node_labels")
-    labels = {} if value is None else variables.check("calico_node_labels", value, host.name)
-    texts = label_texts(labels, f"calico_node_labels of {host.name}")
+    texts = label_texts(variables.of_host(host, "calico_node_labels") or {}, f"calico_node_labels of {host.name}")
     texts.setdefault(HOSTNAME_LABEL, host.name)
     return texts
-
-
-def _may_spoof(host: Host) -> bool:
-    """Return whether the host's workloads may send from addresses that are not theirs; False if unset or null."""
-    value = host.variables.get(_SOURCE_SPOOFING)
-    return value is not None and bool(variables.check(_SOURCE_SPOOFING, value, host.name))

@@ -84,7 +84,7 @@ def read(
     collected.check(profiles)
     settings = policy_settings.read(get, profiles, bgp)
     policies = collected.model_policies(_staged(get, collected))
-    audited = frozenset(host.name for host in hosts if _audited(host))
+    audited = frozenset(host.name for host in hosts if variables.of_host(host, "calico_node_policy_audit"))
     enabled = get("calico_policy_enabled")
     if not (bool(collected.seen) if enabled is None else enabled):
         return Reading(None, profiles)
@@ -105,11 +105,6 @@ def read(
         ),
         profiles,
     )
-
-
-def _audited(host: Host) -> bool:
-    value = host.variables.get("calico_node_policy_audit")
-    return value is not None and bool(variables.check("calico_node_policy_audit", value, host.name))
 
 
 class _Collected:

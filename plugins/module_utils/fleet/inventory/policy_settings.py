@@ -58,10 +58,9 @@ def profile_names(names: t.Any, label: str, profiles: t.Collection[str]) -> tupl
     if not isinstance(names, (list, tuple)):
         raise FleetError(label, names, "is not a list.", f"Write for example [{ALLOW_ALL}].")
     variables.check_texts(label, names, f"Write for example [{ALLOW_ALL}].")
-    path, separator, owner = label.partition(" of ")
     for index, name in enumerate(names):
         if name not in profiles:
-            raise FleetError(f"{path}[{index}]{separator}{owner}", name, *unknown_profile(name, profiles))
+            raise FleetError(within(label, index), name, *unknown_profile(name, profiles))
     return tuple(names)
 
 

@@ -13,6 +13,7 @@ from ... import resources
 from ...state.errors import FleetError, did_you_mean, within
 from .. import variables
 from ..host import Host
+from . import group_lists
 
 KINDS = (
     "GlobalNetworkPolicy",
@@ -151,44 +152,25 @@ def sources(
         yield Source(entry, f"calico_policies[{index}]")
     yield from _of_groups(hosts)
     for host in hosts:
-        own = host.variables.get("calico_node_policies")
-        if own is not None:
-            variables.check("calico_node_policies", own, host.name)
-            for index, entry in enumerate(own):
-                yield Source(entry, f"calico_node_policies[{index}] of {host.name}", host.name)
+        for index, entry in enumerate(variables.of_host(host, "calico_node_policies") or ()):
+            yield Source(entry, f"calico_node_policies[{index}] of {host.name}", host.name)
     for document in documents:
         yield Source(document.content, document=document)
 
 
 def _of_groups(hosts: t.Sequence[Host]) -> t.Iterator[Source]:
     """Yield the resources in groups' lists: a HostEndpoint for each host, another once and where a host's differs."""
-    members = {re.sub(r"[-.]", "_", group): group for host in hosts for group in host.groups}
     first: dict[tuple[str, int], t.Any] = {}
-    for host in hosts:
-        own = {re.sub(r"[-.]", "_", group) for group in host.groups}
-        for variable in sorted(host.variables):
-            if not variable.startswith(variables.POLICIES_OF_GROUP):
-                continue
-            group = variable[len(variables.POLICIES_OF_GROUP) :]
-            if group not in members:
-                remedy = did_you_mean(group, members, f"Name it {variables.POLICIES_OF_GROUP} and one of")
-                raise FleetError(variable, None, f"is for the group {group}, which no node is in.", remedy)
-            if group not in own:
-                continue
-            entries = host.variables[variable]
-            if not isinstance(entries, (list, tuple)):
-                raise FleetError(
-                    variable, entries, "is not a list.", "Write policy resources there, as in calico_policies."
-                )
-            for index, entry in enumerate(entries):
-                label = f"{variable}[{index}]"
-                if isinstance(entry, t.Mapping) and entry.get("kind") == "HostEndpoint":
-                    yield Source(entry, f"{label} of {host.name}", host.name)
-                elif (variable, index) not in first:
-                    first[variable, index] = entry
-                    yield Source(entry, label)
-                elif first[variable, index] != entry:
-                    yield Source(entry, f"{label} of {host.name}")
+    for host, variable, entries in group_lists.read(hosts, variables.POLICIES_OF_GROUP, "policy resources"):
+        for index, entry in enumerate(entries):
+            label = f"{variable}[{index}]"
+            if isinstance(entry, t.Mapping) and entry.get("kind") == "HostEndpoint":
+                yield Source(entry, f"{label} of {host.name}", host.name)
+            elif (variable, index) not in first:
+                first[variable, index] = entry
+                yield Source(entry, label)
+            elif first[variable, index] != entry:
+                yield Source(entry, f"{label} of {host.name}")
 
 
 def who(resource: resources.Resource) -> str:

@@ -17,7 +17,7 @@ from ...state.errors import FleetError, did_you_mean, within
 from .. import variables
 from ..host import Host
 from . import node_address
-from .flat_resource import label_texts
+from .flat_resource import label_texts, refused
 from .node_inventory import FleetNode
 from .policy_settings import profile_names
 from .pool_inventory import Get
@@ -80,10 +80,8 @@ def read(
         (f"calico_workloads[{i}]", entry, None) for i, entry in enumerate(get("calico_workloads"))
     ]
     for host in sorted(hosts, key=lambda host: host.name):
-        own = host.variables.get("calico_node_workloads")
-        if own is not None:
-            variables.check("calico_node_workloads", own, host.name)
-            entries += [(f"calico_node_workloads[{i}] of {host.name}", entry, host.name) for i, entry in enumerate(own)]
+        own = variables.of_host(host, "calico_node_workloads") or ()
+        entries += [(f"calico_node_workloads[{i}] of {host.name}", entry, host.name) for i, entry in enumerate(own)]
     seen: dict[str, str] = {}
     addresses: dict[str, str] = {}
     families = _Families(pools)
@@ -283,5 +281,5 @@ def _ports(ports: t.Any, label: str) -> tuple[DefinedPort, ...]:
         endpoint = t.cast(resources.WorkloadEndpoint, resources.parse_flat("WorkloadEndpoint", flat))
         resources.check_supported(endpoint, flat=True)
     except resources.ResourceError as error:
-        raise FleetError(within(label, error.field), error.value, error.rule, error.remedy) from error
+        raise refused(error, label) from error
     return workload_endpoint(endpoint).ports

@@ -7,33 +7,17 @@ from __future__ import annotations
 
 import typing as t
 
-from ...policy.documents.from_resources import STAGED_PREFIX
 from ..fleet import Fleet
 from ..host import Host, origin
-from ..lint.policies import policy_lint, probe_lint
-from ..policy_parts import PolicyParts
+from ..lint.policies import policy
 
 
 def notices(fleet: Fleet, hosts: t.Sequence[Host]) -> tuple[str, ...]:
     """Return texts about probable mistakes in policy and denied probes, for readers of a plan; () without policy."""
-    parts = fleet.policy
-    if parts is None:
-        return ()
-    endpoints = [one for own in parts.own.values() for one in own]
-    found = policy_lint.findings(parts.policy.policy_set, endpoints)
-    told = {(one.kind, one.name) for one in found}
-    found += [one for one in probe_lint.findings(fleet) if (one.kind, one.name) not in told]
-    return tuple(_notice(one, parts, hosts) for one in found)
-
-
-def _notice(found: policy_lint.PolicyFinding, parts: PolicyParts, hosts: t.Sequence[Host]) -> str:
-    who = f"{found.kind} {found.name}"
-    # The policy model gives a policy of a staged kind the kind of an enforced one, and a prefixed name. The keys of
-    # `places` have the kind and the name as the inventory does.
-    written = f"Staged{who.replace(STAGED_PREFIX, '')}" if STAGED_PREFIX in found.name else who
-    place = parts.policy.places.get(written, "")
-    if place.startswith("in "):
-        place = place[len("in ") :]
-    elif place:
-        place = ": ".join(part for part in (origin(place, hosts), place) if part)
-    return f"{place}: {who}: {found.text}" if place else f"{who}: {found.text}"
+    found = policy.mistakes(fleet)
+    texts = []
+    for one in [*found, *policy.denied_probes(fleet, found)]:
+        variable, file = policy.written_at(fleet, one)
+        places = (origin(variable, hosts) if variable else file, variable, f"{one.kind} {one.name}", one.text)
+        texts.append(": ".join(filter(None, places)))
+    return tuple(texts)

@@ -66,8 +66,9 @@ def _probes(
     if name == "prove":
         good = sum(not path.lost for path in paths)
         where = "the routes to come" if hold else "the new mode"
-        proven = f"{name:<9} {good}/{len(paths)} paths answer over {where}, full size (marked probes, live traffic untouched)"
-        return " · ".join([proven, *(f"not tried: {gap}" for gap in gaps)]), problems
+        proven = f"{name:<9} {good}/{len(paths)} paths answer over {where}, full size"
+        untouched = f"{proven} (marked probes, live traffic untouched)"
+        return " · ".join([untouched, *(f"not tried: {gap}" for gap in gaps)]), problems
     counted = f"{name:<9} {lost:,} lost of {sent:,} probes over {len(paths)} paths"
     worst = max(paths, key=lambda path: path.gap, default=None)
     longest = f"{worst.gap:.1f} ms ({worst})" if worst is not None and worst.gap else "0.0 ms"

@@ -8,9 +8,11 @@ from __future__ import annotations
 import typing as t
 
 from ....policy.documents.from_resources import STAGED_PREFIX
+from ...fleet import Fleet
 from ..finding import Issue
 from ..network import LintedFleet
 from . import policy_lint, probe_lint
+from .policy_lint import PolicyFinding
 
 
 def odd_policy(network: LintedFleet) -> t.Iterator[Issue]:
@@ -18,8 +20,8 @@ def odd_policy(network: LintedFleet) -> t.Iterator[Issue]:
 
     Also report tiers other than `default` without policy, and named ports in rules that no endpoint has.
     """
-    for found in _of_policy(network):
-        yield _placed(network, found)
+    for found in mistakes(network.fleet):
+        yield _issue(network.fleet, found)
 
 
 def denies_probes(network: LintedFleet) -> t.Iterator[Issue]:
@@ -27,33 +29,38 @@ def denies_probes(network: LintedFleet) -> t.Iterator[Issue]:
 
     There is an issue for each direction and protocol. A HostEndpoint that `odd_policy` reports is left out.
     """
-    told = {(one.kind, one.name) for one in _of_policy(network)}
-    for found in probe_lint.findings(network.fleet):
-        if (found.kind, found.name) not in told:
-            yield _placed(network, found)
+    for found in denied_probes(network.fleet, mistakes(network.fleet)):
+        yield _issue(network.fleet, found)
 
 
-def _of_policy(network: LintedFleet) -> list[policy_lint.PolicyFinding]:
-    parts = network.fleet.policy
+def mistakes(fleet: Fleet) -> list[PolicyFinding]:
+    """Return the likely mistakes in a fleet's policy, [] without policy."""
+    parts = fleet.policy
     if parts is None:
         return []
     return policy_lint.findings(parts.policy.policy_set, [one for own in parts.own.values() for one in own])
 
 
-def _placed(network: LintedFleet, found: policy_lint.PolicyFinding) -> Issue:
+def denied_probes(fleet: Fleet, known: t.Sequence[PolicyFinding]) -> list[PolicyFinding]:
+    """Return the findings about HostEndpoints that deny probes, without those that have one in `known`."""
+    named = {(one.kind, one.name) for one in known}
+    return [one for one in probe_lint.findings(fleet) if (one.kind, one.name) not in named]
+
+
+def written_at(fleet: Fleet, found: PolicyFinding) -> tuple[str, str]:
+    """Return (variable, file with line) of the resource that a finding is about; both are "" if they are unknown."""
     who = f"{found.kind} {found.name}"
-    parts = network.fleet.policy
     # The policy model gives a policy of a staged kind the kind of an enforced one, and a prefixed name. The keys of
     # `places` have the kind and the name as the inventory does.
     written = f"Staged{who.replace(STAGED_PREFIX, '')}" if STAGED_PREFIX in found.name else who
-    place = parts.policy.places.get(written, "") if parts else ""
-    file = place[len("in ") :] if place.startswith("in ") else ""
-    label = "" if file else place
-    what, remedy = _sentences(found.text)
-    return Issue(label or who, None, f"({who}) {what}" if label else what, remedy, file)
+    place = fleet.policy.policy.places.get(written, "") if fleet.policy else ""
+    return ("", place[len("in ") :]) if place.startswith("in ") else (place, "")
 
 
-def _sentences(text: str) -> tuple[str, str]:
-    """Return the first sentence of `text`, which says what is wrong, and the rest, which is the remedy ("" if none)."""
-    what, separator, remedy = text.partition(". ")
-    return f"{what}{'.' if separator else ''}", remedy
+def _issue(fleet: Fleet, found: PolicyFinding) -> Issue:
+    """Return the issue: the first sentence of the finding's text says what is wrong, the rest is the remedy."""
+    who = f"{found.kind} {found.name}"
+    variable, file = written_at(fleet, found)
+    what, separator, remedy = found.text.partition(". ")
+    what += "." if separator else ""
+    return Issue(variable or who, None, f"({who}) {what}" if variable else what, remedy, file)
