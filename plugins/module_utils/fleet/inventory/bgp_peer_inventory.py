@@ -86,8 +86,7 @@ class Peers:
             try:
                 theirs, extensions = peer_extensions.split(named)
             except Refused as refused:
-                field = f"spec.{refused.field}" if "spec" in content else refused.field
-                raise FleetError(within(label, field), refused.value, refused.rule, refused.remedy) from None
+                raise flat_resource.refused(refused.inside("spec") if "spec" in content else refused, label) from None
             _check_names(theirs, label)
             self._read[key] = (flat_resource.read(resources.BGPPeer, theirs, label), extensions)
         return self._read[key]
@@ -95,16 +94,14 @@ class Peers:
     def _check(self, given: PeerDefinition) -> None:
         peer, label = given.peer, given.where
         if peer.localWorkloadSelector:
-            raise FleetError(
-                within(label, "localWorkloadSelector"),
-                peer.localWorkloadSelector,
+            raise _wrong(
+                given,
+                "localWorkloadSelector",
                 "would have this node speak BGP with its own workloads, which is not done here.",
                 "Remove it. Nodes advertise the addresses of their workloads, which come from the pools.",
             )
         if peer.node and peer.node not in self.speakers:
-            raise FleetError(
-                within(label, "node"), peer.node, "is not a host of the fleet.", "Name one of the inventory's nodes."
-            )
+            raise _wrong(given, "node", "is not a host of the fleet.", "Name one of the inventory's nodes.")
         if not peer.peerIP and not peer.peerSelector:
             raise FleetError(
                 label,
@@ -113,9 +110,9 @@ class Peers:
                 "Write peerIP: 10.10.1.1 and asNumber: 65000 for a router, or peerSelector: has(reflector) for nodes.",
             )
         if peer.sourceAddress == "None" and given.extensions.bfd:
-            raise FleetError(
-                within(label, "sourceAddress"),
-                peer.sourceAddress,
+            raise _wrong(
+                given,
+                "sourceAddress",
                 "stands beside bfd. BFD has to know both addresses of a session.",
                 "Leave it out, which means the node's own address, or write one there.",
             )
@@ -132,12 +129,9 @@ class Peers:
     def _check_address(self, given: PeerDefinition, address: str) -> None:
         for pool in self.pools:
             if lies_in(address, pool.cidr):
-                raise FleetError(
-                    within(given.where, "peerIP"),
-                    address,
-                    f"lies in pool {pool.name} ({pool.cidr}).",
-                    "A peer outside the fleet has an address outside the pools.",
-                )
+                rule = f"lies in pool {pool.name} ({pool.cidr})."
+                remedy = "A peer outside the fleet has an address outside the pools."
+                raise FleetError(within(given.where, "peerIP"), address, rule, remedy)
         if not given.peer.asNumber and address not in self.addresses:
             raise FleetError(
                 given.where,
@@ -157,9 +151,9 @@ class Peers:
                 continue
             address, port, family = given.address
             if local and not any(speaker.end(family) for speaker in local):
-                raise FleetError(
-                    within(given.where, "peerIP"),
-                    given.peer.peerIP,
+                raise _wrong(
+                    given,
+                    "peerIP",
                     f"is IPv{family}, and no node that it is for has an IPv{family} address.",
                     "A session runs between two addresses of one family: set calico_node_address"
                     f"{'_ipv6' if family == 6 else ''}, or remove the peer.",
@@ -167,12 +161,17 @@ class Peers:
             for speaker in local:
                 other = seen.setdefault((speaker.name, address, port or BGP_PORT), given)
                 if other is not given:
-                    raise FleetError(
-                        within(given.where, "peerIP"),
-                        given.peer.peerIP,
+                    raise _wrong(
+                        given,
+                        "peerIP",
                         f"is also the address of {other.where}, and {speaker.name} would peer with it twice.",
                         "Remove one, or let their nodeSelectors choose different nodes.",
                     )
+
+
+def _wrong(given: PeerDefinition, field: str, rule: str, remedy: str) -> FleetError:
+    """Return, not raise, the error about a field of a BGPPeer."""
+    return FleetError(within(given.where, field), getattr(given.peer, field), rule, remedy)
 
 
 def _check_reach(given: PeerDefinition) -> None:
@@ -223,33 +222,33 @@ def _check_ranges(given: PeerDefinition) -> None:
     peer = given.peer
     for field in ("asNumber", "localASNumber"):
         if getattr(peer, field) == 0:
-            raise FleetError(
-                within(given.where, field),
-                0,
+            raise _wrong(
+                given,
+                field,
                 "is reserved: no speaker may have it (RFC 7607).",
                 "Write a number from 1 to 4294967295, or leave it out.",
             )
     least, most = peer_extensions.RESTART_TIME
     restart = (parse_duration(peer.maxRestartTime) if peer.maxRestartTime else None) or 0
     if restart < least:
-        raise FleetError(
-            within(given.where, "maxRestartTime"),
-            peer.maxRestartTime,
+        raise _wrong(
+            given,
+            "maxRestartTime",
             f"is less than {least}.",
             f"Write how long the peer keeps the routes of a BIRD that restarts, from {least}s to {most}s, or leave it "
             "out.",
         )
     if restart > most:
-        raise FleetError(
-            within(given.where, "maxRestartTime"),
-            peer.maxRestartTime,
+        raise _wrong(
+            given,
+            "maxRestartTime",
             "is longer than BGP can say (RFC 4724).",
             f"Choose {most}s or less; longLivedStaleTime keeps routes for longer.",
         )
     if peer.numAllowedLocalASNumbers is not None and peer.numAllowedLocalASNumbers < 0:
-        raise FleetError(
-            within(given.where, "numAllowedLocalASNumbers"),
-            peer.numAllowedLocalASNumbers,
+        raise _wrong(
+            given,
+            "numAllowedLocalASNumbers",
             "is less than 0.",
             "Write how often the own AS number may stand in a path, for example 1, or leave it out.",
         )
