@@ -11,11 +11,9 @@ Addresses are strings without a prefix length, CIDRs are strings with one, MTUs 
 from __future__ import annotations
 
 import dataclasses
-import enum
 import functools
 import hashlib
 import json
-import math
 import re
 import typing as t
 
@@ -26,6 +24,7 @@ from ..bgp.bird_state import Bird, BirdRoute
 from .errors import shown
 from .fleet_list import VERSION, FleetMember
 from .phase import Phase
+from .plain_reader import NOT_STORED, list_of, mapping_of, reader, stored_fields
 from .policy_state import PolicyState
 
 #: Protocol number of the routes that this collection writes, and its name in rt_protos (see iproute2's rt_protos.d).
@@ -58,10 +57,6 @@ TABLE_MAIN = 254
 TABLE_PROBE = 179
 PROBE_MARK = 0xCA11
 PROBE_PRIORITY = 179
-
-
-#: Metadata of a field that is neither stored nor sent.
-_NOT_STORED: t.Mapping[str, bool] = {"stored": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,7 +177,7 @@ class VethEndpoint:
     mac: t.Optional[str] = None  # of the end inside the namespace; None: any
     address6: str = ""
     pool6: str = ""
-    netns_identity: str = dataclasses.field(default="", compare=False, metadata=_NOT_STORED)
+    netns_identity: str = dataclasses.field(default="", compare=False, metadata=NOT_STORED)
     source_spoofing: bool = False  # whether the workload may send from addresses that are not its own
     handed_over: bool = False  # whether somebody else moves and configures the inner end
     ports: tuple[PublishedPort, ...] = ()  # of the host, which lead to it
@@ -323,13 +318,13 @@ class NodeState:
         another version, an unknown field, a missing one without a default, a value of another type, an invalid CIDR or
         address, or a policy that cannot be unpacked or read.
         """
-        fields = dict(_mapping(data))
+        fields = dict(mapping_of(data))
         version = fields.pop("version", None)
         if version != VERSION:
             raise ValueError(f"NodeState version {version!r} is not {VERSION}, the one that this release reads")
         _fill_workload_mtu(fields)
         policy = fields.pop("policy", None)
-        state = t.cast(NodeState, _build(cls, fields))
+        state = t.cast(NodeState, reader(cls)(fields))
         _check_networks(state)
         if policy is None:
             return state
@@ -451,9 +446,9 @@ def _parses(text: str) -> bool:
 
 def _fill_workload_mtu(fields: dict[str, t.Any]) -> None:
     """Add `workload_mtu` to the pools of a stored state of the first release, which lacks it."""
-    pools = [_mapping(pool) for pool in _list(fields.get("pools", []))]
+    pools = [mapping_of(pool) for pool in list_of(fields.get("pools", []))]
     if any("workload_mtu" not in pool for pool in pools):
-        underlay = _reader(int)(fields.get("underlay_mtu", NodeState.underlay_mtu))
+        underlay = reader(int)(fields.get("underlay_mtu", NodeState.underlay_mtu))
         fields["pools"] = [  # with the overhead of IPv4 pools: the first release had no others
             {"workload_mtu": underlay - OVERHEAD.get(str(pool.get("encapsulation")), 0), **pool} for pool in pools
         ]
@@ -467,21 +462,9 @@ def _plain(value: t.Any) -> t.Any:
         return [_plain(item) for item in value]
     if not dataclasses.is_dataclass(value):  # a Mapping; isinstance(value, Mapping) takes long for other values
         return {key: _plain(item) for key, item in value.items()}
-    plain = {name: _plain(getattr(value, name)) for name in _stored(value.__class__)}
+    plain = {name: _plain(getattr(value, name)) for name in stored_fields(value.__class__)}
     later = _LATER.get(type(value))
     return plain if later is None else _without_defaults(plain, later)
-
-
-@functools.cache
-def _stored(kind: t.Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind) if field.metadata != _NOT_STORED)
-
-
-_Reader = t.Callable[[t.Any], t.Any]
-
-
-def _build(kind: type, value: t.Any) -> t.Any:
-    return _reader(kind)(value)
 
 
 #: Fields of later releases that are not written while they have these defaults, because earlier releases refuse unknown
@@ -497,70 +480,3 @@ def _without_defaults(plain: dict[str, t.Any], later: t.Mapping[str, t.Any]) -> 
         if plain[name] == default:
             del plain[name]
     return plain
-
-
-@functools.cache
-def _reader(kind: t.Any) -> _Reader:
-    """Return the function that makes a value of `kind` from plain data. It raises ValueError for other data.
-
-    It is cached, so each annotation is evaluated once: the states of a fleet have few kinds of values in great numbers.
-    """
-    origin, arguments = t.get_origin(kind), t.get_args(kind)
-    if origin is t.Union:  # Optional[X]
-        wrapped = _reader(arguments[0])
-        return lambda value: None if value is None else wrapped(value)
-    if origin is tuple:
-        item = _reader(arguments[0])
-        return lambda value: tuple([item(entry) for entry in _list(value)])
-    if origin is not None:  # Mapping[str, X]
-        item = _reader(arguments[1])
-        return lambda value: {key: item(entry) for key, entry in _mapping(value).items()}
-    if dataclasses.is_dataclass(kind):
-        return _dataclass_reader(t.cast(type, kind))
-    if kind in (str, int, bool, float):
-        return _scalar_reader(kind)
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return kind
-    raise TypeError(f"there is no reader for {kind!r}")
-
-
-def _dataclass_reader(kind: type) -> _Reader:
-    hints = t.get_type_hints(kind)
-    readers = {name: _reader(hints[name]) for name in _stored(t.cast("t.Hashable", kind))}
-
-    def read(value: t.Any) -> t.Any:
-        unknown = set(_mapping(value)).difference(readers)
-        if unknown:
-            raise ValueError(f"{kind.__name__} has no field {min(unknown)!r}")
-        try:
-            return kind(**{name: readers[name](entry) for name, entry in value.items()})
-        except TypeError as error:
-            raise ValueError(f"{kind.__name__}: {error}") from error
-
-    return read
-
-
-def _scalar_reader(kind: type) -> _Reader:
-    kinds = (int, float) if kind is float else (kind,)
-
-    def read(value: t.Any) -> t.Any:
-        if not isinstance(value, kinds) or (kind is not bool and isinstance(value, bool)):
-            raise ValueError(f"{value!r} is no {kind.__name__}")
-        # Python's JSON reader accepts NaN and Infinity, which JSON does not have.
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"{value!r} is no finite number")
-        return value
-
-    return read
-
-
-def _list(value: t.Any) -> t.Sequence[t.Any]:
-    if not isinstance(value, (list, tuple)):
-        raise ValueError(f"{shown(value)} is no list")
-    return value
-
-
-def _mapping(value: t.Any) -> t.Mapping[str, t.Any]:
-    if not isinstance(value, (dict, t.Mapping)):
-        raise ValueError(f"{shown(value)} is no object")
-    return value

@@ -12,10 +12,8 @@ from ..policy import model
 from ..policy.chains import settings as chains
 from ..policy.chains.rules.marks import DEFAULT_MASK
 from ..policy.model import Endpoint, Failsafe, Policy, PolicyNetworkSet, PolicyProfile, PolicySet, PolicyTier
-from .errors import shown
-from .policy_json import Data, from_plain, to_plain
-
-T = t.TypeVar("T")
+from .plain_reader import mapping_of, reader
+from .policy_json import Data, to_plain
 
 #: Calico's profile for host endpoints that it creates itself, and here the default profile of workloads. It allows
 #: everything and need not be defined.
@@ -92,27 +90,24 @@ class PolicyState:
 
         Raise ValueError if `data` is not a PolicyState, or if `model.policy_set` refuses the policies.
         """
-        if not isinstance(data, (dict, t.Mapping)):
-            raise ValueError(f"PolicyState is made of {type(data).__name__}")
-        fields = dict(data)
-
-        def listed(name: str, kind: type[T]) -> list[T]:
-            entries = fields.pop(name)
-            if not isinstance(entries, (list, tuple)):
-                raise ValueError(f"PolicyState: {name} {shown(entries)} is no list")
-            return [from_plain(kind, entry) for entry in entries]
-
+        fields = mapping_of(data)
+        unknown = sorted(set(fields).difference(_KINDS))
+        if unknown:
+            raise ValueError(f"PolicyState has no field {unknown[0]!r}")
         try:
-            policy_set = model.policy_set(
-                listed("tiers", PolicyTier),
-                listed("policies", Policy),
-                listed("profiles", PolicyProfile),
-                listed("network_sets", PolicyNetworkSet),
-            )
-            endpoints = tuple(listed("endpoints", Endpoint))
-            settings = from_plain(PolicySettings, fields.pop("settings"))
+            found = {name: reader(kind)(fields[name]) for name, kind in _KINDS.items()}
         except KeyError as error:
             raise ValueError(f"PolicyState lacks {error}") from error
-        if fields:
-            raise ValueError(f"PolicyState has no field {sorted(fields)[0]!r}")
-        return cls(policy_set, endpoints, settings)
+        endpoints, settings = found.pop("endpoints"), found.pop("settings")
+        return cls(model.policy_set(**found), endpoints, settings)
+
+
+#: The type of each field of a PolicyState as plain data.
+_KINDS: t.Mapping[str, t.Any] = {
+    "tiers": tuple[PolicyTier, ...],
+    "policies": tuple[Policy, ...],
+    "profiles": tuple[PolicyProfile, ...],
+    "network_sets": tuple[PolicyNetworkSet, ...],
+    "endpoints": tuple[Endpoint, ...],
+    "settings": PolicySettings,
+}

@@ -87,7 +87,7 @@ def test_a_state_up_to_its_limits_is_read(change: dict[str, t.Any]) -> None:
             for one in ("IPIP", "IPIPCrossSubnet", "GRE")
         ),
         ({"ipam": {"generation": 2**53 + 1}}, f"ipam.generation is {2**53 + 1}, no count"),
-        ({"ipam": {"generation": True}}, "it is True is no int"),
+        ({"ipam": {"generation": True}}, "it is true is not of the type int"),
         (
             {"ipam": {"blocks": [BLOCK] * 16_384, "spare_blocks": [BLOCK]}},
             "ipam.blocks is more than 16384",

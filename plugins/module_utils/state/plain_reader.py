@@ -1,0 +1,124 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Readers of dataclasses from plain data, made from the type hints of their fields."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import math
+import re
+import typing as t
+
+from ..base.ports import PortRange
+from ..policy.model import NamedPort, Port
+from .errors import shown
+
+#: The metadata of a field that is neither written nor read.
+NOT_STORED: t.Mapping[str, bool] = {"stored": False}
+#: The type of labels and annotations in policy/model.py. In plain data they are a mapping.
+PAIRS = tuple[tuple[str, str], ...]
+
+_RANGE = re.compile(r"(\d+):(\d+)", re.ASCII)
+_Reader = t.Callable[[t.Any], t.Any]
+
+
+@functools.cache
+def stored_fields(kind: t.Any) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields, without those with NOT_STORED."""
+    return tuple(field.name for field in dataclasses.fields(kind) if field.metadata != NOT_STORED)
+
+
+@functools.cache
+def reader(kind: t.Any) -> _Reader:
+    """Return the function that makes a value of `kind` from plain data. It raises ValueError for other data.
+
+    It is cached, so each annotation is evaluated once: the states of a fleet have few kinds of values in great numbers.
+    """
+    origin, arguments = t.get_origin(kind), t.get_args(kind)
+    if kind == Port:
+        return _port
+    if kind == PAIRS:
+        return _pairs
+    if origin is t.Union:
+        choices = tuple(choice for choice in arguments if choice is not type(None))
+        wrapped = reader(choices[0]) if len(choices) == 1 else _scalar_reader(*choices)
+        return (lambda value: None if value is None else wrapped(value)) if len(choices) < len(arguments) else wrapped
+    if origin is tuple:
+        item = reader(arguments[0])
+        return lambda value: tuple([item(entry) for entry in list_of(value)])
+    if origin is not None:  # Mapping[str, X]
+        item = reader(arguments[1])
+        return lambda value: {key: item(entry) for key, entry in mapping_of(value).items()}
+    if dataclasses.is_dataclass(kind):
+        return _dataclass_reader(t.cast(type, kind))
+    if kind in (str, int, bool, float):
+        return _scalar_reader(kind)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return kind
+    raise TypeError(f"there is no reader for {kind!r}")
+
+
+def _dataclass_reader(kind: type) -> _Reader:
+    hints = t.get_type_hints(kind)
+    readers = {name: reader(hints[name]) for name in stored_fields(kind)}
+
+    def read(value: t.Any) -> t.Any:
+        unknown = set(mapping_of(value)).difference(readers)
+        if unknown:
+            raise ValueError(f"{kind.__name__} has no field {min(unknown)!r}")
+        try:
+            return kind(**{name: readers[name](entry) for name, entry in value.items()})
+        except TypeError as error:  # a field is missing
+            raise ValueError(f"{kind.__name__}: {error}") from error
+
+    return read
+
+
+def _scalar_reader(*kinds: type) -> _Reader:
+    accepted = (*kinds, int) if float in kinds else kinds
+    wanted = " or ".join(kind.__name__ for kind in kinds)
+    no_bool = bool not in kinds
+
+    def read(value: t.Any) -> t.Any:
+        if not isinstance(value, accepted) or (no_bool and isinstance(value, bool)):
+            raise ValueError(f"{shown(value)} is not of the type {wanted}")
+        # Python's JSON reader accepts NaN and Infinity, which JSON does not have.
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{shown(value)} is not a finite number")
+        return value
+
+    return read
+
+
+_port_value = _scalar_reader(int, str)
+
+
+def _port(value: t.Any) -> Port:
+    """Return the port that is written as in Calico: 80, "1000:2000" or "http"."""
+    if isinstance(_port_value(value), int):
+        return PortRange(value, value)
+    found = _RANGE.fullmatch(value)
+    return PortRange(int(found.group(1)), int(found.group(2))) if found else NamedPort(value)
+
+
+def _pairs(value: t.Any) -> tuple[tuple[str, str], ...]:
+    if not all(isinstance(text, str) for text in mapping_of(value).values()):
+        raise ValueError(f"{shown(value)} is not an object of texts")
+    return tuple(sorted(value.items()))
+
+
+def list_of(value: t.Any) -> t.Sequence[t.Any]:
+    """Return `value` if it is a list or a tuple. Otherwise raise ValueError."""
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"{shown(value)} is not a list")
+    return value
+
+
+def mapping_of(value: t.Any) -> t.Mapping[str, t.Any]:
+    """Return `value` if it is a mapping. Otherwise raise ValueError."""
+    if not isinstance(value, (dict, t.Mapping)):
+        raise ValueError(f"{shown(value)} is not an object")
+    return value
