@@ -84,6 +84,22 @@ class _Case(t.NamedTuple):
     def own_address(self) -> str:
         return self.peer.source_address or "of this node"
 
+    @property
+    def address_variable(self) -> str:
+        """The variable with the node's address of the session's IP version."""
+        return f"calico_node_address{'_ipv6' if family_of(self.own_address) == 6 else ''}"
+
+    @property
+    def secret(self) -> str:
+        """The name of the session's password in parentheses, after a space; "" without a password."""
+        return f" ({self.peer.password})" if self.peer.password else ""
+
+    @property
+    def within(self) -> str:
+        """The time in which BFD detects a failure, as in ` within 900 ms`; "" without BFD."""
+        bfd = self.peer.bfd
+        return f" within {bfd.min_rx * bfd.multiplier} ms" if bfd else ""
+
 
 def _silent(case: _Case) -> str:
     """Return the explanation for a session without an error, by its BGP state, its settings and dropped segments."""
@@ -159,173 +175,103 @@ def _segments(count: int) -> str:
     return f"{count} TCP segment{'' if count == 1 else 's'}"
 
 
-def _wrong_as(case: _Case) -> str:
-    return (
-        f"the peer is in another AS than {case.peer.as_number}. Correct asNumber of this peer in the inventory, or the "
-        "peer's own AS number. BIRD's log (journalctl -u calico-bird.service) has what it said."
-    )
+def _template(text: str) -> t.Callable[[_Case], str]:
+    """Return the function that fills the names in braces in `text`, attributes of a _Case, with a session's."""
+    return lambda case: text.format(case=case)
 
 
-def _refuses_our_as(case: _Case) -> str:
-    return (
-        f"the peer refuses AS {case.peer.local_as} of this node: it has another one for its neighbor "
-        f"{case.own_address}. Correct it there, or calico_bgp_as_number (calico_node_bgp_as_number, localASNumber) "
-        "here."
-    )
+def _by_drops(text: str) -> t.Callable[[_Case], str]:
+    """Return the function that explains a session by segments that the kernel dropped, or by `text` without such."""
+    return lambda case: _password(case) or _ttl(case) or text.format(case=case)
 
 
-def _router_id(case: _Case) -> str:
-    return (
-        f"the router id of the peer is that of this node, {case.bird.router_id}, or none. "
-        "Give one of them another router id."
-    )
-
-
-def _hold_time(case: _Case) -> str:
-    return (
-        _password(case)
-        or _ttl(case)
-        or (
-            f"nothing was heard of the peer for {case.peer.hold_time} s, the hold time, and it has not come back. See "
-            "that it runs and can be reached; possible causes are also a firewall, and an MTU that the way cannot "
-            "carry."
-        )
-    )
-
-
-def _heard_nothing_of_us(case: _Case) -> str:
-    return (
-        _password(case)
-        or _ttl(case)
-        or (
-            "the peer heard nothing of this node for its hold time. Possible causes: a way that drops packets towards "
-            "it, larger ones above all (MTU), or TTL security there and not here."
-        )
-    )
-
-
-def _refused(case: _Case) -> str:
-    return f"nobody listens at {case.where}. See that BGP runs there, on this port, and that no firewall rejects it."
-
-
-def _closed(case: _Case) -> str:
-    return (
-        f"{case.where} takes connections and closes them at once. Possible causes: it has no neighbor "
-        f"{case.own_address}; that neighbor is shut down there; or its own source address is another one than "
-        f"{case.peer.address}."
-    )
-
-
-def _no_neighbor(case: _Case) -> str:
-    return (
-        f"nobody answers for {case.peer.address} in its subnet, or a router or firewall says so. See that the host is "
-        "up, in the subnet that it should be in, and reachable (`ping`)."
-    )
-
-
-def _no_route(case: _Case) -> str:
-    return f"this node has no route to {case.peer.address}. Add one, or set reachableBy of the peer."
-
-
-def _no_answer(case: _Case) -> str:
-    return (
-        _password(case)
-        or _ttl(case)
-        or (f"{case.where} does not answer. See that the host is up, and that no firewall drops TCP to this port.")
-    )
-
-
-def _own_address(case: _Case) -> str:
-    return (
-        f"{case.own_address}, its source address, is no address of this node. Correct sourceAddress of the peer, or "
-        f"calico_node_address{'_ipv6' if family_of(case.own_address) == 6 else ''}."
-    )
-
-
-def _link(case: _Case) -> str:
-    return (
-        f"the interface towards {case.peer.address} is down or lost its address. See `ip address` on this node, and "
-        "the cable or switch port."
-    )
-
-
-def _bfd(case: _Case) -> str:
-    bfd = case.peer.bfd
-    within = f" within {bfd.min_rx * bfd.multiplier} ms" if bfd else ""
-    return (
-        f"BFD heard nothing of the peer{within}: it, or the way to it, is down, or it has no BFD for this session. "
-        "See that it runs BFD and that nothing drops UDP 3784 and 4784."
-    )
-
-
-def _family(case: _Case) -> str:
-    family = case.peer.family
-    return (
-        f"the peer does not carry IPv{family} routes in it. Activate the address family ipv{family} unicast for its "
-        f"neighbor {case.own_address}."
-    )
-
-
-def _shut_down(case: _Case) -> str:
-    return f"it was shut down at the peer by its operator. Enable the neighbor {case.own_address} there."
-
-
-def _removed(case: _Case) -> str:
-    return (
-        f"the peer took its neighbor {case.own_address} out of its configuration. Put it back there, or remove this "
-        "peer from the inventory."
-    )
-
-
-def _rejected(case: _Case) -> str:
-    return f"the peer rejected the connection: it has no neighbor {case.own_address}, or does not want it now."
-
-
-def _authentication(case: _Case) -> str:
-    name = f" ({case.peer.password})" if case.peer.password else ""
-    return f"the peer refuses how this node proves itself. Set the same password on both sides{name}."
-
-
-def _prefixes(case: _Case) -> str:
-    return "the peer takes no more routes: its limit of prefixes is reached. Raise it there, or announce fewer."
-
-
-def _busy(case: _Case) -> str:
-    return "both sides connected at once, and it begins anew within seconds. Look again."
-
-
-def _hold_time_refused(case: _Case) -> str:
-    return f"a hold time of {case.peer.hold_time} s is not accepted. Choose another holdTime."
-
+_ROUTER_ID = _template(
+    "the router id of the peer is that of this node, {case.bird.router_id}, or none. Give one of them another router "
+    "id."
+)
+_FAMILY = _template(
+    "the peer does not carry IPv{case.peer.family} routes in it. Activate the address family ipv{case.peer.family} "
+    "unicast for its neighbor {case.own_address}."
+)
+_HOLD_TIME = _template("a hold time of {case.peer.hold_time} s is not accepted. Choose another holdTime.")
+_CLOSED = _template(
+    "{case.where} takes connections and closes them at once. Possible causes: it has no neighbor {case.own_address}; "
+    "that neighbor is shut down there; or its own source address is another one than {case.peer.address}."
+)
+_NO_NEIGHBOR = _template(
+    "nobody answers for {case.peer.address} in its subnet, or a router or firewall says so. See that the host is up, "
+    "in the subnet that it should be in, and reachable (`ping`)."
+)
+_LINK = _template(
+    "the interface towards {case.peer.address} is down or lost its address. See `ip address` on this node, and the "
+    "cable or switch port."
+)
 
 #: {(where the error came from, error), both in BIRD's words: function that returns an explanation}.
 _BY_ERROR: dict[tuple[str, str], t.Callable[[_Case], str]] = {
-    ("BGP Error", "Bad peer AS"): _wrong_as,
-    ("Received", "Bad peer AS"): _refuses_our_as,
-    ("BGP Error", "Bad BGP identifier"): _router_id,
-    ("Received", "Bad BGP identifier"): _router_id,
-    ("BGP Error", "Hold timer expired"): _hold_time,
-    ("Received", "Hold timer expired"): _heard_nothing_of_us,
-    ("BGP Error", "Required capability missing"): _family,
-    ("Received", "Required capability missing"): _family,
-    ("Received", "Unsupported capability"): _family,
-    ("BGP Error", "Unacceptable hold time"): _hold_time_refused,
-    ("Received", "Unacceptable hold time"): _hold_time_refused,
-    ("Received", "Authentication failure"): _authentication,
-    ("Received", "Administrative shutdown"): _shut_down,
-    ("Received", "Peer de-configured"): _removed,
-    ("Received", "Connection rejected"): _rejected,
-    ("Received", "Connection collision resolution"): _busy,
-    ("Received", "Maximum number of prefixes reached"): _prefixes,
-    ("Socket", "Connection refused"): _refused,
-    ("Socket", "Connection reset by peer"): _closed,
-    ("Socket", "Connection closed"): _closed,
-    ("Socket", "No route to host"): _no_neighbor,
-    ("Socket", "Host is unreachable"): _no_neighbor,
-    ("Socket", "Network is unreachable"): _no_route,
-    ("Socket", "Connection timed out"): _no_answer,
-    ("Socket", "Cannot assign requested address"): _own_address,
-    ("Error", "Link down"): _link,
-    ("Error", "Neighbor lost"): _link,
-    ("Error", "BFD session down"): _bfd,
+    ("BGP Error", "Bad peer AS"): _template(
+        "the peer is in another AS than {case.peer.as_number}. Correct asNumber of this peer in the inventory, or the "
+        "peer's own AS number. BIRD's log (journalctl -u calico-bird.service) has what it said."
+    ),
+    ("Received", "Bad peer AS"): _template(
+        "the peer refuses AS {case.peer.local_as} of this node: it has another one for its neighbor "
+        "{case.own_address}. Correct it there, or calico_bgp_as_number (calico_node_bgp_as_number, localASNumber) here."
+    ),
+    ("BGP Error", "Bad BGP identifier"): _ROUTER_ID,
+    ("Received", "Bad BGP identifier"): _ROUTER_ID,
+    ("BGP Error", "Hold timer expired"): _by_drops(
+        "nothing was heard of the peer for {case.peer.hold_time} s, the hold time, and it has not come back. See that "
+        "it runs and can be reached; possible causes are also a firewall, and an MTU that the way cannot carry."
+    ),
+    ("Received", "Hold timer expired"): _by_drops(
+        "the peer heard nothing of this node for its hold time. Possible causes: a way that drops packets towards it, "
+        "larger ones above all (MTU), or TTL security there and not here."
+    ),
+    ("BGP Error", "Required capability missing"): _FAMILY,
+    ("Received", "Required capability missing"): _FAMILY,
+    ("Received", "Unsupported capability"): _FAMILY,
+    ("BGP Error", "Unacceptable hold time"): _HOLD_TIME,
+    ("Received", "Unacceptable hold time"): _HOLD_TIME,
+    ("Received", "Authentication failure"): _template(
+        "the peer refuses how this node proves itself. Set the same password on both sides{case.secret}."
+    ),
+    ("Received", "Administrative shutdown"): _template(
+        "it was shut down at the peer by its operator. Enable the neighbor {case.own_address} there."
+    ),
+    ("Received", "Peer de-configured"): _template(
+        "the peer took its neighbor {case.own_address} out of its configuration. Put it back there, or remove this "
+        "peer from the inventory."
+    ),
+    ("Received", "Connection rejected"): _template(
+        "the peer rejected the connection: it has no neighbor {case.own_address}, or does not want it now."
+    ),
+    ("Received", "Connection collision resolution"): _template(
+        "both sides connected at once, and it begins anew within seconds. Look again."
+    ),
+    ("Received", "Maximum number of prefixes reached"): _template(
+        "the peer takes no more routes: its limit of prefixes is reached. Raise it there, or announce fewer."
+    ),
+    ("Socket", "Connection refused"): _template(
+        "nobody listens at {case.where}. See that BGP runs there, on this port, and that no firewall rejects it."
+    ),
+    ("Socket", "Connection reset by peer"): _CLOSED,
+    ("Socket", "Connection closed"): _CLOSED,
+    ("Socket", "No route to host"): _NO_NEIGHBOR,
+    ("Socket", "Host is unreachable"): _NO_NEIGHBOR,
+    ("Socket", "Network is unreachable"): _template(
+        "this node has no route to {case.peer.address}. Add one, or set reachableBy of the peer."
+    ),
+    ("Socket", "Connection timed out"): _by_drops(
+        "{case.where} does not answer. See that the host is up, and that no firewall drops TCP to this port."
+    ),
+    ("Socket", "Cannot assign requested address"): _template(
+        "{case.own_address}, its source address, is no address of this node. Correct sourceAddress of the peer, or "
+        "{case.address_variable}."
+    ),
+    ("Error", "Link down"): _LINK,
+    ("Error", "Neighbor lost"): _LINK,
+    ("Error", "BFD session down"): _template(
+        "BFD heard nothing of the peer{case.within}: it, or the way to it, is down, or it has no BFD for this session. "
+        "See that it runs BFD and that nothing drops UDP 3784 and 4784."
+    ),
 }
