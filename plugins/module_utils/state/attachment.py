@@ -12,6 +12,7 @@ import typing as t
 from ..base import published_port
 from ..base.addresses import contains, family_of, host, parse_cidr
 from ..base.published_port import PublishedPort
+from ..base.typed_json import Unreadable, by_name, flag, items, maybe, open_table, refuse, text, whole
 from ..policy.chains.settings import ChainSettings
 from ..policy.sets.ip_sets import LOCAL_BLOCKS, name_of
 from . import published_ports
@@ -90,18 +91,18 @@ class AttachedWorkload:
 
         `netns_identity` and `relabelled` are left out, `handed_over`, `ports` and `runtime` if they are not set.
         """
-        told = {**self.__dict__, "addresses": list(self.addresses), "labels": dict(self.labels)}
-        del told["netns_identity"], told["relabelled"]
-        told["ports"] = [port.to_dict() for port in self.ports]
+        plain = {**self.__dict__, "addresses": list(self.addresses), "labels": dict(self.labels)}
+        del plain["netns_identity"], plain["relabelled"]
+        plain["ports"] = [port.to_dict() for port in self.ports]
         for name in ("handed_over", "ports", "runtime"):
-            if not told[name]:
-                del told[name]
-        return told
+            if not plain[name]:
+                del plain[name]
+        return plain
 
     def to_record(self) -> dict[str, t.Any]:
         """Return the workload as plain data for the node's record of it: `to_dict`, and `relabelled` unless empty."""
-        told = self.to_dict()
-        return {**told, "relabelled": dict(self.relabelled)} if self.relabelled else told
+        plain = self.to_dict()
+        return {**plain, "relabelled": dict(self.relabelled)} if self.relabelled else plain
 
     def with_labels(self, given: t.Mapping[str, str]) -> AttachedWorkload:
         """Return the workload as if it had been attached with the labels `given`, and relabelled as it was since.
@@ -130,69 +131,36 @@ class AttachedWorkload:
         Raise ValueError if `data` is not a dict, a value is of a wrong type or invalid, or id or name is missing or
         empty.
         """
-        if not isinstance(data, dict):
-            raise ValueError("a workload's record is not a JSON object")
-        values = {name: data[name] for name in _READERS if name in data}
-        for name, value in values.items():
-            if not _READERS[name](value):
-                raise ValueError(f"a workload's {name} cannot be {value!r}")
-        for name in ("id", "name"):
-            if not values.get(name):
-                raise ValueError(f"a workload's {name} is missing")
-        if "addresses" in values:
-            values["addresses"] = tuple(values["addresses"])
-        if "ports" in values:
-            values["ports"] = tuple(PublishedPort.read(port) for port in values["ports"])
-        return cls(**values)
+        try:
+            found = _RECORD(data)
+        except Unreadable as error:
+            raise ValueError(f"a workload's {error.place or 'record'} is {error.why}") from None
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})
 
 
-def _text(value: t.Any) -> bool:
-    return isinstance(value, str)
-
-
-def _addresses(value: t.Any) -> bool:
-    if not isinstance(value, (list, tuple)) or not all(isinstance(entry, str) for entry in value):
-        return False
+def _address(value: t.Any) -> str:
+    """Return `value` if it is an address without a prefix length. Otherwise raise Unreadable."""
     try:
-        for entry in value:
-            ipaddress.ip_address(entry)
+        ipaddress.ip_address(value if isinstance(value, str) else "")
     except ValueError:
-        return False
-    return True
+        refuse(value, "an address")
+    return str(value)
 
 
-def _labels(value: t.Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(text, str) for item in value.items() for text in item)
-
-
-def _relabelled(value: t.Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(key, str) and (text is None or isinstance(text, str)) for key, text in value.items()
-    )
-
-
-_READERS: dict[str, t.Callable[[t.Any], bool]] = {
-    "id": _text,
-    "name": _text,
-    "namespace": _text,
-    "interface": _text,
-    "netns": _text,
-    "netns_owned": lambda value: isinstance(value, bool),
-    "peer_interface": _text,
-    "addresses": _addresses,
-    "pool": _text,
-    "labels": _labels,
-    "mac": lambda value: value is None or isinstance(value, str),
-    "mtu": lambda value: value is None or (isinstance(value, int) and not isinstance(value, bool)),
-    "network": _text,
-    "container": _text,
-    "since": _text,
-    "netns_identity": _text,
-    "runtime": _text,
-    "relabelled": _relabelled,
-    "handed_over": lambda value: isinstance(value, bool),
-    "ports": lambda value: isinstance(value, (list, tuple)) and len(value) <= published_port.LIMIT,
-}
+_RECORD = open_table(
+    {"id": text(1 << 16, least=1), "name": text(least=1)},
+    {
+        **dict.fromkeys(("namespace", "interface", "netns", "netns_identity", "peer_interface", "pool"), text()),
+        **dict.fromkeys(("network", "container", "since", "runtime"), text()),
+        **dict.fromkeys(("netns_owned", "handed_over"), flag),
+        "addresses": items(_address),
+        "labels": by_name(text()),
+        "relabelled": by_name(maybe(text())),
+        "mac": maybe(text()),
+        "mtu": maybe(whole()),
+        "ports": items(PublishedPort.read, published_port.LIMIT),
+    },
+)
 
 
 def endpoint(

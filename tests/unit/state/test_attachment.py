@@ -97,14 +97,23 @@ def test_a_record_of_a_later_release_is_read() -> None:
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ([], "a workload's record is not a JSON object"),
+        ([], "a workload's record is a list, not a table"),
         ({"name": "web"}, "a workload's id is missing"),
         ({"id": "default/web"}, "a workload's name is missing"),
-        ({"id": 7, "name": "web"}, "a workload's id cannot be 7"),
-        ({"id": "a", "name": "web", "addresses": ["10.1"]}, "a workload's addresses cannot be ['10.1']"),
-        ({"id": "a", "name": "web", "addresses": "10.0.0.1"}, "a workload's addresses cannot be '10.0.0.1'"),
-        ({"id": "a", "name": "web", "labels": {"a": 1}}, "a workload's labels cannot be {'a': 1}"),
-        ({"id": "a", "name": "web", "mtu": True}, "a workload's mtu cannot be True"),
+        ({"id": 7, "name": "web"}, "a workload's id is 7, not a text of 1 to 65536 characters"),
+        ({"id": "a", "name": "web", "addresses": ["10.1"]}, "a workload's addresses[0] is 10.1, not an address"),
+        (
+            {"id": "a", "name": "web", "addresses": "10.0.0.1"},
+            "a workload's addresses is 10.0.0.1, not a list of at most 131072",
+        ),
+        (
+            {"id": "a", "name": "web", "labels": {"a": 1}},
+            "a workload's labels.a is 1, not a text of at most 4096 characters",
+        ),
+        (
+            {"id": "a", "name": "web", "mtu": True},
+            "a workload's mtu is True, not a whole number from 0 to 9007199254740992",
+        ),
     ],
 )
 def test_a_record_that_cannot_be_read_is_refused_in_words(record: t.Any, message: str) -> None:
@@ -390,7 +399,7 @@ def test_changed_labels_survive_the_record_of_a_workload():
     assert AttachedWorkload.from_dict(json.loads(json.dumps(one.to_record()))) == one
     assert "relabelled" not in CONTAINER.to_record()
     for wrong in ({"app": 1}, {1: None}, {"app": []}, [], "app"):
-        with pytest.raises(ValueError, match=r"^a workload's relabelled cannot be "):
+        with pytest.raises(ValueError, match=r"^a workload's relabelled"):
             AttachedWorkload.from_dict({**CONTAINER.to_dict(), "relabelled": wrong})
 
 

@@ -128,7 +128,7 @@ def test_a_kill_during_a_write_leaves_the_old_record(endpoints, folder, monkeypa
         (b"", "Expecting value: line 1 column 1 (char 0)"),
         (b"\0" * 30, "Expecting value: line 1 column 1 (char 0)"),
         (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
-        (b"[]", "a workload's record is not a JSON object"),
+        (b"[]", "a workload's record is a list, not a table"),
         (b'{"id": "default/web"}', "a workload's name is missing"),
         (b'{"id": "default/other", "name": "other"}', "it is the record of default/other"),
         (b'{"id": "default/web", "name": "web"}', "the workload has no address"),
