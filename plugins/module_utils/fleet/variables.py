@@ -39,9 +39,9 @@ class Variable:
     """
 
     name: str
-    scope: str
     type: str
     description: str
+    scope: str = FLEET
     default: t.Any = None
     default_text: str = ""
     required: bool = False
@@ -56,7 +56,6 @@ class Variable:
 VARIABLES: tuple[Variable, ...] = (
     Variable(
         "calico_ip_pools",
-        FLEET,
         "list",
         "The IP pools. Each entry has the fields of a Calico v3 IPPool, or is a whole IPPool document. Fields: "
         "`name`, `cidr`, `ipipMode`, `vxlanMode`, `natOutgoing`, `blockSize`, `nodeSelector`, `disabled`, "
@@ -68,34 +67,33 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_node_address",
-        NODE,
         "str",
         "IPv4 address of the node on the underlay, with the prefix length. CrossSubnet pools use a tunnel between "
         "nodes whose subnets differ. Required on nodes that IPv4 pools select, and then on route reflectors, too.",
+        scope=NODE,
         default_text="none: the node routes only IPv6 and has calico_node_address_ipv6",
         example="10.10.1.11/24",
     ),
     Variable(
         "calico_node_address_ipv6",
-        NODE,
         "str",
         "IPv6 address of the node on the underlay, with the prefix length, in addition to `calico_node_address` or "
         "alone. Required on nodes that IPv6 pools select, and then on route reflectors, too.",
+        scope=NODE,
         default_text="none: the node routes only IPv4",
         example="fd00:10:10:1::11/64",
     ),
     Variable(
         "calico_node_labels",
-        NODE,
         "dict",
         "Labels of the node, for selectors such as the `nodeSelector` of pools and BGPPeers. "
         "`kubernetes.io/hostname` is always the node's name.",
+        scope=NODE,
         default={},
         example="{rack: a}",
     ),
     Variable(
         "calico_workloads",
-        FLEET,
         "list",
         "Workloads of the fleet. Each has `name` and `node`, and may have `namespace`, `labels`, `pool`, `address`, "
         "`pool_ipv6`, `address_ipv6`, `ip_families`, `endpoint`, `profiles` and `ports` (each with `name`, "
@@ -106,16 +104,15 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_node_workloads",
-        NODE,
         "list",
         "Workloads of one node, with the fields of `calico_workloads` except `node`. They are added to those of "
         "`calico_workloads`.",
+        scope=NODE,
         default=[],
         example="[{name: web-1, labels: {app: web}}]",
     ),
     Variable(
         "calico_policies",
-        FLEET,
         "list",
         "Policy as Calico v3 resources: GlobalNetworkPolicy, NetworkPolicy, their staged kinds, Profile, Tier, "
         "GlobalNetworkSet, NetworkSet and HostEndpoint. Each entry has a `kind`, and has the resource's fields or is "
@@ -126,25 +123,24 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_node_policies",
-        NODE,
         "list",
         "Policy resources of one node, mostly its HostEndpoints. They are added to those of all other lists and files.",
+        scope=NODE,
         default=[],
         example="[{kind: HostEndpoint, interfaceName: eth0, labels: {role: gateway}}]",
     ),
     Variable(
         "calico_policies_<group>",
-        GROUP,
         "list",
         "Policy resources of a group of nodes. A HostEndpoint is created for each node of the group: leave out its "
         "`node`. You can leave out its `name`, too; it is then node1-eth0, for example. Any other resource is "
         "created once and counts for the whole fleet.",
+        scope=GROUP,
         default=[],
         example="calico_policies_gateways: [{kind: HostEndpoint, interfaceName: eth0, labels: {role: gateway}}]",
     ),
     Variable(
         "calico_policy_files",
-        FLEET,
         "list",
         "Files, folders or patterns of files with policy resources, in the format of calicoctl and kubectl (YAML "
         "with any number of documents, or JSON). Paths are relative to the inventory's folder. Keep the files "
@@ -155,14 +151,12 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_policy_enabled",
-        FLEET,
         "bool",
         "Whether policy is enforced. If false, lists and files are only checked.",
         default_text="true if the lists and files have any resource, else false",
     ),
     Variable(
         "calico_staged_policies",
-        FLEET,
         "list",
         "Names of policies that are only staged: they decide nothing, and packets that they would deny are logged. "
         "Write a NetworkPolicy with its namespace.",
@@ -172,14 +166,13 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_node_policy_audit",
-        NODE,
         "bool",
         "Whether this node only logs packets that policy would drop, and lets them through.",
+        scope=NODE,
         default=False,
     ),
     Variable(
         "calico_workload_profiles",
-        FLEET,
         "list",
         "Profiles of workloads that have none of their own. Profiles decide if no policy applies to a workload. "
         "`projectcalico-default-allow` allows everything; with an empty list, nothing is allowed.",
@@ -188,7 +181,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_default_endpoint_to_host_action",
-        FLEET,
         "str",
         "Action for packets from a workload to its own host that the workload's policy allows. Return leaves them to "
         "the host's own rules.",
@@ -197,7 +189,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_disable_conntrack_invalid_check",
-        FLEET,
         "bool",
         "Whether policy also decides on packets that connection tracking finds invalid, for example if replies take "
         "another path. If false, they are dropped.",
@@ -205,21 +196,18 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_allow_vxlan_packets_from_workloads",
-        FLEET,
         "bool",
         "Whether workloads may send VXLAN packets. Policy does not apply to the packets inside them.",
         default=False,
     ),
     Variable(
         "calico_allow_ipip_packets_from_workloads",
-        FLEET,
         "bool",
         "Whether workloads may send IPIP packets. Policy does not apply to the packets inside them.",
         default=False,
     ),
     Variable(
         "calico_allow_etcd_from_workloads",
-        FLEET,
         "bool",
         "Whether workloads may connect to ports 2378 to 2380 of the hosts in the group `calico_etcd`: to gates, with "
         "the address of their node, if their pool has natOutgoing. If false, nodes drop these packets.",
@@ -227,16 +215,15 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_workload_source_spoofing",
-        NODE,
         "bool",
         "Whether workloads of this node may send from addresses that are not theirs. Set it for guests that route, "
         "such as a VPN gateway. True requires `net.ipv4.conf.all.rp_filter` to be 0. If false, such packets are "
         "dropped at the workload's interface.",
+        scope=NODE,
         default=False,
     ),
     Variable(
         "calico_iptables_filter_allow_action",
-        FLEET,
         "str",
         "Action for packets that policy allows. Return leaves them to the host's own rules.",
         default="Accept",
@@ -244,7 +231,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_iptables_filter_deny_action",
-        FLEET,
         "str",
         "Action for packets that policy denies. With Reject the sender gets an error message.",
         default="Drop",
@@ -252,7 +238,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_failsafe_inbound_host_ports",
-        FLEET,
         "list",
         "Ports of the hosts that policy never closes. Each has `protocol` and `port`, and may have `net` to open it "
         "for one network only. The port by which Ansible reaches a host is always added, unless the list has it. If "
@@ -264,7 +249,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_failsafe_outbound_host_ports",
-        FLEET,
         "list",
         "Ports of other hosts that the fleet's hosts can always reach, whatever policy says.",
         default_text="BGP, etcd and BFD as above, DNS (udp and tcp 53), DHCP (udp 67), NTP (udp 123)",
@@ -272,7 +256,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_policy_log_group",
-        FLEET,
         "int",
         "NFLOG group for dropped packets and packets of the action Log. 0 logs nothing.",
         default=179,
@@ -281,7 +264,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_policy_cut_denied_flows",
-        FLEET,
         "bool",
         "Whether a new policy ends existing connections that it denies. If false, connections that were allowed when "
         "they began continue.",
@@ -289,7 +271,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_iptables_mark_mask",
-        FLEET,
         "int",
         "Bits of the packet mark that policy may use; at least five.",
         default=0xFFFF0000,
@@ -298,7 +279,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_bgp_enabled",
-        FLEET,
         "bool",
         "Whether nodes use BGP (BIRD) to advertise their blocks. If false, runs write all routes, and every pool "
         "must use VXLAN.",
@@ -306,7 +286,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_bgp_as_number",
-        FLEET,
         "int",
         "AS number of all nodes without `calico_node_bgp_as_number`.",
         default=64512,
@@ -315,14 +294,12 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_bgp_node_to_node_mesh",
-        FLEET,
         "bool",
         "Whether every node peers with every other node. Route reflectors are not part of the mesh.",
         default_text="false if the fleet has route reflectors, else true",
     ),
     Variable(
         "calico_bgp_listen_port",
-        FLEET,
         "int",
         "TCP port on which nodes accept BGP sessions.",
         default=179,
@@ -331,7 +308,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_bgp_log_severity",
-        FLEET,
         "str",
         "The least severity that BIRD logs, as in Calico's BGPConfiguration.",
         default="Info",
@@ -339,7 +315,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_bgp_graceful_restart_time",
-        FLEET,
         "int",
         "Seconds for which peers keep a node's routes while its BIRD restarts.",
         default=120,
@@ -348,7 +323,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_bgp_peers",
-        FLEET,
         "list",
         "BGPPeers, with the fields of Calico v3 or as whole documents: routers outside of the fleet (`peerIP`, "
         "`asNumber`), and sessions between nodes (`peerSelector`). `node` or `nodeSelector` selects the nodes with "
@@ -358,23 +332,22 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_bgp_peers_<group>",
-        GROUP,
         "list",
         "BGPPeers of the nodes of a group.",
+        scope=GROUP,
         default=[],
         example="calico_bgp_peers_rack_a: [{name: tor-a, peerIP: 10.10.1.1, asNumber: 65001}]",
     ),
     Variable(
         "calico_node_bgp_peers",
-        NODE,
         "list",
         "BGPPeers of one node. They are added to those of the fleet and of groups.",
+        scope=NODE,
         default=[],
         example="[{name: tor-b, peerIP: 10.20.1.1, asNumber: 65001, sourceAddress: 10.20.1.11/24}]",
     ),
     Variable(
         "calico_bgp_mesh_password",
-        FLEET,
         "dict",
         "Password of sessions without a BGPPeer: those of the mesh, and those with reflectors of the group "
         "`calico_rr`. It refers to `calico_bgp_secrets`.",
@@ -384,7 +357,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_bgp_mesh_max_restart_time",
-        FLEET,
         "int",
         "`calico_bgp_graceful_restart_time` for sessions without a BGPPeer: those of the mesh, and those with "
         "reflectors of the group `calico_rr`.",
@@ -395,7 +367,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_bgp_bfd",
-        FLEET,
         "bool or dict",
         "BFD for sessions without a BGPPeer (mesh, reflectors of the group `calico_rr`): true, false, or its "
         "intervals in milliseconds (`minRx`, `minTx`, `multiplier`). A dead node is detected within `minTx` times "
@@ -405,7 +376,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_bgp_hold_time",
-        FLEET,
         "int",
         "Seconds without a message from a peer after which a session ends (RFC 4271). A BGPPeer may have its own "
         "`holdTime`.",
@@ -415,7 +385,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_bgp_keepalive_time",
-        FLEET,
         "int",
         "Seconds between two keepalive messages. A BGPPeer may have its own `keepaliveTime`.",
         default=30,
@@ -424,7 +393,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_bgp_long_lived_stale_time",
-        FLEET,
         "int",
         "Seconds for which routes of a peer that does not return are kept as a last resort, after the graceful "
         "restart time (RFC 9494). A BGPPeer may have its own `longLivedStaleTime`.",
@@ -435,9 +403,9 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_node_bgp_as_number",
-        NODE,
         "int",
         "AS number of this node. Set it in `group_vars` of a rack to give the rack its own.",
+        scope=NODE,
         default_text="calico_bgp_as_number",
         example="64601",
         minimum=1,
@@ -445,15 +413,14 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_node_router_id",
-        NODE,
         "str",
         "BGP router id of this node: an IPv4 address, or `hash` for an id that is derived from the node's name.",
+        scope=NODE,
         default_text="calico_node_address; hash if there is none",
         example="hash",
     ),
     Variable(
         "calico_bgp_bind_mode",
-        FLEET,
         "str",
         "Addresses on which BIRD accepts sessions: None for all addresses of the node, NodeIP for "
         "`calico_node_address` only. As in Calico's BGPConfiguration.",
@@ -462,9 +429,9 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_node_bgp_listen_port",
-        NODE,
         "int",
         "TCP port on which this node accepts BGP sessions.",
+        scope=NODE,
         default_text="calico_bgp_listen_port",
         example="1179",
         minimum=1,
@@ -472,25 +439,24 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_node_route_reflector_cluster_id",
-        NODE,
         "str",
         "Cluster id of this route reflector, written as an IPv4 address. A node outside of the group `calico_rr` "
         "becomes a reflector by it, as in Calico: it leaves the mesh, and its clients are those that BGPPeers give "
         "it.",
+        scope=NODE,
         default_text="calico_rr_cluster_id in the group calico_rr, else none",
         example="244.0.0.2",
     ),
     Variable(
         "calico_node_route_reflector_clients",
-        NODE,
         "str",
         "Selector of the clients of a reflector of the group `calico_rr`, for example the nodes of its rack.",
+        scope=NODE,
         default="all()",
         example="rack == 'a'",
     ),
     Variable(
         "calico_bgp_secrets",
-        FLEET,
         "dict",
         "Passwords of BGP sessions, by name and key. A `secretKeyRef` refers to them. Encrypt them with "
         "ansible-vault. At most 80 bytes each, without double quotes. See docs/reference/bgp.md.",
@@ -500,7 +466,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_bgp_filters",
-        FLEET,
         "list",
         "BGPFilters, with the fields of Calico v3 or as whole documents. They decide which routes the BGPPeers that "
         "name them advertise and accept.",
@@ -509,7 +474,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_bgp_communities",
-        FLEET,
         "list",
         "Names for BGP communities, for use in prefix advertisements.",
         default=[],
@@ -517,7 +481,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_bgp_prefix_advertisements",
-        FLEET,
         "list",
         "BGP communities, by name or value, that nodes add to the routes of a range that they advertise.",
         default=[],
@@ -525,16 +488,15 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_node_bgp_prefix_advertisements",
-        NODE,
         "list",
         "Prefix advertisements of this node, instead of `calico_bgp_prefix_advertisements`. In `group_vars`, of all "
         "hosts of the group.",
+        scope=NODE,
         default_text="calico_bgp_prefix_advertisements",
         example="[{cidr: 10.244.0.0/16, communities: ['64512:101']}]",
     ),
     Variable(
         "calico_bgp_ignored_interfaces",
-        FLEET,
         "list",
         "Patterns of interfaces whose subnets BIRD ignores.",
         default=[],
@@ -542,22 +504,20 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_node_bird_include_dir",
-        NODE,
         "str",
         "Folder on the node. BIRD reads its *.conf files at the end of bird.cfg; see docs/reference/bgp.md. If "
         "empty, BIRD reads none.",
+        scope=NODE,
         default="/etc/calico/bird.d",
     ),
     Variable(
         "calico_rr_cluster_id",
-        FLEET,
         "str",
         "Cluster id of the reflectors of the group `calico_rr`, written as an IPv4 address.",
         default="244.0.0.1",
     ),
     Variable(
         "calico_underlay_mtu",
-        FLEET,
         "int",
         "MTU in bytes of the network between the nodes. Tunnels and workloads get 20 less with IPIP, 50 less with "
         "VXLAN, and 70 less with VXLAN of an IPv6 pool. A workload with both IP versions gets the smaller MTU.",
@@ -567,7 +527,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_vxlan_vni",
-        FLEET,
         "int",
         "VXLAN network identifier of vxlan.calico and vxlan-v6.calico.",
         default=4096,
@@ -576,7 +535,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_vxlan_port",
-        FLEET,
         "int",
         "UDP port of VXLAN (vxlan.calico and vxlan-v6.calico).",
         default=VXLAN_PORT,
@@ -585,7 +543,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_spare_blocks",
-        FLEET,
         "int",
         "Number of blocks of each pool that a node gets in advance. Its agent opens them between runs when the "
         "others are full.",
@@ -595,7 +552,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_ip_reservations",
-        FLEET,
         "list",
         "Ranges inside the pools from which no address is chosen automatically, like the `reservedCIDRs` of Calico's "
         "IPReservation. A workload that requests such an address gets it, and an address in use stays in use.",
@@ -604,7 +560,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_pools_known_to_routers",
-        FLEET,
         "list",
         "Names of pools without a tunnel whose blocks routers know without BGP sessions to nodes, for example by "
         "static routes. playbooks/validate.yml then does not warn that they drop packets between the nodes' subnets.",
@@ -614,7 +569,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_release_blocks",
-        FLEET,
         "list",
         "Names of removed nodes, or blocks, to release from quarantine in this run. They may then be granted again.",
         default=[],
@@ -623,7 +577,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_rebuild_lockfile",
-        FLEET,
         "bool",
         "Whether to plan without the lockfile although some nodes did not report their copies, or have no copy of a "
         "block that another node claims. Set it for one run, and only if you know that these nodes hold no blocks.",
@@ -631,7 +584,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_etcd_endpoints",
-        FLEET,
         "list",
         "Members of the etcd cluster that carries workloads between nodes, as https URLs. With an empty list the "
         "fleet has no datastore, even if the group `calico_etcd` has hosts.",
@@ -642,7 +594,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_etcd_ca",
-        FLEET,
         "str",
         "File on the controller with the CA certificates of the members (PEM), relative to the inventory's folder.",
         default_text=".calico.etcd/ca.pem in the inventory's folder",
@@ -650,7 +601,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_etcd_cert",
-        FLEET,
         "str",
         "File on the controller with the certificate by which nodes and the controller connect to the members (PEM). "
         "It must have no CN: members refuse users with a password whose certificate has one.",
@@ -660,7 +610,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_etcd_key",
-        FLEET,
         "str",
         "File on the controller with the private key of `calico_etcd_cert` (PEM, without a passphrase).",
         default_text=".calico.etcd/client.key in the inventory's folder, with calico_etcd_cert",
@@ -668,7 +617,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_etcd_username",
-        FLEET,
         "str",
         "Etcd user for runs of Ansible. It needs the role root, because it creates a user for each node.",
         default_text="from .calico.etcd/secrets.json, or root with calico_etcd_password",
@@ -676,7 +624,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_etcd_password",
-        FLEET,
         "str",
         "Password of `calico_etcd_username`. Encrypt it with ansible-vault.",
         default_text="from .calico.etcd/secrets.json",
@@ -684,7 +631,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_etcd_node_secret",
-        FLEET,
         "str",
         "Secret from which the passwords of the nodes' users derive: at least 32 hexadecimal digits. Encrypt it with "
         "ansible-vault. If you change it, all nodes get new passwords.",
@@ -693,7 +639,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_etcd_progress_interval",
-        FLEET,
         "int",
         "Seconds between two progress messages of a member on a quiet watch "
         "(`--experimental-watch-progress-notify-interval`). 0 means unknown: nodes then ask their member every 5 "
@@ -704,7 +649,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_lint_ignore",
-        FLEET,
         "list",
         "Rules of playbooks/validate.yml whose findings you accept in this inventory. docs/reference/validate.md "
         "lists them.",
@@ -714,7 +658,6 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "calico_lockfile",
-        FLEET,
         "str",
         "File with the plan of blocks, relative to the inventory's folder. Commit it with the inventory.",
         default_text=".calico.lock.yml in the inventory's folder",

@@ -43,7 +43,7 @@ def unused_filter(network: LintedFleet) -> t.Iterator[Issue]:
             remedy = f"Write importV{theirs} or exportV{theirs} rules."
         else:
             continue
-        yield Issue(f"{_FILTERS}[{index}]", name, what, remedy)
+        yield Issue(f"{_FILTERS}[{index}]", what, remedy, value=name)
 
 
 def unreached_rule(network: LintedFleet) -> t.Iterator[Issue]:
@@ -58,7 +58,6 @@ def unreached_rule(network: LintedFleet) -> t.Iterator[Issue]:
                     field = f"{function.direction}V{function.family}"
                     yield Issue(
                         f"{_FILTERS}[{index}].{field}[{number}]",
-                        None,
                         f"of {name} is never reached: rule {covering + 1} matches all that it does.",
                         "Move it before that one, or remove it.",
                     )
@@ -77,9 +76,9 @@ def unused_community(network: LintedFleet) -> t.Iterator[Issue]:
         if network.speakers and entry.get("name") not in named:
             yield Issue(
                 f"{bgp_announcements.COMMUNITIES}[{index}].name",
-                entry.get("name"),
                 "is used by no prefix advertisement.",
                 "Name it in calico_bgp_prefix_advertisements, or remove it.",
+                value=entry.get("name"),
             )
 
 
@@ -96,9 +95,9 @@ def of_no_block(network: LintedFleet) -> t.Iterator[Issue]:
             if not any(given.overlaps(pool) and given.length <= size for pool, size in pools):
                 yield Issue(
                     f"{variable}[{index}].cidr{owner}",
-                    entry["cidr"],
                     "contains no block of any pool. Nodes advertise blocks, so that no route gets its communities.",
                     f"Write a pool's range ({listed([str(pool) for pool, dummy in pools])}) or one with whole blocks.",
+                    value=entry["cidr"],
                 )
 
 
@@ -113,7 +112,6 @@ def unused_secret(network: LintedFleet) -> t.Iterator[Issue]:
         if name not in used:
             yield Issue(
                 f"{bgp_secrets.VARIABLE}.{name.replace(':', '.')}",
-                None,
                 "is a password that no session uses.",
                 "Name it in a BGPPeer or in calico_bgp_mesh_password, or remove it.",
             )

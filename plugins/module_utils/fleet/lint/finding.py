@@ -29,10 +29,10 @@ class Issue(t.NamedTuple):
     """
 
     variable: str
-    value: t.Any
     what: str
     remedy: str
     origin: str = ""
+    value: t.Any = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,9 +23,9 @@ def in_no_group(network: LintedFleet) -> t.Iterator[Issue]:
         if variable is not None:
             yield Issue(
                 f"{variable} of {host.name}",
-                host.variables[variable],
                 f"has no effect: {host.name} is neither in group calico_nodes nor in calico_rr.",
                 "Put it into one of them, or remove the variable.",
+                value=host.variables[variable],
             )
 
 
@@ -53,10 +53,10 @@ def _overlapping(network: LintedFleet, family: int, subnets: t.Mapping[str, t.Se
             one, other = inside_narrow[0], inside_wide[0]
             yield Issue(
                 address_of(one, family),
-                _written(network, one, family),
                 f"lies in {other}'s subnet {wide}, but {other} lies outside of {one}'s: they disagree "
                 "about whether a router is between them, and CrossSubnet depends on that.",
                 "Give all nodes of a network its prefix length.",
+                value=_written(network, one, family),
             )
         around.append((narrow, inside_narrow))
 
@@ -75,10 +75,10 @@ def alone_in_its_subnet(network: LintedFleet) -> t.Iterator[Issue]:
             continue
         yield Issue(
             address_of(nodes[0].name, family),
-            _written(network, nodes[0].name, family),
             f"is a subnet of its own: pool {crossing} (CrossSubnet) encapsulates everything to and from "
             f"{listed([node.name for node in nodes])}.",
             "Write the prefix length of the network that it is in.",
+            value=_written(network, nodes[0].name, family),
         )
 
 
@@ -99,7 +99,6 @@ def no_common_family(network: LintedFleet) -> t.Iterator[Issue]:
     if alone[4] and alone[6]:
         yield Issue(
             address_of(alone[6][0]),
-            None,
             f"is not set, and {listed(alone[4])} {'has' if len(alone[4]) == 1 else 'have'} no IPv6 address: workloads "
             f"there and on {listed(alone[6])} do not reach each other.",
             "Give nodes of one kind an address of the other family, too, and a pool of it; or leave it so if it is "
@@ -114,9 +113,9 @@ def on_no_device(network: LintedFleet) -> t.Iterator[Issue]:
             if link is None:
                 yield Issue(
                     address_of(name, family),
-                    _written(network, name, family),
                     f"is on no device of {name}, according to gathered facts.",
                     "Write the address that the host itself has on the underlay.",
+                    value=_written(network, name, family),
                 )
 
 
@@ -126,9 +125,9 @@ def moves_between_hosts(network: LintedFleet) -> t.Iterator[Issue]:
         if link is not None and link.alone:
             yield Issue(
                 address_of(name),
-                _written(network, name, 4),
                 f"is an additional address of {link.name} with /32, as those that move between hosts.",
                 "Write the address that stays with the host.",
+                value=_written(network, name, 4),
             )
 
 
@@ -137,7 +136,7 @@ def no_spare_blocks(network: LintedFleet) -> t.Iterator[Issue]:
     if network.fleet.settings.spare_blocks == 0:
         yield Issue(
             "calico_spare_blocks",
-            0,
             "leaves agents no block to open: a node whose blocks are full attaches no workload until the next run.",
             "Set it to 1, the default, unless workloads come by the inventory alone.",
+            value=0,
         )

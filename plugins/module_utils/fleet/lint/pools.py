@@ -34,10 +34,10 @@ def nearly_full(network: LintedFleet) -> t.Iterator[Issue]:
         release = ", or give free what is in quarantine with calico_release_blocks" if quarantined else ""
         yield Issue(
             f"{label}.cidr",
-            pool.cidr,
             f"has {counted(blocks, 'block')}, and {taken} {'is' if taken == 1 else 'are'} taken{inside}: a node "
             "that is added or opens another block may get none.",
             f"Add a pool{release}.",
+            value=pool.cidr,
         )
 
 
@@ -47,9 +47,9 @@ def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
         if not pool.disabled and not network.selected(pool):
             yield Issue(
                 f"{label}.nodeSelector",
-                pool.nodeSelector,
                 f"matches no node, so that no node gets addresses of pool {pool.name}.",
                 "Correct it, or the calico_node_labels of the nodes that are meant.",
+                value=pool.nodeSelector,
             )
 
 
@@ -63,10 +63,10 @@ def not_exported(network: LintedFleet) -> t.Iterator[Issue]:
         if len(nodes) > 1:
             yield Issue(
                 f"{label}.disableBGPExport",
-                True,
                 f"leaves {len(nodes)} nodes without routes to each other's workloads of pool {pool.name}: its blocks "
                 "are not advertised.",
                 "Remove it, or let nodeSelector choose the one node whose workloads are to be on their own.",
+                value=True,
             )
 
 
@@ -87,9 +87,9 @@ def over_management(network: LintedFleet) -> t.Iterator[Issue]:
         if inside:
             yield Issue(
                 f"{label}.cidr",
-                pool.cidr,
                 f"covers {inside[1]}, by which Ansible reaches {inside[0]} (ansible_host): a run would cut itself off.",
                 "Choose a range that nothing else uses.",
+                value=pool.cidr,
             )
 
 
@@ -99,8 +99,8 @@ def public_behind_nat(network: LintedFleet) -> t.Iterator[Issue]:
         if pool.natOutgoing and ipaddress.ip_network(pool.cidr).is_global:
             yield Issue(
                 f"{label}.cidr",
-                pool.cidr,
                 "is a public range behind natOutgoing: its owners on the Internet cannot be reached from here.",
                 "Choose a private one (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16), or remove natOutgoing if the range "
                 "is yours.",
+                value=pool.cidr,
             )

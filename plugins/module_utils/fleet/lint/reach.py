@@ -42,7 +42,6 @@ def incomplete(network: LintedFleet) -> t.Iterator[Issue]:
             more = counted(len(lacking) - 1, "other node")
             yield Issue(
                 address_of(name, family),
-                None,
                 f"is that of a node that never learns routes to the blocks of {listed(missing)}: no chain of sessions "
                 f"advertises them{f' ({more} also lack some)' if len(lacking) > 1 else ''}.",
                 "Connect the reflectors with each other, or give the nodes reflectors in common.",
@@ -72,11 +71,11 @@ def unknown_to_routers(network: LintedFleet) -> t.Iterator[Issue]:
         if missing:
             yield Issue(
                 f"{label}.cidr",
-                pool.cidr,
                 f"is pool {pool.name} without a tunnel on {len(subnets)} subnets ({listed(subnets, 4)}), and no router "
                 f"learns the blocks of {listed(missing)} by BGP: routers drop packets between the subnets.",
                 "Let these nodes peer with the routers (calico_bgp_peers), set ipipMode or vxlanMode to CrossSubnet, "
                 "or name the pool in calico_pools_known_to_routers if the routers have routes to its blocks otherwise.",
+                value=pool.cidr,
             )
 
 

@@ -23,7 +23,6 @@ def without_clients(network: LintedFleet) -> t.Iterator[Issue]:
         if not clients:
             yield Issue(
                 cluster_id_of(network, name),
-                None,
                 f"makes {name} a route reflector, but it has no clients.",
                 "Give it clients (calico_node_route_reflector_clients, or a BGPPeer with peerSelector), or take the "
                 "role from it.",
@@ -38,7 +37,6 @@ def only_one(network: LintedFleet) -> t.Iterator[Issue]:
         name = working[0]
         yield Issue(
             cluster_id_of(network, name),
-            None,
             f"makes {name} the only route reflector: while it is down, nodes learn no new routes, and after the "
             "graceful restart time they lose all routes.",
             "Make another host a reflector, too, with the same clients.",
@@ -63,7 +61,6 @@ def one_of_several(network: LintedFleet) -> t.Iterator[Issue]:
     for reflector, nodes in hearing.items():
         yield Issue(
             cluster_id_of(network, reflector),
-            None,
             f"makes {reflector} the only reflector of {listed(nodes)}: while it is down, "
             f"{'these nodes learn' if len(nodes) > 1 else 'that node learns'} no routes.",
             "Let a second reflector have them as clients.",
@@ -90,12 +87,12 @@ def apart_in_one_cluster(network: LintedFleet) -> t.Iterator[Issue]:
                 theirs, other = apart
                 yield Issue(
                     "calico_rr_cluster_id" if network.speakers[name].reflector else cluster_id_of(network, name),
-                    cluster,
                     f"is the cluster id of {other} and of {name}, which have different clients: each drops the routes "
                     f"that the other reflected. {counted(len(theirs - clients), 'client')} of {other} only and "
                     f"{len(clients - theirs)} of {name} only learn no routes to each other.",
                     "Give reflectors of different clients different cluster ids "
                     "(calico_node_route_reflector_cluster_id), or all of them all clients.",
+                    value=cluster,
                 )
                 break
 
@@ -106,10 +103,10 @@ def beside_the_mesh(network: LintedFleet) -> t.Iterator[Issue]:
     if len(network.mesh) > 1 and reflecting:
         yield Issue(
             "calico_bgp_node_to_node_mesh",
-            True,
             f"keeps {len(network.mesh)} nodes in a full mesh although {listed(reflecting)} "
             f"{'reflect' if len(reflecting) > 1 else 'reflects'} for them.",
             "Set it to false with playbooks/switch_topology.yml when all have sessions with the reflectors.",
+            value=True,
         )
 
 
@@ -123,7 +120,6 @@ def mesh_too_large(network: LintedFleet) -> t.Iterator[Issue]:
     if settings.bgp_enabled and network.fleet.bgp.unasked.mesh and nodes > LARGE:
         yield Issue(
             "calico_bgp_node_to_node_mesh",
-            None,
             f"means {nodes - 1} sessions on each of {nodes} nodes, {nodes * (nodes - 1) // 2} in all.",
             "Put two or more hosts into group calico_rr: as route reflectors they leave each node two sessions.",
         )

@@ -22,11 +22,17 @@ class LintRule(t.NamedTuple):
 
     The first line of the docstring of `check` begins with "Report". The rest of it is the rule's line in
     docs/reference/validate.md.
+
+    A rule `of_the_whole` reports something that no other part of the inventory uses, matches, answers or permits. It is
+    asked only if nothing in the inventory is refused: what it misses may be in a part that is. The findings of a rule
+    `of_text` come from the text of files alone, so they never follow from an error.
     """
 
     name: str
     severity: str
     check: t.Callable[[t.Any], t.Iterable[Issue]]
+    of_the_whole: bool = False
+    of_text: bool = False
 
 
 #: The rules that need no valid fleet. They are checked although a run refuses the inventory.
@@ -34,9 +40,9 @@ WRITTEN: tuple[LintRule, ...] = (
     LintRule("group-name", ERROR, groups.look_alike),
     LintRule("two-places", WARNING, groups.in_two_places),
     LintRule("reflector-with-workloads", WARNING, groups.reflector_with_workloads),
-    LintRule("key-twice", ERROR, files.key_twice),
-    LintRule("number-not-as-written", ERROR, files.odd_number),
-    LintRule("group-key", ERROR, files.group_key),
+    LintRule("key-twice", ERROR, files.key_twice, of_text=True),
+    LintRule("number-not-as-written", ERROR, files.odd_number, of_text=True),
+    LintRule("group-key", ERROR, files.group_key, of_text=True),
     LintRule("variables-of-nobody", WARNING, files.of_nobody),
     LintRule("secret-in-clear-text", WARNING, files.clear_secret),
     LintRule("variable-misspelt", ERROR, values.misspelt),
@@ -53,74 +59,46 @@ _OF_FLEET: tuple[LintRule, ...] = (
     LintRule("address-moves", WARNING, placement.moves_between_hosts),
     LintRule("no-spare-blocks", WARNING, placement.no_spare_blocks),
     LintRule("pool-over-management", ERROR, pools.over_management),
-    LintRule("pool-for-nobody", WARNING, pools.for_nobody),
+    LintRule("pool-for-nobody", WARNING, pools.for_nobody, of_the_whole=True),
     LintRule("pool-not-exported", WARNING, pools.not_exported),
     LintRule("pool-nearly-full", WARNING, pools.nearly_full),
     LintRule("pool-public-behind-nat", WARNING, pools.public_behind_nat),
     LintRule("mtu-above-link", ERROR, underlay.above_the_link),
-    LintRule("node-without-session", ERROR, sessions.missing),
-    LintRule("blocks-do-not-arrive", ERROR, reach.incomplete),
-    LintRule("pool-unknown-to-routers", WARNING, reach.unknown_to_routers),
-    LintRule("reflector-without-clients", WARNING, reflectors.without_clients),
-    LintRule("single-reflector", WARNING, reflectors.only_one),
-    LintRule("one-reflector-of-several", WARNING, reflectors.one_of_several),
-    LintRule("cluster-id-apart", ERROR, reflectors.apart_in_one_cluster),
+    LintRule("node-without-session", ERROR, sessions.missing, of_the_whole=True),
+    LintRule("blocks-do-not-arrive", ERROR, reach.incomplete, of_the_whole=True),
+    LintRule("pool-unknown-to-routers", WARNING, reach.unknown_to_routers, of_the_whole=True),
+    LintRule("reflector-without-clients", WARNING, reflectors.without_clients, of_the_whole=True),
+    LintRule("single-reflector", WARNING, reflectors.only_one, of_the_whole=True),
+    LintRule("one-reflector-of-several", WARNING, reflectors.one_of_several, of_the_whole=True),
+    LintRule("cluster-id-apart", ERROR, reflectors.apart_in_one_cluster, of_the_whole=True),
     LintRule("mesh-beside-reflectors", WARNING, reflectors.beside_the_mesh),
     LintRule("mesh-too-large", WARNING, reflectors.mesh_too_large),
-    LintRule("peer-for-nobody", WARNING, sessions.for_nobody),
-    LintRule("peer-of-no-host", WARNING, sessions.of_no_host),
+    LintRule("peer-for-nobody", WARNING, sessions.for_nobody, of_the_whole=True),
+    LintRule("peer-of-no-host", WARNING, sessions.of_no_host, of_the_whole=True),
     LintRule("as-number-of-another", ERROR, sessions.wrong_as),
     LintRule("as-numbers-of-one-address", WARNING, sessions.two_as_numbers),
-    LintRule("own-as-refused", ERROR, sessions.own_as_refused),
-    LintRule("session-one-sided", ERROR, sessions.one_sided),
-    LintRule("passwords-differ", ERROR, sessions.different_passwords),
+    LintRule("own-as-refused", ERROR, sessions.own_as_refused, of_the_whole=True),
+    LintRule("session-one-sided", ERROR, sessions.one_sided, of_the_whole=True),
+    LintRule("passwords-differ", ERROR, sessions.different_passwords, of_the_whole=True),
     LintRule("ttl-too-small", ERROR, sessions.ttl_too_small),
     LintRule("tunnel-behind-router", ERROR, underlay.tunnel_behind_a_router),
     LintRule("hold-below-keepalive", WARNING, timers.hold_below_keepalive),
     LintRule("timers-too-short", WARNING, timers.too_short),
     LintRule("restart-time-too-short", WARNING, timers.restart_too_short),
-    LintRule("bfd-on-one-side", WARNING, sessions.bfd_on_one_side),
+    LintRule("bfd-on-one-side", WARNING, sessions.bfd_on_one_side, of_the_whole=True),
     LintRule("bfd-too-quick", WARNING, timers.bfd_too_quick),
-    LintRule("filter-unused", WARNING, announcements.unused_filter),
+    LintRule("filter-unused", WARNING, announcements.unused_filter, of_the_whole=True),
     LintRule("filter-rule-unreached", WARNING, announcements.unreached_rule),
-    LintRule("community-unused", WARNING, announcements.unused_community),
-    LintRule("advertisement-of-no-block", WARNING, announcements.of_no_block),
-    LintRule("secret-unused", WARNING, announcements.unused_secret),
-    LintRule("odd-policy", WARNING, policy.odd_policy),
-    LintRule("probes-denied", WARNING, policy.denies_probes),
+    LintRule("community-unused", WARNING, announcements.unused_community, of_the_whole=True),
+    LintRule("advertisement-of-no-block", WARNING, announcements.of_no_block, of_the_whole=True),
+    LintRule("secret-unused", WARNING, announcements.unused_secret, of_the_whole=True),
+    LintRule("odd-policy", WARNING, policy.odd_policy, of_the_whole=True),
+    LintRule("probes-denied", WARNING, policy.denies_probes, of_the_whole=True),
 )
 RULES = (*WRITTEN, *_OF_FLEET)
-
-
-#: The rules that are asked only if nothing in the inventory is refused: what they miss may be in a part that is. They
-#: report something that no other part of the inventory uses, matches, answers or permits.
-OF_THE_WHOLE = frozenset(
-    {
-        "pool-for-nobody",
-        "node-without-session",
-        "blocks-do-not-arrive",
-        "pool-unknown-to-routers",
-        "reflector-without-clients",
-        "single-reflector",
-        "one-reflector-of-several",
-        "cluster-id-apart",
-        "peer-for-nobody",
-        "peer-of-no-host",
-        "own-as-refused",
-        "session-one-sided",
-        "passwords-differ",
-        "bfd-on-one-side",
-        "filter-unused",
-        "community-unused",
-        "advertisement-of-no-block",
-        "secret-unused",
-        "odd-policy",
-        "probes-denied",
-    }
-)
-
-#: The rules whose findings come from the text of files alone, so they never follow from an error.
-OF_TEXT = frozenset({"key-twice", "number-not-as-written", "group-key"})
+#: The names of the rules with `of_the_whole`, and of those with `of_text`.
+OF_THE_WHOLE = frozenset(rule.name for rule in RULES if rule.of_the_whole)
+OF_TEXT = frozenset(rule.name for rule in RULES if rule.of_text)
 
 #: The variable that names the rules whose findings are intended.
 IGNORE = "calico_lint_ignore"

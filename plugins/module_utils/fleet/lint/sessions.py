@@ -30,7 +30,6 @@ def missing(network: LintedFleet) -> t.Iterator[Issue]:
         others = f" (so {'is' if len(alone) == 2 else 'are'} {listed(alone[1:])})" if len(alone) > 1 else ""
         yield Issue(
             address_of(alone[0]),
-            None,
             f"is that of a node without any BGP session{others}: no other node learns routes to its blocks.",
             "Make it a client of a reflector, let a BGPPeer select it, or leave the mesh on.",
         )
@@ -52,9 +51,9 @@ def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
             continue
         yield Issue(
             within(given.where, field),
-            value,
             f"{what}, so that this BGPPeer makes no session.",
             "Correct it, or the calico_node_labels of the nodes that are meant.",
+            value=value,
         )
 
 
@@ -73,9 +72,9 @@ def of_no_host(network: LintedFleet) -> t.Iterator[Issue]:
         if inner and address not in owned and any(lies_in(address, subnet) for subnet in subnets):
             yield Issue(
                 within(given.where, "peerIP"),
-                given.peer.peerIP,
                 f"lies in a subnet of the nodes and has their AS number {given.peer.asNumber}, but is no host's.",
                 "Correct it, or remove the peer; a router of its own AS needs its own asNumber.",
+                value=given.peer.peerIP,
             )
 
 
@@ -92,10 +91,10 @@ def wrong_as(network: LintedFleet) -> t.Iterator[Issue]:
         if given.peer.asNumber not in (None, 0, speaker.as_number) and not _as_other(network, given, speaker):
             yield Issue(
                 within(given.where, "asNumber"),
-                given.peer.asNumber,
                 f"is not the AS number of {speaker.name}, which has address {given.peer.peerIP}: {speaker.name} has "
                 f"{speaker.as_number} and refuses the session.",
                 "Correct it, or leave it out for a node of the fleet, whose own AS number is used.",
+                value=given.peer.asNumber,
             )
 
 
@@ -109,10 +108,10 @@ def two_as_numbers(network: LintedFleet) -> t.Iterator[Issue]:
         if other.peer.asNumber != given.peer.asNumber:
             yield Issue(
                 within(given.where, "asNumber"),
-                given.peer.asNumber,
                 f"is another AS number than {other.where} has for the same address {given.peer.peerIP}: "
                 f"{other.peer.asNumber}.",
                 "Correct one of them; if two routers have one address, name this rule in calico_lint_ignore.",
+                value=given.peer.asNumber,
             )
 
 
@@ -131,7 +130,6 @@ def one_sided(network: LintedFleet) -> t.Iterator[Issue]:
         node, here, dummy = found[0]
         yield Issue(
             address_of(node),
-            None,
             f"is that of a node that peers with {here.node} ({here.address}), which does not peer with it and refuses "
             f"the session{_more(found)}.",
             f"Add a BGPPeer for {here.node}, too, or leave reversePeering at Auto.",
@@ -148,7 +146,6 @@ def different_passwords(network: LintedFleet) -> t.Iterator[Issue]:
         node, here, there = found[0]
         yield Issue(
             address_of(node),
-            None,
             f"is that of a node that has {_secured(here.password)} for its session with {here.node}, which has "
             f"{_secured(there.password if there else '')} for it{_more(found)}: it never comes up.",
             "Name the same secret at both ends.",
@@ -169,7 +166,6 @@ def bfd_on_one_side(network: LintedFleet) -> t.Iterator[Issue]:
         has, lacks = (node, here.node) if here.bfd is not None else (here.node, node)
         yield Issue(
             address_of(node),
-            None,
             f"is that of a node whose session with {here.node} has BFD at {has} and not at {lacks}{_more(found)}: "
             "BFD does not start, and only the hold time detects a failure.",
             "Set bfd at both ends, or at none.",
@@ -197,10 +193,10 @@ def ttl_too_small(network: LintedFleet) -> t.Iterator[Issue]:
         if far:
             yield Issue(
                 within(given.where, "ttlSecurity"),
-                1,
                 f"accepts packets of direct neighbours only, and {given.peer.peerIP} is in no subnet of {listed(far)}: "
                 "the session never comes up.",
                 "Set it to the number of hops, 2 with one router between.",
+                value=1,
             )
 
 
@@ -229,9 +225,9 @@ def own_as_refused(network: LintedFleet) -> t.Iterator[Issue]:
             )
             yield Issue(
                 variable if given else "calico_bgp_as_number",
-                as_number,
                 f"is the AS number of {listed(nodes)}, which have only eBGP sessions: each finds its own number in "
                 "the path of the others' routes and drops them.",
                 "Set numAllowedLocalASNumbers: 1 in their BGPPeers, give them AS numbers of their own, or have the "
                 "routers rewrite them and name this rule in calico_lint_ignore.",
+                value=as_number,
             )

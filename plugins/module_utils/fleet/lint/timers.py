@@ -62,7 +62,6 @@ def hold_below_keepalive(network: LintedFleet) -> t.Iterator[Issue]:
         if one.hold < 3 * one.keepalive:
             yield Issue(
                 one.hold_field,
-                None,
                 f"makes the hold time {one.hold} s with keepalives every {one.keepalive} s: one that is lost ends the "
                 "session.",
                 "Make the hold time three keepalive times or more.",
@@ -76,7 +75,6 @@ def too_short(network: LintedFleet) -> t.Iterator[Issue]:
             short = one.hold < SHORTEST_HOLD
             yield Issue(
                 one.hold_field if short else one.keepalive_field,
-                None,
                 f"makes the {'hold' if short else 'keepalive'} time {one.hold if short else one.keepalive} s: a host "
                 "that is busy for a moment loses its sessions.",
                 f"Use BFD to detect failures quickly (bfd, calico_bgp_bfd), and at least {SHORTEST_HOLD} s and "
@@ -94,7 +92,6 @@ def bfd_too_quick(network: LintedFleet) -> t.Iterator[Issue]:
         if quickest < QUICKEST_BFD:
             yield Issue(
                 variable,
-                None,
                 f"has an interval of {quickest} ms: a host that is busy for a moment is taken for a dead one.",
                 f"Use {QUICKEST_BFD} ms or more; 100 ms with multiplier 5 notices within half a second.",
             )
@@ -113,8 +110,8 @@ def restart_too_short(network: LintedFleet) -> t.Iterator[Issue]:
         if seconds is not None and seconds < RESTART:
             yield Issue(
                 variable,
-                f"{seconds:g}",
                 f"has peers drop the routes of a BIRD that restarts after {seconds:g} s, which is less than a restart "
                 "may take.",
                 "Set it to 120 s, the default, or leave it out.",
+                value=f"{seconds:g}",
             )

@@ -30,7 +30,6 @@ def tunnel_behind_a_router(network: LintedFleet) -> t.Iterator[Issue]:
             if nodes:
                 yield Issue(
                     given.where,
-                    None,
                     f"brings {listed(nodes)} the blocks of other nodes with {given.peer.peerIP} as next hop, and pool "
                     f"{pool.name} ({label}) is {pool.encapsulation}: the router would get packets in a tunnel that it "
                     "does not end.",
@@ -62,7 +61,7 @@ def above_the_link(network: LintedFleet) -> t.Iterator[Issue]:
         nodes = listed(sorted({node for found, node, dummy in small if found == least}))
         yield Issue(
             "calico_underlay_mtu",
-            mtu,
             f"is more than {device} of {nodes} carries ({least}): larger packets are lost.",
             f"Set it to {least}, or raise the MTU of the devices and of all switches between them.",
+            value=mtu,
         )

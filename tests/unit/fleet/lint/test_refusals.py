@@ -11,7 +11,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import Document
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals, rules
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import (
     WARNING,
     FindingKind,
@@ -284,10 +284,6 @@ def test_findings_in_the_rest_of_an_inventory() -> None:
     )
     assert read.as_written(dataclasses.replace(found, what="calico_ip_pools[0].cidr is not wrong.")) is None
     assert refusals.read(hosts()).as_written(found) is found
-
-
-def test_the_rules_that_wait_exist() -> None:
-    assert {rule.name for rule in rules.RULES} >= rules.OF_THE_WHOLE
 
 
 def test_a_fleet_of_one_host_with_an_invalid_address() -> None:

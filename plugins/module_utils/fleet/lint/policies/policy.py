@@ -63,4 +63,4 @@ def _issue(fleet: Fleet, found: PolicyFinding) -> Issue:
     variable, file = written_at(fleet, found)
     what, separator, remedy = found.text.partition(". ")
     what += "." if separator else ""
-    return Issue(variable or who, None, f"({who}) {what}" if variable else what, remedy, file)
+    return Issue(variable or who, f"({who}) {what}" if variable else what, remedy, file)

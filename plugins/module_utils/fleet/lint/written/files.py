@@ -29,7 +29,6 @@ def of_nobody(written: WrittenInventory) -> t.Iterator[Issue]:
     for like in written.like_folders:
         yield Issue(
             like.name,
-            None,
             f"is a folder that Ansible does not read. Did you mean {like.meant}?",
             "Rename the folder, or remove it.",
             like.path,
@@ -45,7 +44,6 @@ def of_nobody(written: WrittenInventory) -> t.Iterator[Issue]:
         if of in known:
             yield Issue(
                 f"{file.folder}/{file.owner}",
-                None,
                 f"has the ending {file.unread}, with which Ansible does not read it.",
                 f"Rename the file to {of}.yml, or remove it.",
                 file.path,
@@ -53,7 +51,6 @@ def of_nobody(written: WrittenInventory) -> t.Iterator[Issue]:
         else:
             yield Issue(
                 f"{file.folder}/{file.owner}",
-                None,
                 f"is for a {'group' if groups else 'host'} that the inventory does not have: nothing reads it.",
                 _remedy(file, owners, hosts if groups else frozenset(written.groups)),
                 file.path,
@@ -90,7 +87,6 @@ def key_twice(written: WrittenInventory) -> t.Iterator[Issue]:
     for repeated in written.repeated_keys:
         yield Issue(
             f"key {repeated.key}",
-            None,
             f"is also on line {repeated.first_line}, in the same mapping: only the last one is used.",
             "Remove one of them, or write both contents under one.",
             repeated.origin,
@@ -101,7 +97,7 @@ def odd_number(written: WrittenInventory) -> t.Iterator[Issue]:
     """Report a number that YAML reads as another one, such as 064512 (octal) and 20:30 (1230)."""
     for one in written.odd_numbers:
         why, remedy = _ODD[one.why]
-        yield Issue(one.variable, one.text, f"is {one.value} to YAML: {why}.", remedy, one.origin)
+        yield Issue(one.variable, f"is {one.value} to YAML: {why}.", remedy, value=one.text, origin=one.origin)
 
 
 def group_key(written: WrittenInventory) -> t.Iterator[Issue]:
@@ -111,7 +107,6 @@ def group_key(written: WrittenInventory) -> t.Iterator[Issue]:
         remedy = f"Did you mean {near[0]}?" if near else "Move it below vars, hosts or children of the group."
         yield Issue(
             f"key {one.key} of group {one.group}",
-            None,
             "is none of hosts, vars and children: Ansible leaves it out.",
             remedy,
             one.origin,
@@ -127,7 +122,6 @@ def clear_secret(written: WrittenInventory) -> t.Iterator[Issue]:
     for secret in written.clear_secrets:
         yield Issue(
             secret.variable,
-            None,
             "is a password in clear text, for everybody who can read this file and its history.",
             "Encrypt it: ansible-vault encrypt_string, or ansible-vault encrypt for the whole file; then change it.",
             secret.origin,

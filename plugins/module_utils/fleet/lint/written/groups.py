@@ -41,7 +41,6 @@ def look_alike(written: WrittenInventory) -> t.Iterator[Issue]:
             them = "is not" if len(left_out) == 1 else "are not"
             yield Issue(
                 f"group {group}",
-                None,
                 f"is no group of this collection, and {listed(left_out)} {them} in {meant}: a run leaves them out "
                 f"there. Did you mean {meant}?",
                 f"Rename the group to {meant}, or make it a child of {meant}.",
@@ -72,7 +71,6 @@ def in_two_places(written: WrittenInventory) -> t.Iterator[Issue]:
             if not group.startswith(other):
                 yield Issue(
                     f"host {host}",
-                    None,
                     f"is in the groups {other} and {group}: where both set a variable, {group} decides.",
                     "Remove it from one of them.",
                     written.places.get(host, ""),
@@ -88,7 +86,6 @@ def reflector_with_workloads(written: WrittenInventory) -> t.Iterator[Issue]:
         have = "has" if len(both) == 1 else "have"
         yield Issue(
             "group calico_rr",
-            None,
             f"has {listed(both)}, which {are} in calico_nodes, too, and {have} blocks and workloads. "
             f"{listed(alone)} {'is' if len(alone) == 1 else 'are'} in calico_rr alone.",
             f"Remove {listed(both)} from one of the groups, or name this rule in calico_lint_ignore if it is meant.",

@@ -22,7 +22,6 @@ def misspelt(written: WrittenInventory) -> t.Iterator[Issue]:
         if unknown.meant:
             yield Issue(
                 unknown.name,
-                None,
                 "is not a variable of this collection: nothing reads it.",
                 f"Did you mean {unknown.meant}?",
                 unknown.origin,
@@ -35,7 +34,6 @@ def unknown(written: WrittenInventory) -> t.Iterator[Issue]:
         if not one.meant:
             yield Issue(
                 one.name,
-                None,
                 "is not a variable of this collection: nothing here reads it.",
                 "Remove it; docs/reference/variables.md has the names. If another program reads it, name this rule in "
                 "calico_lint_ignore.",
@@ -46,7 +44,7 @@ def unknown(written: WrittenInventory) -> t.Iterator[Issue]:
 def of_role(written: WrittenInventory) -> t.Iterator[Issue]:
     """Report a variable of a role whose value has a wrong type or is none of its choices."""
     for error in written.role_errors:
-        yield Issue(error.variable, error.value, error.rule, error.remedy, error.origin)
+        yield Issue(error.variable, error.rule, error.remedy, value=error.value, origin=error.origin)
 
 
 def label_is_boolean(written: WrittenInventory) -> t.Iterator[Issue]:
@@ -61,10 +59,10 @@ def label_is_boolean(written: WrittenInventory) -> t.Iterator[Issue]:
                 seen.add(key)
                 yield Issue(
                     label,
-                    value,
                     "is a boolean to YAML, as yes, no, on and off without quotes are: selectors compare it with the "
                     f"text {str(value).lower()}.",
                     "Write the value in quotes.",
+                    value=value,
                 )
 
 
