@@ -411,18 +411,10 @@ def _is_version(version: int, text: str) -> bool:
     return cidr is not None
 
 
-def _is_ipv4(text: str) -> bool:
+def _is_address(text: str, version: int = 0) -> bool:
+    """Return whether `text` is an address of IP `version`, 0 for any."""
     address = addresses.parse_address(text)
-    return bool(address and address.version == 4)
-
-
-def _is_ipv6(text: str) -> bool:
-    address = addresses.parse_address(text)
-    return bool(address and address.version == 6)
-
-
-def _is_address(text: str) -> bool:
-    return addresses.parse_address(text) is not None
+    return address is not None and version in (0, address.version)
 
 
 def _is_mac(text: str) -> bool:
@@ -467,8 +459,8 @@ NODE_IPV4 = Text(
 NODE_IPV6 = Text(
     functools.partial(_is_version, 6), "is not an IPv6 address.", "Write it with its prefix length, as fd00::1/64."
 )
-IPV4 = Text(_is_ipv4, "is not an IPv4 address.", "Write it as 10.0.0.1.")
-IPV6 = Text(_is_ipv6, "is not an IPv6 address.", "Write it as fd00::1.")
+IPV4 = Text(functools.partial(_is_address, version=4), "is not an IPv4 address.", "Write it as 10.0.0.1.")
+IPV6 = Text(functools.partial(_is_address, version=6), "is not an IPv6 address.", "Write it as fd00::1.")
 ADDRESS = Text(_is_address, "is not an address.", "Write it as 10.0.0.1 or fd00::1.")
 FILLED_ADDRESS = Filled(_is_address, ADDRESS.rule, ADDRESS.remedy)
 MAC = Text(_is_mac, "is not a MAC address.", "Write it as 66:aa:bb:cc:dd:ee.")

@@ -141,7 +141,7 @@ PASSWORD_REFERENCE = PasswordReference()
 
 
 _SERVICE_BLOCKS = Items(Fields(ServiceIPBlock))
-_INTERFACE_PATTERN = Text(
+INTERFACE_PATTERN = Text(
     lambda text: bool(re.fullmatch(r"[a-zA-Z0-9_.*-]{1,15}", text)),
     "cannot match a device's name.",
     "Use at most 15 letters, digits, '-', '_', '.' and '*'.",
@@ -171,7 +171,7 @@ class BGPConfiguration(Resource):
     serviceLoadBalancerAggregation: str = field(OneOf(("Enabled", "Disabled"), "Enabled"), "Enabled")
     nodeMeshPassword: t.Optional[BGPPassword] = field(PASSWORD_REFERENCE)
     nodeMeshMaxRestartTime: str = field(DURATION, "")
-    ignoredInterfaces: tuple[str, ...] = field(Items(_INTERFACE_PATTERN), ())
+    ignoredInterfaces: tuple[str, ...] = field(Items(INTERFACE_PATTERN), ())
     localWorkloadPeeringIPV4: str = field(IPV4, "")
     localWorkloadPeeringIPV6: str = field(IPV6, "")
 

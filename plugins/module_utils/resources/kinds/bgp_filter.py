@@ -10,14 +10,13 @@ Source: https://docs.tigera.io/calico/latest/reference/resources/bgpfilter
 from __future__ import annotations
 
 import dataclasses
-import re
 import typing as t
 
 from ...base.addresses import BITS, parse_cidr
 from ..errors import Refused
 from ..fields import AS_NUMBER, Fields, Filled, Integer, Items, OneOf, Text, field
 from ..resource import Resource
-from .bgp import COMMUNITY_REMEDY, is_community
+from .bgp import COMMUNITY_REMEDY, INTERFACE_PATTERN, is_community
 
 #: The greatest priority of a route, Calico's measure of preference: the lowest wins. BGP carries 2147483647 minus the
 #: priority as its local preference.
@@ -26,11 +25,6 @@ _OPERATIONS_LIMIT = 10
 
 #: A community: two or three numbers, as text that is never empty.
 _COMMUNITY = Filled(is_community, "is not a BGP community.", COMMUNITY_REMEDY)
-_INTERFACE = Text(
-    lambda text: bool(re.fullmatch(r"[a-zA-Z0-9_.*-]{1,15}", text, re.ASCII)),
-    "cannot match a device's name.",
-    "Use at most 15 letters, digits, '-', '_', '.' and '*'.",
-)
 
 
 class _Whole(Integer):
@@ -154,7 +148,7 @@ class BGPFilterRule:
     prefixLength: t.Optional[PrefixLength] = field(Fields(PrefixLength))
     matchOperator: str = field(OneOf(("Equal", "NotEqual", "In", "NotIn"), ""), "")
     source: str = field(OneOf(("RemotePeers",), ""), "")
-    interface: str = field(_INTERFACE, "")
+    interface: str = field(INTERFACE_PATTERN, "")
     peerType: str = field(OneOf(("eBGP", "iBGP"), ""), "")
     communities: t.Optional[CommunityMatch] = field(Fields(CommunityMatch))
     asPathPrefix: tuple[int, ...] = field(Items(AS_NUMBER), ())

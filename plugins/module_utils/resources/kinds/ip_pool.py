@@ -12,7 +12,7 @@ import typing as t
 from ...base import selectors
 from ...base.addresses import Cidr, family_of, parse_cidr
 from ..errors import Refused, ResourceError
-from ..fields import FLAG, Document, Integer, Items, OneOf, SelectorText, Text, field, nearest
+from ..fields import FLAG, Document, Integer, Items, OneOf, SelectorText, Text, field
 from ..resource import Resource
 
 _MODES = ("Always", "CrossSubnet", "Never")
@@ -26,6 +26,7 @@ ENCAPSULATIONS: dict[str, tuple[str, str]] = {
     "VXLANCrossSubnet": ("Never", "CrossSubnet"),
     "None": ("Never", "Never"),
 }
+_ENCAPSULATION = OneOf(tuple(ENCAPSULATIONS))
 _ENCAPSULATION_OF = {modes: name for name, modes in ENCAPSULATIONS.items()}
 
 #: IP version -> default, least and greatest prefix length of a block.
@@ -77,10 +78,8 @@ class IPPool(Resource):
         Raises ResourceError if it is not one, or is IPIP or IPIPCrossSubnet for an IPv6 pool.
         """
         try:
-            modes = ENCAPSULATIONS.get(encapsulation)
-            if modes is None:
-                raise _no_encapsulation(encapsulation)
-            changed = dataclasses.replace(self, ipipMode=modes[0], vxlanMode=modes[1])
+            ipip, vxlan = ENCAPSULATIONS[_ENCAPSULATION.read(encapsulation)]
+            changed = dataclasses.replace(self, ipipMode=ipip, vxlanMode=vxlan)
             _check_modes(changed, self.version)
             return changed
         except Refused as refused:
@@ -157,16 +156,6 @@ def _check_modes(pool: IPPool, version: int) -> None:
         )
 
 
-def _no_encapsulation(word: t.Any) -> Refused:
-    near = nearest(str(word), ENCAPSULATIONS)
-    return Refused(
-        word,
-        f"is not one of {', '.join(ENCAPSULATIONS)}.",
-        f"Did you mean {near[0]}?" if near else "Choose one of these.",
-        "encapsulation",
-    )
-
-
 #: Fields of Calico's first API that are refused if they are set -> the fields that replaced them.
 REPLACED = {"ipip": "ipipMode", "nat-outgoing": "natOutgoing"}
 
@@ -192,9 +181,11 @@ def from_operator(flat: t.Mapping[str, t.Any]) -> Document:
     pool = dict(flat)
     word = pool.pop("encapsulation", None)
     if word is not None:
-        if not isinstance(word, str) or word not in ENCAPSULATIONS:
-            raise _no_encapsulation(word)
-        for name, mode in zip(("ipipMode", "vxlanMode"), ENCAPSULATIONS[word]):
+        try:
+            modes = ENCAPSULATIONS[_ENCAPSULATION.read(word)]
+        except Refused as refused:
+            raise refused.inside("encapsulation")
+        for name, mode in zip(("ipipMode", "vxlanMode"), modes):
             if pool.get(name) is not None:
                 raise Refused(
                     word, f"stands beside {name}, which says it as well.", "Keep one of them.", "encapsulation"
