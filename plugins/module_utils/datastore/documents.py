@@ -18,7 +18,7 @@ from ..base.typed_json import NotJson, Unreadable, items, open_table, parse, tex
 from ..policy.model import WORKLOAD_ENDPOINT, Endpoint
 from ..state.answers import limits
 from ..state.answers.endpoints import OwnBlocks, RefusedEndpoint, read_endpoint
-from ..state.policy_json import to_plain
+from ..state.plain_data import to_plain
 from .keys import ENDPOINT_BYTES, EndpointKey
 
 #: The most bytes of a node's blocks.

@@ -13,7 +13,7 @@ from ..base.typed_json import shown
 from ..policy.model import Endpoint
 from ..state.answers.endpoints import OwnBlocks, read_endpoints
 from ..state.answers.left_out import LeftOut
-from ..state.policy_json import to_plain
+from ..state.plain_data import to_plain
 from ..state.remote_endpoints import Collected
 
 #: The answer of the module remote_endpoints_info, not trusted: `node` (its name), `endpoints` (its workloads, a list),

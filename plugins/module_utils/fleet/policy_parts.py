@@ -18,7 +18,7 @@ from ..policy.index.label_index import LabelIndex
 from ..policy.model import Endpoint, NamedPortKey, PolicyNetworkSet, PolicySet
 from ..policy.sets.needed_sets import of_rules
 from ..state.node_policy_tables import workload_endpoint
-from ..state.policy_json import to_plain
+from ..state.plain_data import to_plain
 from ..state.policy_state import NO_POLICY, PolicyState
 from .inventory.policy_inventory import FleetPolicy
 from .inventory.workload_inventory import InventoryWorkload

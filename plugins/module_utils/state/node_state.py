@@ -24,7 +24,7 @@ from ..bgp.bird_state import Bird, BirdRoute
 from .errors import shown
 from .fleet_list import VERSION, FleetMember
 from .phase import Phase
-from .plain_reader import NOT_STORED, list_of, mapping_of, reader, stored_fields
+from .plain_data import NOT_STORED, list_of, mapping_of, reader, stored_fields
 from .policy_state import PolicyState
 
 #: Protocol number of the routes that this collection writes, and its name in rt_protos (see iproute2's rt_protos.d).

@@ -12,8 +12,7 @@ from ..policy import model
 from ..policy.chains import settings as chains
 from ..policy.chains.rules.marks import DEFAULT_MASK
 from ..policy.model import Endpoint, Failsafe, Policy, PolicyNetworkSet, PolicyProfile, PolicySet, PolicyTier
-from .plain_reader import mapping_of, reader
-from .policy_json import Data, to_plain
+from .plain_data import Data, mapping_of, reader, to_plain
 
 #: Calico's profile for host endpoints that it creates itself, and here the default profile of workloads. It allows
 #: everything and need not be defined.

@@ -21,7 +21,7 @@ from .answers.left_out import LeftOut
 from .attachment import AttachedWorkload, with_workloads
 from .node_policy_tables import workload_endpoint
 from .node_state import NodeState
-from .policy_json import Data, to_plain
+from .plain_data import Data, to_plain
 from .policy_state import PolicySettings
 
 #: The most characters of a time such as 2026-11-22T06:00:00Z.

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.labels import namespaced_labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.plain_data import to_plain
 from ansible_collections.baremetal.host_routing.plugins.modules import node, remote_endpoints, remote_endpoints_info
 
 from tests.unit.fleet.fleets import build, pool, states

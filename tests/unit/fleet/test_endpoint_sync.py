@@ -10,7 +10,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.plain_data import to_plain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import Collected
 
 WHEN = "2026-11-22T06:00:00Z"

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.plain_data import to_plain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,

@@ -10,7 +10,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import DefinedPort, Endpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers import endpoints, left_out
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.plain_data import to_plain
 
 #: The longest text of an address, 39 characters.
 LONGEST = "fd00:1111:1111:1111:1111:1111:1111:1111"

@@ -13,7 +13,7 @@ import typing as t
 
 from .. import variables
 from ..host import Host
-from . import flat_resource, group_lists
+from . import flat_resource
 
 FLEET, NODE = "calico_bgp_peers", "calico_node_bgp_peers"
 
@@ -38,7 +38,10 @@ def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterato
     hosts = sorted(hosts, key=lambda host: host.name)
     members: dict[tuple[str, str], list[str]] = {}
     found: dict[tuple[str, str], tuple[t.Any, str]] = {}
-    for host, variable, listed in (*group_lists.read(hosts, variables.PEERS_OF_GROUP, "BGPPeers"), *_of_nodes(hosts)):
+    for host, variable, listed in (
+        *variables.of_groups(hosts, variables.PEERS_OF_GROUP, "BGPPeers"),
+        *_of_nodes(hosts),
+    ):
         for index, content in enumerate(listed):
             key = (variable, flat_resource.text_of([index, content]))
             owner = f" of {host.name}" if variable == NODE else ""
@@ -46,7 +49,3 @@ def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterato
             members.setdefault(key, []).append(host.name)
     for key, (content, label) in found.items():
         yield PeerEntry(content, label, frozenset(members[key]))
-
-
-def _of_nodes(hosts: t.Sequence[Host]) -> t.Iterator[tuple[Host, str, t.Sequence[t.Any]]]:
-    return ((host, NODE, variables.of_host(host, NODE) or ()) for host in hosts)

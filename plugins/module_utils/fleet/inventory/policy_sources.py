@@ -13,7 +13,6 @@ from ... import resources
 from ...state.errors import FleetError, did_you_mean, within
 from .. import variables
 from ..host import Host
-from . import group_lists
 
 KINDS = (
     "GlobalNetworkPolicy",
@@ -161,7 +160,7 @@ def sources(
 def _of_groups(hosts: t.Sequence[Host]) -> t.Iterator[Source]:
     """Yield the resources in groups' lists: a HostEndpoint for each host, another once and where a host's differs."""
     first: dict[tuple[str, int], t.Any] = {}
-    for host, variable, entries in group_lists.read(hosts, variables.POLICIES_OF_GROUP, "policy resources"):
+    for host, variable, entries in variables.of_groups(hosts, variables.POLICIES_OF_GROUP, "policy resources"):
         for index, entry in enumerate(entries):
             label = f"{variable}[{index}]"
             if isinstance(entry, t.Mapping) and entry.get("kind") == "HostEndpoint":

@@ -15,7 +15,7 @@ from ...node.store.remote_endpoints import (
 from ...node.store.remote_endpoints import known as on_disk
 from ...node.store.stored_file import StoreError
 from ...node.write import endpoint_sync
-from ...state.policy_json import to_plain
+from ...state.plain_data import to_plain
 from ...state.remote_endpoints import (
     Collected,
     RemoteEndpoints,

@@ -86,7 +86,7 @@ def read_endpoints(
 ) -> tuple[tuple[Endpoint, ...], tuple[LeftOut, ...]]:
     """Return the workloads that `node` reported in `data`, sorted by name, and the parts of it that are left out.
 
-    `data` should be a list as `policy_json.to_plain` makes it. A workload is left out if a field is invalid or unknown,
+    `data` should be a list as `plain_data.to_plain` makes it. A workload is left out if a field is invalid or unknown,
     or if an earlier accepted one has its name, its interface or one of its addresses. Labels for the namespace are not
     taken from `data` but made here. Nothing is raised. `blocks` are the node's, and must contain all addresses; None
     checks only their form.

@@ -20,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.plain_data import to_plain
 from ansible_collections.baremetal.host_routing.plugins.modules import remote_endpoints, remote_endpoints_info
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.inde
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import DefinedPort, Endpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers import endpoints, left_out, limits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import FleetMember
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.plain_data import to_plain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
     Collected,
     RemoteEndpoints,

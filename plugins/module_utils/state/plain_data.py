@@ -1,7 +1,12 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Readers of dataclasses from plain data, made from the type hints of their fields."""
+"""Conversion of dataclasses to plain data for JSON and back, by the type hints of their fields.
+
+`reader` reads the classes of a NodeState and those of policy/model.py. `to_plain` writes the latter. It leaves out
+fields at their default, because most fields of a rule have it. Ports are written as in Calico (80, "1000:2000",
+"http"), labels and annotations as mappings.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +24,41 @@ from .errors import shown
 #: The metadata of a field that is neither written nor read.
 NOT_STORED: t.Mapping[str, bool] = {"stored": False}
 #: The type of labels and annotations in policy/model.py. In plain data they are a mapping.
-PAIRS = tuple[tuple[str, str], ...]
+_PAIRS = tuple[tuple[str, str], ...]
 
 _RANGE = re.compile(r"(\d+):(\d+)", re.ASCII)
 _Reader = t.Callable[[t.Any], t.Any]
+
+Data = dict[str, t.Any]
+
+
+def to_plain(value: t.Any) -> t.Any:
+    """Return a dataclass of the model, or a value of one of its fields, as plain data."""
+    if isinstance(value, (NamedPort, PortRange)):
+        return _plain_port(value)
+    if isinstance(value, tuple):
+        return [to_plain(entry) for entry in value]
+    if not dataclasses.is_dataclass(value):
+        return value
+    plain: Data = {}
+    for name, has_pairs, default in _fields(type(value)):
+        found = getattr(value, name)
+        if found != default:
+            plain[name] = dict(found) if has_pairs else to_plain(found)
+    return plain
+
+
+def _plain_port(port: Port) -> t.Union[int, str]:
+    if isinstance(port, NamedPort):
+        return port.name
+    return port.first if port.first == port.last else f"{port.first}:{port.last}"
+
+
+@functools.cache
+def _fields(kind: t.Any) -> tuple[tuple[str, bool, t.Any], ...]:
+    """Return (name, whether it has pairs, default) of each field of a dataclass; dataclasses.MISSING is no default."""
+    hints = t.get_type_hints(kind)
+    return tuple((field.name, hints[field.name] == _PAIRS, field.default) for field in dataclasses.fields(kind))
 
 
 @functools.cache
@@ -40,7 +76,7 @@ def reader(kind: t.Any) -> _Reader:
     origin, arguments = t.get_origin(kind), t.get_args(kind)
     if kind == Port:
         return _port
-    if kind == PAIRS:
+    if kind == _PAIRS:
         return _pairs
     if origin is t.Union:
         choices = tuple(choice for choice in arguments if choice is not type(None))
