@@ -9,6 +9,7 @@ with templates (sourceAddress: "{{ second_address }}") may differ between hosts.
 
 from __future__ import annotations
 
+import itertools
 import typing as t
 
 from .. import variables
@@ -38,10 +39,9 @@ def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterato
     hosts = sorted(hosts, key=lambda host: host.name)
     members: dict[tuple[str, str], list[str]] = {}
     found: dict[tuple[str, str], tuple[t.Any, str]] = {}
-    for host, variable, listed in (
-        *variables.of_groups(hosts, variables.PEERS_OF_GROUP, "BGPPeers"),
-        *_of_nodes(hosts),
-    ):
+    of_groups = variables.of_groups(hosts, variables.PEERS_OF_GROUP, "BGPPeers")
+    of_nodes = ((host, NODE, variables.of_host(host, NODE) or ()) for host in hosts)
+    for host, variable, listed in itertools.chain(of_groups, of_nodes):
         for index, content in enumerate(listed):
             key = (variable, flat_resource.text_of([index, content]))
             owner = f" of {host.name}" if variable == NODE else ""
