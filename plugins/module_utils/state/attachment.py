@@ -132,10 +132,11 @@ class AttachedWorkload:
         empty.
         """
         try:
-            found = _RECORD(data)
+            found: dict[str, t.Any] = _RECORD(data)
         except Unreadable as error:
             raise ValueError(f"a workload's {error.place or 'record'} is {error.why}") from None
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})
+        found.update((name, tuple(found[name])) for name in ("addresses", "ports") if name in found)
+        return cls(**found)
 
 
 def _address(value: t.Any) -> str:

@@ -324,7 +324,7 @@ class NodeState:
             raise ValueError(f"NodeState version {version!r} is not {VERSION}, the one that this release reads")
         _fill_workload_mtu(fields)
         policy = fields.pop("policy", None)
-        state = t.cast(NodeState, reader(cls)(fields))
+        state = t.cast(NodeState, reader(t.cast("t.Hashable", cls))(fields))
         _check_networks(state)
         if policy is None:
             return state

@@ -41,7 +41,7 @@ def to_plain(value: t.Any) -> t.Any:
     if not dataclasses.is_dataclass(value):
         return value
     plain: Data = {}
-    for name, has_pairs, default in _fields(type(value)):
+    for name, has_pairs, default in _fields(t.cast(t.Any, type(value))):
         found = getattr(value, name)
         if found != default:
             plain[name] = dict(found) if has_pairs else to_plain(found)

@@ -16,9 +16,10 @@ from ...fleet.paths import untried
 
 @dataclasses.dataclass(frozen=True)
 class HeartbeatStatus:
-    """The status of `hosts`, of which `agents` have an agent.
+    """The status of `hosts` by their heartbeats.
 
-    `found` has heartbeats by node, `refused` the reason for each that cannot be read. `now` is in seconds since 1970.
+    `agents` are the hosts with an agent. `found` has heartbeats by node, `refused` the reason for each that cannot be
+    read. `now` is in seconds since 1970.
     """
 
     hosts: t.Sequence[str]
@@ -56,7 +57,7 @@ class HeartbeatStatus:
 
     @functools.cached_property
     def wrong(self) -> dict[str, list[str]]:
-        """What is wrong by host, as clauses. A session that is down with a `troubled` node is that node's fault."""
+        """The clauses about what is wrong, by host. A session that is down with a `troubled` node is that node's fault."""
         return {host: list(self._wrong_of(host)) for host in self.hosts}
 
     @property
