@@ -57,7 +57,7 @@ class HeartbeatStatus:
 
     @functools.cached_property
     def wrong(self) -> dict[str, list[str]]:
-        """The clauses about what is wrong, by host. A session that is down with a `troubled` node is that node's fault."""
+        """Clauses about errors by host. A session that is down with a `troubled` node is that node's fault."""
         return {host: list(self._wrong_of(host)) for host in self.hosts}
 
     @property
