@@ -14,6 +14,7 @@ is read as the IPv4 address.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import ipaddress
 import re
@@ -287,6 +288,43 @@ def network(cidr: str) -> Network:
     bits = BITS[family_of(address)]
     length = int(written or bits)
     return Network(bits, number(address) >> (bits - length), length)
+
+
+class AddressRanges:
+    """The addresses of one IP version in some CIDRs, as sorted ranges of numbers that do not touch.
+
+    The constructor takes CIDRs of any version, and raises ValueError if one is no CIDR or has host bits.
+    """
+
+    def __init__(self, cidrs: t.Iterable[str] = (), version: int = 4) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []  # the first address after each range
+        for found, first, prefix in sorted(canonical_cidr(cidr) for cidr in cidrs):
+            if found != version:
+                continue
+            end = first + (1 << BITS[version] - prefix)
+            if self._ends and first <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
+            else:
+                self._starts.append(first)
+                self._ends.append(end)
+
+    def __bool__(self) -> bool:
+        return bool(self._starts)
+
+    def __iter__(self) -> t.Iterator[tuple[int, int]]:
+        """Yield (first address, address after the range) of each range."""
+        return zip(self._starts, self._ends)
+
+    def __contains__(self, address: int) -> bool:
+        if not self._starts:
+            return False
+        position = bisect.bisect_right(self._starts, address) - 1
+        return position >= 0 and address < self._ends[position]
+
+    def count(self, first: int, end: int) -> int:
+        """Return the number of addresses from `first` to before `end` that lie in the ranges."""
+        return sum(max(0, min(end, behind) - max(first, start)) for start, behind in self)
 
 
 def within(cidr: str, outer: Network) -> bool:

@@ -4,8 +4,8 @@
 
 """Names derived from other names, as Calico derives them: devices, MAC addresses, IPAM handles, BIRD symbols.
 
-All functions are pure. `check_device_name`, `interface_name` and `tunnel_handle_id` raise NamingError for a value from
-which no valid name can be made.
+All functions are pure. `check_device_name` and `tunnel_handle_id` raise NamingError for a value from which no valid
+name can be made.
 """
 
 from __future__ import annotations
@@ -74,20 +74,13 @@ def check_device_name(name: str, field: str = "device name") -> str:
     return name
 
 
-def interface_name(namespace: str, name: str, prefix: str = INTERFACE_PREFIX) -> str:
+def interface_name(namespace: str, name: str) -> str:
     """Return the name of the host side of a workload's veth pair.
 
-    It is `prefix`, at most 4 bytes of UTF-8, and the first 11 hex digits of the SHA-1 of "namespace.name".
+    It is INTERFACE_PREFIX and the first 11 hex digits of the SHA-1 of "namespace.name".
     """
     digits = hashlib.sha1(f"{namespace}.{name}".encode(), usedforsecurity=False).hexdigest()[:11]
-    if len(prefix) + len(digits) > DEVICE_NAME_LIMIT:
-        raise NamingError(
-            "interface prefix",
-            prefix,
-            f"leaves no room for the {len(digits)} digits that follow it in a device's name.",
-            f"Use at most {DEVICE_NAME_LIMIT - len(digits)} characters, as {INTERFACE_PREFIX!r} has.",
-        )
-    return check_device_name(prefix + digits, "interface prefix")
+    return INTERFACE_PREFIX + digits
 
 
 def handed_over_name(interface: str) -> str:
@@ -173,11 +166,6 @@ def bird_filter_name(name: str, direction: str, version: int) -> str:
 
 
 # --- IPAM -----------------------------------------------------------------------------------------------------------
-
-
-def handle_id(network: str, container_id: str) -> str:
-    """Return the IPAM handle of a container's addresses, "network.container_id"."""
-    return f"{network}.{container_id}"
 
 
 def tunnel_handle_id(tunnel: str, node: str) -> str:

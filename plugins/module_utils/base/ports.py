@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing as t
 
 BGP_PORT = 179  # the TCP port of BGP (RFC 4271)
 #: UDP ports of BFD: control and echo packets over one hop (RFC 5881 section 4), control over several hops (RFC 5883).
@@ -22,3 +23,8 @@ class PortRange:
 
     first: int
     last: int
+
+    @property
+    def plain(self) -> t.Union[int, str]:
+        """The range as Calico writes it: 80, or "8000:8999"."""
+        return self.first if self.first == self.last else f"{self.first}:{self.last}"

@@ -327,7 +327,7 @@ def plain(value: t.Any) -> t.Any:
             return {str.__str__(key): walk(found[key], depth + 1) for key in found}
         if isinstance(found, (list, tuple)):
             return [walk(entry, depth + 1) for entry in found]
-        raise Unreadable("", f"{shown(found)}, which is no plain value")
+        raise Unreadable("", f"{shown(found)}, which is not a plain value")
 
     return walk(value, 0)
 
@@ -353,16 +353,16 @@ def parse(data: t.Union[bytes, str], once: bool = True) -> t.Any:
         raise NotJson(str(error)) from None
 
 
-def parse_table(data: t.Union[bytes, str], once: bool = True) -> dict[str, t.Any]:
+def parse_table(data: t.Union[bytes, str]) -> dict[str, t.Any]:
     """Return the object that is a JSON document, as `parse` does. Raise NotJson if it is another value, too."""
-    found = parse(data, once)
+    found = parse(data)
     if not isinstance(found, dict):
         raise NotJson("it is no JSON object")
     return found
 
 
 def _no_number(name: str) -> t.NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 def _once(pairs: list[tuple[str, t.Any]]) -> dict[str, t.Any]:

@@ -8,7 +8,7 @@
     changes = index.commit()                               the parts that the node has to program again
     index.node_policy()                                    the whole policy of the node, for chains.compile
     evaluator.Evaluator(made, endpoints).verdict(...)      the verdict at one endpoint, with all steps
-    packet_path.path(...), explanation.explain(...)        the verdict on the path through hosts, and in words
+    packet_path.Paths(...).of(...), explanation.explain()  the verdict on the path through hosts, and in words
 
 `address_index`, `rule_match` and `evaluator` are the reference implementation, which tests compare everything else
 with. Directions are "Ingress" and "Egress". Rules count from 1. Endpoints of other nodes are inputs like all others.

@@ -32,6 +32,8 @@ WILDCARD = "*"
 #: Names of protocols, as in `PolicyRule.protocol`, and their IANA numbers. All other protocols are written as numbers.
 PROTOCOL_NUMBERS: dict[str, int] = {"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58, "sctp": 132, "udplite": 136}
 PROTOCOL_NAMES: dict[int, str] = {number: name for name, number in PROTOCOL_NUMBERS.items()}
+#: The number of ICMP by IP version.
+ICMP_NUMBERS = {4: PROTOCOL_NUMBERS["icmp"], 6: PROTOCOL_NUMBERS["icmpv6"]}
 #: The protocols for which a rule may have ports, and endpoints may have named ports.
 PROTOCOLS_WITH_PORTS = frozenset({"tcp", "udp", "sctp"})
 
@@ -50,6 +52,11 @@ class NamedPort:
     """A port in a rule by its name. Each endpoint defines its own number for it, per protocol."""
 
     name: str
+
+    @property
+    def plain(self) -> str:
+        """The port as Calico writes it."""
+        return self.name
 
 
 Port = t.Union[PortRange, NamedPort]

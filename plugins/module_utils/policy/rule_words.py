@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ..base import terminal_text
-from .model import EGRESS, INGRESS, Entity, Icmp, NamedPort, Policy, PolicyProfile, PolicyRule, Port, Protocol
+from .model import EGRESS, INGRESS, Entity, Icmp, Policy, PolicyProfile, PolicyRule, Protocol
 
 
 def rule_text(rule: PolicyRule) -> str:
@@ -31,6 +31,16 @@ def rule_count(owner: t.Union[Policy, PolicyProfile]) -> str:
     directions = owner.types if isinstance(owner, Policy) else (INGRESS, EGRESS)
     count = sum(len(owner.rules(direction)) for direction in directions)
     return f"{count} rule{'' if count == 1 else 's'}"
+
+
+def flags(policy: Policy) -> list[str]:
+    """Return Calico's names of the fields by which a policy applies elsewhere than at the usual hook."""
+    given = {
+        "doNotTrack": policy.do_not_track,
+        "preDNAT": policy.pre_dnat,
+        "applyOnForward": policy.apply_on_forward,
+    }
+    return [name for name, is_given in given.items() if is_given]
 
 
 def _protocol(rule: PolicyRule) -> t.Iterator[str]:
@@ -67,14 +77,7 @@ def _entity(entity: Entity) -> str:
     if entity.not_nets:
         parts.append(f"not nets {', '.join(entity.not_nets)}")
     if entity.ports:
-        parts.append(f"ports {', '.join(map(port_text, entity.ports))}")
+        parts.append(f"ports {', '.join(str(port.plain) for port in entity.ports)}")
     if entity.not_ports:
-        parts.append(f"not ports {', '.join(map(port_text, entity.not_ports))}")
+        parts.append(f"not ports {', '.join(str(port.plain) for port in entity.not_ports)}")
     return " and ".join(parts)
-
-
-def port_text(port: Port) -> str:
-    """Return a port as Calico writes it: "80", "8000:8999" or a name."""
-    if isinstance(port, NamedPort):
-        return port.name
-    return str(port.first) if port.first == port.last else f"{port.first}:{port.last}"

@@ -91,9 +91,7 @@ class RulePort:
         return PortRange(first, last)
 
     def write(self, value: Port) -> t.Any:
-        if isinstance(value, str):
-            return value
-        return value.first if value.first == value.last else f"{value.first}:{value.last}"
+        return value if isinstance(value, str) else value.plain
 
     def schema(self) -> Document:
         return {"anyOf": [{"type": "integer", "minimum": 1, "maximum": MAX_PORT}, {"type": "string"}]}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..policy.chains.result_cache import ResultCache
+from ..base.result_cache import ResultCache
 from ..policy.chains.rules import names
 from ..policy.chains.rules.rule import IptablesRule
 from ..policy.chains.tables import Tables

@@ -10,7 +10,6 @@ import random
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import denied_flows
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import compile_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     WORKLOAD_ENDPOINT,
@@ -30,6 +29,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
 from tests.integration.policy.node_in_namespace import Node
 from tests.integration.policy.packets import packet
 from tests.integration.policy.test_kernel_agrees import SETTINGS, _flows
+from tests.unit.policy.chains.compiled import compile_node
 from tests.unit.policy.explain.node_between import Crossings
 from tests.unit.policy.index.obvious_node_policy import node_policy
 from tests.unit.policy.random_policies import NODE, World, random_world

@@ -8,13 +8,13 @@ from __future__ import annotations
 import random
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import compile_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.hooks import HOOKS, NORMAL
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import EGRESS, INGRESS, Failsafe, Flow
 
 from tests.integration.policy.node_in_namespace import Node
 from tests.integration.policy.packets import packet
+from tests.unit.policy.chains.compiled import compile_node
 from tests.unit.policy.explain.node_between import OWN_ADDRESSES, Crossings
 from tests.unit.policy.index.obvious_node_policy import node_policy
 from tests.unit.policy.random_policies import NODE, World, random_flow, random_world

@@ -16,7 +16,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.polic
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands.policy_drops import decided_by
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import nflog
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import compile_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     EGRESS,
@@ -37,6 +36,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
 from tests.integration.policy.node_in_namespace import Node, workload_interface
 from tests.integration.policy.packets import packet
 from tests.integration.policy.policed_node import OUTSIDE, W0, W1, udp
+from tests.unit.policy.chains.compiled import compile_node
 from tests.unit.policy.index.obvious_node_policy import node_policy
 from tests.unit.policy.random_policies import NODE
 

@@ -163,7 +163,7 @@ INNER = typed_json.open_table({"b": typed_json.flag})
         (typed_json.open_table({"a": typed_json.flag}), {}, "a is missing"),
         (typed_json.plain, math.inf, "it is a number that is not finite"),
         (typed_json.plain, {1: 2}, "it is a table with a name that is not a text"),
-        (typed_json.plain, {"a": {2}}, "it is a value, which is no plain value"),
+        (typed_json.plain, {"a": {2}}, "it is a value, which is not a plain value"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_refused_with_the_expected_type(reader: typed_json.Reader, value: t.Any, words: str) -> None:
@@ -261,8 +261,8 @@ def test_json_is_parsed(text: str) -> None:
         (b"{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
         (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
         ('{"a": 1}'.encode("utf-16"), "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
-        (b'{"a": [NaN]}', "NaN is no number of JSON"),
-        (b"-Infinity", "-Infinity is no number of JSON"),
+        (b'{"a": [NaN]}', "NaN is not a number of JSON"),
+        (b"-Infinity", "-Infinity is not a number of JSON"),
         (b'{"a": {"b": 1, "c": 2, "b": 3}}', "an object has the key b twice"),
         (b'{"\\n": 1, "\\n": 1}', r"an object has the key '\n' twice"),
     ],
@@ -275,8 +275,8 @@ def test_odd_json_is_refused(data: bytes, words: str) -> None:
 
 def test_the_last_of_duplicate_keys_counts_if_permitted() -> None:
     assert typed_json.parse(b'{"a": 1, "a": 2}', once=False) == {"a": 2}
-    with pytest.raises(typed_json.NotJson, match="NaN is no number of JSON"):
-        typed_json.parse_table(b'{"a": NaN}', once=False)
+    with pytest.raises(typed_json.NotJson, match="NaN is not a number of JSON"):
+        typed_json.parse(b'{"a": NaN}', once=False)
 
 
 def test_json_that_is_too_deep_or_has_a_huge_number_is_refused() -> None:

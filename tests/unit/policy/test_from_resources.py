@@ -20,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.docu
     profile,
     workload_endpoint,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import verdict
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Evaluator
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.labels import namespaced_labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     DefinedPort,
@@ -359,7 +359,7 @@ def test_from_documents_to_a_verdict() -> None:
         )
     ]
     found = [
-        verdict(made, [web, *others], web, "Ingress", Flow(6, one.addresses[0], "10.65.0.1", 1, 80)).action
+        Evaluator(made, [web, *others]).verdict(web, "Ingress", Flow(6, one.addresses[0], "10.65.0.1", 1, 80)).action
         for one in others
     ]
     assert found == ["allow", "deny", "allow"]

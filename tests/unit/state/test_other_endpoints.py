@@ -16,7 +16,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.inde
     is_live,
     live_key,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.policy_index import node_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     WORKLOAD_ENDPOINT,
     Endpoint,
@@ -43,6 +42,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.long_form import LONG
+from tests.unit.policy.index.fresh_index import node_policy
 from tests.unit.policy.random_policies import NODE, random_world
 from tests.unit.state.test_node_policy_tables import state_of
 

@@ -24,11 +24,11 @@ from tests.conftest import ROOT
         ('{"metrics_port": 65536}', "metrics_port is 65536, not a whole number from 0 to 65535."),
         ('{"log_level": "loud"}', "log_level is loud, not one of debug, info, warning, error."),
         ('{"leak_grace": -1}', "leak_grace is -1, not a number from 0 to 1e+12."),
-        ('{"cooldown": Infinity}', "it cannot be read: Infinity is no number of JSON."),
+        ('{"cooldown": Infinity}', "it cannot be read: Infinity is not a number of JSON."),
         ('{"cooldown": 1e999}', "cooldown is inf, not a number from 0 to 1e+12."),
         ('{"cooldown": 1, "cooldown": 2}', "it cannot be read: an object has the key cooldown twice."),
         ('{"group": null}', "group is None, not a text of at most 4096 characters."),
-        ('{"leak_grace": NaN}', "it cannot be read: NaN is no number of JSON."),
+        ('{"leak_grace": NaN}', "it cannot be read: NaN is not a number of JSON."),
     ],
 )  # fmt: skip
 def test_settings_that_cannot_be(tmp_path, content, words):

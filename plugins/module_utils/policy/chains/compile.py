@@ -8,12 +8,12 @@ from __future__ import annotations
 import copy
 import typing as t
 
+from ...base.result_cache import ResultCache
 from ..node_policy import LocalEndpoint, NodePolicy
 from ..sets.ip_sets import PolicyIpSet, is_of
 from . import filter_table
 from .node_chains import NodeChains, member_sets, sorted_out
 from .raw_and_mangle import mangle_table, raw_table
-from .result_cache import ResultCache
 from .rules.marks import marks
 from .settings import ChainSettings
 from .tables import Table, Tables
@@ -73,8 +73,3 @@ class Compiler:
         tables = [table(chains) for table in (raw_table, mangle_table, filter_table.table)]
         self._tables = {table.name: table for table in tables if table.hooks}
         self._nets = chains.sets()
-
-
-def compile_node(node: NodePolicy, settings: ChainSettings, family: int) -> Tables:
-    """Return the tables and sets of `Compiler.compile`, compiled without a cache."""
-    return Compiler(settings, family).compile(node)

@@ -44,10 +44,6 @@ from .rules.rule import (
 )
 from .tables import FILTER, HookRule, Table
 
-#: The ICMPv6 types that workloads may send to the host whatever policy says, because IPv6 needs them: MLD (130 to 132),
-#: router solicitation (133), neighbours (135, 136).
-_NEIGHBOR_DISCOVERY = (130, 131, 132, 133, 135, 136)
-
 _TO_HOST = {settings.ACCEPT: ACCEPT, settings.RETURN: RETURN, settings.DROP: DROP}
 
 
@@ -143,7 +139,7 @@ def _encapsulations(node: NodeChains) -> t.Iterator[tuple[str, ...]]:
 def _workload_to_host(node: NodeChains, write: EndpointChains) -> t.Iterator[IptablesRule]:
     yield from write.accept(ESTABLISHED)
     if node.family == 6:
-        for kind in _NEIGHBOR_DISCOVERY:
+        for kind in settings.NEIGHBOR_DISCOVERY:
             yield IptablesRule(("-p 58", f"-m icmp6 --icmpv6-type {kind}"), ACCEPT)
     yield IptablesRule((), jump(names.FROM_WORKLOAD))
     action = node.settings.default_endpoint_to_host_action

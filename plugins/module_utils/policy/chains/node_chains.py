@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ...base.result_cache import ResultCache
 from ..model import EGRESS, HOST_ENDPOINT, INGRESS, Policy, PolicyProfile
 from ..node_policy import LocalEndpoint, NodePolicy
 from ..sets import ip_sets
@@ -14,7 +15,6 @@ from ..sets.ip_sets import PolicyIpSet
 from . import workload_groups
 from .endpoint_chains import EndpointChains
 from .policy_chains import PolicyChain, RuleWriter, marking_chains
-from .result_cache import ResultCache
 from .rules import names
 from .rules.marks import Marks
 from .rules.rule import Chains, IptablesRule

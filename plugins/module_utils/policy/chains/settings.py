@@ -17,6 +17,9 @@ from .rules.marks import DEFAULT_MASK
 DROP, REJECT, ACCEPT, RETURN = "Drop", "Reject", "Accept", "Return"
 
 IPIP, VXLAN = "ipip", "vxlan"
+#: The ICMPv6 types that workloads may send to their host whatever policy says, because IPv6 needs them: multicast
+#: listeners (130 to 132), router solicitation (133), neighbours (135, 136). Felix has them in cali-wl-to-host.
+NEIGHBOR_DISCOVERY = (130, 131, 132, 133, 135, 136)
 
 #: The default of the destination ports at which no policy can make the host unreachable: SSH, BGP, etcd's gates,
 #: clients and members, BFD and DHCP.

@@ -152,17 +152,11 @@ def _entity(entity: model.Entity, namespace: str) -> Data:
         "nets": list(entity.nets),
         "notNets": list(entity.not_nets),
         "notSelector": entity.not_selector,
-        "ports": [_port(port) for port in entity.ports],
-        "notPorts": [_port(port) for port in entity.not_ports],
+        "ports": [port.plain for port in entity.ports],
+        "notPorts": [port.plain for port in entity.not_ports],
     }
     fields.update(_scope(entity, namespace))
     return _given(fields)
-
-
-def _port(port: model.Port) -> t.Union[int, str]:
-    if isinstance(port, model.NamedPort):
-        return port.name
-    return port.first if port.first == port.last else f"{port.first}:{port.last}"
 
 
 def _scope(entity: model.Entity, namespace: str) -> Data:

@@ -76,16 +76,12 @@ class Verdict:
 class Evaluator:
     """An evaluator of one policy set over the endpoints of all nodes.
 
-    With `enforce_staged`, staged policies decide like enforced ones. This previews their effect. Methods raise
-    SelectorError if a policy's selector is not valid, and what `mismatch` raises.
+    Methods raise SelectorError if a policy's selector is not valid, and what `mismatch` raises.
     """
 
-    def __init__(
-        self, policy_set: PolicySet, endpoints: t.Iterable[Endpoint] = (), *, enforce_staged: bool = False
-    ) -> None:
+    def __init__(self, policy_set: PolicySet, endpoints: t.Iterable[Endpoint] = ()) -> None:
         self.policy_set = policy_set
         self.endpoints = tuple(endpoints)
-        self.enforce_staged = enforce_staged
         self.addresses = AddressIndex(policy_set, self.endpoints)
         self._given = labels_by_profile(policy_set.profiles)
         self._profiles = {profile.name: profile for profile in policy_set.profiles}
@@ -113,7 +109,7 @@ class Evaluator:
         decides. At FORWARD, profiles do not count, and a flow is allowed if neither a policy nor a tier's default
         action decides.
 
-        Without `enforce_staged`, staged policies decide nothing. If only staged policies of a tier apply, its default
+        Staged policies decide nothing. If only staged policies of a tier apply, its default
         action decides nothing either. At NORMAL and FORWARD the trace has it, as staged, if none of their rules but Log
         rules matches.
         """
@@ -127,14 +123,13 @@ class Evaluator:
             action = ""
             staged_decided = False
             for policy in applying:
-                staged = policy.staged and not self.enforce_staged
-                where = EvaluationStep(tier=tier.name, policy=policy.name, staged=staged)
+                where = EvaluationStep(tier=tier.name, policy=policy.name, staged=policy.staged)
                 found = self._first_match(policy.rules(direction), flow, where, trace)
-                if not staged and found:
+                if not policy.staged and found:
                     action = found
                     break
                 staged_decided = staged_decided or bool(found)
-            enforced = any(self.enforce_staged or not policy.staged for policy in applying)
+            enforced = any(not policy.staged for policy in applying)
             # Tiers have no default actions at the other hooks, because later hooks decide about the packet.
             if applying and not action and hook in (NORMAL, FORWARD) and (enforced or not staged_decided):
                 reason = "no policy of the tier that applies decides"
@@ -179,10 +174,3 @@ class Evaluator:
             if not reason and rule.action != LOG:
                 return rule.action
         return ""
-
-
-def verdict(
-    policy_set: PolicySet, endpoints: t.Iterable[Endpoint], endpoint: Endpoint, direction: str, flow: Flow
-) -> Verdict:
-    """Return the verdict on one flow at the hook NORMAL. For several flows, make one Evaluator: it caches."""
-    return Evaluator(policy_set, endpoints).verdict(endpoint, direction, flow)

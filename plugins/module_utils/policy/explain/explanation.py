@@ -18,6 +18,7 @@ import typing as t
 
 from ..hooks import FORWARD, NORMAL, applies_at
 from ..model import ALLOW, DENY, LOG, PASS, Endpoint, Flow, Policy
+from ..rule_words import flags
 from .evaluator import ALLOWED, DENIED, EvaluationStep, Evaluator, Verdict
 from .packet_path import Path, Stage, answer_to
 from .rule_match import mismatch
@@ -32,7 +33,7 @@ def explain(
     way: t.Sequence[str] = (),
     all_policies: bool = False,
 ) -> list[str]:
-    """Return the lines of text that explain `path`, the result of `packet_path.path` for `flow`.
+    """Return the lines of text that explain `path`, the result of `Paths.of` for `flow`.
 
     `knowledge` maps names of endpoints to a text that says since when their data are known; only owners of the flow's
     two addresses are looked up. `way` is lines about the packet's route, which are inserted before the hints. With
@@ -213,12 +214,7 @@ def _not_applying(stage: Stage, evaluator: Evaluator) -> t.Iterator[_Row]:
 
 
 def _special(policy: Policy) -> str:
-    flags = {
-        "doNotTrack": policy.do_not_track,
-        "preDNAT": policy.pre_dnat,
-        "applyOnForward": policy.apply_on_forward,
-    }
-    words = [word for word, given in flags.items() if given]
+    words = flags(policy)
     return f" with {', '.join(words)}" if words else ""
 
 

@@ -29,7 +29,7 @@ import typing as t
 
 from ...base.addresses import cidr
 from ...base.ports import ETCD_PORTS
-from ..chains.settings import DROP, IPIP, ChainSettings
+from ..chains.settings import DROP, IPIP, NEIGHBOR_DISCOVERY, ChainSettings
 from ..chains.source_checks import LOOPBACK
 from ..hooks import FORWARD, NORMAL, PRE_DNAT, UNTRACKED
 from ..host_endpoints import endpoint_of, governing
@@ -59,10 +59,6 @@ _ICMP_ANSWERS = {
     PROTOCOL_NUMBERS["icmp"]: {8: 0, 13: 14, 15: 16, 17: 18},
     PROTOCOL_NUMBERS["icmpv6"]: {128: 129, 139: 140},
 }
-
-#: The ICMPv6 types that workloads may send to their host whatever policy says, because IPv6 needs them: multicast
-#: listeners, router solicitation, neighbours (Felix, cali-wl-to-host).
-_ALWAYS_FROM_WORKLOADS = frozenset({130, 131, 132, 133, 135, 136})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,22 +112,6 @@ class Path:
 
 class _Denied(Exception):
     pass
-
-
-def path(
-    evaluator: Evaluator,
-    hosts: t.Iterable[PathHost],
-    flow: Flow,
-    settings: t.Optional[ChainSettings] = None,
-    nodes: t.Collection[str] = (),
-    before_dnat: t.Optional[Flow] = None,
-) -> Path:
-    """Return the path of `flow` from the host of its source to the host of its destination, and of the answer back.
-
-    Parameters are as for Paths. With `before_dnat`, the flow arrives at the first host in that form, and DNAT there
-    makes it `flow`.
-    """
-    return Paths(evaluator, hosts, settings, nodes).of(flow, before_dnat)
 
 
 class Paths:
@@ -315,7 +295,7 @@ class _Asked:
             self._host_says(host, EGRESS, DENIED, "workloads may not connect to members of etcd")
 
     def _from_workload(self, host: PathHost, workload: Endpoint, flow: Flow, to_host: bool) -> None:
-        if to_host and flow.protocol == PROTOCOL_NUMBERS["icmpv6"] and flow.icmp_type in _ALWAYS_FROM_WORKLOADS:
+        if to_host and flow.protocol == PROTOCOL_NUMBERS["icmpv6"] and flow.icmp_type in NEIGHBOR_DISCOVERY:
             self._host_says(host, EGRESS, ALLOWED, "IPv6 does not work without these messages")
             return
         self._ask(host, workload, EGRESS, NORMAL, flow)

@@ -13,17 +13,25 @@ import typing as t
 
 from ...base import selectors
 from ...base.addresses import cidr, family_of
+from ...base.naming import NAMESPACE_LABEL
 from ..index.address_index import AddressIndex, AddressOwner
-from ..model import PROTOCOL_NAMES, Entity, Flow, Icmp, NamedPort, PolicyRule, Port, Protocol, protocol_number
-from ..rule_words import port_text
+from ..model import (
+    ICMP_NUMBERS,
+    PROTOCOL_NAMES,
+    Entity,
+    Flow,
+    Icmp,
+    NamedPort,
+    PolicyRule,
+    Port,
+    Protocol,
+    protocol_number,
+)
 from ..sets.needed_sets import named_port_key
 
-_ICMP_NUMBERS = {4: 1, 6: 58}
-#: The label that holds the namespace of an endpoint or network set.
-_NAMESPACE = "projectcalico.org/namespace"
 #: The canonical form of a selector in a rule of a NetworkPolicy: the policy's namespace, and further conditions. A
 #: selector that begins like this is one conjunction.
-_IN_NAMESPACE = re.compile(rf'\({re.escape(_NAMESPACE)} == "([^"]*)" && (.*)\)', re.DOTALL)
+_IN_NAMESPACE = re.compile(rf'\({re.escape(NAMESPACE_LABEL)} == "([^"]*)" && (.*)\)', re.DOTALL)
 
 
 def mismatch(rule: PolicyRule, flow: Flow, index: AddressIndex) -> str:
@@ -63,7 +71,7 @@ def _icmp_mismatch(rule: PolicyRule, flow: Flow) -> str:
     if rule.icmp is None and rule.not_icmp is None:
         return ""
     # ICMP over IPv6 and ICMPv6 over IPv4 do not exist, so no rule about ICMP matches them.
-    if flow.protocol != _ICMP_NUMBERS[flow.ip_version]:
+    if flow.protocol != ICMP_NUMBERS[flow.ip_version]:
         return f"{_protocol(flow.protocol)} is not IPv{flow.ip_version}'s ICMP"
     if rule.icmp is not None and not _is_message(flow, rule.icmp):
         return f"{_message(flow.icmp_type, flow.icmp_code)} is not {_message(rule.icmp.type, rule.icmp.code)}"
@@ -139,7 +147,7 @@ def _message(kind: t.Optional[int], code: t.Optional[int]) -> str:
 def _meant(port: Port, address: str, protocol: t.Optional[Protocol], index: AddressIndex) -> str:
     """Return a port as text, a named one with its numbers at the address: "sql (5432)", "sql (no such port there)"."""
     if not isinstance(port, NamedPort):
-        return port_text(port)
+        return str(port.plain)
     named = (one for owner in index.of(address) for one in owner.ports)
     numbers = sorted({one.port for one in named if (one.name, one.protocol) == (port.name, protocol)})
     return f"{port.name} ({', '.join(map(str, numbers)) or 'no such port there'})"
@@ -155,7 +163,7 @@ def _owners(address: str, selector: str, index: AddressIndex) -> str:
 
 
 def _labelled(owner: AddressOwner, selector: str) -> str:
-    asked = sorted(selectors.parse(selector).labels - {_NAMESPACE})
+    asked = sorted(selectors.parse(selector).labels - {NAMESPACE_LABEL})
     words = [f"{name}={owner.labels[name]}" if name in owner.labels else f"no {name}" for name in asked]
     return f"{owner.name}: {', '.join(words)}" if words else owner.name
 

@@ -247,22 +247,6 @@ class PolicyIndex:
         )
 
 
-def node_policy(
-    policy_set: PolicySet, endpoints: t.Iterable[Endpoint], node: str, interfaces: t.Optional[Interfaces] = None
-) -> NodePolicy:
-    """Return the policy that `node` has to program, computed from these values alone.
-
-    `endpoints` are those of all nodes, `interfaces` the host's own, without those of workloads. Raise SelectorError if
-    the selector of a policy, or a selector in a rule in use, is not valid.
-    """
-    index = PolicyIndex(node, interfaces)
-    index.update_policy_set(policy_set)
-    for endpoint in endpoints:
-        index.update_endpoint(endpoint)
-    index.commit()
-    return index.node_policy()
-
-
 def _policies_of(local: LocalEndpoint) -> t.Iterable[str]:
     for tiers in (local.tiers, local.forward, local.pre_dnat, local.untracked):
         for tier in tiers:

@@ -12,7 +12,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import Compiler, compile_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import Compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules import log_prefix, names
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.marks import marks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import (
@@ -42,6 +42,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.policy.chains.compiled import compile_node
 from tests.unit.policy.chains.simulated_netfilter import Netfilter, Packet
 
 ALL_HOSTS = PolicyIpSet("cali40all-hosts-net", "hash:net", "inet", ("192.0.2.1", "192.0.2.2"))

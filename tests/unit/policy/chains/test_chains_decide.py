@@ -11,7 +11,6 @@ import typing as t
 
 import hypothesis
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import compile_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules import log_prefix
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Verdict
@@ -28,6 +27,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.policy.chains.compiled import compile_node
 from tests.unit.policy.chains.simulated_netfilter import Netfilter, Packet
 from tests.unit.policy.explain.node_between import OWN_ADDRESSES, Crossings
 from tests.unit.policy.index.obvious_node_policy import node_policy

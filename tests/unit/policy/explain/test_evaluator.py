@@ -18,7 +18,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.expl
     EvaluationStep,
     Evaluator,
     Verdict,
-    verdict,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.hooks import FORWARD, PRE_DNAT, UNTRACKED
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
@@ -424,8 +423,6 @@ def test_a_staged_policy_is_watched_and_decides_nothing() -> None:
     allowing = Policy("s", order=1.0, staged=True, ingress=(PolicyRule("Allow"),))
     denying = Policy("d", order=2.0, ingress=(PolicyRule("Deny"),))
     assert Asked(allowing, denying).into(W0, tcp(W1, W0)) == "deny"
-    enforced = Evaluator(policy_set(policies=[allowing, denying]), (W0,), enforce_staged=True)
-    assert enforced.verdict(W0, "Ingress", tcp(W1, W0)).action == "allow"
 
 
 def test_a_staged_policy_brings_no_default_deny_and_says_where_it_would() -> None:
@@ -443,7 +440,8 @@ def test_the_trace_names_all_that_was_tried() -> None:
         Policy("web", order=2.0, ingress=(PolicyRule("Allow", source=FROM_W1),)),
         Policy("never", order=3.0, ingress=(PolicyRule("Deny"),)),
     ]
-    found = verdict(policy_set(policies=policies, profiles=[OPEN]), (W0, W1), W0, "Ingress", tcp(W1, W0))
+    evaluator = Evaluator(policy_set(policies=policies, profiles=[OPEN]), (W0, W1))
+    found = evaluator.verdict(W0, "Ingress", tcp(W1, W0))
     assert found == Verdict(
         "allow",
         (

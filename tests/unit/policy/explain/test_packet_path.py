@@ -25,7 +25,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.expl
     Path,
     PathHost,
     Paths,
-    path,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.host_endpoints import endpoint_of, governing
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
@@ -86,8 +85,8 @@ class Fleet:
         self.evaluator = Evaluator(policy_set(policies=policies, profiles=[OPEN]), (A, B, C, *endpoints))
         self.settings = ChainSettings(**settings)
 
-    def path(self, flow: Flow, **more: t.Any) -> Path:
-        return path(self.evaluator, HOSTS, flow, self.settings, **more)
+    def path(self, flow: Flow, nodes: t.Collection[str] = (), before_dnat: t.Optional[Flow] = None) -> Path:
+        return Paths(self.evaluator, HOSTS, self.settings, nodes).of(flow, before_dnat)
 
     def says(self, *flows: Flow, **more: t.Any) -> str:
         return " ".join(self.path(flow, **more).action for flow in flows)
@@ -373,7 +372,7 @@ def test_40_one_interfaces_endpoint_replaces_that_of_all() -> None:
     assert Fleet(*both).says(tcp(OUTSIDE, HOST0)) == "deny"
     through = PathHost("node0", H0.interfaces, (("0.0.0.0/0", "eth1"),))
     evaluator = Fleet(*both).evaluator
-    assert path(evaluator, [through], tcp(OUTSIDE, HOST0)).action == "allow"
+    assert Paths(evaluator, [through]).of(tcp(OUTSIDE, HOST0)).action == "allow"
 
 
 def test_40_of_several_the_lowest_name_governs() -> None:

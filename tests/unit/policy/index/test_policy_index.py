@@ -16,7 +16,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base import
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.index.policy_index import (
     Changes,
     PolicyIndex,
-    node_policy,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     HOST_ENDPOINT,
@@ -44,6 +43,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from tests.unit.policy.index.fresh_index import node_policy
 from tests.unit.policy.random_policies import NODE, OTHER_NODE, RANDOMS, World, random_world
 
 INTERFACES = [

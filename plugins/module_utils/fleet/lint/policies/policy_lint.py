@@ -29,7 +29,6 @@ from ....policy.model import (
     PolicyRule,
     PolicySet,
 )
-from ....policy.rule_words import port_text
 from ....policy.sets.needed_sets import named_port_key
 
 #: The least lengths of names that count as misspellings of each other: with two adjacent letters swapped (wbe, web),
@@ -247,7 +246,7 @@ def _unknown_ports(policy: Policy, ports: t.Collection[tuple[str, str]]) -> t.It
         for negated, given in ((False, entity.ports), (True, entity.not_ports)):
             keys = {port: named_port_key(port, rule.protocol, entity) for port in given if isinstance(port, NamedPort)}
             unknown = {port: key for port, key in keys.items() if (key.name, key.protocol) not in ports}
-            others = ", ".join(port_text(port) for port in given if port not in unknown)
+            others = ", ".join(str(port.plain) for port in given if port not in unknown)
             effect = _effect(others, negated)
             for key in unknown.values():
                 near = _nearly(key.name, {name for name, protocol in ports if protocol == key.protocol})

@@ -15,8 +15,6 @@ import typing as t
 
 from ...model import EGRESS, INGRESS
 
-LIMIT = 63
-
 #: Verdicts: dropped or rejected; logged by the action Log; logged instead of dropped because of a staged policy or
 #: audit mode.
 DENY, LOG, AUDIT = "deny", "log", "audit"
@@ -32,7 +30,7 @@ CUT = "cut"
 _DIRECTIONS = {"in": INGRESS, "out": EGRESS}
 _WORDS = {direction: word for word, direction in _DIRECTIONS.items()}
 _OTHER_THAN_NAMES = re.compile(r"[^A-Za-z0-9._/-]", re.ASCII)
-_DIGEST = 12
+_ROOM, _DIGEST = 34, 12  # the most characters of a name in a prefix, and those of its digest
 
 
 class Reason(t.NamedTuple):
@@ -50,17 +48,17 @@ class Reason(t.NamedTuple):
     name: str
 
 
-def shortened(name: str, room: int = 34) -> str:
-    """Return `name` as it occurs in a prefix, with at most `room` characters.
+def shortened(name: str) -> str:
+    """Return `name` as it occurs in a prefix, with at most 34 characters.
 
     A longer name, or one with characters other than letters, digits and "._/-", gets "~" and 12 hex digits of its
     SHA-256.
     """
     plain = _OTHER_THAN_NAMES.sub("_", name)
-    if plain == name and len(name) <= room:
+    if plain == name and len(name) <= _ROOM:
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
-    return f"{plain[: room - _DIGEST - 1]}~{digest}"
+    return f"{plain[: _ROOM - _DIGEST - 1]}~{digest}"
 
 
 def prefix(reason: Reason) -> str:

@@ -13,7 +13,7 @@ import typing as t
 
 from ....base import iptables_encoding as encoding
 from ....base.ports import PortRange
-from ...model import Entity, Icmp, NamedPort, PolicyRule, Port, Protocol, protocol_number
+from ...model import ICMP_NUMBERS, Entity, Icmp, NamedPort, PolicyRule, Port, Protocol, protocol_number
 from ...sets import ip_sets
 from ...sets.needed_sets import named_port_key
 from .rule import in_set
@@ -21,7 +21,6 @@ from .rule import in_set
 #: The most ports in one condition (XT_MULTI_PORTS of the kernel). A range counts as two.
 _PORT_SLOTS = 15
 
-_ICMP = {4: 1, 6: 58}
 _ALL = {4: "0.0.0.0/0", 6: "::/0"}
 _DIRECTLY = {"tcp", "udp"}
 
@@ -84,7 +83,7 @@ def _protocol_text(protocol: Protocol) -> str:
 def _icmp(rule: PolicyRule, family: int) -> t.Iterator[str]:
     if rule.icmp is None and rule.not_icmp is None:
         return
-    if rule.protocol is None or protocol_number(rule.protocol) != _ICMP[family]:
+    if rule.protocol is None or protocol_number(rule.protocol) != ICMP_NUMBERS[family]:
         raise _Never
     match = "-m icmp %s--icmp-type %s" if family == 4 else "-m icmp6 %s--icmpv6-type %s"
     if rule.icmp is not None and rule.icmp.type is not None:
@@ -176,7 +175,7 @@ def _chunks(ranges: t.Iterable[PortRange]) -> list[list[PortRange]]:
 
 
 def _port_condition(ranges: list[PortRange], protocol: t.Optional[Protocol], side: str, negated: bool = False) -> str:
-    ports = ",".join(str(port.first) if port.first == port.last else f"{port.first}:{port.last}" for port in ranges)
+    ports = ",".join(str(port.plain) for port in ranges)
     # Both backends of iptables match one tcp or udp range natively. multiport is for everything else.
     if len(ranges) == 1 and protocol in _DIRECTLY:
         return f"-m {protocol} {'! ' if negated else ''}--{'sport' if side == 'src' else 'dport'} {ports}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cache of one compilation's results for the next one, so that only changed parts are computed."""
+"""A cache of one round's results for the next one, so that only changed parts are computed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = t.TypeVar("T")
 class ResultCache:
     """Results by key, each with the value from which it was computed.
 
-    A round is one compilation. Results that a round does not use are dropped when the next one begins.
+    A round is one compilation, for example. Results that a round does not use are dropped when the next one begins.
     """
 
     def __init__(self) -> None:
