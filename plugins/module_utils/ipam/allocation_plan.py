@@ -50,6 +50,14 @@ class NodeAllocations:
         yield from sorted(self.workloads.items())
         yield from sorted(self.workloads6.items())
 
+    def quarantined(self, node: str, generation: int) -> list[QuarantinedBlock]:
+        """Return all blocks as quarantined ones that `node` lost in the plan `generation`, the open ones first."""
+        return [
+            QuarantinedBlock(grant.cidr, grant.pool, node, generation, spare)
+            for spare, grants in ((False, self.blocks), (True, self.spare_blocks))
+            for grant in grants
+        ]
+
 
 @dataclasses.dataclass(frozen=True)
 class QuarantinedBlock:

@@ -14,12 +14,20 @@ Assigned or Released). Events can be stored and replayed, or undone from the las
 
 from __future__ import annotations
 
-import bisect
 import collections
 import math
 import typing as t
 
-from ..base.addresses import Cidr, canonical_address, canonical_cidr, family_of, format_address, parse_cidr
+from ..base.addresses import (
+    BITS,
+    AddressRanges,
+    Cidr,
+    canonical_address,
+    canonical_cidr,
+    family_of,
+    format_address,
+    parse_cidr,
+)
 from .errors import names
 
 #: Seconds that a released address rests before the automatic choice takes it again.
@@ -31,7 +39,6 @@ RESERVED = "reserved:"
 WORKLOAD = "Workload"
 AUTOMATIC = "Automatic"
 
-_BITS = {4: 32, 6: 128}
 
 #: (IP version, address as a number).
 _Key = tuple[int, int]
@@ -170,7 +177,7 @@ class _Block:
         self.cidr = cidr
         self.pool = pool
         self.version, self.first, prefix = canonical_cidr(cidr)
-        self.shift = _BITS[self.version] - prefix
+        self.shift = BITS[self.version] - prefix
         self.size = 1 << self.shift
         self.granted = granted
         self.ahead = ahead
@@ -200,7 +207,7 @@ class Allocations:
         self._grants: t.Optional[tuple[tuple[Granted, bool], ...]] = None
         self._pools: t.Mapping[str, PoolUse] = {}
         self._fixed: dict[_Key, str] = {}  # addresses of tunnels and of the inventory's workloads -> whose, in words
-        self._reservations = _Ranges(())
+        self._reservations = {version: AddressRanges() for version in BITS}  # by IP version
         self._events: list[Event] = []
         # `_derive` computes the attributes below from those above. The other methods keep both consistent.
         self._blocks: dict[str, _Block] = {}  # by CIDR: granted blocks in their order, then others that had allocations
@@ -281,7 +288,7 @@ class Allocations:
                 block.pool,
                 block.size,
                 in_use[block.cidr],
-                self._reservations.count(block.version, block.first, block.first + block.size - 1),
+                self._reservations[block.version].count(block.first, block.first + block.size),
                 len(block.free),
                 block.spare,
                 cooling[block.cidr],
@@ -310,7 +317,8 @@ class Allocations:
         nothing changed, if a text in the first four parameters is not an address or CIDR, or a CIDR has host bits.
         """
         fixed = {canonical_address(address): whose for address, whose in reserved.items()}
-        ranges = _Ranges(reservations)
+        cidrs = tuple(reservations)
+        ranges = {version: AddressRanges(cidrs, version) for version in BITS}
         for granted in (*blocks, *spares):
             canonical_cidr(granted.cidr)
         self._grants = (*((block, False) for block in blocks), *((block, True) for block in spares))
@@ -656,7 +664,7 @@ class Allocations:
                     block.free[key[1]] = None
 
     def _may_choose(self, key: _Key) -> bool:
-        return key not in self._fixed and not self._reservations.holds(*key)
+        return key not in self._fixed and key[1] not in self._reservations[key[0]]
 
     def _block_of(self, key: _Key) -> t.Optional[_Block]:
         version, value = key
@@ -703,38 +711,6 @@ class Allocations:
     def _rehome(self, key: _Key, old: Allocation, new: Allocation) -> None:
         self._held[key] = new
         self._handles[old.handle] = [new if held is old else held for held in self._handles[old.handle]]
-
-
-class _Ranges:
-    """The addresses of a set of CIDRs, as sorted ranges that do not touch."""
-
-    def __init__(self, cidrs: t.Iterable[str]) -> None:
-        self._firsts: dict[int, list[int]] = {4: [], 6: []}
-        self._lasts: dict[int, list[int]] = {4: [], 6: []}
-        for version, first, last in sorted(_bounds(cidr) for cidr in cidrs):
-            firsts, lasts = self._firsts[version], self._lasts[version]
-            if lasts and first <= lasts[-1] + 1:
-                lasts[-1] = max(lasts[-1], last)
-            else:
-                firsts.append(first)
-                lasts.append(last)
-
-    def holds(self, version: int, value: int) -> bool:
-        firsts = self._firsts[version]
-        position = bisect.bisect_right(firsts, value) - 1
-        return position >= 0 and value <= self._lasts[version][position]
-
-    def count(self, version: int, first: int, last: int) -> int:
-        """Return the number of addresses from `first` to `last` (both included) that lie in the ranges."""
-        return sum(
-            max(0, min(last, high) - max(first, low) + 1)
-            for low, high in zip(self._firsts[version], self._lasts[version])
-        )
-
-
-def _bounds(cidr: str) -> tuple[int, int, int]:
-    version, first, prefix = canonical_cidr(cidr)
-    return version, first, first + (1 << _BITS[version] - prefix) - 1
 
 
 def _range(pool: str) -> t.Optional[Cidr]:

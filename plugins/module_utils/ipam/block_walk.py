@@ -15,6 +15,9 @@ import typing as t
 
 from ..base.addresses import BITS, canonical_cidr, format_address
 
+#: A CIDR: IP version, first address, prefix length.
+CidrKey = tuple[int, int, int]
+
 _MASK64 = 2**64 - 1
 
 
@@ -35,6 +38,26 @@ def _spread(seed: int) -> int:
     seed = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 & _MASK64
     seed = (seed ^ seed >> 27) * 0x94D049BB133111EB & _MASK64
     return seed ^ seed >> 31
+
+
+class BlockSet:
+    """A set of CIDRs that says quickly which of them contain an address."""
+
+    def __init__(self, keys: t.Iterable[CidrKey]) -> None:
+        self._keys = set(keys)
+        self._prefixes = {(version, prefix) for version, _first, prefix in self._keys}
+
+    def __contains__(self, address: tuple[int, int]) -> bool:
+        """Return whether one of the CIDRs contains the address (IP version, number)."""
+        return any(True for _key in self.containing(*address))
+
+    def containing(self, version: int, address: int) -> t.Iterator[CidrKey]:
+        """Yield the CIDRs that contain this address."""
+        for kind, prefix in self._prefixes:
+            shift = BITS[kind] - prefix
+            key = (kind, address >> shift << shift, prefix)
+            if kind == version and key in self._keys:
+                yield key
 
 
 class BlockSpace:
@@ -73,7 +96,7 @@ class BlockSpace:
         """Return the number of the block `cidr`. Raise ValueError if it is not a block of this pool."""
         version, address, prefix = canonical_cidr(cidr)
         if prefix != self.block_size or not self.contains(version, address):
-            raise ValueError(f"{cidr} is no block of this pool")
+            raise ValueError(f"{cidr} is not a block of this pool")
         return self.index_at(address)
 
     def start(self, host: str) -> int:

@@ -14,6 +14,7 @@ import typing as t
 
 from ..base.addresses import canonical_address, canonical_cidr, family_of
 from .allocation_plan import AllocationPlan, BlockGrant, QuarantinedBlock
+from .block_walk import BlockSet, CidrKey
 from .errors import PlanError, names
 from .holdings import Key, Ledger, NodeHoldings, PoolState
 from .inputs import TUNNEL, WorkloadKey, WorkloadRequest
@@ -61,9 +62,9 @@ def _quarantine(ledger: Ledger, previous: AllocationPlan, released: t.Collection
     for node, part in sorted(previous.nodes.items()):
         if node in ledger.nodes:
             continue
-        for spare, grants in ((False, part.blocks), (True, part.spare_blocks)):
-            entries += [QuarantinedBlock(grant.cidr, grant.pool, node, ledger.generation, spare) for grant in grants]
-        if part.blocks or part.spare_blocks:
+        lost = part.quarantined(node, ledger.generation)
+        entries += lost
+        if lost:
             removed.append(node)
     kept, freed = _release(entries, released, ledger.warnings)
     still = sorted(set(removed) & {entry.node for entry in kept})
@@ -84,33 +85,25 @@ def _release(
 
     An entry is freed if `released` has its node's name, or a CIDR that contains its block.
     """
-    by_name: dict[str, bool] = {}
-    by_range: dict[tuple[int, int, int], tuple[str, bool]] = {}
-    for item in sorted(set(released)):
-        try:
-            by_range[canonical_cidr(item)] = (item, False)
-        except ValueError:
-            by_name[item] = False
     if not released:
         return list(entries), []
+    nodes: set[str] = set()
+    ranges: dict[CidrKey, str] = {}
+    for item in sorted(set(released)):
+        try:
+            ranges[canonical_cidr(item)] = item
+        except ValueError:
+            nodes.add(item)
+    blocks = BlockSet(ranges)
+    unmatched = {*nodes, *ranges.values()}
     kept: list[QuarantinedBlock] = []
     freed: list[QuarantinedBlock] = []
-    prefixes = {(version, prefix) for version, dummy, prefix in by_range}
     for entry in entries:
-        hit = entry.node in by_name
-        if hit:
-            by_name[entry.node] = True
         version, address, length = canonical_cidr(entry.cidr)
-        bits = 32 if version == 4 else 128
-        for found_version, prefix in prefixes:
-            if found_version == version and prefix <= length:
-                key = (version, address >> (bits - prefix) << (bits - prefix), prefix)
-                if key in by_range:
-                    by_range[key] = (by_range[key][0], True)
-                    hit = True
-        (freed if hit else kept).append(entry)
-    unmatched = [item for item, found in by_name.items() if not found]
-    unmatched += [item for item, found in by_range.values() if not found]
+        matching = {ranges[key] for key in blocks.containing(version, address) if key[2] <= length}
+        matching |= nodes & {entry.node}
+        unmatched -= matching
+        (freed if matching else kept).append(entry)
     if unmatched:
         warnings.append(f"calico_release_blocks: nothing is in quarantine for {names(unmatched)}.")
     return kept, freed

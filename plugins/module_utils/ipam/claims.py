@@ -22,11 +22,11 @@ import typing as t
 
 from ..base.addresses import canonical_cidr
 from .allocation_plan import AllocationPlan, BlockGrant, PlannedPool
-from .block_walk import BlockSpace
+from .block_walk import BlockSpace, CidrKey
 from .errors import RebuildError, names
 
-#: A block: IP version, first address, prefix length.
-Key = t.Tuple[int, int, int]
+#: The key of a block.
+Key = CidrKey
 
 #: Generations by which a node's copy may be ahead of the lockfile; the generation of a copy further ahead is replaced
 #: by the lockfile's. A restored lockfile is a few runs old. A node that claims more would raise the fleet's generation
@@ -74,7 +74,7 @@ class Base:
         # An invalid pool is skipped; the planner refuses it later, with a message about the inventory.
         self._spaces: dict[str, BlockSpace] = {}
         for pool, shape in {**pools, **plan.pools}.items():
-            if _is_shape(shape):
+            with contextlib.suppress(ValueError):
                 self._spaces[pool] = BlockSpace(shape.cidr, shape.block_size)
 
     def why_no_block(self, key: Key, grant: BlockGrant) -> str:
@@ -83,16 +83,8 @@ class Base:
         if space is None:
             return f"there is no pool {grant.pool[:80]!a}."
         if key[2] != space.block_size or not space.contains(key[0], key[1]):
-            return f"it is no block of pool {grant.pool}."
+            return f"it is not a block of pool {grant.pool}."
         return ""
-
-
-def _is_shape(pool: PlannedPool) -> bool:
-    try:
-        BlockSpace(pool.cidr, pool.block_size)
-    except ValueError:
-        return False
-    return True
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,8 +12,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..base.addresses import canonical_address, canonical_cidr
+from ..base.addresses import canonical_address, canonical_cidr, inside
 from .allocations import Allocation
+from .block_walk import BlockSet
 
 
 class Grants(t.NamedTuple):
@@ -67,14 +68,11 @@ class Report:
 
     def to_dict(self) -> dict[str, t.Any]:
         """Return the report as a dict of plain values for JSON: the fields, and `problems` for their number."""
+        kinds = ("leaked", "unused", "missing", "outside", "mismatched")
         return {
             "lines": list(self.lines),
             "problems": self.problems,
-            "leaked": [found._asdict() for found in self.leaked],
-            "unused": [found._asdict() for found in self.unused],
-            "missing": [found._asdict() for found in self.missing],
-            "outside": [found._asdict() for found in self.outside],
-            "mismatched": [found._asdict() for found in self.mismatched],
+            **{kind: [found._asdict() for found in getattr(self, kind)] for kind in kinds},
             "duplicate": [{"address": address, "users": list(users)} for address, users in self.duplicate],
             "invalid": list(self.invalid),
         }
@@ -102,8 +100,8 @@ def check(
     leaked = [held for held in allocations if held.address not in users]
     unused = [Use(address, handle) for address, handle in grants.planned.items() if address not in users]
     stray = [Use(address, handles[0]) for address, handles in users.items() if address not in booked]
-    pools = [canonical_cidr(cidr) for cidr in grants.pools.values()]
-    outside = [use for use in stray if not _in_any(use.address, pools)]
+    pools = BlockSet(canonical_cidr(cidr) for cidr in grants.pools.values())
+    outside = [use for use in stray if canonical_address(use.address) not in pools]
     missing = [use for use in stray if use not in outside]
     mismatched = [
         Mismatch(address, handle, users[address][0])
@@ -127,22 +125,20 @@ def check(
 
 def _invalid(allocations: t.Sequence[Allocation], grants: Grants, given: t.Mapping[str, str]) -> t.Iterator[str]:
     blocks = [(canonical_cidr(cidr), cidr, pool, spare) for cidr, pool, spare in grants.blocks]
-    opened = [bounds for bounds, _cidr, _pool, spare in blocks if not spare]
-    for (version, first, prefix), cidr, pool, _spare in blocks:
+    opened = BlockSet(bounds for bounds, _cidr, _pool, spare in blocks if not spare)
+    for _bounds, cidr, pool, _spare in blocks:
         outer = grants.pools.get(pool)
-        if outer is not None and not (
-            _in_any_number(version, first, [canonical_cidr(outer)]) and canonical_cidr(outer)[2] <= prefix
-        ):
+        if outer is not None and not inside(cidr, outer):
             yield f"block {cidr} lies outside of pool {pool} ({outer})"
     ordered = sorted((bounds, cidr) for bounds, cidr, _pool, _spare in blocks)
     for (one, one_cidr), (other, other_cidr) in zip(ordered, ordered[1:]):
-        if _in_any_number(other[0], other[1], [one]):
+        if other[:2] in BlockSet([one]):
             yield f"blocks {one_cidr} and {other_cidr} overlap"
     for held in allocations:
-        if not _in_any(held.address, opened):
+        if canonical_address(held.address) not in opened:
             yield f"{held.address} of {held.handle} lies in no open block of this node"
     for address, handle in grants.planned.items():
-        if not _in_any(address, opened):
+        if canonical_address(address) not in opened:
             yield f"{address} of {handle} lies in no open block of this node"
         if address in given:
             yield f"{address} is planned for {handle} and allocated to {given[address]}"
@@ -221,14 +217,3 @@ def _text(
 
 def _by_address(entry: t.Any) -> tuple[int, int]:
     return canonical_address(entry[0])
-
-
-def _in_any(address: str, cidrs: t.Iterable[tuple[int, int, int]]) -> bool:
-    return _in_any_number(*canonical_address(address), cidrs)
-
-
-def _in_any_number(version: int, value: int, cidrs: t.Iterable[tuple[int, int, int]]) -> bool:
-    bits = 32 if version == 4 else 128
-    return any(
-        family == version and first >> (bits - prefix) == value >> (bits - prefix) for family, first, prefix in cidrs
-    )

@@ -9,7 +9,7 @@ import bisect
 import collections
 import typing as t
 
-from ..base.addresses import canonical_cidr, format_address
+from ..base.addresses import BITS, AddressRanges, canonical_cidr, format_address
 from .allocation_plan import QuarantinedBlock
 from .block_walk import BlockSpace, FreeBlocks
 from .errors import PlanError
@@ -17,39 +17,6 @@ from .inputs import WORKLOAD, NodeEntry, PoolRange, WorkloadKey
 
 #: A block: the name of its pool, and its number in that pool.
 Key = t.Tuple[str, int]
-
-
-class Reservations:
-    """Ranges of addresses that are not chosen automatically: only a workload that declares one of them gets it.
-
-    The constructor takes CIDRs of any version, and raises ValueError if one is no CIDR or has host bits.
-    """
-
-    def __init__(self, cidrs: t.Iterable[str] = (), version: int = 4) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []  # the first address after each range
-        for found, first, prefix in sorted(canonical_cidr(cidr) for cidr in cidrs):
-            if found != version:
-                continue
-            end = first + (1 << ((32 if version == 4 else 128) - prefix))
-            if self._ends and first <= self._ends[-1]:
-                self._ends[-1] = max(self._ends[-1], end)
-            else:
-                self._starts.append(first)
-                self._ends.append(end)
-
-    def __bool__(self) -> bool:
-        return bool(self._starts)
-
-    def __iter__(self) -> t.Iterator[tuple[int, int]]:
-        """Yield (first address, address after the range) of each range. No two touch."""
-        return zip(self._starts, self._ends)
-
-    def __contains__(self, address: int) -> bool:
-        if not self._starts:
-            return False
-        position = bisect.bisect_right(self._starts, address) - 1
-        return position >= 0 and address < self._ends[position]
 
 
 class PoolState:
@@ -75,7 +42,7 @@ class PoolState:
         self.quarantined: dict[int, str] = {}  # number of a block in quarantine -> the node that had it
         self.holders: dict[int, str] = {}  # address -> its holder, in words
         self.selected: set[str] = set()  # names of the nodes that the pool selects
-        self.reserved = Reservations()
+        self.reserved = AddressRanges()
         self._lowest: dict[int, int] = {}  # block -> the address at which the search for a free one goes on
 
     def allows(self, use: str) -> bool:
@@ -104,7 +71,7 @@ class PoolState:
         self.free.take(index)
         self.owners[index] = node
 
-    def reserve(self, reservations: Reservations) -> None:
+    def reserve(self, reservations: AddressRanges) -> None:
         """Store the reserved ranges, and exclude blocks that are reserved as a whole when a free block is chosen."""
         self.reserved = reservations
         for start, end in reservations:
@@ -233,7 +200,7 @@ class PoolIndex:
     def blocks_touching(self, cidr: str) -> t.Iterator[tuple[PoolState, int]]:
         """Yield (pool, block number) for every block that shares an address with the CIDR; ValueError if it is none."""
         version, first, prefix = canonical_cidr(cidr)
-        last = first + (1 << ((32 if version == 4 else 128) - prefix)) - 1
+        last = first + (1 << BITS[version] - prefix) - 1
         position = max(bisect.bisect_right(self._starts, (version, first)) - 1, 0)
         for state in self._pools[position:]:
             space = state.space

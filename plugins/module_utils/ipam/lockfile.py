@@ -37,7 +37,7 @@ from .allocation_plan import (
     PlannedPool,
     QuarantinedBlock,
 )
-from .block_walk import BlockSpace
+from .block_walk import BlockSet, BlockSpace
 from .errors import LockfileError
 
 __all__ = ["VERSION", "LockfileError", "dump", "from_document", "load", "to_document"]
@@ -67,18 +67,14 @@ def to_document(plan: AllocationPlan) -> dict[str, t.Any]:
     """Return the plan as plain dicts, lists, strings, integers and booleans, in the order in which they are written."""
     nodes = {}
     for name, node in sorted(plan.nodes.items()):
-        entry: dict[str, t.Any] = {}
-        if node.blocks:
-            entry["blocks"] = [_grant(grant) for grant in node.blocks]
-        if node.spare_blocks:
-            entry["spareBlocks"] = [_grant(grant) for grant in node.spare_blocks]
-        if node.tunnels:
-            entry["tunnels"] = dict(sorted(node.tunnels.items()))
-        if node.workloads:
-            entry["workloads"] = dict(sorted(node.workloads.items()))
-        if node.workloads6:
-            entry["workloads6"] = dict(sorted(node.workloads6.items()))
-        nodes[name] = entry
+        entry: dict[str, t.Any] = {
+            "blocks": [_grant(grant) for grant in node.blocks],
+            "spareBlocks": [_grant(grant) for grant in node.spare_blocks],
+            "tunnels": dict(sorted(node.tunnels.items())),
+            "workloads": dict(sorted(node.workloads.items())),
+            "workloads6": dict(sorted(node.workloads6.items())),
+        }
+        nodes[name] = {key: value for key, value in entry.items() if value}
     return {
         "version": VERSION,
         "generation": plan.generation,
@@ -285,7 +281,7 @@ class _Reader:
         path = f"nodes.{node}"
         blocks = self._blocks(entry.get("blocks", ()), f"{path}.blocks", node)
         spare = self._blocks(entry.get("spareBlocks", ()), f"{path}.spareBlocks", node)
-        places = _Places(canonical_cidr(grant.cidr) for grant in blocks)
+        places = BlockSet(canonical_cidr(grant.cidr) for grant in blocks)
         tunnels = {
             kind: self._address(value, TUNNEL_KINDS[kind], f"{path}.tunnels.{kind}", places)
             for kind, value in entry.get("tunnels", {}).items()
@@ -327,31 +323,16 @@ class _Reader:
             self._fail(f"has block {cidr} twice, at {owner if other == owner else f'{other} and at {owner}'}.")
         self._owners[key] = owner
 
-    def _address(self, address: str, version: int, path: str, places: _Places) -> str:
+    def _address(self, address: str, version: int, path: str, places: BlockSet) -> str:
         try:
             key = canonical_address(address)
         except ValueError as error:
             self._fail(f"has a wrong address at {path}: {error}.")
         if key[0] != version:
             self._fail(f"has address {address} at {path}, where an IPv{version} address should stand.")
-        if not places.have(*key):
+        if key not in places:
             self._fail(f"has address {address} at {path}, which lies in none of the node's blocks.")
         if key in self._holders:
             self._fail(f"has address {address} twice, at {self._holders[key]} and at {path}.")
         self._holders[key] = path
         return address
-
-
-class _Places:
-    """The blocks of a node, with a fast membership test for addresses."""
-
-    def __init__(self, blocks: t.Iterable[tuple[int, int, int]]) -> None:
-        self._blocks = set(blocks)
-        self._prefixes = {(version, prefix) for version, dummy, prefix in self._blocks}
-
-    def have(self, version: int, address: int) -> bool:
-        bits = 32 if version == 4 else 128
-        return any(
-            kind == version and (version, address >> (bits - prefix) << (bits - prefix), prefix) in self._blocks
-            for kind, prefix in self._prefixes
-        )

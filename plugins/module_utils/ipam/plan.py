@@ -8,12 +8,12 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..base.addresses import canonical_cidr, family_of
+from ..base.addresses import AddressRanges, canonical_cidr, family_of
 from . import grants
 from .allocation_plan import AllocationPlan, BlockGrant, NodeAllocations, PlannedPool, QuarantinedBlock
 from .carry_over import carry_over
 from .errors import PlanError
-from .holdings import Key, Ledger, NodeHoldings, Reservations, pools_by_name
+from .holdings import Key, Ledger, NodeHoldings, pools_by_name
 from .inputs import NodeEntry, PoolRange, WorkloadKey, WorkloadRequest
 
 __all__ = ["AllocationPlan", "PlanError", "plan"]
@@ -80,9 +80,9 @@ def plan(
     return result
 
 
-def _reservations(cidrs: t.Collection[str], version: int) -> Reservations:
+def _reservations(cidrs: t.Collection[str], version: int) -> AddressRanges:
     try:
-        return Reservations(cidrs, version)
+        return AddressRanges(cidrs, version)
     except ValueError as error:
         raise PlanError(
             "calico_ip_reservations", None, f"cannot be read: {error}.", "Write CIDRs, for example 10.244.0.0/28."
@@ -126,7 +126,7 @@ def _requests(ledger: Ledger, workloads: t.Iterable[WorkloadRequest]) -> dict[Wo
             raise PlanError(
                 "calico_workloads",
                 workload.name,
-                f"is on {workload.node}, which is no node of this inventory.",
+                f"is on {workload.node}, which is not a node of this inventory.",
                 "Correct the node's name, or add the host to the group calico_nodes.",
             )
         if workload.pool is not None and workload.pool not in ledger.pools:

@@ -12,28 +12,21 @@ out.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import typing as t
 
 from ..base.addresses import canonical_address, canonical_cidr
 from . import claims
 from .allocation_plan import AllocationPlan, BlockGrant, NodeAllocations, PlannedPool, QuarantinedBlock
+from .allocations import Granted
+from .block_walk import BlockSet
 from .errors import RebuildError, names
 
 __all__ = ["NodeCopy", "RebuildError", "Reconciled", "reconcile"]
 
 _Key = claims.Key
 _Copy = claims.Copy
-
-
-class BlockCopy(t.Protocol):
-    """A block in a node's copy: its CIDR and the name of its pool."""
-
-    @property
-    def cidr(self) -> str: ...
-
-    @property
-    def pool(self) -> str: ...
 
 
 class NodeCopy(t.Protocol):
@@ -46,10 +39,10 @@ class NodeCopy(t.Protocol):
     def generation(self) -> int: ...
 
     @property
-    def blocks(self) -> t.Sequence[BlockCopy]: ...
+    def blocks(self) -> t.Sequence[Granted]: ...
 
     @property
-    def spare_blocks(self) -> t.Sequence[BlockCopy]: ...
+    def spare_blocks(self) -> t.Sequence[Granted]: ...
 
     @property
     def tunnels(self) -> t.Mapping[str, str]: ...
@@ -202,14 +195,14 @@ def _read(node: str, copy: NodeCopy, notices: t.Optional[list[str]]) -> _Copy:
         rule = f"keeps a copy of its blocks of generation {copy.generation}, which no fleet has come to."
         raise RebuildError(node, None, rule, _forget(node))
 
-    def grants(blocks: t.Sequence[BlockCopy]) -> dict[_Key, BlockGrant]:
+    def grants(blocks: t.Sequence[Granted]) -> dict[_Key, BlockGrant]:
         found = {}
         for block in blocks:
             try:
                 found[canonical_cidr(block.cidr)] = BlockGrant(block.cidr, block.pool)
             except ValueError as error:
                 if notices is not None:
-                    notices.append(f"{node}: block {block.cidr[:60]!a} is left out: it is no block.")
+                    notices.append(f"{node}: block {block.cidr[:60]!a} is left out: it is not a block.")
                     continue
                 raise RebuildError(
                     node, None, f"keeps a copy of its blocks that cannot be read: {error}.", _forget(node)
@@ -274,7 +267,7 @@ def _merge(base: AllocationPlan, copies: t.Mapping[str, _Copy], generation: int,
         part = base.nodes.get(node)
         copy = copies.get(node)
         if node in newer:
-            nodes[node] = _from_copy(copies[node])
+            nodes[node] = _part(copies[node].blocks, copies[node].spare, copies[node])
             continue
         blocks = _keyed(part.blocks) if part else {}
         spare = _keyed(part.spare_blocks) if part else {}
@@ -284,14 +277,7 @@ def _merge(base: AllocationPlan, copies: t.Mapping[str, _Copy], generation: int,
             notices.append(f"{claimed[key]} has block {grant.cidr}, which the older lockfile gave to {node}.")
         if copy is not None:
             _learn(node, part is None, copy, blocks, spare, quarantine, taken, notices)
-        source: t.Union[NodeAllocations, _Copy, None] = part or copy
-        nodes[node] = NodeAllocations(
-            tuple(blocks.values()),
-            tuple(spare.values()),
-            _inside(blocks, source.tunnels if source else {}),
-            _inside(blocks, source.workloads if source else {}),
-            _inside(blocks, source.workloads6 if source else {}),
-        )
+        nodes[node] = _part(blocks, spare, copies[node] if part is None else part)
     nodes = {node: part for node, part in nodes.items() if node in base.nodes or part != NodeAllocations()}
     _set_aside_lost(base, newer, claimed, quarantine, generation)
     for part in nodes.values():
@@ -305,13 +291,16 @@ def _merge(base: AllocationPlan, copies: t.Mapping[str, _Copy], generation: int,
     )
 
 
-def _from_copy(copy: _Copy) -> NodeAllocations:
+def _part(
+    blocks: t.Mapping[_Key, BlockGrant], spare: t.Mapping[_Key, BlockGrant], source: t.Union[NodeAllocations, _Copy]
+) -> NodeAllocations:
+    """Return a node's part with these blocks, and those addresses of `source` that lie in the open ones."""
     return NodeAllocations(
-        tuple(copy.blocks.values()),
-        tuple(copy.spare.values()),
-        _inside(copy.blocks, copy.tunnels),
-        _inside(copy.blocks, copy.workloads),
-        _inside(copy.blocks, copy.workloads6),
+        tuple(blocks.values()),
+        tuple(spare.values()),
+        _inside(blocks, source.tunnels),
+        _inside(blocks, source.workloads),
+        _inside(blocks, source.workloads6),
     )
 
 
@@ -360,11 +349,9 @@ def _set_aside_lost(
     """
     for node in newer:
         part = base.nodes.get(node)
-        for spare, grants in ((False, part.blocks), (True, part.spare_blocks)) if part else ():
-            for grant in grants:
-                key = canonical_cidr(grant.cidr)
-                if key not in claimed:
-                    quarantine[key] = QuarantinedBlock(grant.cidr, grant.pool, node, generation, spare)
+        for entry in part.quarantined(node, generation) if part else ():
+            if canonical_cidr(entry.cidr) not in claimed:
+                quarantine[canonical_cidr(entry.cidr)] = entry
 
 
 def _keyed(grants: t.Iterable[BlockGrant]) -> dict[_Key, BlockGrant]:
@@ -373,17 +360,10 @@ def _keyed(grants: t.Iterable[BlockGrant]) -> dict[_Key, BlockGrant]:
 
 def _inside(blocks: t.Mapping[_Key, BlockGrant], addresses: t.Mapping[str, str]) -> dict[str, str]:
     """Return the entries of `addresses` (name to address) that lie in the blocks. Invalid texts are left out."""
-    prefixes = {(version, prefix) for version, dummy, prefix in blocks}
+    places = BlockSet(blocks)
     found = {}
     for name, text in sorted(addresses.items()):
-        try:
-            version, address = canonical_address(text)
-        except ValueError:
-            continue
-        bits = 32 if version == 4 else 128
-        if any(
-            kind == version and (version, address >> (bits - prefix) << (bits - prefix), prefix) in blocks
-            for kind, prefix in prefixes
-        ):
-            found[name] = text
+        with contextlib.suppress(ValueError):
+            if canonical_address(text) in places:
+                found[name] = text
     return found

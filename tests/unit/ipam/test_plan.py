@@ -467,7 +467,7 @@ GONE = plan([POOL], nodes("node1"), SEEN)
 REFUSALS = {
     "unknown node": (
         [POOL], None, one(node="node9"),
-        "calico_workloads w is on node9, which is no node of this inventory. "
+        "calico_workloads w is on node9, which is not a node of this inventory. "
         "Correct the node's name, or add the host to the group calico_nodes.",
     ),
     "unknown pool": (

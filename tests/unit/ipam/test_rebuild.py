@@ -297,11 +297,11 @@ def test_a_claim_that_is_no_block_of_a_pool_is_left_out() -> None:
     found = both(FIRST, {**copies(FIRST), "node1": mine})
     assert found.plan is FIRST
     assert found.notices == (
-        "node1: block '10.244.0.1/26' is left out: it is no block.",
-        "node1: block 'a\\nb' is left out: it is no block.",
-        "node1: block 10.244.0.0/22 is left out: it is no block of pool main.",
-        "node1: block 10.244.0.0/32 is left out: it is no block of pool main.",
-        "node1: block 192.0.2.0/26 is left out: it is no block of pool main.",
+        "node1: block '10.244.0.1/26' is left out: it is not a block.",
+        "node1: block 'a\\nb' is left out: it is not a block.",
+        "node1: block 10.244.0.0/22 is left out: it is not a block of pool main.",
+        "node1: block 10.244.0.0/32 is left out: it is not a block of pool main.",
+        "node1: block 192.0.2.0/26 is left out: it is not a block of pool main.",
         f"node1: block 10.244.3.0/26 is left out: there is no pool '{'o' * 80}'.",
     )
 
