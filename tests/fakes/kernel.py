@@ -60,6 +60,7 @@ _INTERFACE_SYSCTLS = {
     "net/ipv6/conf/{}/rpl_seg_enabled": "0",
     "net/ipv6/conf/{}/seg6_enabled": "0",
 }
+_SCOPE_HOST = 254
 _OFF = re.compile("net/ipv6/conf/(.+)/disable_ipv6")
 _NOWHERE = ("blackhole", "unreachable", "prohibit", "throw")
 
@@ -420,7 +421,7 @@ class FakeKernel:
             attributes = port.RouteAttributes(device=address.device, protocol=port.PROTOCOL_KERNEL, metric=256)
             self._routes.setdefault(key, attributes)
             return
-        if address.prefix_length < 32 and address.scope != port.SCOPE_HOST:
+        if address.prefix_length < 32 and address.scope != _SCOPE_HOST:
             self._routes.setdefault(
                 self._connected(address),
                 port.RouteAttributes(
@@ -749,7 +750,7 @@ class FakeKernel:
 
     def inside(self, netns: str, identity: str = "") -> FakeKernel:
         if netns in self.machine.files:
-            words = "it is no network namespace"
+            words = "it is not a network namespace"
             raise port.NamespaceRefused(errno.EINVAL, f"open network namespace {netns}", words)
         found = self.machine.namespaces.get(netns)
         if found is None:

@@ -56,6 +56,11 @@ def change_lines(changes: t.Sequence[Change]) -> list[str]:
     return [change.line(width) for change in changes]
 
 
+def in_reading_order(changes: t.Iterable[Change]) -> list[Change]:
+    """Return the changes as people read them: problems first, then removals, changes, additions and notes."""
+    return sorted(changes, key=lambda change: "!-~+=".index(change.action))
+
+
 class ObserveError(Exception):
     """The error for a kernel that cannot be read, or whose state is not safe to continue from, with the remedy."""
 

@@ -109,7 +109,7 @@ class DriverStep(t.Generic[Desired, Observed]):
     indexes: t.Optional[t.Callable[[Kernel, Desired], dict[str, t.Optional[int]]]] = None
 
     #: Called instead of the driver's `observe`, where the result depends on the scope.
-    look: t.Optional[t.Callable[[Kernel, Desired, Scope], Observed]] = None
+    observe_scope: t.Optional[t.Callable[[Kernel, Desired, Scope], Observed]] = None
     #: Returns the observed objects without those that disappear when these devices are recreated.
     without: t.Optional[t.Callable[[Observed, t.Collection[str]], Observed]] = None
     #: Returns further changes, which depend on parts of the kernel that `observe` does not read.
@@ -129,7 +129,10 @@ class DriverStep(t.Generic[Desired, Observed]):
         Earlier steps of the plan recreate the devices `anew`, so objects on these devices count as missing.
         """
         desired = self.desired(state)
-        observed = self.look(kernel, desired, scope) if self.look is not None else driver.observe(kernel, desired)
+        if self.observe_scope is not None:
+            observed = self.observe_scope(kernel, desired, scope)
+        else:
+            observed = driver.observe(kernel, desired)
         if anew and self.without is not None:
             observed = self.without(observed, anew)
         return [*driver.diff(desired, observed), *self.besides(kernel, desired)]

@@ -14,7 +14,6 @@ A kernel without IPv6 has no IPv6 settings, an older kernel lacks some, and noth
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import typing as t
 
@@ -29,6 +28,7 @@ from .kernel.port import (
     KernelRoute,
     Link,
     RouteOperation,
+    passing_over,
 )
 
 #: `<folder below net>/<name>` of the settings that are 0 on our devices.
@@ -51,6 +51,7 @@ SETTINGS = (
 #: Settings of a device, besides its MTU, that an advertisement may change, as paths below net/ipv6; {} is the device.
 _ADVERTISED_VALUES = ("conf/{}/hop_limit", "neigh/{}/base_reachable_time_ms", "neigh/{}/retrans_time_ms")
 _ON_LINK = network("fe80::/64")
+_GONE = (errno.ENOENT, errno.ENODEV)  # the errors that say that a device or setting is gone
 _FEW = 4  # devices; up to this number, reading each one's addresses is cheaper than reading all addresses
 
 
@@ -137,7 +138,7 @@ def forget_advertised(kernel: Kernel, link: Link) -> None:
     """
     found = advertised(kernel, [link.name]).get(link.name, Advertised())
     for address in found.addresses:
-        with _passing_over(errno.EADDRNOTAVAIL):
+        with passing_over(errno.EADDRNOTAVAIL, *_GONE):
             kernel.address_delete(address)
     # The kernel has removed the routes of these addresses with them.
     left = advertised(kernel, [link.name]).get(link.name, Advertised())
@@ -151,18 +152,8 @@ def forget_advertised(kernel: Kernel, link: Link) -> None:
             wanted["net/ipv6/" + name.format(link.name)] = usual
     for path, value in wanted.items():
         if kernel.sysctl_read(path) not in (None, value):
-            with _passing_over(errno.EINVAL):
+            with passing_over(errno.EINVAL, *_GONE):
                 kernel.sysctl_write(path, value)
-
-
-@contextlib.contextmanager
-def _passing_over(number: int) -> t.Iterator[None]:
-    """Ignore a KernelError whose errno is `number`, or which says that a device or setting is gone (ENOENT, ENODEV)."""
-    try:
-        yield
-    except KernelError as error:
-        if error.errno not in (number, errno.ENOENT, errno.ENODEV):
-            raise
 
 
 def differing(link: Link, left: t.Optional[Advertised] = None) -> list[tuple[str, str]]:

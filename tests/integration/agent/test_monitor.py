@@ -27,7 +27,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.attach import (
     attach,
-    detach_link,
+    detach_links,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.plan import plan_node
 
@@ -232,7 +232,7 @@ def test_our_own_changes_do_not_come_back(host: Host) -> None:
         attach(host.ours, endpoint)
         await asyncio.sleep(0.6)
         host.leaving.add("cali222")
-        detach_link(host.ours, endpoint)
+        assert not detach_links(host.ours, [endpoint])
         await asyncio.sleep(0.6)
         assert host.marked.marks == []
 

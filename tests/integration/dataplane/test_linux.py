@@ -270,7 +270,7 @@ def test_a_namespace_that_was_unmounted_does_not_keep_the_others_from_being_repa
     changes = workload.diff([web, other], workload.observe(kernel, [web, other]))
     assert [(change.action, change.subject) for change in changes] == [("!", "default/web-1"), ("~", "default/db")]
     assert changes[0].note == (
-        "What has the name of network namespace web-1 is no namespace (any more). It was not touched."
+        "What has the name of network namespace web-1 is not a namespace (any more). It was not touched."
         " Delete it (ip netns del web-1), then run again to have it made anew."
     )
     assert workload.unlike(kernel, [web, other]) == ["cali111", "cali222"]

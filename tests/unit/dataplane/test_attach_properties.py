@@ -85,7 +85,7 @@ def test_after_attach_the_drivers_want_nothing_and_after_detach_nothing_is_left(
     assert [line for line in planned(kernel, other, changed) if not line.endswith(endpoint.netns)] == []
     apply_node(kernel, plan_node(kernel, state(other, changed)))
     attach.detach_route(kernel, changed)
-    attach.detach_link(kernel, changed)
+    assert not attach.detach_links(kernel, [changed])
     assert planned(kernel, other) == []
     after = kernel.snapshot()
     if endpoint.netns == changed.netns:  # Not compared: in a namespace of others, lo stays up.
@@ -213,7 +213,7 @@ def test_an_attachment_killed_anywhere_can_be_removed_or_completed(other, endpoi
         return
     taken_away, completed = worlds
     attach.detach_route(taken_away, endpoint)
-    attach.detach_link(taken_away, endpoint)
+    assert not attach.detach_links(taken_away, [endpoint])
     after = taken_away.snapshot()
     for world in (before, after):
         world["namespaces"].pop(endpoint.netns, None)

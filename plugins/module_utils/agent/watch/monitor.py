@@ -27,7 +27,6 @@ from . import netlink_filter
 GROUPS = (1, 3, 5, 7, 8, 9, 11, 19, 24)
 
 _SOL_NETLINK, _ADD_MEMBERSHIP = 270, 1
-_SO_RCVBUFFORCE = 33
 _BUFFER = 8 * 1024 * 1024
 _READ = 64 * 1024
 _AT_ONCE = 256  # the most datagrams that one callback reads, in about a millisecond
@@ -55,19 +54,7 @@ def open_socket(buffer: int = _BUFFER) -> socket.socket:
 
     `buffer` is the receive buffer in bytes; without CAP_NET_ADMIN the kernel may limit it. Raise OSError.
     """
-    netlink = socket.socket(
-        socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
-    )
-    try:
-        try:
-            netlink.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, buffer)
-        except OSError:  # without CAP_NET_ADMIN: net.core.rmem_max limits the buffer then
-            netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        netlink.bind((0, 0))
-    except OSError:
-        netlink.close()
-        raise
-    return netlink
+    return rt.bound_socket(socket.NETLINK_ROUTE, buffer, socket.SOCK_NONBLOCK)
 
 
 class Monitor:

@@ -109,7 +109,7 @@ def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
         if done.code == 127 or not desired:
             return {}
         raise ObserveError(
-            f"IP sets cannot be read (ipset save): {_first_line(done)}. The fleet's firewall rules need them."
+            f"IP sets cannot be read (ipset save): {done.first_line}. The fleet's firewall rules need them."
             " Install a kernel with the module ip_set (Debian: linux-image-amd64), then run again."
         )
     return parse(done.output)
@@ -293,13 +293,12 @@ def _write(
         done = kernel.run(["ipset", "-exist", "restore"], stdin="".join(f"{line.text}\n" for line in lines))
         if done.code == 0:
             break
-        found = _ERROR_LINE.search(done.errors)
-        number = int(found.group(1)) if found else 0
-        if found is None or not 0 < number <= len(lines) or len(changes) - len(left) >= _MOST_REFUSED:
+        number, words = _bad_line(done)
+        if not 0 < number <= len(lines) or len(changes) - len(left) >= _MOST_REFUSED:
             failures.add(left[-1], _reason(done, len(lines)), left[:-1])
             return [*halves, *left] if done.code != 127 else halves
         bad = lines[number - 1]
-        failures.add(bad.change, _refused(bad, found.group(2).rstrip(".")))
+        failures.add(bad.change, _refused(bad, words))
         halves.append(bad.change)
         left = [change for change in left if change is not bad.change]
     return halves
@@ -310,7 +309,7 @@ def _one_by_one(kernel: Kernel, lines: t.Sequence[_Line]) -> bool:
 
     If it returns False, some of them may have been made.
     """
-    members = ipset_members.of_lines([line.text for line in lines]) if len(lines) <= _FEW else None
+    members = ipset_members.member_changes([line.text for line in lines]) if len(lines) <= _FEW else None
     if members is None:
         return False
     try:
@@ -411,19 +410,19 @@ def _destroy(kernel: Kernel, left: t.Sequence[tuple[Change, str]]) -> list[tuple
         done = kernel.run(["ipset", "restore"], stdin=text)
         if done.code == 0:
             break
-        found = _ERROR_LINE.search(done.errors)
-        number = int(found.group(1)) if found else 0
-        if found is None or not 0 < number <= len(left):
-            return [*refused, *((change, _first_line(done)) for change, _words in left)]
-        if "does not exist" not in found.group(2):
-            refused.append((left[number - 1][0], found.group(2).rstrip(".")))
+        number, words = _bad_line(done)
+        if not 0 < number <= len(left):
+            return [*refused, *((change, done.first_line) for change, _words in left)]
+        if "does not exist" not in words:
+            refused.append((left[number - 1][0], words))
         left = left[number:]
     return refused
 
 
-def _first_line(done: Completed) -> str:
-    text = (done.errors or done.output).strip()
-    return text.splitlines()[0].rstrip(".") if text else f"it ended with status {done.code}"
+def _bad_line(done: Completed) -> tuple[int, str]:
+    """Return (number of the line that ipset refused, why); (0, "") if it names none."""
+    found = _ERROR_LINE.search(done.errors)
+    return (int(found.group(1)), found.group(2).rstrip(".")) if found else (0, "")
 
 
 def _refused(line: _Line, words: str) -> str:
@@ -448,7 +447,7 @@ def _reason(done: Completed, lines: int) -> str:
             " Install it with `apt-get install ipset` (Debian), then run again."
         )
     return (
-        f"ipset restore refused the sets: {_first_line(done)}. Its input had {lines} lines."
+        f"ipset restore refused the sets: {done.first_line}. Its input had {lines} lines."
         " See that the kernel has the modules ip_set and ip_set_hash_net, then run again."
     )
 

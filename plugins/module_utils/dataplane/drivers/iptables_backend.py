@@ -63,9 +63,12 @@ class Observed:
 def default(kernel: Kernel) -> str:
     """Return the backend that the host's `iptables` writes, nft or legacy; "" if it is not installed or fails."""
     done = kernel.run(["iptables", "-V"])
-    if done.code != 0:
-        return ""
-    return "nft" if "nf_tables" in done.output else "legacy"
+    return _written_by(done) if done.code == 0 else ""
+
+
+def _written_by(version: Completed) -> str:
+    """Return the backend that the `iptables` with this output of `iptables -V` writes."""
+    return "nft" if "nf_tables" in version.output else "legacy"
 
 
 def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
@@ -124,7 +127,7 @@ def _read(kernel: Kernel, program: str, family: int, desired: t.Sequence[Iptable
 def _unreadable(program: str, done: Completed) -> ObserveError:
     """Return the error for `program`, whose PROGRAM-save ended as `done` says though its table is desired."""
     return ObserveError(
-        f"The {program} rules cannot be read ({program}-save): {first_line(done)}."
+        f"The {program} rules cannot be read ({program}-save): {done.first_line}."
         " See that the kernel has nf_tables or iptables (Debian: linux-image-amd64), then run again."
     )
 
@@ -143,15 +146,6 @@ def _foreign(saved: t.Mapping[str, Saved], suffix: str) -> int:
     )
 
 
-def first_line(done: Completed) -> str:
-    """Return the first line of a program's errors, or of its output if it printed none, without the final full stop.
-
-    Blank lines and warnings are skipped. If there is no other line, return the exit status in words.
-    """
-    lines = [line for line in (done.errors or done.output).splitlines() if line.strip() and "Warning" not in line]
-    return lines[0].rstrip(".") if lines else f"it ended with status {done.code}"
-
-
 class Backends(t.NamedTuple):
     """The state of both backends.
 
@@ -163,22 +157,17 @@ class Backends(t.NamedTuple):
     version: str
     rules: t.Mapping[str, t.Optional[int]]
 
-    @property
-    def mixed(self) -> bool:
-        """Whether both backends have IPv4 rules; False if one cannot be read."""
-        return all(self.rules.get(name) for name in ("nft", "legacy"))
-
 
 def backends(kernel: Kernel) -> t.Optional[Backends]:
     """Return the state of both backends, or None if iptables is not installed or fails."""
     done = kernel.run(["iptables", "-V"])
     if done.code != 0:
         return None
-    used = "nft" if "nf_tables" in done.output else "legacy"
     rules: dict[str, t.Optional[int]] = {}
     for name in ("nft", "legacy"):
         saved = kernel.run([f"iptables-{name}-save"])
         rules[name] = None
         if saved.code == 0:
             rules[name] = sum(line.startswith("-A ") for line in saved.output.splitlines())
-    return Backends(used, done.output.split()[1].lstrip("v") if len(done.output.split()) > 1 else "", rules)
+    words = done.output.split()
+    return Backends(_written_by(done), words[1].lstrip("v") if len(words) > 1 else "", rules)

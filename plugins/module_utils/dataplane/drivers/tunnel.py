@@ -23,7 +23,7 @@ from ...state.node_state import TunnelDevice
 from .. import hardening
 from ..change import Change, apply_each, refused
 from ..driver import DriverStep
-from ..kernel.port import SCOPE_LINK, InterfaceAddress, Kernel, KernelError, Link, NewLink
+from ..kernel.port import SCOPE_LINK, InterfaceAddress, Kernel, KernelError, Link, NewLink, passing_over
 
 MARK = "calico: tunnel"
 NAMES = ("tunl0", "vxlan.calico", "vxlan-v6.calico")
@@ -118,10 +118,7 @@ def _present(device: TunnelDevice, have: t.Optional[Observed]) -> list[Change]:
     if problem:
         return [Change("device", "!", device.name, _state(link), after, problem, link, device)]
     changes = []
-    recreate = device.kind == "vxlan" and (
-        (link.vni, link.port, link.local, link.learning) != (device.vni, device.port, device.local, False)
-    )
-    if recreate:
+    if _differs(link, device):
         before = _state(link) + ("  learning" if link.learning else "")
         note = "made anew: its identity cannot be changed in place"
         changes.append(Change("device", "~", device.name, before, after, note, link, device))
@@ -192,17 +189,13 @@ def _absent(have: Observed) -> list[Change]:
     link = have.link
     changes = _addresses_absent(have)
     used = any(change.action == "=" for change in changes)
-    foreign = have.foreign
     if used:
         note = "kept: it carries an address in use"
         return [*changes, Change("device", "=", link.name, _state(link), _state(link), note, link)]
-    if foreign:
-        note = f"left as it is: {foreign[0].address} on it is not ours"
-        return [*changes, Change("device", "-", link.name, _state(link), None, note, (link, False))]
-    if link.name == "tunl0":
-        note = "set down: the kernel does not let it be deleted"
-        return [*changes, Change("device", "-", link.name, _state(link), None, note, (link, True))]
-    return [*changes, Change("device", "-", link.name, _state(link), None, "", (link, True))]
+    note = "set down: the kernel does not let it be deleted" if link.name == "tunl0" else ""
+    if have.foreign:
+        note = f"left as it is: {have.foreign[0].address} on it is not ours"
+    return [*changes, Change("device", "-", link.name, _state(link), None, note, (link, not have.foreign))]
 
 
 def recreated(changes: t.Iterable[Change]) -> set[str]:
@@ -253,7 +246,6 @@ def _make(kernel: Kernel, change: Change) -> None:
         kernel.link_delete(device.name)
         link = None
     if link is None:
-        new = NewLink(device.name, device.kind, device.mtu, device.mac, device.vni, device.port)
         if device.kind == "vxlan":
             new = NewLink(device.name, "vxlan", device.mtu, device.mac, device.vni, device.port, device.local)
         else:
@@ -301,11 +293,8 @@ def _add_address(kernel: Kernel, address: InterfaceAddress, device: TunnelDevice
     _record(kernel, device.name, [address.address])
     if family_of(address.address) == 6:
         _turn_on(kernel, device.name)
-    try:
+    with passing_over(errno.EEXIST):
         kernel.address_add(address)
-    except KernelError as error:
-        if error.errno != errno.EEXIST:
-            raise
 
 
 def _turn_on(kernel: Kernel, name: str) -> None:
@@ -316,11 +305,8 @@ def _turn_on(kernel: Kernel, name: str) -> None:
 
 
 def _delete_address(kernel: Kernel, address: InterfaceAddress) -> None:
-    try:
+    with passing_over(errno.EADDRNOTAVAIL, errno.ENODEV):
         kernel.address_delete(address)
-    except KernelError as error:
-        if error.errno not in (errno.EADDRNOTAVAIL, errno.ENODEV):
-            raise
     _record(kernel, address.device, [])
 
 

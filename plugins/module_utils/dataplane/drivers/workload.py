@@ -60,6 +60,7 @@ from ..kernel.port import (
     RouteOperation,
     RuleEntry,
     Write,
+    passing_over,
 )
 
 MARK = "calico: workload "
@@ -149,8 +150,8 @@ def ended(kernel: Kernel, endpoint: VethEndpoint) -> str:
     if identity_.startswith(COOKIE):
         return ""
     link = kernel.link(endpoint.interface)
-    stands = _marked(link, endpoint) if identity_ else _inside(kernel, endpoint, link).joined
-    return "" if stands else ELSEWHERE.format(name)
+    is_attached = _marked(link, endpoint) if identity_ else _inside(kernel, endpoint, link).joined
+    return "" if is_attached else ELSEWHERE.format(name)
 
 
 def adopted(kernel: Kernel, endpoint: VethEndpoint) -> str:
@@ -240,13 +241,13 @@ def observe_each(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str,
     for endpoint in desired:
         over = ended(kernel, endpoint)
         observed[endpoint.interface] = (
-            Observed(kernel.link(endpoint.interface), ended=over) if over else look(kernel, endpoint)
+            Observed(kernel.link(endpoint.interface), ended=over) if over else observe_one(kernel, endpoint)
         )
     _add_advertised(kernel, {key: have for key, have in observed.items() if _open(have)}, observed)
     return observed
 
 
-def look(kernel: Kernel, endpoint: VethEndpoint) -> Observed:
+def observe_one(kernel: Kernel, endpoint: VethEndpoint) -> Observed:
     """Return the state of a workload that is being attached. A missing namespace is not read.
 
     Unlike with `observe_each`, a workload without an identity has not ended just for that. One whose namespace is not
@@ -271,11 +272,8 @@ def closed_settings(endpoint: VethEndpoint) -> tuple[str, ...]:
 def open_to_loopback(kernel: Kernel, endpoint: VethEndpoint) -> None:
     """Set what `closed_settings` leaves out on a host end that publishes a port of IPv4, if it exists."""
     if endpoint.publishes(4):
-        try:
+        with passing_over(errno.ENOENT):
             kernel.sysctl_write(hardening.key(_LOCALNET, endpoint.interface), "1")
-        except KernelError as error:
-            if error.errno != errno.ENOENT:
-                raise
 
 
 def _host_end(link: t.Optional[Link], endpoint: VethEndpoint) -> t.Optional[Link]:
@@ -555,7 +553,7 @@ def _in_the_way(endpoint: VethEndpoint, have: Observed) -> str:
     link, name = have.link, netns_name(endpoint)
     if have.unmounted:
         return (
-            f"What has the name of network namespace {name} is no namespace (any more). It was not touched."
+            f"What has the name of network namespace {name} is not a namespace (any more). It was not touched."
             f" Delete it (ip netns del {name}), then run again to have it made anew."
         )
     if have.refused:
@@ -735,17 +733,7 @@ def _bring(kernel: Kernel, endpoint: VethEndpoint, have: Observed) -> None:
     inner = kernel.inside(name, expected_identity(endpoint))
     try:
         if have.link is None:
-            kernel.link_add(
-                NewLink(
-                    endpoint.interface,
-                    "veth",
-                    mtu=endpoint.mtu,
-                    mac=HOST_MAC,
-                    peer_name=endpoint.peer_interface,
-                    peer_netns=name,
-                    peer_mac=endpoint.mac,
-                )
-            )
+            kernel.link_add(new_pair(endpoint, name))
         link = kernel.link(endpoint.interface)
         if link is not None:
             _bring_host_end(kernel, endpoint, have, link)
@@ -757,6 +745,19 @@ def _bring(kernel: Kernel, endpoint: VethEndpoint, have: Observed) -> None:
         kernel.leave(name)  # An open socket would keep the namespace alive after its owner has deleted it.
     if link is not None and link.mtu < endpoint.mtu:
         kernel.link_set(link.name, mtu=endpoint.mtu)
+
+
+def new_pair(endpoint: VethEndpoint, netns: str = "") -> NewLink:
+    """Return a workload's pair as it is made, with its inner end in the namespace `netns`, "" for the host's."""
+    return NewLink(
+        endpoint.interface,
+        "veth",
+        mtu=endpoint.mtu,
+        mac=HOST_MAC,
+        peer_name=endpoint.peer_interface,
+        peer_netns=netns,
+        peer_mac=endpoint.mac,
+    )
 
 
 def _bring_host_end(kernel: Kernel, endpoint: VethEndpoint, have: Observed, link: Link) -> None:
@@ -849,7 +850,7 @@ def _bring_inside(inner: Kernel, endpoint: VethEndpoint) -> None:
     if lo is not None and not lo.up:
         inner.link_set("lo", up=True)
     if peer is None:
-        raise KernelError(errno.ENODEV, f"set up {device}", f"there is no device {device} inside")
+        raise nothing_inside(endpoint)
     recorded = _recorded(peer)
     alias = address_mark(endpoint)
     mtu = endpoint.mtu if peer.mtu != endpoint.mtu else None
@@ -885,19 +886,17 @@ def _bring_inside(inner: Kernel, endpoint: VethEndpoint) -> None:
     for entry in held:
         if entry.address in gone:
             # What runs inside may have added it with another prefix length than ours, or deletes it meanwhile.
-            _delete_address(inner, entry)
+            with passing_over(errno.EADDRNOTAVAIL):
+                inner.address_delete(entry)
     peer = inner.link(device)
     if peer is not None and peer.alias != alias:
         inner.link_set(device, alias=alias)
 
 
-def _delete_address(inner: Kernel, entry: InterfaceAddress) -> None:
-    """Delete this address; one that is already gone is ignored."""
-    try:
-        inner.address_delete(entry)
-    except KernelError as error:
-        if error.errno != errno.EADDRNOTAVAIL:
-            raise
+def nothing_inside(endpoint: VethEndpoint) -> KernelError:
+    """Return the error for a namespace without the workload's inner end. The caller raises it."""
+    device = endpoint.peer_interface
+    return KernelError(errno.ENODEV, f"set up {device}", f"there is no device {device} inside")
 
 
 def _bring_by_source(inner: Kernel, endpoint: VethEndpoint, families: t.Iterable[int]) -> None:
@@ -961,7 +960,7 @@ def _reason(change: Change, error: KernelError) -> str:
     )
 
 
-def _look(kernel: Kernel, desired: t.Sequence[VethEndpoint], scope: Scope) -> dict[str, Observed]:
+def _observe_scope(kernel: Kernel, desired: t.Sequence[VethEndpoint], scope: Scope) -> dict[str, Observed]:
     return observe(kernel, desired, scope.interiors) if scope.stale else observe_each(kernel, desired)
 
 
@@ -984,6 +983,6 @@ STEP: DriverStep[t.Sequence[VethEndpoint], dict[str, Observed]] = DriverStep(
     followers=("sysctl", "route"),
     made=_made,
     recreated=recreated,
-    look=_look,
+    observe_scope=_observe_scope,
     finish=_finish,
 )

@@ -26,7 +26,7 @@ import typing as t
 
 from ...policy.model import Flow
 from . import rtnetlink as rt
-from .port import Connection, ConnectionFilter, KernelError
+from .port import Connection, ConnectionFilter, KernelError, passing_over
 
 _NETLINK_NETFILTER = 12
 # NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_NEW, IPCTNL_MSG_CT_GET, IPCTNL_MSG_CT_DELETE, IPCTNL_MSG_CT_GET_STATS
@@ -64,12 +64,9 @@ def flush(channel: rt.Channel, addresses: t.Collection[str]) -> int:
     It is 0 if the kernel tracks nothing or cannot list connections. Raise OSError if a text is not an address.
     """
     sources = {rt.packed_address(address) for address in addresses}
-    try:
-        found = set(_found(channel, sources))
-    except KernelError as error:
-        if error.errno in _ABSENT:
-            return 0
-        raise
+    found: set[bytes] = set()
+    with passing_over(*_ABSENT):
+        found.update(_found(channel, sources))
     return _each(channel, _DELETE, found, f"delete tracked connections of {', '.join(sorted(addresses))}")
 
 
@@ -118,16 +115,11 @@ def _found(channel: rt.Channel, sources: t.Collection[bytes]) -> t.Iterator[byte
 def _tracked(channel: rt.Channel) -> t.Optional[int]:
     """Return the number of connections that the kernel tracks in this network namespace, or None if it does not say."""
     head = _NFGENMSG.pack(socket.AF_UNSPEC, 0, 0)
-    try:
-        answers = channel.request(_COUNT, 0, head, "count tracked connections")
-    except KernelError as error:
-        if error.errno in (errno.EOPNOTSUPP, errno.EINVAL):
-            return None
-        raise
-    for answer in answers:
-        count = rt.attributes(answer.body, len(head)).get(_CTA_STATS_GLOBAL_ENTRIES)
-        if count is not None:
-            return int.from_bytes(count, "big")
+    with passing_over(errno.EOPNOTSUPP, errno.EINVAL):
+        for answer in channel.request(_COUNT, 0, head, "count tracked connections"):
+            count = rt.attributes(answer.body, len(head)).get(_CTA_STATS_GLOBAL_ENTRIES)
+            if count is not None:
+                return int.from_bytes(count, "big")
     return None
 
 
@@ -136,12 +128,9 @@ def _listed_from(channel: rt.Channel, direction: int, source: bytes) -> list[byt
     family, of = (socket.AF_INET, _CTA_IP_V4_SRC) if len(source) == 4 else (socket.AF_INET6, _CTA_IP_V6_SRC)
     ip = rt.attribute(_CTA_TUPLE_IP | _NESTED, rt.attribute(of, source))
     flags = rt.attribute(_FILTER_FLAGS[direction], _U32.pack(_FILTER_SOURCE))
-    try:
-        wanted = rt.attribute(direction | _NESTED, ip) + rt.attribute(_CTA_FILTER | _NESTED, flags)
+    wanted = rt.attribute(direction | _NESTED, ip) + rt.attribute(_CTA_FILTER | _NESTED, flags)
+    with passing_over(errno.EOPNOTSUPP, errno.EINVAL):
         return _listed(channel, wanted, family)
-    except KernelError as error:
-        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-            raise
     return _listed(channel)
 
 
@@ -201,12 +190,8 @@ def _each_listed(channel: rt.Channel, wanted: t.Optional[ConnectionFilter]) -> t
     operation = "list tracked connections"
     if wanted is not None:
         family = _NFGENMSG.pack(socket.AF_INET6 if wanted.family == 6 else socket.AF_INET, 0, 0)
-        try:
+        with passing_over(errno.EOPNOTSUPP, errno.EINVAL):
             yield from channel.each(_GET, family + _selection(wanted), operation)
-        except KernelError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-                raise
-        else:
             return
     yield from channel.each(_GET, _NFGENMSG.pack(socket.AF_UNSPEC, 0, 0), operation)
 

@@ -61,7 +61,7 @@ def data(kind: str, member: str) -> tuple[int, bytes]:
         return version, found + _port(rest)
     if kind in ("hash:net", "hash:ip") and not comma:
         return version, found
-    raise ValueError(f"{member} is no member of a {kind}")
+    raise ValueError(f"{member} is not a member of a {kind}")
 
 
 def _port(text: str) -> bytes:
@@ -76,7 +76,7 @@ def _port(text: str) -> bytes:
     return rt.attribute(_PORT | _NETWORK_ORDER, number) + rt.attribute(_PROTO, bytes((_PROTOCOLS[protocol],)))
 
 
-def of_lines(lines: t.Sequence[str]) -> t.Optional[list[tuple[str, str, str]]]:
+def member_changes(lines: t.Sequence[str]) -> t.Optional[list[tuple[str, str, str]]]:
     """Return (action, set, member) for each line of `ipset restore`; None if one neither adds nor deletes a member."""
     words = [line.split() for line in lines]
     if any(len(found) != 3 or found[0] not in _COMMANDS for found in words):

@@ -561,11 +561,8 @@ class LinuxKernel:
         self.write([port.LinkChange(name, up, mtu, mac, alias)])
 
     def link_delete(self, name: str) -> None:
-        try:
+        with port.passing_over(errno.ENODEV):
             self._send(packed.link_delete(name), f"delete device {name}")
-        except port.KernelError as error:
-            if error.errno != errno.ENODEV:
-                raise
 
     def links_delete(self, names: t.Sequence[str]) -> None:
         operation = f"delete {len(names)} devices"
@@ -721,10 +718,6 @@ class LinuxKernel:
             return port.Completed(done.returncode, done.stdout, done.stderr)
 
         return self._there(run)
-
-
-def _is_a_kernel(kernel: LinuxKernel) -> port.Kernel:
-    return kernel  # The type checker verifies here that the class implements the port.
 
 
 def _doing(item: port.Write) -> str:

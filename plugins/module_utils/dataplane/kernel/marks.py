@@ -19,7 +19,7 @@ import typing as t
 import zlib
 
 from . import rtnetlink as rt
-from .port import KernelError
+from .port import KernelError, passing_over
 
 _NFT_GETGEN = 10 << 8 | 16  # NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN
 _NFTA_GEN_ID = 1
@@ -49,14 +49,11 @@ def ruleset(channel: rt.Channel) -> t.Optional[int]:
 
     `channel` has a NETLINK_NETFILTER socket.
     """
-    try:
-        answers = channel.request(_NFT_GETGEN, 0, _NFGENMSG.pack(0, 0, 0), "ask for the ruleset's generation")
-    except KernelError as error:
-        if error.errno in _ABSENT:
-            return None
-        raise
-    found = rt.attributes(answers[0].body, 4) if answers else {}
-    return int.from_bytes(found[_NFTA_GEN_ID], "big") if _NFTA_GEN_ID in found else None
+    with passing_over(*_ABSENT):
+        for answer in channel.request(_NFT_GETGEN, 0, _NFGENMSG.pack(0, 0, 0), "ask for the ruleset's generation"):
+            generation = rt.attributes(answer.body, 4).get(_NFTA_GEN_ID)
+            return None if generation is None else int.from_bytes(generation, "big")
+    return None
 
 
 def legacy_tables() -> tuple[tuple[str, str, bytes], ...]:
@@ -100,12 +97,9 @@ def ipset(channel: rt.Channel, name: str) -> int:
     """
     body = _NFGENMSG.pack(2, 0, 0) + rt.attribute(_IPSET_PROTOCOL, bytes((_OLDEST_PROTOCOL,)))
     body += rt.attribute(_IPSET_SETNAME, name.encode() + b"\0")
-    try:
+    with passing_over(*_ABSENT, errno.ENOENT):
         return _checksum(channel.dump(_IPSET_LIST, body, f"list set {name}"), _HEADERS)
-    except KernelError as error:
-        if error.errno in (*_ABSENT, errno.ENOENT):
-            return 0
-        raise
+    return 0
 
 
 def routes(channel: rt.Channel, protocol: int) -> int:

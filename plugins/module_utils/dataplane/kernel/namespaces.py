@@ -24,7 +24,7 @@ CLONE_NEWNET = 0x40000000
 _NS_GET_NSTYPE = 0xB703
 _SO_NETNS_COOKIE = 71  # Linux 5.14 and newer
 
-_NOT_A_NAMESPACE = "it is no network namespace"
+_NOT_A_NAMESPACE = "it is not a network namespace"
 _OF_THE_HOST = "it is that of the host itself"
 _ANOTHER_ONE = "it is another one than the workload was attached to"
 

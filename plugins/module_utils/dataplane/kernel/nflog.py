@@ -26,7 +26,6 @@ _CFG_CMD, _CFG_MODE, _CFG_NLBUFSIZ, _CFG_TIMEOUT, _CFG_QTHRESH, _CFG_FLAGS = 1, 
 _BIND, _COPY_PACKET, _NUMBERED = 1, 2, 0x0001  # NFULNL_CFG_CMD_BIND, NFULNL_COPY_PACKET, NFULNL_CFG_F_SEQ
 _INDEV, _OUTDEV, _PAYLOAD, _PREFIX, _SEQ = 4, 5, 9, 10, 12
 
-_SO_RCVBUFFORCE = 33
 _RECEIVE_BUFFER = 4 << 20  # bytes: some 10,000 records
 _TOGETHER = 100  # records in one datagram, at most
 _PATIENCE = 10  # hundredths of a second after which the kernel sends a datagram with fewer records
@@ -59,19 +58,7 @@ class Record(t.NamedTuple):
 
 def open_socket() -> socket.socket:
     """Return a non-blocking netlink socket in this thread's network namespace. Raise OSError if it cannot be opened."""
-    netlink = socket.socket(
-        socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, _NETLINK_NETFILTER
-    )
-    try:
-        try:
-            netlink.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
-        except OSError:  # Without CAP_NET_ADMIN, rmem_max limits the buffer.
-            netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
-        netlink.bind((0, 0))
-    except OSError:
-        netlink.close()
-        raise
-    return netlink
+    return rt.bound_socket(_NETLINK_NETFILTER, _RECEIVE_BUFFER, socket.SOCK_NONBLOCK)
 
 
 def subscribe(netlink: socket.socket, group: int) -> None:

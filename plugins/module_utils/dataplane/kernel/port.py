@@ -9,6 +9,7 @@ IP versions; devices are named, not numbered, except in `Link`; MTUs are bytes.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import os
@@ -26,7 +27,6 @@ PROTOCOL_BIRD = 12
 # Scopes of routes and addresses (rtnetlink(7)).
 SCOPE_UNIVERSE = 0
 SCOPE_LINK = 253
-SCOPE_HOST = 254
 
 #: The metric that the kernel gives an IPv6 route without one. An IPv4 route then has none (0).
 METRIC_IPV6 = 1024
@@ -51,6 +51,16 @@ class KernelError(OSError):
         """The kernel's words: `File exists`, or `Invalid argument (Unknown device type)`."""
         said = os.strerror(self.errno or errno.EIO)
         return f"{said} ({self.extack.rstrip('.')})" if self.extack else said
+
+
+@contextlib.contextmanager
+def passing_over(*numbers: int) -> t.Iterator[None]:
+    """Ignore a KernelError that is raised inside if its errno is one of `numbers`."""
+    try:
+        yield
+    except KernelError as error:
+        if error.errno not in numbers:
+            raise
 
 
 class NamespaceRefused(KernelError):
@@ -273,6 +283,15 @@ class Completed(t.NamedTuple):
     code: int
     output: str
     errors: str
+
+    @property
+    def first_line(self) -> str:
+        """The first line of the command's errors, or of its output if it printed none, without the final full stop.
+
+        Blank lines and warnings are skipped. If there is no other line, it is the exit status in words.
+        """
+        lines = [line for line in (self.errors or self.output).splitlines() if line.strip() and "Warning" not in line]
+        return lines[0].rstrip(".") if lines else f"it ended with status {self.code}"
 
 
 class Kernel(t.Protocol):

@@ -125,12 +125,8 @@ def _mac(data: bytes) -> str:
 
 def open_socket(protocol: int = socket.NETLINK_ROUTE) -> socket.socket:
     """Return a netlink socket of the calling thread's network namespace, with a receive timeout of 20 seconds."""
-    netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
+    netlink = bound_socket(protocol, _RECEIVE_BUFFER)
     try:
-        try:
-            netlink.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
-        except OSError:  # Without CAP_NET_ADMIN, rmem_max limits the buffer; reading works nevertheless.
-            netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
         for option in (_NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK):
             try:
                 netlink.setsockopt(_SOL_NETLINK, option, 1)
@@ -138,6 +134,23 @@ def open_socket(protocol: int = socket.NETLINK_ROUTE) -> socket.socket:
                 pass
         # Python's own timeouts would call poll(2) before each call, and yield to other threads each time.
         netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(_TIMEOUT, 0))
+    except OSError:
+        netlink.close()
+        raise
+    return netlink
+
+
+def bound_socket(protocol: int, buffer: int, flags: int = 0) -> socket.socket:
+    """Return a netlink socket of the calling thread's network namespace, with a receive buffer of `buffer` bytes.
+
+    `flags` are further ones of its type. Raise OSError if it cannot be opened.
+    """
+    netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | flags, protocol)
+    try:
+        try:
+            netlink.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, buffer)
+        except OSError:  # Without CAP_NET_ADMIN, rmem_max limits the buffer; reading works nevertheless.
+            netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         netlink.bind((0, 0))
     except OSError:
         netlink.close()
@@ -831,12 +844,9 @@ def dump_addresses(channel: Channel, names: Names, index: int = 0, family: int =
     """Return the addresses of one IP version (4 or 6) of the device with this index, or of all devices for 0."""
     wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
     found: list[port.InterfaceAddress] = []
-    try:
+    messages: list[bytes] = []
+    with port.passing_over(errno.ENODEV):
         messages = channel.dump(RTM_GETADDR, _IFADDR.pack(wanted, 0, 0, 0, index), "list addresses")
-    except port.KernelError as error:
-        if error.errno == errno.ENODEV:
-            return []
-        raise
     for message in messages:
         found_family, bits, flags, scope, index_ = _IFADDR.unpack_from(message, 16)
         data = attributes(message, 24)
@@ -887,12 +897,9 @@ def dump_rules(channel: Channel, family: int = 4) -> list[port.RuleEntry]:
     """Return the policy routing rules of one IP version (4 or 6); [] if the kernel lacks IPv6."""
     wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
     found: list[port.RuleEntry] = []
-    try:
+    messages: list[bytes] = []
+    with port.passing_over(*((errno.EAFNOSUPPORT,) if family == 6 else ())):  # A kernel without IPv6.
         messages = channel.dump(RTM_GETRULE, _RULE.pack(wanted, 0, 0, 0, 0, 0, 0), "list rules")
-    except port.KernelError as error:
-        if error.errno == errno.EAFNOSUPPORT and family == 6:  # The kernel has no IPv6.
-            return []
-        raise
     for message in messages:
         family_, _dst, bits, tos, table, action, flags = _RULE.unpack_from(message, 16)
         if family_ != wanted:

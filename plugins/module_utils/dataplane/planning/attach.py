@@ -23,11 +23,11 @@ import typing as t
 
 from ...base.addresses import GATEWAY
 from ...state.attachment import endpoint_routes, endpoint_sysctls
-from ...state.node_state import HOST_MAC, VethEndpoint
+from ...state.node_state import VethEndpoint
 from .. import hardening
 from ..change import ApplyError, Change
 from ..drivers import route, sysctl, workload
-from ..kernel.port import Kernel, KernelError, LinkChange, NamespaceRefused, NewLink, RouteOperation
+from ..kernel.port import Kernel, KernelError, LinkChange, NamespaceRefused, RouteOperation
 
 
 class AttachError(Exception):
@@ -145,17 +145,7 @@ def _make(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) ->
         undo.callback(_quietly, kernel.netns_delete, name)
     inner = _entered(kernel, endpoint)
     try:
-        kernel.link_add(
-            NewLink(
-                endpoint.interface,
-                "veth",
-                mtu=endpoint.mtu,
-                mac=HOST_MAC,
-                peer_name=peer,
-                peer_netns=name,
-                peer_mac=endpoint.mac,
-            )
-        )
+        kernel.link_add(workload.new_pair(endpoint, name))
         undo.callback(_quietly, kernel.links_delete, [endpoint.interface])
         kernel.write([LinkChange(endpoint.interface, alias=workload.MARK + workload.identity(endpoint))])
         # The inner end is read before it is set up: a later read would wait until the kernel has noticed the carrier.
@@ -174,7 +164,7 @@ def _make(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) ->
     finally:
         kernel.leave(name)  # An open socket would keep the namespace alive after its owner has deleted it.
     if made is None:
-        raise _nothing_inside(endpoint)
+        raise workload.nothing_inside(endpoint)
 
     _open_host_end(kernel, endpoint)
     return Attached(made.mac, made.mtu, inner.identity)
@@ -193,16 +183,7 @@ def _make_handed_over(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.E
     Register with `undo` a callback that removes the pair.
     """
     peer = endpoint.peer_interface
-    kernel.link_add(
-        NewLink(
-            endpoint.interface,
-            "veth",
-            mtu=endpoint.mtu,
-            mac=HOST_MAC,
-            peer_name=peer,
-            peer_mac=endpoint.mac,
-        )
-    )
+    kernel.link_add(workload.new_pair(endpoint))
     undo.callback(_quietly, kernel.links_delete, [endpoint.interface])
     kernel.write([LinkChange(endpoint.interface, alias=workload.MARK + workload.identity(endpoint))])
     made = kernel.link(peer)
@@ -250,7 +231,7 @@ def _bring_into_order(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
         inner = _entered(kernel, endpoint)
         made = inner.link(endpoint.peer_interface)
         if made is None:
-            raise _nothing_inside(endpoint)
+            raise workload.nothing_inside(endpoint)
     except ApplyError as error:
         raise AttachError("kernel", error.reason) from error
     finally:
@@ -265,7 +246,7 @@ def _handed_over(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
 
 
 def _planned(kernel: Kernel, endpoint: VethEndpoint) -> list[Change]:
-    return workload.diff([endpoint], {endpoint.interface: workload.look(kernel, endpoint)})
+    return workload.diff([endpoint], {endpoint.interface: workload.observe_one(kernel, endpoint)})
 
 
 def _explained(kernel: Kernel, endpoint: VethEndpoint, error: KernelError) -> AttachError:
@@ -305,13 +286,8 @@ def _not_for(endpoint: VethEndpoint, error: NamespaceRefused) -> AttachError:
     if error.errno == errno.EPERM:
         why = f"{name} is the network namespace of this host itself, which is no workload's"
     else:
-        why = f"{name} is no network namespace"
+        why = f"{name} is not a network namespace"
     return AttachError("invalid_params", f"{which} was not attached: {why}. {example}", "netns")
-
-
-def _nothing_inside(endpoint: VethEndpoint) -> KernelError:
-    device = endpoint.peer_interface
-    return KernelError(errno.ENODEV, f"set up {device}", f"there is no device {device} inside")
 
 
 def _refused(endpoint: VethEndpoint, error: KernelError, remedy: str) -> AttachError:
@@ -341,12 +317,6 @@ def detach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
     for failure in kernel.route_batch(operations):
         if failure.error.errno not in (errno.ESRCH, errno.ENODEV):
             raise failure.error
-
-
-def detach_link(kernel: Kernel, endpoint: VethEndpoint) -> None:
-    """Delete one workload as `detach_links` does. Raise AttachError (code kernel) if that fails."""
-    for text in detach_links(kernel, [endpoint]).values():
-        raise AttachError("kernel", text)
 
 
 def detach_links(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> dict[str, str]:

@@ -19,6 +19,7 @@ import operator
 import time
 import typing as t
 
+from ...base.result_cache import ResultCache
 from ...state.node_state import IpSet, IptablesTable
 from ..change import ApplyError, Change, SetAside
 from ..driver import Desired, DriverRegistry, DriverStep, Observed
@@ -58,7 +59,7 @@ class CachedTables:
         self._read = 0.0
         self._trusted = TRUSTED
         self.backend = ""  # nft or legacy: the one that is written; "" until tables were read, and without iptables
-        self._digests = _Digests()
+        self._digests = ResultCache()  # the hashes of chains
         self._refused: dict[str, _Refused] = {}  # by the chain's subject
 
         # The desired and observed tables of the last `diff` that left no change, apart from refused chains;
@@ -135,7 +136,7 @@ class CachedTables:
         if equal is observed and len(tables) == len(desired) and all(map(operator.is_, tables, desired)):
             return []
         self._digests.begin()
-        changes = iptables.diff(desired, observed, self._digests)
+        changes = iptables.diff(desired, observed, self._hashes)
         refused = {change.subject for change in changes if self._is_refused(change)}
         self._refused = {subject: found for subject, found in self._refused.items() if subject in refused}
         left = [change for change in changes if change.subject not in refused]
@@ -145,8 +146,13 @@ class CachedTables:
 
     def differences(self, desired: t.Iterable[IptablesTable], observed: iptables.Observed) -> list[Change]:
         """Return the changes as `diff` does, for a state that is not to be applied: nothing is recorded."""
-        changes = iptables.diff(desired, observed, self._digests)
+        changes = iptables.diff(desired, observed, self._hashes)
         return [change for change in changes if not self._is_refused(change)]
+
+    def _hashes(self, chain: str, rules: t.Sequence[str]) -> tuple[str, ...]:
+        """Return the hashes of a chain's rules, computed once for each tuple of rules."""
+        # The id is unique as long as the cache keeps the rules.
+        return self._digests.recall((chain, id(rules)), rules, lambda: iptables.hashes(chain, rules))
 
     def _is_refused(self, change: Change) -> bool:
         """Return whether this change of an existing chain, with the same rules or a deletion, was refused before.
@@ -216,25 +222,6 @@ def _after(observed: iptables.Observed, writes: t.Iterable[Write]) -> iptables.O
             theirs = [rule for rule in chains.get(write.chain, ()) if not rule.hash]
             chains[write.chain] = (*first, *theirs, *last)
     return dataclasses.replace(observed, tables=tables)
-
-
-class _Digests:
-    """The hashes of chains, computed once for each tuple of rules, and discarded unless used since the last `begin`."""
-
-    def __init__(self) -> None:
-        self._before: dict[tuple[str, int], tuple[t.Sequence[str], tuple[str, ...]]] = {}
-        self._now: dict[tuple[str, int], tuple[t.Sequence[str], tuple[str, ...]]] = {}
-
-    def begin(self) -> None:
-        self._before, self._now = self._now, {}
-
-    def __call__(self, chain: str, rules: t.Sequence[str]) -> tuple[str, ...]:
-        key = chain, id(rules)  # The id is unique as long as the rules are kept here.
-        found = self._now.get(key) or self._before.get(key)
-        if found is None:
-            found = rules, iptables.hashes(chain, rules)
-        self._now[key] = found
-        return found[1]
 
 
 class CachedSets:

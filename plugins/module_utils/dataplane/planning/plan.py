@@ -17,7 +17,7 @@ import typing as t
 
 from ...state.node_state import NodeState
 from .. import underlay
-from ..change import Change, change_lines
+from ..change import Change, change_lines, in_reading_order
 from ..driver import AnyDriver, DriverRegistry, Scope
 from ..drivers import workload
 from ..kernel.port import Kernel
@@ -110,14 +110,11 @@ class NodePlan:
         A change to a blackhole route for a block of this node gets a note, if it has none.
         """
         everything = [_with_note(self.state, change) for change in (*self.changes, *self.expected, *self.kept)]
-        return tuple(sorted(everything, key=lambda change: _SHOWN_ORDER[change.action]))
+        return tuple(in_reading_order(everything))
 
     def lines(self) -> list[str]:
         """Return one line of text for each change that `shown` returns, as `change_lines` does."""
         return change_lines(self.shown())
-
-
-_SHOWN_ORDER = {"!": 0, "-": 1, "~": 2, "+": 3, "=": 4}
 
 
 def _with_note(state: NodeState, change: Change) -> Change:

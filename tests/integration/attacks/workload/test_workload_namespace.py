@@ -182,7 +182,7 @@ def test_a_path_that_is_no_network_namespace_is_refused_at_once(
     answer = node.run("ADD", link)
     assert (answer.code, answer.error["details"]) == (
         4,
-        f"default/{'c' * 64}.eth0 was not attached: {link} is no network namespace. Give it one of its own, such as"
+        f"default/{'c' * 64}.eth0 was not attached: {link} is not a network namespace. Give it one of its own, such as"
         " /run/netns/NAME or /proc/PID/ns/net.",
     )
     assert node.run("ADD", node.path("next"), "d" * 64).address

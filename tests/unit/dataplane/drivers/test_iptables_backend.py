@@ -15,7 +15,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.d
     FAMILIES,
     Backends,
     Observed,
-    first_line,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers.iptables_saved import (
     COMMENT,
@@ -193,7 +192,7 @@ def test_the_first_line_that_is_no_warning_is_shown(done: Completed, words: str)
 
     It is of the output if there are no errors. Without such a line, the exit status is shown.
     """
-    assert first_line(done) == words
+    assert done.first_line == words
 
 
 def test_backends_are_reported_with_version_and_rule_counts() -> None:
@@ -210,14 +209,6 @@ def test_backends_are_reported_with_version_and_rule_counts() -> None:
         "legacy", "", {"nft": None, "legacy": None}
     )
     assert iptables_backend.backends(t.cast(t.Any, Programs("", {}))) is None
-
-
-@pytest.mark.parametrize(
-    ("nft", "legacy", "mixed"), [(1, 1, True), (0, 1, False), (1, 0, False), (None, 1, False), (1, None, False)]
-)
-def test_backends_are_mixed_if_both_have_rules(nft: t.Optional[int], legacy: t.Optional[int], mixed: bool) -> None:
-    """Backends are mixed only if each of them is readable and has a rule."""
-    assert Backends("nft", "1", {"nft": nft, "legacy": legacy}).mixed is mixed
 
 
 def test_an_observed_is_immutable() -> None:

@@ -96,11 +96,11 @@ def test_a_member_as_the_kernel_reads_it(kind: str, member: str, version: int, r
     ("kind", "member", "words"),
     [
         ("hash:net", "nonsense", "nonsense has no address"),
-        ("hash:net", "10.0.0.0/8,cali1", "10.0.0.0/8,cali1 is no member of a hash:net"),
-        ("hash:ip", "10.0.0.1,tcp:1", "10.0.0.1,tcp:1 is no member of a hash:ip"),
-        ("hash:ip,port", "10.0.0.1", "10.0.0.1 is no member of a hash:ip,port"),
-        ("hash:net,iface", "10.0.0.0/8", "10.0.0.0/8 is no member of a hash:net,iface"),
-        ("hash:mac", "10.0.0.1", "10.0.0.1 is no member of a hash:mac"),
+        ("hash:net", "10.0.0.0/8,cali1", "10.0.0.0/8,cali1 is not a member of a hash:net"),
+        ("hash:ip", "10.0.0.1,tcp:1", "10.0.0.1,tcp:1 is not a member of a hash:ip"),
+        ("hash:ip,port", "10.0.0.1", "10.0.0.1 is not a member of a hash:ip,port"),
+        ("hash:net,iface", "10.0.0.0/8", "10.0.0.0/8 is not a member of a hash:net,iface"),
+        ("hash:mac", "10.0.0.1", "10.0.0.1 is not a member of a hash:mac"),
         ("hash:ip,port", "10.0.0.1,gre:1", "gre:1 has another protocol than tcp, udp, sctp"),
         ("hash:ip,port", "10.0.0.1,tcp:65536", "tcp:65536 has no port from 0 to 65535"),
         ("hash:ip,port", "10.0.0.1,tcp:-1", "tcp:-1 has no port from 0 to 65535"),
@@ -125,5 +125,5 @@ def test_an_invalid_member_is_refused_with_its_reason(kind: str, member: str, wo
     ],
 )
 def test_lines_that_only_change_members(lines: list[str], found: t.Any) -> None:
-    """of_lines() returns (action, set, member) for each line, and None if one does not just add or delete a member."""
-    assert ipset_members.of_lines(lines) == found
+    """The result has (action, set, member) for each line; it is None if one does not just add or delete a member."""
+    assert ipset_members.member_changes(lines) == found

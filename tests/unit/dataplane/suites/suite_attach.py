@@ -80,7 +80,7 @@ def test_nothing_is_left_after_it_is_detached(kernel, endpoint):
     attach.detach_route(kernel, endpoint)
     assert route_to(kernel, "10.244.1.5/32") is None
     assert kernel.link("cali111").up
-    attach.detach_link(kernel, endpoint)
+    assert not attach.detach_links(kernel, [endpoint])
     assert state_of(kernel) == before
     assert [link.name for link in kernel.inside("pod").links() if link.kind == "veth"] == []
     assert planned(kernel) == []
@@ -93,7 +93,7 @@ def test_all_of_it_may_be_repeated(kernel):
     assert planned(kernel, WEB) == []
     for _again in range(2):
         attach.detach_route(kernel, WEB)
-        attach.detach_link(kernel, WEB)
+        assert not attach.detach_links(kernel, [WEB])
     assert planned(kernel) == []
 
 
@@ -148,10 +148,10 @@ def test_a_namespace_of_somebody_else_may_be_attached_twice(kernel):
             *((to, "net1", 101) for to in ("0.0.0.0/0", "169.254.1.1/32")),
         }
         attach.detach_route(kernel, one)
-        attach.detach_link(kernel, one)
+        assert not attach.detach_links(kernel, [one])
         assert planned(kernel, other) == []
         attach.detach_route(kernel, other)
-        attach.detach_link(kernel, other)
+        assert not attach.detach_links(kernel, [other])
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_name_that_leads_to_another_namespace_is_not_repaired_into(kernel):
     )
     assert kernel.observe_namespace("pod") == before
     attach.detach_route(kernel, endpoint)
-    attach.detach_link(kernel, endpoint)
+    assert not attach.detach_links(kernel, [endpoint])
     assert planned(kernel) == []
 
 
@@ -378,7 +378,7 @@ def test_foreign_host_device_refuses_an_attach_and_is_reported_and_left(kernel):
         "A device cali111 exists on this host that this collection did not make. It was not touched."
         " Rename or delete it (ip link del cali111), then run again.",
     )
-    attach.detach_link(kernel, WEB)
+    assert not attach.detach_links(kernel, [WEB])
     assert kernel.link("cali111").kind == "bridge"
     assert "web-1" not in kernel.netns_list()
 
@@ -466,7 +466,7 @@ def test_detaching_leaves_a_route_that_another_workload_has_taken_over(kernel):
     attach.attach(kernel, other)
     attach.detach_route(kernel, WEB)
     assert route_to(kernel, "10.244.1.5/32").device == "cali222"
-    attach.detach_link(kernel, WEB)
+    assert not attach.detach_links(kernel, [WEB])
     assert planned(kernel, other) == []
 
 
@@ -493,7 +493,7 @@ def test_pair_of_an_attach_that_was_killed_before_it_was_marked_is_deleted(kerne
     host(kernel)
     kernel.netns_add("pod", "")
     kernel.link_add(NewLink("cali111", "veth", 1450, HOST_MAC, peer_name="eth0", peer_netns="pod"))
-    attach.detach_link(kernel, POD)
+    assert not attach.detach_links(kernel, [POD])
     assert kernel.link("cali111") is None
 
 
@@ -525,7 +525,7 @@ def test_absolute_paths_of_namespaces(kernel, netns_path):
     assert planned(kernel, endpoint) == []
     assert kernel.inside(path).addresses("eth0") == [InterfaceAddress("eth0", "10.244.1.5", 32)]
     kernel.leave(path)
-    attach.detach_link(kernel, endpoint)
+    assert not attach.detach_links(kernel, [endpoint])
     assert kernel.netns_exists(path)
     missing = dataclasses.replace(endpoint, netns="/no/such/file")
     assert not kernel.netns_exists("/no/such/file")

@@ -134,12 +134,12 @@ def test_nothing_is_left_of_what_was_handed_over(kernel, netns_path, move):
     before = state_of(kernel)
     attach.attach(kernel, BOX)
     attach.detach_route(kernel, BOX)
-    attach.detach_link(kernel, BOX)
+    assert not attach.detach_links(kernel, [BOX])
     assert state_of(kernel) == before
     attach.attach(kernel, BOX)
     box = moved(kernel, move, path)
     attach.detach_route(kernel, box)
-    attach.detach_link(kernel, box)
+    assert not attach.detach_links(kernel, [box])
     assert state_of(kernel) == before
     assert kernel.inside(path).link("eth0") is None
 

@@ -403,7 +403,7 @@ def test_attached_as_the_drivers_want_it_and_detached_again(kernel, endpoint):
     assert attach.attach(kernel, endpoint).mtu == 1430
     attach.detach_route(kernel, endpoint)
     assert (ours(kernel), kernel.routes(protocol=179)) == ({}, [])
-    attach.detach_link(kernel, endpoint)
+    assert not attach.detach_links(kernel, [endpoint])
     assert kernel.link("cali111") is None
     assert plan_node(kernel, state_of()).lines() == []
 
