@@ -45,16 +45,15 @@ class BlockSet:
 
     def __init__(self, keys: t.Iterable[CidrKey]) -> None:
         self._keys = set(keys)
-        self._prefixes = {(version, prefix) for version, _first, prefix in self._keys}
+        self._lengths = {(version, BITS[version] - prefix, prefix) for version, _first, prefix in self._keys}
 
     def __contains__(self, address: tuple[int, int]) -> bool:
         """Return whether one of the CIDRs contains the address (IP version, number)."""
-        return any(True for _key in self.containing(*address))
+        return next(self.containing(*address), None) is not None
 
     def containing(self, version: int, address: int) -> t.Iterator[CidrKey]:
         """Yield the CIDRs that contain this address."""
-        for kind, prefix in self._prefixes:
-            shift = BITS[kind] - prefix
+        for kind, shift, prefix in self._lengths:
             key = (kind, address >> shift << shift, prefix)
             if kind == version and key in self._keys:
                 yield key

@@ -50,8 +50,11 @@ def interfaces_of(kernel: Kernel, state: NodeState) -> Interfaces:
 
     Addresses have no prefix length. The mapping is empty if policy does not depend on them. Raise KernelError.
     """
-    if not needs_interfaces(state):
-        return NO_INTERFACES
+    return host_interfaces(kernel) if needs_interfaces(state) else NO_INTERFACES
+
+
+def host_interfaces(kernel: Kernel) -> dict[str, list[str]]:
+    """Return the host's interfaces as `interfaces_of` does, whether policy depends on them or not."""
     found: dict[str, list[str]] = {}
     for address in (*kernel.addresses(), *kernel.addresses(family=6)):
         if not address.device.startswith("cali"):

@@ -26,6 +26,14 @@ Data = dict[str, t.Any]
 PROTOCOL_NAMES = {ROUTE_PROTOCOL: "calico", PROTOCOL_BIRD: "bird"}
 
 
+_OF_LINK = ("name", "kind", "mtu", "mac", "up", "alias", "local", "vni", "port")
+_OF_WORKLOAD = ("name", "namespace", "address", "address6", "interface", "netns", "mtu", "pool")
+
+
+def _fields(value: object, names: t.Iterable[str]) -> Data:
+    return {name: getattr(value, name) for name in names}
+
+
 def devices(kernel: Kernel) -> list[Data]:
     """Return a dict for each device that is named like one of our tunnels or `cali*`, sorted by name.
 
@@ -39,18 +47,7 @@ def devices(kernel: Kernel) -> list[Data]:
             continue  # the kernel itself assigns link-local addresses
         held.setdefault(address.device, []).append(f"{address.address}/{address.prefix_length}")
     return [
-        {
-            "name": link.name,
-            "kind": link.kind,
-            "mtu": link.mtu,
-            "mac": link.mac,
-            "up": link.up,
-            "alias": link.alias,
-            "local": link.local,
-            "vni": link.vni,
-            "port": link.port,
-            "addresses": sorted(held.get(link.name, [])),
-        }
+        {**_fields(link, _OF_LINK), "addresses": sorted(held.get(link.name, []))}
         for link in sorted(kernel.links(), key=lambda link: link.name)
         if link.name in tunnel.NAMES or link.name.startswith("cali")
     ]
@@ -167,11 +164,7 @@ def route(destination: str, attributes: RouteAttributes) -> Data:
     """
     return {
         "destination": destination,
-        "type": attributes.type,
-        "gateway": attributes.gateway,
-        "device": attributes.device,
-        "onlink": attributes.onlink,
-        "mtu": attributes.mtu,
+        **_fields(attributes, ("type", "gateway", "device", "onlink", "mtu")),
         "protocol": PROTOCOL_NAMES.get(attributes.protocol, str(attributes.protocol)),
         "table": attributes.table,
     }
@@ -212,18 +205,7 @@ def workloads(kernel: Kernel, state: t.Optional[NodeState]) -> list[Data]:
         return []
     up = {link.name: link.up for link in kernel.links()}
     return [
-        {
-            "name": endpoint.name,
-            "namespace": endpoint.namespace,
-            "address": endpoint.address,
-            "address6": endpoint.address6,
-            "interface": endpoint.interface,
-            "netns": endpoint.netns,
-            "mtu": endpoint.mtu,
-            "pool": endpoint.pool,
-            "up": up.get(endpoint.interface, False),
-        }
-        for endpoint in state.workloads
+        {**_fields(endpoint, _OF_WORKLOAD), "up": up.get(endpoint.interface, False)} for endpoint in state.workloads
     ]
 
 
@@ -237,10 +219,9 @@ def bgp(machine: Machine) -> Data:
     """
     try:
         found = status.observe(machine.bird_socket)
-    except NotAnswering as error:
-        return {"running": False, "version": None, "router_id": None, "error": str(error), "sessions": []}
     except BirdError as error:
-        return {"running": True, "version": None, "router_id": None, "error": str(error), "sessions": []}
+        running = not isinstance(error, NotAnswering)
+        return {"running": running, "version": None, "router_id": None, "error": str(error), "sessions": []}
     return {
         "running": True,
         "version": found.version,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from ..dataplane.change import Change
+from ..dataplane.change import Change, in_reading_order
 from ..dataplane.kernel.port import Kernel
 from ..dataplane.planning.apply import apply_parts
 from ..dataplane.planning.plan import Part
@@ -52,5 +52,4 @@ def bring_to(machine: Machine, build: Build, *, check: bool, who: str) -> list[C
 
 
 def _shown(parts: t.Sequence[Part]) -> list[Change]:
-    everything = [change for part in parts for change in part.changes]
-    return sorted(everything, key=lambda change: "!-~+=".index(change.action))
+    return in_reading_order(change for part in parts for change in part.changes)

@@ -213,7 +213,7 @@ def test_a_backup_route_does_not_count_as_a_bgp_route(node):
     )
     node.bird.answers[question] = [[held]]
     answer = node.run(convergence_info, state=state.to_dict(), timeout=0, fail=False)
-    assert answer["missing"] == ["route 10.244.7.0/26 of node2 stands as a backup route alone, not by BGP"]
+    assert answer["missing"] == ["route 10.244.7.0/26 of node2 is there by a backup route alone, not by BGP"]
     assert answer["routes"] == {"expected": 3, "present": 2}
     node.bird.answers[question] = [[b"9001 syntax error\n"]]
     answer = node.run(convergence_info, state=state.to_dict(), timeout=0, fail=False)

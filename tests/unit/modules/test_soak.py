@@ -27,7 +27,7 @@ class Probed:
 
     def __init__(self, monkeypatch):
         self.sizes, self.collected, self.error = [], False, None
-        monkeypatch.setattr(convergence, "look", lambda *dummy: CONVERGED)
+        monkeypatch.setattr(convergence, "observe", lambda *dummy: CONVERGED)
         monkeypatch.setattr(probing, "probe", self.probe)
         monkeypatch.setattr(watch, "running", lambda: 812)
         monkeypatch.setattr(watch, "collect", self.collect)
@@ -66,7 +66,7 @@ def test_a_host_with_all_sessions_and_routes_is_probed_and_its_watch_collected(h
 
 
 def test_a_host_that_lacks_a_session_fails_and_its_watch_goes_on(host, probed, monkeypatch):
-    monkeypatch.setattr(convergence, "look", lambda *dummy: MISSING)
+    monkeypatch.setattr(convergence, "observe", lambda *dummy: MISSING)
     answer = host.run(soak, **ASKED)
     assert answer["failed"] is True
     assert answer["msg"] == (

@@ -16,6 +16,7 @@ import time
 
 from ...base import terminal_text
 from ...dataplane.kernel.port import KernelError
+from ...node.desired import host_interfaces
 from ...policy.explain.evaluator import DENIED
 from ...policy.model import Endpoint
 from ...state.attachment import with_workloads
@@ -80,10 +81,7 @@ def _known(sources: Sources) -> KnownNetwork:
     stored = sources.stored()
     state = with_workloads(stored.state, sources.workloads(), ())
     kernel = sources.machine.kernel
-    interfaces: dict[str, list[str]] = {}
-    for held in (*kernel.addresses(), *kernel.addresses(family=6)):
-        if not held.device.startswith("cali"):
-            interfaces.setdefault(held.device, []).append(held.address)
+    interfaces = host_interfaces(kernel)
     own = {address for held in interfaces.values() for address in held}
     known = elsewhere.known(sources, state)
     datastore = known.datastore

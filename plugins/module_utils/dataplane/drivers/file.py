@@ -16,7 +16,6 @@ import typing as t
 
 from ...files import replacement
 from ..change import Change, Failures
-from ..kernel.port import Kernel
 
 
 class WantedFile(t.NamedTuple):
@@ -43,10 +42,15 @@ class Observed(t.NamedTuple):
     mode: int
 
 
-def observe(kernel: t.Optional[Kernel], desired: t.Iterable[WantedFile]) -> dict[str, Observed]:
+def changes(desired: t.Sequence[WantedFile]) -> list[Change]:
+    """Return the changes that give the host these files. Raise OSError if one of them cannot be read."""
+    return diff(desired, observe(desired))
+
+
+def observe(desired: t.Iterable[WantedFile]) -> dict[str, Observed]:
     """Return a mapping from path to content and mode, with those of these files that exist, wanted or unwanted.
 
-    The content is decoded as UTF-8; invalid bytes become surrogates. Symbolic links are followed. `kernel` is unused.
+    The content is decoded as UTF-8; invalid bytes become surrogates. Symbolic links are followed.
     """
     observed: dict[str, Observed] = {}
     for wanted in desired:
@@ -113,7 +117,7 @@ def unified_diff(path: str, old: str, new: str, existed: bool = True) -> str:
     )
 
 
-def apply(kernel: t.Optional[Kernel], changes: t.Iterable[Change]) -> None:
+def apply(changes: t.Iterable[Change]) -> None:
     failures = Failures()
     for change in changes:
         try:

@@ -129,8 +129,11 @@ def _listed_from(channel: rt.Channel, direction: int, source: bytes) -> list[byt
     ip = rt.attribute(_CTA_TUPLE_IP | _NESTED, rt.attribute(of, source))
     flags = rt.attribute(_FILTER_FLAGS[direction], _U32.pack(_FILTER_SOURCE))
     wanted = rt.attribute(direction | _NESTED, ip) + rt.attribute(_CTA_FILTER | _NESTED, flags)
-    with passing_over(errno.EOPNOTSUPP, errno.EINVAL):
+    try:
         return _listed(channel, wanted, family)
+    except KernelError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
     return _listed(channel)
 
 
@@ -190,8 +193,12 @@ def _each_listed(channel: rt.Channel, wanted: t.Optional[ConnectionFilter]) -> t
     operation = "list tracked connections"
     if wanted is not None:
         family = _NFGENMSG.pack(socket.AF_INET6 if wanted.family == 6 else socket.AF_INET, 0, 0)
-        with passing_over(errno.EOPNOTSUPP, errno.EINVAL):
+        try:
             yield from channel.each(_GET, family + _selection(wanted), operation)
+        except KernelError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+        else:
             return
     yield from channel.each(_GET, _NFGENMSG.pack(socket.AF_UNSPEC, 0, 0), operation)
 

@@ -97,9 +97,12 @@ def ipset(channel: rt.Channel, name: str) -> int:
     """
     body = _NFGENMSG.pack(2, 0, 0) + rt.attribute(_IPSET_PROTOCOL, bytes((_OLDEST_PROTOCOL,)))
     body += rt.attribute(_IPSET_SETNAME, name.encode() + b"\0")
-    with passing_over(*_ABSENT, errno.ENOENT):
+    try:
         return _checksum(channel.dump(_IPSET_LIST, body, f"list set {name}"), _HEADERS)
-    return 0
+    except KernelError as error:
+        if error.errno in (*_ABSENT, errno.ENOENT):
+            return 0
+        raise
 
 
 def routes(channel: rt.Channel, protocol: int) -> int:

@@ -234,6 +234,6 @@ def run(module: ModuleCall) -> t.NoReturn:
     standing = "" if policy is not None and policy.settings.cut_denied_flows else " Connections that stand go on."
     for sentence in answer["cut"]:
         module.warn(f"{plan.target.state.node}: {sentence}.{standing}")
-    for change in plan.news:
+    for change in plan.unseen_revert:
         module.warn(f"{plan.target.state.node} {change.note}")
     module.exit_json(**answer)

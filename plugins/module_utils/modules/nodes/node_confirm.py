@@ -37,7 +37,7 @@ def confirm(here: machine.Machine, params: t.Mapping[str, t.Any], check: bool) -
     return {
         "changed": pending is not None and answer.outcome == confirmation.CONFIRMED,
         "outcome": answer.outcome,
-        "news": answer.news.sentence if answer.news else "",
+        "news": answer.revert.sentence if answer.revert else "",
         "generation": answer.generation,
     }
 

@@ -118,7 +118,7 @@ def bring_to(
 def _into_service(machine: Machine, planned: ChangePlan) -> ChangePlan:
     """Return the plan with the removal of the drain mark, if there is one: a run ends the drain, a reboot does not."""
     wanted = [file.WantedFile(drain.path(machine.store), None)]
-    return dataclasses.replace(planned, files=(*planned.files, *file.diff(wanted, file.observe(None, wanted))))
+    return dataclasses.replace(planned, files=(*planned.files, *file.changes(wanted)))
 
 
 def carry_out(
@@ -162,7 +162,7 @@ def _make(machine: Machine, planned: ChangePlan, keep: int) -> tuple[t.Optional[
     early, late = planned.files_by_time
     own_folders.record(machine, target.files or ())
     missing_files.list_paths(machine, target.files or ())
-    file.apply(None, early)
+    file.apply(early)
     node = planned.node
     agent_first = [change for change in planned.units if change.subject == units.AGENT_UNIT and change.old.started]
     if agent_first:
@@ -183,7 +183,7 @@ def _make(machine: Machine, planned: ChangePlan, keep: int) -> tuple[t.Optional[
     if planned.units_asked:
         others = [change for change in planned.units if change not in agent_first]
         units.apply(others, planned.units_changed and not agent_first, machine.systemctl)
-    file.apply(None, late)
+    file.apply(late)
     if unfinished:
         return store.complete(target, keep, record=not UnconfirmedStore(machine.store).any()), passed_over
     return None, passed_over

@@ -101,9 +101,9 @@ def _store_previous(machine: Machine, pending: Unconfirmed) -> None:
 
 def _finish(machine: Machine, pending: Unconfirmed, problem: str = "") -> Revert:
     """Record the revert, and return it. `problem` says what could not be restored, "" if everything was."""
-    news = pending.reverted(f"it was not confirmed within {pending.within:g} s", problem)
-    UnconfirmedStore(machine.store).record_revert(news)
-    return news
+    revert = pending.reverted(f"it was not confirmed within {pending.within:g} s", problem)
+    UnconfirmedStore(machine.store).record_revert(revert)
+    return revert
 
 
 def _log(text: str) -> None:

@@ -64,7 +64,7 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Chang
                 planned = planned.with_notes(by.apply(stored.state, planned.node, None))
         finally:
             try:
-                file.apply(None, planned.files)
+                file.apply(planned.files)
             finally:
                 if planned.bird and stored.bird_config is not None:
                     planned.passwords.check()

@@ -75,9 +75,9 @@ def _apply(here: machines.Machine) -> int:
     for line in planned.lines:
         sys.stdout.write(terminal_text.lines([line]))
     sys.stdout.write(terminal_text.lines([f"{planned.target.state.node}: {len(planned.node.changes)} changes made"]))
-    news = waiting.unseen_revert() if waits and not waiting.any() else None
-    if news is not None:
-        sys.stdout.write(terminal_text.lines([f"{planned.target.state.node} {news.sentence}"]))
+    revert = waiting.unseen_revert() if waits and not waiting.any() else None
+    if revert is not None:
+        sys.stdout.write(terminal_text.lines([f"{planned.target.state.node} {revert.sentence}"]))
     return 0
 
 

@@ -16,7 +16,7 @@ from ..engine import bundle
 from ..engine.carried_start import PackedEngine
 from ..host.units import AGENT_UNIT
 from ..machine import Machine
-from ..store.store import Stored
+from ..store.store import File, Stored
 from ..write import own_folders
 from ..write.writer import Direct, Through
 
@@ -35,14 +35,17 @@ def file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -
 
     Changes of folders' modes come before all of them. `files` None counts as no files in either.
     """
-    wanted = [
-        file.WantedFile(machine.placed(entry.path), entry.content, int(entry.mode, 8)) for entry in target.files or ()
-    ]
+    wanted = wanted_files(machine, target.files or ())
     paths = {entry.path for entry in wanted}
     gone = [machine.placed(entry.path) for entry in reversed((stored.files if stored else None) or ())]
     wanted[:0] = [file.WantedFile(path, None) for path in gone if path not in paths]
     modes = own_folders.changes(machine, target.files or ())
-    return [*modes, *file.diff(wanted, file.observe(None, wanted))]
+    return [*modes, *file.changes(wanted)]
+
+
+def wanted_files(machine: Machine, files: t.Iterable[File]) -> list[file.WantedFile]:
+    """Return a node's files as the driver of files takes them. Raise ValueError for a mode that is not octal."""
+    return [file.WantedFile(machine.placed(entry.path), entry.content, int(entry.mode, 8)) for entry in files]
 
 
 def engine_changes(machine: Machine, engine: t.Optional[Engine]) -> t.Iterator[Change]:
@@ -51,13 +54,12 @@ def engine_changes(machine: Machine, engine: t.Optional[Engine]) -> t.Iterator[C
         return
     subject = os.path.join(machine.engine, "current")
     before = bundle.installed_digest(machine.engine)
-    damage = bundle.damage(machine.engine) if before == engine.digest else ()
-    if before != engine.digest:
-        yield Change("file", "~" if before else "+", subject, before, engine.digest, "engine of the boot unit")
-    elif damage:
-        yield Change(
-            "file", "~", subject, f"damaged: {', '.join(damage[:3])}", engine.digest, "engine of the boot unit"
-        )
+    if before == engine.digest:
+        damage = bundle.damage(machine.engine)
+        if not damage:
+            return
+        before = f"damaged: {', '.join(damage[:3])}"
+    yield Change("file", "~" if before else "+", subject, before, engine.digest, "engine of the boot unit")
 
 
 def state_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> t.Iterator[Change]:

@@ -31,12 +31,12 @@ WHO = "confirmation"
 class Confirmation:
     """The result of `confirm`.
 
-    `outcome` is one of the four constants above. `news` is the revert, if the change was reverted. `generation` is the
+    `outcome` is one of the four constants above. `revert` is given if the change was reverted. `generation` is the
     number of the generation that the change became, None if none was recorded.
     """
 
     outcome: str
-    news: t.Optional[Revert] = None
+    revert: t.Optional[Revert] = None
     generation: t.Optional[int] = None
 
 
@@ -47,7 +47,7 @@ def confirm(
 
     `session` is the SSH connection by which the confirmation comes, "" if there is none or it does not matter. The
     outcome is REPLACED if another change waits; SAME_CONNECTION if `change` waits and `session` is its own; WENT_BACK,
-    with `news`, if nothing waits and the stored news of a revert names `change`; else CONFIRMED, also for a change that
+    with `revert`, if nothing waits and the stored revert names `change`; else CONFIRMED, also for a change that
     the node does not know. `keep` is the number of generations to keep, `lock_timeout` is in seconds. A state that is
     not completely applied becomes no generation, nor does one that `Store.record` leaves out. Passwords that the state
     does not need are removed if it has BGP and the disk allows it. Raise LockError, StoreError, FileError or OSError.
@@ -56,10 +56,10 @@ def confirm(
     with lock.held(WHO, lock_timeout, machine.lock):
         pending = waiting.load()
         if pending is None:
-            news = waiting.last_revert()
+            revert = waiting.last_revert()
             return (
-                Confirmation(WENT_BACK, news)
-                if news is not None and change in news.changes
+                Confirmation(WENT_BACK, revert)
+                if revert is not None and change in revert.changes
                 else Confirmation(CONFIRMED)
             )
         if change != pending.change:

@@ -15,19 +15,17 @@ connection that another one brought about (RELATED) is judged as that one.
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import typing as t
 
 from ...base.addresses import family_of
 from ...dataplane.kernel.port import Connection, Kernel, KernelError
 from ...policy.chains.rules.marks import marks
-from ...policy.explain.evaluator import DENIED, Evaluator
-from ...policy.explain.packet_path import PathHost, Paths
+from ...policy.explain.evaluator import DENIED
 from ...policy.model import Endpoint, Policy, PolicyProfile, PolicySet
-from ...state.node_policy_tables import all_endpoints, chain_settings
 from ...state.node_state import NodeState
 from .. import desired
+from . import kernel_paths
 
 if t.TYPE_CHECKING:
     from ..machine import Machine
@@ -144,16 +142,9 @@ class _Judge:
     def __init__(self, kernel: Kernel, state: NodeState, others: t.Iterable[Endpoint], live: t.Collection[str]) -> None:
         if state.policy is None:
             raise ValueError("without policy nothing is denied")
-        policy_set = state.policy.policy_set
-        held: dict[str, list[str]] = {}
-        for address in (*kernel.addresses(), *kernel.addresses(family=6)):
-            if not address.device.startswith("cali"):
-                held.setdefault(address.device, []).append(address.address)
-        host = _RoutedHost(state.node, tuple((name, tuple(own)) for name, own in held.items()), kernel=kernel)
-        nodes = {cidr.partition("/")[0] for member in state.nodes for cidr in (member.address, member.address6) if cidr}
-        evaluator = Evaluator(policy_set, all_endpoints(state, state.policy, others, live))
-        self._paths = Paths(evaluator, [host], chain_settings(state, state.policy.settings), nodes)
-        self._source_ports = _asks_for_source_ports(policy_set)
+        host = kernel_paths.kernel_host(kernel, state.node)
+        self._paths = kernel_paths.paths(host, state, state.policy, others, live)
+        self._source_ports = _asks_for_source_ports(state.policy.policy_set)
         self._known: dict[tuple[t.Any, ...], bool] = {}
 
     def denies(self, connection: Connection) -> bool:
@@ -169,21 +160,6 @@ class _Judge:
             before_dnat = sent if sent is not flow else None
             known = self._known[key] = self._paths.there(flow, before_dnat).action == DENIED
         return known
-
-
-@dataclasses.dataclass(frozen=True)
-class _RoutedHost(PathHost):
-    """A node whose kernel says which interface leads to an address. `known` caches the answers by address."""
-
-    kernel: t.Optional[Kernel] = None
-    known: dict[str, str] = dataclasses.field(default_factory=dict)
-
-    def interface_to(self, address: str) -> str:
-        """Return the interface by which the kernel reaches an address, "" if no route does. Raise KernelError."""
-        if address not in self.known and self.kernel is not None:
-            route = self.kernel.route_to(address)
-            self.known[address] = (route.device if route else "") or ""
-        return self.known.get(address, "")
 
 
 def _is_multicast(address: str) -> bool:

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ...base.addresses import host as one_address
 from ...dataplane.change import Change
 from ...dataplane.kernel.port import Kernel
-from ...policy.explain.evaluator import DENIED, Evaluator
+from ...policy.explain.evaluator import DENIED
 from ...policy.explain.explanation import decided_by
-from ...policy.explain.packet_path import PathHost, path
 from ...policy.model import HOST_ENDPOINT, PROTOCOL_NUMBERS, Endpoint, Flow
-from ...state.node_policy_tables import all_endpoints, chain_settings
 from ...state.node_state import NodeState
 from ..host.ssh_session import SshSession
+from . import kernel_paths
 
 _KIND = "session"
 _MOST = 5  # the most problems that are reported one by one; all further ones are one problem
@@ -44,21 +42,14 @@ def cut(
     policy = state.policy
     if policy is None or not any(_governs(one, state.node) for one in policy.endpoints):
         return []
-    evaluator = Evaluator(policy.policy_set, all_endpoints(state, policy, others, live))
-    settings = chain_settings(state, policy.settings)
-    nodes = {cidr.partition("/")[0] for member in state.nodes for cidr in (member.address, member.address6) if cidr}
-    held: dict[str, list[str]] = {}
-    for address in (*kernel.addresses(), *kernel.addresses(family=6)):
-        if not address.device.startswith("cali"):
-            held.setdefault(address.device, []).append(address.address)
-    interfaces = tuple((name, tuple(addresses)) for name, addresses in held.items())
+    host = kernel_paths.kernel_host(kernel, state.node)
+    paths = kernel_paths.paths(host, state, policy, others, live)
     found: dict[tuple[str, str], Change] = {}
     for session in sessions:
-        host = PathHost(state.node, interfaces, _route(kernel, session.client))
         if session.server not in host.addresses:  # This host has no such address: the session ends elsewhere.
             continue
         flow = Flow(PROTOCOL_NUMBERS["tcp"], session.client, session.server, session.client_port, session.server_port)
-        answer = path(evaluator, [host], flow, settings, nodes)
+        answer = paths.of(flow)
         if answer.action == DENIED:
             subject = f"ssh from {session.client} to {session.server} port {session.server_port}"
             note = f"a new connection would be cut by {decided_by(answer.stages[-1])}"
@@ -78,10 +69,3 @@ def sentence(change: Change) -> str:
 
 def _governs(endpoint: Endpoint, node: str) -> bool:
     return endpoint.kind == HOST_ENDPOINT and endpoint.node == node
-
-
-def _route(kernel: Kernel, address: str) -> tuple[tuple[str, str], ...]:
-    route = kernel.route_to(address)
-    if route is None or not route.device:
-        return ()
-    return ((one_address(address), route.device),)

@@ -25,6 +25,7 @@ from ..store import atomic_file, lock
 from ..store.store import File, Store, Stored
 from ..store.unconfirmed import UnconfirmedStore
 from ..write import own_folders
+from .comparison import wanted_files
 
 _NAME = "files"
 DOCKER_UNIT, DOCKER_SOCKET = "calico-docker.socket", "/run/docker/plugins/calico.sock"
@@ -47,9 +48,11 @@ def restore(machine: Machine, *, pause: float = PAUSE, lock_timeout: float = 60.
             return []
         ready = stored.complete or UnconfirmedStore(machine.store).any()
         wanted = [entry for entry in stored.files or () if ready or not entry.last]
-        changes = list(_missing(machine, wanted))
+        # A dangling symbolic link is not missing.
+        missing = [entry for entry in wanted_files(machine, wanted) if not os.path.lexists(entry.path)]
+        changes = file.diff(missing, {})
         own_folders.record(machine, wanted)
-        file.apply(None, changes)
+        file.apply(changes)
         if any("/etc/systemd/" in change.subject for change in changes):
             units.apply((), True, machine.systemctl)
         changes += _open_docker_socket(machine)
@@ -103,8 +106,7 @@ def drift(machine: Machine, stored: Stored) -> str:
     if not stored.complete:
         return ""
     files = stored.files or ()
-    wanted = [file.WantedFile(machine.placed(entry.path), entry.content, int(entry.mode, 8)) for entry in files]
-    changes = [*own_folders.changes(machine, files), *file.diff(wanted, file.observe(None, wanted))]
+    changes = [*own_folders.changes(machine, files), *file.changes(wanted_files(machine, files))]
     if not changes:
         return ""
     named = ", ".join(f"{change.subject} ({_reason(change)})" for change in changes[:5])
@@ -121,12 +123,6 @@ def _reason(change: Change) -> str:
     if change.detail and not isinstance(change.new, file.WantedFolder):
         return "another content"
     return f"another mode: {change.old if isinstance(change.old, int) else change.old.mode:04o}"
-
-
-def _missing(machine: Machine, wanted: t.Sequence[File]) -> t.Iterator[Change]:
-    """Yield the changes that write the missing ones of these files. A dangling symbolic link is not missing."""
-    here = [file.WantedFile(machine.placed(entry.path), entry.content, int(entry.mode, 8)) for entry in wanted]
-    yield from file.diff([entry for entry in here if not os.path.lexists(entry.path)], {})
 
 
 def _open_docker_socket(machine: Machine) -> list[Change]:

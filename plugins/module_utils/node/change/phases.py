@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...dataplane.change import Action, Change
+from ...dataplane.change import Action, Change, in_reading_order
 from .plan import ChangePlan
 
 #: Kinds whose objects keep the value that a phase gave them while later plans do not name them.
@@ -60,7 +60,7 @@ def steps(plans: t.Sequence[ChangePlan]) -> list[tuple[Change, ...]]:
             if change.action in "!=" and mark not in known:
                 known.add(mark)
                 step.append(change._replace(detail=""))
-        found.append(tuple(sorted(step, key=lambda change: "!-~+=".index(change.action))))
+        found.append(tuple(in_reading_order(step)))
     return found
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from ...bgp import session_changes
 from ...bgp.bird_state import BirdRoute
-from ...dataplane.change import Change, change_lines
+from ...dataplane.change import Change, change_lines, in_reading_order
 from ...dataplane.planning.plan import NodePlan
 from ...state.node_state import TABLE_PROBE, NodeState
 from .. import desired
@@ -44,7 +44,7 @@ class ChangePlan:
 
     These fields inform and are no changes: `policy` sums up the policy part of `node`, `sessions` are the BGP sessions
     that end or restart, `cut` the SSH connections that could not be opened again, `flows` the connections that the new
-    policy ends, `news` an automatic revert that no run has shown.
+    policy ends, `unseen_revert` an automatic revert that no run has shown.
     """
 
     target: Stored
@@ -64,7 +64,7 @@ class ChangePlan:
     sessions: tuple[Change, ...] = ()
     cut: tuple[Change, ...] = ()
     flows: tuple[Change, ...] = ()
-    news: tuple[Change, ...] = ()
+    unseen_revert: tuple[Change, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -72,13 +72,21 @@ class ChangePlan:
 
         That state.json gets another plan, or is marked as complete, is no change.
         """
-        others = self.files or self.bird or self.passwords.changes or self.engine or self.state or self.units
-        return bool(self.node.changed or others or self.bird_to_read)
+        return bool(self.node.changed or self._others)
 
     @property
     def shown(self) -> tuple[Change, ...]:
         """All changes for people: problems, removals, changes, additions, notes. Policy's chains are one change."""
-        others = (
+        information = (*self.sessions, *self.cut, *self.flows, *self.unseen_revert)
+        node: t.Sequence[Change] = self.node.shown()
+        if self.target.state.policy is not None or (self.stored and self.stored.state.policy is not None):
+            node = policy_diff.folded(node)
+        return tuple(in_reading_order((*self.policy, *node, *self._others, *information)))
+
+    @property
+    def _others(self) -> tuple[Change, ...]:
+        """The changes besides the kernel's."""
+        return (
             *self.bird,
             *self.bird_to_read,
             *self.passwords.changes,
@@ -86,13 +94,6 @@ class ChangePlan:
             *self.engine,
             *self.units,
             *self.state,
-        )
-        information = (*self.sessions, *self.cut, *self.flows, *self.news)
-        node: t.Sequence[Change] = self.node.shown()
-        if self.target.state.policy is not None or (self.stored and self.stored.state.policy is not None):
-            node = policy_diff.folded(node)
-        return tuple(
-            sorted((*self.policy, *node, *others, *information), key=lambda change: "!-~+=".index(change.action))
         )
 
     @property
@@ -220,7 +221,7 @@ def plan_change(
             policy_diff.changes(stored.state.policy if stored else None, target.state.policy, target.state.node)
         ),
         sessions=tuple(sessions.planned(stored.state if stored else None, target.state, password_plan.changed)),
-        news=tuple(_news(machine)),
+        unseen_revert=tuple(_unseen_revert(machine)),
     )
     if planned.another_policy:
         ending = len(denied_flows.of_machine(machine, target.state).ending)
@@ -283,17 +284,16 @@ def _undone_to(target: Stored, stored: t.Optional[Stored]) -> t.Optional[NodeSta
     return previous.state if previous else None
 
 
-def _news(machine: Machine) -> t.Iterator[Change]:
+def _unseen_revert(machine: Machine) -> t.Iterator[Change]:
     """Yield one note about a revert that no run has shown yet; nothing without one, or if it cannot be read."""
     with contextlib.suppress(StoreError):
-        news = UnconfirmedStore(machine.store).unseen_revert()
-        if news is not None:
-            yield Change("state", "=", f"plan {news.plan[:12]}", None, None, news.sentence)
+        revert = UnconfirmedStore(machine.store).unseen_revert()
+        if revert is not None:
+            yield Change("state", "=", f"plan {revert.plan[:12]}", None, None, revert.sentence)
 
 
 def _flows(ending: int) -> t.Iterator[Change]:
     """Yield `! flows    3 connections  that are now denied will be cut`; nothing for 0."""
-    if ending == 1:
-        yield Change("flows", "!", "1 connection", None, "that is now denied will be cut")
-    elif ending:
-        yield Change("flows", "!", f"{ending} connections", None, "that are now denied will be cut")
+    if ending:
+        subject, verb = ("1 connection", "is") if ending == 1 else (f"{ending} connections", "are")
+        yield Change("flows", "!", subject, None, f"that {verb} now denied will be cut")

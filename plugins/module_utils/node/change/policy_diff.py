@@ -20,7 +20,7 @@ from ...policy.model import (
     PolicyNetworkSet,
     PolicyProfile,
 )
-from ...policy.rule_words import rule_count, rule_text
+from ...policy.rule_words import flags, rule_count, rule_text
 from ...policy.sets import ip_sets
 from ...state.policy_state import ALLOW_ALL, PolicySettings, PolicyState
 
@@ -151,13 +151,9 @@ def _policy(policy: Policy) -> t.Iterator[str]:
         yield f"order {_number(policy.order)}"
     yield f"selector {policy.selector}"
     yield f"types {', '.join(policy.types)}"
-    flags = {
-        "doNotTrack": policy.do_not_track,
-        "preDNAT": policy.pre_dnat,
-        "applyOnForward": policy.apply_on_forward,
-        "staged": policy.staged,
-    }
-    yield from (name for name, given in flags.items() if given)
+    yield from flags(policy)
+    if policy.staged:
+        yield "staged"
     for direction in (INGRESS, EGRESS):
         if direction in policy.types:
             yield from (f"{direction.lower()}  {rule_text(rule)}" for rule in policy.rules(direction))

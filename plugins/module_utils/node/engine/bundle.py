@@ -154,9 +154,7 @@ def install(packed: PackedEngine, digest: str, root: str = ROOT) -> bool:
     try:
         _secure(root)
         _place(engine, digest, root)
-        start = engine.sources[_START_SOURCE]
-        replacement.replace(os.path.join(root, engine_start.START), start, _FILE_MODE)
-        _point(digest, root)
+        _activate(digest, engine.sources[_START_SOURCE], root)
     except OSError as error:
         if previous != digest == installed_digest(root):
             raise atomic_file.FileError(
@@ -192,8 +190,7 @@ def use(digest: str, root: str = ROOT) -> bool:
         )
     try:
         _secure(root)
-        replacement.replace(os.path.join(root, engine_start.START), start, _FILE_MODE)
-        _point(digest, root)
+        _activate(digest, start, root)
     except OSError as error:
         raise atomic_file.FileError(
             f"the engine {digest} in {root} could not be made the one in use: {error.strerror}. Make room or correct "
@@ -327,7 +324,9 @@ def _read(path: str) -> t.Optional[bytes]:
         return None
 
 
-def _point(digest: str, root: str) -> None:
+def _activate(digest: str, start: bytes, root: str) -> None:
+    """Install the engine's `start`, and point `current` to the engine."""
+    replacement.replace(os.path.join(root, engine_start.START), start, _FILE_MODE)
     passing = os.path.join(root, f".current-{os.getpid()}")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(passing)

@@ -65,10 +65,7 @@ def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str,
     code, output, error = _run(command)
     answers = [dict(line.partition("=")[::2] for line in text.splitlines()) for text in output.split("\n\n")]
     if code != 0 or len(answers) != len(wanted):
-        raise ObserveError(
-            f"The units of systemd cannot be read: {' '.join(command[:2])} said {error or 'nothing'!r}. "
-            "Nodes are hosts that systemd runs; see that it does (systemctl is-system-running), then run again."
-        )
+        raise _unreadable(command, error)
     return {
         unit.name: ObservedUnit(
             answer.get("UnitFileState") == "enabled",
@@ -87,11 +84,15 @@ def running_instances(template: str, program: str = PROGRAM) -> list[str]:
     command = [program, "list-units", "--plain", "--no-legend", "--full", states, "--", pattern]
     code, output, error = _run(command)
     if code != 0:
-        raise ObserveError(
-            f"The units of systemd cannot be read: {' '.join(command[:2])} said {error or 'nothing'!r}. "
-            "Nodes are hosts that systemd runs; see that it does (systemctl is-system-running), then run again."
-        )
+        raise _unreadable(command, error)
     return sorted(line.split()[0] for line in output.splitlines() if line.strip())
+
+
+def _unreadable(command: t.Sequence[str], error: str) -> ObserveError:
+    return ObserveError(
+        f"The units of systemd cannot be read: {' '.join(command[:2])} said {error or 'nothing'!r}. "
+        "Nodes are hosts that systemd runs; see that it does (systemctl is-system-running), then run again."
+    )
 
 
 def diff(wanted: t.Sequence[WantedUnit], observed: t.Mapping[str, ObservedUnit]) -> list[Change]:

@@ -17,7 +17,7 @@ from ...dataplane.planning.bird_routes import bird_changes
 from ...state.node_state import NodeState
 from ..machine import Machine
 
-#: Seconds between two calls of `look` in `wait`: short at first, when most nodes converge, then longer, to spare a node
+#: Seconds between two observations in `wait`: short at first, when most nodes converge, then longer, to spare a node
 #: that waits. The last number is repeated.
 _STEPS = (0.1, 0.2, 0.4, 0.8)
 
@@ -27,7 +27,7 @@ class Convergence(t.NamedTuple):
 
     `external_established` counts the Established sessions with routers outside the fleet, which `sessions_established`
     includes. `missing` has a clause for each session that is not Established and each route that is missing, differs or
-    is a backup route. If BIRD cannot be asked, its error stands there instead of what it would say. It is empty on a
+    is a backup route. If BIRD cannot be asked, its error is there instead of what it would say. It is empty on a
     converged node.
     """
 
@@ -43,7 +43,7 @@ class Convergence(t.NamedTuple):
         return not self.missing
 
 
-def look(machine: Machine, state: NodeState, dropped: Dropped = NOTHING_DROPPED) -> Convergence:
+def observe(machine: Machine, state: NodeState, dropped: Dropped = NOTHING_DROPPED) -> Convergence:
     """Return how far this node is from having the BGP sessions and BIRD's routes of `state`.
 
     A destination that only a backup route reaches counts as missing. A BIRD that does not answer within 10 seconds is
@@ -61,7 +61,7 @@ def look(machine: Machine, state: NodeState, dropped: Dropped = NOTHING_DROPPED)
     held = _held(machine, state, missing) - {change.subject for change in absent}
     for destination in sorted(held):
         owner = f" of {owners[destination]}" if owners[destination] else ""
-        missing.append(f"route {destination}{owner} stands as a backup route alone, not by BGP")
+        missing.append(f"route {destination}{owner} is there by a backup route alone, not by BGP")
     peers = len(state.bird.peers) if state.bird else 0
     present = len(owners) - len(absent) - len(held)
     external = sum(not peer.node for peer in established)
@@ -88,15 +88,15 @@ def absent(state: NodeState, present: t.Collection[str]) -> list[str]:
 
 
 def wait(machine: Machine, state: NodeState, timeout: float) -> Convergence:
-    """Look repeatedly until nothing is missing or `timeout` seconds have passed, and return the last result.
+    """Observe repeatedly until nothing is missing or `timeout` seconds have passed, and return the last result.
 
-    A BIRD that does not answer may delay the last look by 10 seconds for each answer. Raise KernelError.
+    A BIRD that does not answer may delay the last observation by 10 seconds for each answer. Raise KernelError.
     """
     deadline = time.monotonic() + timeout
     attempt = 0
     before = dropped_segments.read(machine.netstat)
     while True:
-        found = look(machine, state, dropped_segments.read(machine.netstat).since(before))
+        found = observe(machine, state, dropped_segments.read(machine.netstat).since(before))
         left = deadline - time.monotonic()
         if found.converged or left <= 0:
             return found

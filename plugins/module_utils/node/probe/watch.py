@@ -67,12 +67,12 @@ def start(
         _detached(lambda: exchange(targets), limit, path, writing)
     os.close(writing)
     os.waitpid(child, 0)
-    told = ""
+    answer = ""
     with os.fdopen(reading, "rb") as stream:
         if select.select([stream], [], [], PATIENCE)[0]:
-            told = stream.read().decode(errors="replace")
-    if told != "ok":
-        raise ProbeError(f"no watch could be started on this node: {told or 'its process did not answer'}.")
+            answer = stream.read().decode(errors="replace")
+    if answer != "ok":
+        raise ProbeError(f"no watch could be started on this node: {answer or 'its process did not answer'}.")
 
 
 def stop(path: t.Optional[str] = None, patience: float = PATIENCE) -> bool:
@@ -84,13 +84,13 @@ def stop(path: t.Optional[str] = None, patience: float = PATIENCE) -> bool:
         if locks.take(lock):
             return False
         deadline = time.monotonic() + patience
-        holder, told = b"", False
+        holder, signalled = b"", False
         while time.monotonic() < deadline:
             holder = os.pread(lock, 32, 0).strip()
-            if holder.isdigit() and not told and _name(int(holder)) == _NAME:
+            if holder.isdigit() and not signalled and _name(int(holder)) == _NAME:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(holder), signal.SIGTERM)
-                told = True
+                signalled = True
             if locks.take(lock):
                 return True
             time.sleep(0.02)
@@ -189,8 +189,8 @@ def _detached(opened: t.Callable[[], Exchange], limit: float, path: str, writing
 
 
 def _watch(opened: t.Callable[[], Exchange], limit: float, path: str, writing: int) -> None:
-    told: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, dummy: told.append(number))
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, dummy: signals.append(number))
     for number in (signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     with open("/proc/self/comm", "w", encoding="ascii") as stream:
@@ -205,9 +205,9 @@ def _watch(opened: t.Callable[[], Exchange], limit: float, path: str, writing: i
     _write(path, "running", exchange, started)
     os.write(writing, b"ok")
     os.close(writing)
-    _send_steadily(exchange, started + limit, lambda: bool(told))
+    _send_steadily(exchange, started + limit, lambda: bool(signals))
     exchange.receive_late(_LATE)
-    _write(path, "stopped" if told else "ended", exchange, started)
+    _write(path, "stopped" if signals else "ended", exchange, started)
 
 
 def _send_steadily(exchange: Exchange, deadline: float, done: t.Callable[[], bool]) -> None:

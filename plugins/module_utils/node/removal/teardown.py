@@ -133,7 +133,7 @@ def tear_down(
             container_networks.remove(machine, planned.networks, force)
         except container_networks.RuntimeFailed as error:
             raise InTheWay(f"{error} Then run again, or add -e force=true. The node is as it was.") from error
-        file.apply(None, planned.early_files)
+        file.apply(planned.early_files)
         _withdraw(machine, planned)
         units.apply(planned.units, False, machine.systemctl)
         with lock.held(who, lock_timeout, machine.writer_lock):
@@ -141,7 +141,7 @@ def tear_down(
             now = plan(machine)
             apply_node(machine.kernel, now.node)
             _remove_routes(machine.kernel, now.bird_routes)
-        file.apply(None, planned.files)
+        file.apply(planned.files)
         _remove_folders(planned.folders)
         if any("/etc/systemd/" in change.subject for change in planned.files):
             units.apply((), True, machine.systemctl)
@@ -205,7 +205,7 @@ def _files(machine: Machine, stored: t.Optional[Stored]) -> list[Change]:
     bird = [machine.bird_config, secrets_file.beside(machine.bird_config)]
     podman = [path for path in container_networks.podman_files(machine) if path not in paths]
     wanted = [*(file.WantedFile(path, None) for path in [*podman, *paths, *bird]), *datastore_files.removal(machine)]
-    return file.diff(wanted, file.observe(None, wanted))
+    return file.changes(wanted)
 
 
 def _folders(machine: Machine) -> t.Iterator[Change]:

@@ -138,8 +138,8 @@ def _make(folder: str) -> None:
 
 def _text(workload: AttachedWorkload) -> bytes:
     """Return the record as JSON, with the namespace's identity padded at its end, to be overwritten in place."""
-    told = json.dumps(workload.to_record()).encode("ascii")
-    return told[:-1] + b', "netns_identity": ' + _netns_identity(workload.netns_identity) + b"}"
+    record = json.dumps(workload.to_record()).encode("ascii")
+    return record[:-1] + b', "netns_identity": ' + _netns_identity(workload.netns_identity) + b"}"
 
 
 def _netns_identity(text: str) -> bytes:

@@ -33,11 +33,11 @@ def unreadable(path: str, why: object, remedy: str) -> StoreError:
     return StoreError(f"{path} cannot be read: {why}. It was damaged or written by another release. {remedy}")
 
 
-def read(path: str) -> t.Optional[dict[str, t.Any]]:
-    """Return the JSON object in a stored file, None if there is no such file. Raise StoreError."""
+def read(path: str, remedy: str = REMEDY) -> t.Optional[dict[str, t.Any]]:
+    """Return the JSON object in a stored file, None if there is no such file. Raise StoreError with this remedy."""
     try:
         return PARTS(bounded.read_json(path))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise unreadable(path, error, REMEDY) from error
+        raise unreadable(path, error, remedy) from error

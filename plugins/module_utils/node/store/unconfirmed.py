@@ -4,7 +4,7 @@
 """An unconfirmed change: the state to which the node reverts, and the deadline.
 
     /var/lib/calico/unconfirmed.json  from before a change is made until it is confirmed or reverted
-    /var/lib/calico/went-back.json    the last revert: news until a run shows it, kept until `clear` is called
+    /var/lib/calico/went-back.json    the last revert, kept until `clear` is called
 
 Both are on the disk, because a reboot is no confirmation. They are readable for root only (0600) and hold no value of a
 secret: bird.cfg names the file with the sessions' passwords, which is not in here. Writers hold the node's lock;
@@ -21,18 +21,18 @@ import os
 import typing as t
 
 from ...base.typed_json import Unreadable, flag, items, number, open_table, table, text
-from ...files import bounded
 from ...state.node_state import NodeState
-from . import atomic_file, short_wait
+from . import atomic_file, short_wait, stored_file
 from .clock import boot_id, boottime, now
 from .store import CONFIG, File, Stored
-from .stored_file import PARTS, StoreError, unreadable
+from .stored_file import PARTS, StoreError
 
 #: The engine's command that waits for a confirmation; see command.py.
 WAIT = "wait"
 
 _PLAIN = ("changes", "plan", "boot", "deadline", "within", "bgp", "session", "cut")
 _NAME, _WENT_BACK = short_wait.NAME, "went-back.json"
+_REMEDY = "See that the node is as it should be, remove the file, then run again."
 
 # Later releases may add fields to a change that waits.
 _UNCONFIRMED = open_table(
@@ -145,7 +145,7 @@ class Revert(t.NamedTuple):
     def sentence(self) -> str:
         """The revert in words, to follow the name of the node."""
         cut = f" Cut by the change: {'; '.join(self.cut)}." if self.cut else ""
-        problem = f" Not all could be put back: {self.problem}" if self.problem else ""
+        problem = f" Not everything could be restored: {self.problem}" if self.problem else ""
         plans = f"from plan {self.from_plan[:12] or '-'} to plan {self.plan[:12] or '-'}"
         return f"went back by itself at {self.when} {plans}: {self.reason}.{cut}{problem}"
 
@@ -162,7 +162,7 @@ class UnconfirmedStore:
 
     def load(self) -> t.Optional[Unconfirmed]:
         """Return the change that waits for a confirmation, None if none does."""
-        data = self._read(_NAME)
+        data = stored_file.read(self._path(_NAME), _REMEDY)
         if data is None:
             return None
         try:
@@ -173,7 +173,7 @@ class UnconfirmedStore:
                 **{**found, "changes": tuple(found["changes"]), "cut": tuple(found["cut"]), "previous": before}
             )
         except ValueError as error:
-            raise self._unreadable(_NAME, error) from error
+            raise stored_file.unreadable(self._path(_NAME), error, _REMEDY) from error
 
     def overdue(self, uptime: t.Callable[[], Uptime]) -> t.Optional[Unconfirmed]:
         """Return the change that must be reverted now, None if there is none.
@@ -209,15 +209,13 @@ class UnconfirmedStore:
         """Store the change that waits for a confirmation, or with None that none waits; keep the last revert."""
         if waiting is not None:
             self.save(waiting)
-            return
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path(_NAME))
+        else:
+            self._remove(_NAME)
 
     def clear(self) -> None:
         """Remove the change that waits, so that it is not reverted, and the record of an earlier revert."""
-        for name in (_NAME, _WENT_BACK):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._path(name))
+        self._remove(_NAME)
+        self._remove(_WENT_BACK)
 
     def record_revert(self, revert: Revert) -> None:
         """Store that the change was reverted, and that none waits any more. After a FileError it still waits."""
@@ -237,33 +235,25 @@ class UnconfirmedStore:
 
     def last_revert(self) -> t.Optional[Revert]:
         """Return the last revert; None if there was none or `clear` was called since."""
-        data = self._read(_WENT_BACK)
+        data = stored_file.read(self._path(_WENT_BACK), _REMEDY)
         if data is None:
             return None
         try:
             found = _REVERT(data)
         except Unreadable as error:
-            raise self._unreadable(_WENT_BACK, error) from error
+            raise stored_file.unreadable(self._path(_WENT_BACK), error, _REMEDY) from error
         return Revert(**{**found, "changes": tuple(found["changes"]), "cut": tuple(found["cut"])})
+
+    def _remove(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path(name))
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
 
-    def _read(self, name: str) -> t.Optional[dict[str, t.Any]]:
-        try:
-            return PARTS(bounded.read_json(self._path(name)))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            raise self._unreadable(name, error) from error
-
     def _write(self, name: str, data: t.Mapping[str, t.Any]) -> None:
         atomic_file.make_folder(self._folder)
         atomic_file.write(self._path(name), json.dumps(data), 0o600)
-
-    def _unreadable(self, name: str, why: object) -> StoreError:
-        remedy = "See that the node is as it should be, remove the file, then run again."
-        return unreadable(self._path(name), why, remedy)
 
 
 def before(target: Stored, stored: t.Optional[Stored]) -> t.Optional[Stored]:

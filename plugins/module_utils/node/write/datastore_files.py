@@ -84,7 +84,7 @@ def plan(machine: Machine, wanted: t.Optional[t.Mapping[str, str]]) -> list[Chan
     here = {name: machine.placed(path) for name, path in PATHS.items()}
     gone = [file.WantedFile(here[name], None, secret=True) for name in reversed(list(PATHS)) if name not in wanted]
     files = [file.WantedFile(here[name], wanted[name], MODE, secret=True) for name in PATHS if name in wanted]
-    changes = file.diff([*gone, *files], file.observe(None, [*gone, *files]))
+    changes = file.changes([*gone, *files])
     return [change._replace(note="another content") if change.before == change.after else change for change in changes]
 
 

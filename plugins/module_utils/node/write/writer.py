@@ -225,16 +225,12 @@ def _note(problem: str) -> Change:
     return Change(kind, "=", subject, note=reason)
 
 
+#: The fields of a change that the agent answers.
+_ANSWERED = ("kind", "action", "subject", "before", "after", "note", "detail")
+
+
 def _change(entry: t.Mapping[str, t.Any]) -> Change:
-    return Change(
-        entry["kind"],
-        entry["action"],
-        entry["subject"],
-        entry["before"],
-        entry["after"],
-        entry["note"],
-        detail=entry["detail"],
-    )
+    return Change(**{field: entry[field] for field in _ANSWERED})
 
 
 class _Own:

@@ -15,18 +15,26 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.c
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import file
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers.file import WantedFile
 
-from tests.unit.dataplane.suites.drivers import converge, fail
+from tests.unit.dataplane.suites.drivers import lines
+
+
+def written(desired):
+    """Write these files, and return the changes as lines. Nothing differs afterwards."""
+    changes = file.changes(desired)
+    file.apply(changes)
+    assert file.changes(desired) == []
+    return lines(changes)
 
 
 def test_file_is_made_changed_and_deleted(tmp_path):
     path = tmp_path / "folder" / "bird.cfg"
-    assert converge(file, None, [WantedFile(str(path), "a\nb\n", 0o640)]) == [f"+ file     {path}  2 lines, mode 0640"]
+    assert written([WantedFile(str(path), "a\nb\n", 0o640)]) == [f"+ file     {path}  2 lines, mode 0640"]
     assert path.read_text() == "a\nb\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    converge(file, None, [WantedFile(str(path), "a\nc\n", 0o600)])
+    written([WantedFile(str(path), "a\nc\n", 0o600)])
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("a\nc\n", 0o600)
     assert [entry.name for entry in path.parent.iterdir()] == ["bird.cfg"]
-    assert converge(file, None, [WantedFile(str(path), None)]) == [f"- file     {path}  2 lines, mode 0600"]
+    assert written([WantedFile(str(path), None)]) == [f"- file     {path}  2 lines, mode 0600"]
     assert not path.exists()
 
 
@@ -42,7 +50,7 @@ def test_a_failed_sync_of_the_folder_reports_that_the_file_is_written(tmp_path, 
 
     monkeypatch.setattr(os, "fsync", refuse_folders)
     with pytest.raises(ApplyError) as caught:
-        file.apply(None, file.diff([WantedFile(str(path), "a\n")], {}))
+        file.apply(file.diff([WantedFile(str(path), "a\n")], {}))
     assert str(caught.value).endswith(
         "It is written, but a power failure may undo that: its folder cannot be synced: Input/output error. Correct the"
         " file system."
@@ -54,7 +62,7 @@ def test_mode_alone_is_a_change(tmp_path):
     path = tmp_path / "file"
     path.write_text("same\n")
     path.chmod(0o666)
-    assert converge(file, None, [WantedFile(str(path), "same\n", 0o644)]) == [
+    assert written([WantedFile(str(path), "same\n", 0o644)]) == [
         f"~ file     {path}  1 lines, mode 0666  ->  1 lines, mode 0644"
     ]
 
@@ -63,30 +71,32 @@ def test_detail_is_a_unified_diff_unless_secret(tmp_path):
     path = str(tmp_path / "file")
     (tmp_path / "file").write_text("one\ntwo\n")
     desired = WantedFile(path, "one\n2\n")
-    (change,) = file.diff([desired], file.observe(None, [desired]))
+    (change,) = file.diff([desired], file.observe([desired]))
     assert change.detail == f"--- {path}\n+++ {path}\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
     secret = desired._replace(secret=True)
-    (change,) = file.diff([secret], file.observe(None, [secret]))
+    (change,) = file.diff([secret], file.observe([secret]))
     assert change.detail == ""
 
 
 def test_symbolic_link_stays_one(tmp_path):
     (tmp_path / "real").write_text("old\n")
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    converge(file, None, [WantedFile(str(tmp_path / "link"), "new\n")])
+    written([WantedFile(str(tmp_path / "link"), "new\n")])
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "new\n"
 
 
 def test_bytes_that_are_not_utf8_survive_a_plan(tmp_path):
     (tmp_path / "file").write_bytes(b"\xff\xfe old\n")
-    converge(file, None, [WantedFile(str(tmp_path / "file"), "new\n")])
+    written([WantedFile(str(tmp_path / "file"), "new\n")])
 
 
 def test_folder_that_cannot_be_made_fails_in_words(tmp_path):
     (tmp_path / "file").write_text("")
     path = str(tmp_path / "file" / "below")
-    assert fail(file, None, [WantedFile(path, "text\n")]) == (
+    with pytest.raises(ApplyError) as caught:
+        written([WantedFile(path, "text\n")])
+    assert str(caught.value) == (
         f"file {path}: It could not be written: {os.strerror(17)}. See that its folder exists and is writable."
     )
 
@@ -99,7 +109,8 @@ def test_the_old_content_is_kept_when_writing_fails(tmp_path, monkeypatch):
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr(file.os, "fsync", full)
-    assert "No space left on device" in fail(file, None, [WantedFile(str(path), "new\n")])
+    with pytest.raises(ApplyError, match="No space left on device"):
+        written([WantedFile(str(path), "new\n")])
     assert path.read_text() == "old\n"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
@@ -136,7 +147,7 @@ def test_one_file_that_is_right_or_missing_does_not_hide_the_next(tmp_path):
         WantedFile(str(tmp_path / "wrong"), "new\n", 0o644),
         WantedFile(str(tmp_path / "new"), "new\n", 0o644),
     ]
-    changes = file.diff(desired, file.observe(None, desired))
+    changes = file.diff(desired, file.observe(desired))
     assert [(change.action, os.path.basename(change.subject)) for change in changes] == [
         ("-", "odd"),
         ("~", "wrong"),

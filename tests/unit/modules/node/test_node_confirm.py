@@ -336,7 +336,7 @@ def test_a_revert_that_keeps_failing_is_reported_and_stored_as_incomplete(settle
     with monkeypatch.context() as patch:
         patch.setattr(auto_revert, "plan_change", plan)
         said = wait(settled, "1st")
-    assert said[-1].endswith("within 60 s. Not all could be put back: The kernel is broken.")
+    assert said[-1].endswith("within 60 s. Not everything could be restored: The kernel is broken.")
     stored = Store(settled.machine.store).load()
     assert (stored.state, stored.complete) == (state(), False)
 

@@ -32,7 +32,7 @@ def probed(monkeypatch):
         ]
 
     monkeypatch.setattr(probing, "probe", probe)
-    monkeypatch.setattr(convergence, "look", lambda *dummy: CONVERGED)
+    monkeypatch.setattr(convergence, "observe", lambda *dummy: CONVERGED)
     return seen
 
 
@@ -69,7 +69,7 @@ def test_a_host_that_changes_looks_if_it_is_asked_to(host, probed):
 def test_a_missing_session_is_reported_without_waiting(host, probed, monkeypatch):
     looks = []
     missing = convergence.Convergence(2, 1, 3, 3, ("session",))
-    monkeypatch.setattr(convergence, "look", lambda *dummy: looks.append(dummy) or missing)
+    monkeypatch.setattr(convergence, "observe", lambda *dummy: looks.append(dummy) or missing)
     host.run(node, **PARAMS)
     settled = host.run(node, **ASKED)["settled"]
     sessions = {"expected": 2, "established": 1, "external_established": 0}
@@ -82,7 +82,7 @@ def test_a_node_that_cannot_be_looked_at_is_in_its_state_all_the_same(host, prob
     def fail(*dummy):
         raise error
 
-    monkeypatch.setattr(convergence, "look", fail)
+    monkeypatch.setattr(convergence, "observe", fail)
     host.run(node, **PARAMS)
     answer = host.run(node, **ASKED)
     assert answer["changed"] is False and "settled" not in answer and "failed" not in answer
