@@ -35,7 +35,7 @@ Data = dict[str, t.Any]
 def to_plain(value: t.Any) -> t.Any:
     """Return a dataclass of the model, or a value of one of its fields, as plain data."""
     if isinstance(value, (NamedPort, PortRange)):
-        return _plain_port(value)
+        return value.plain
     if isinstance(value, tuple):
         return [to_plain(entry) for entry in value]
     if not dataclasses.is_dataclass(value):
@@ -46,12 +46,6 @@ def to_plain(value: t.Any) -> t.Any:
         if found != default:
             plain[name] = dict(found) if has_pairs else to_plain(found)
     return plain
-
-
-def _plain_port(port: Port) -> t.Union[int, str]:
-    if isinstance(port, NamedPort):
-        return port.name
-    return port.first if port.first == port.last else f"{port.first}:{port.last}"
 
 
 @functools.cache
