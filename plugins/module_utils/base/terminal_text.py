@@ -13,19 +13,19 @@ from __future__ import annotations
 import re
 import typing as t
 
-_OTHERS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
-_IN_TEXT = re.compile(f"[{_OTHERS}]")
-_IN_LINE = re.compile(f"[\t\n{_OTHERS}]")
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 
 
 def text(value: object) -> str:
     """Return `str(value)` with all unsafe characters as Python's escapes, except line feeds and tabs."""
-    return _IN_TEXT.sub(_escape, str(value))
+    return _UNSAFE.sub(_escape, str(value))
 
 
 def line(value: object) -> str:
     """Return `str(value)` as one line: as `text`, but with line feeds and tabs escaped, too."""
-    return _IN_LINE.sub(_escape, str(value))
+    return text(value).replace("\t", "\\t").replace("\n", "\\n")
 
 
 def lines(values: t.Iterable[object]) -> str:
@@ -39,10 +39,7 @@ def cut(value: str, most: int = 80) -> str:
 
 
 def _escape(found: re.Match[str]) -> str:
-    code = ord(found.group())
-    if code in (0x09, 0x0A, 0x0D):
-        return {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}[code]
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return found.group().encode("unicode_escape").decode()
 
 
 class Stream:

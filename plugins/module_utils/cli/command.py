@@ -70,7 +70,8 @@ def _run(words: list[str], machine: t.Optional[Machine], program: str, controlle
 
         return refusal.refuse(*words)  # not parsed: the options of these verbs are Calico's, unknown to the parser
     try:
-        parsed = parser.build(program, words[0] if words else "").parse_args(words)
+        command = next((word for word in words if not word.startswith("-")), "")
+        parsed = parser.build(program, command).parse_args(words)
     except SystemExit as done:  # --help, or an error that the parser has printed
         return int(done.code or 0)
     from . import execution  # help and errors need none of what commands import

@@ -14,8 +14,6 @@ import typing as t
 
 from .errors import MISUNDERSTOOD
 
-_CHOICE = re.compile(r"invalid choice: '([^']*)'")
-_UNKNOWN = re.compile(r"unrecognized arguments: (\S+)")
 _NO_DATASTORE = "There is no datastore here to connect to: leave it out."
 _CHECKED = "Addresses with problems are always shown, and `ipam show --ip ADDRESS` shows one. Leave it out."
 _ONE_NODE = (
@@ -71,7 +69,8 @@ class Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def error(self, message: str) -> t.NoReturn:
-        choice, option = _CHOICE.search(message), _UNKNOWN.search(message)
+        choice = re.search(r"invalid choice: '([^']*)'", message)
+        option = re.search(r"unrecognized arguments: (\S+)", message)
         commands = [name for name, dummy in self.subparsers()]
         if choice and message.startswith("argument -o/"):
             words = next(action.choices for action in self._actions if action.dest == "output" and action.choices)

@@ -19,10 +19,10 @@ from .errors import MISUNDERSTOOD
 _EPILOG = "Exit status: 0 done, 1 problems were found or it failed, 2 the command line was not understood."
 
 
-def build(program: str = "calicoctl", command: str = "") -> Parser:
+def build(program: str = "calicoctl", command: t.Optional[str] = None) -> Parser:
     """Return the parser. Parsed arguments have `run`, the name of the command's function in the folder `commands`.
 
-    A parser for a frequent `command` knows that command alone, because building all takes longer than running one.
+    With `command`, all other commands are only listed, because building all takes longer than running one.
 
     The function is (arguments, sources) -> exit status. Without `run`, a command is parsed for its help alone.
     `of_node` is whether the command is about the node that it runs on, unless it has an `inventory`. `program` is the
@@ -37,10 +37,28 @@ def build(program: str = "calicoctl", command: str = "") -> Parser:
     parser.add_argument(
         "--version", action="version", version=f"{program} {VERSION}", help="show the version of this program"
     )
-    commands = parser.add_subparsers(title="commands", prog=program, metavar="COMMAND", required=True, dest="command")
-    for add in [_FREQUENT[command]] if command in _FREQUENT else (*_FREQUENT.values(), *_OTHERS):
+
+    def made(prog: str, **named: t.Any) -> t.Union[Parser, _ListedCommand]:
+        return Parser(prog, **named) if command in (None, prog.rpartition(" ")[2]) else _ListedCommand(prog)
+
+    commands = parser.add_subparsers(
+        title="commands", prog=program, metavar="COMMAND", required=True, dest="command", parser_class=made
+    )
+    for add in (_get, _node, _ipam, _workload, _policy, _agent, _files, _scale, _refused):
         add(commands)
     return parser
+
+
+class _ListedCommand:
+    """A command that the help lists and nobody parses. It takes the place of a Parser, and ignores what is added."""
+
+    def __init__(self, prog: str) -> None:
+        self.prog = prog
+
+    def _ignore(self, *dummy: t.Any, **named: t.Any) -> _ListedCommand:
+        return self
+
+    add_argument = add_parser = add_subparsers = set_defaults = _ignore
 
 
 def _command(commands: t.Any, name: str, run: str, help: str, text: str = "", of_node: bool = True) -> Parser:
@@ -299,8 +317,3 @@ def _refused(commands: t.Any) -> None:
     for verb in VERBS:
         parser = _command(commands, verb, "", "print which variable of the inventory to edit instead")
         parser.add_argument("kind", metavar="KIND", nargs="?", help="or -f FILE")
-
-
-#: The functions that add commands, in the order of the help: {a frequent command: its function}, then the others.
-_FREQUENT = {"get": _get, "node": _node, "ipam": _ipam, "workload": _workload, "policy": _policy, "status": _agent}
-_OTHERS = (_files, _scale, _refused)

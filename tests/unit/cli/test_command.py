@@ -54,6 +54,12 @@ def test_every_command_has_help(node: Node, words: list[str]) -> None:
     assert "Exit status: 0 done, 1 problems were found or it failed, 2 the command line was not understood." in out
 
 
+@pytest.mark.parametrize("command", ["", "xyz", "get", "label"])
+def test_a_parser_for_one_command_lists_all(command: str) -> None:
+    """A parser that builds one command, or none, has the help of the parser that builds all."""
+    assert parser.build(command=command).format_help() == parser.build().format_help()
+
+
 def test_every_command_leads_to_a_function() -> None:
     """The parser names functions that exist, except for commands that are parsed for their help alone."""
     for words, made in commands(parser.build()):
@@ -110,6 +116,11 @@ def test_every_option_and_argument_that_is_not_obvious_is_described() -> None:
         ),
         ("validate hosts", "calicoctl validate: unknown argument 'hosts'. See `calicoctl validate --help`."),
         ("--verison", "calicoctl: The following arguments are required: COMMAND. See `calicoctl --help`."),
+        (
+            "--verison ipam check",
+            "calicoctl: unknown option '--verison'. Did you mean --version? See `calicoctl --help`.",
+        ),
+        ("-o json get nodes", "calicoctl: unknown command 'json'. See `calicoctl --help`."),
         ("help gte", "calicoctl: unknown command 'gte'. Did you mean get? See `calicoctl --help`."),
         (
             "workload list -i hosts",
