@@ -32,6 +32,7 @@ FIRST = (
     ENGINE / "node" / "engine" / "engine_start.py",
     *(ROOT / "plugins" / "modules").glob("*.py"),
 )
+GATE = ROOT / "roles" / "calico_etcd" / "files" / "gate" / "__main__.py"
 SENTENCE = (
     f"Python 3.9.2 ({sys.executable}) is too old: baremetal.host_routing needs Python 3.11 or newer on nodes, which"
     " Debian 12 and 13 have, or one that ansible_python_interpreter names."
@@ -93,6 +94,13 @@ def test_a_module_of_the_archive_fails_with_the_sentence() -> None:
     assert (status, json.loads(output), error) == (1, {"failed": True, "msg": SENTENCE}, "")
 
 
+def test_an_old_python_cannot_start_the_gate() -> None:
+    ast.parse(GATE.read_bytes(), str(GATE), feature_version=(3, 8))
+    sentence = SENTENCE.replace("baremetal", "the gate of baremetal").replace(" on nodes, which", ", which")
+    sentence = sentence.replace(", or one that ansible_python_interpreter names", "")
+    assert by_old_python(f"import runpy; runpy.run_path({str(GATE)!r})") == (1, "", f"{sentence}\n")
+
+
 @pytest.mark.parametrize("version", [(3, 11, 0), (3, 12, 3), (4, 0, 0)])
 def test_a_python_that_is_new_enough_is_not_refused(monkeypatch: pytest.MonkeyPatch, version: t.Any) -> None:
     monkeypatch.setattr(engine_start.sys, "version_info", version)
@@ -104,6 +112,7 @@ def test_the_oldest_python_is_one_fact() -> None:
     oldest = ".".join(map(str, engine_start.OLDEST_PYTHON))
     lint = importlib.import_module("tests.run.lint").checks()
     assert f"--target={oldest}-" in lint["vermin"]
+    assert f"sys.version_info[:2] < {engine_start.OLDEST_PYTHON}" in GATE.read_text()
     assert f'python_requires: ">={oldest}"' in (ROOT / "tests" / "config.yml").read_text()
     settings = (ROOT / "pyproject.toml").read_text()
     assert f'target-version = "py{oldest.replace(".", "")}"' in settings and f'python_version = "{oldest}"' in settings
