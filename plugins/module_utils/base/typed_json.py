@@ -264,7 +264,7 @@ def open_table(
 def sparse_table(fields: t.Mapping[str, Reader]) -> t.Callable[[t.Any], dict[str, t.Any]]:
     """Return a reader of tables, like `open_table`, that reads a missing field as None.
 
-    Use it for answers of programs that may leave out null or zero. Its dict has all of `fields`, in their order.
+    Use it for answers of programs that may leave out null or zero. Its dict has all of `fields`.
     """
     readers = tuple(fields.items())
 

@@ -369,11 +369,12 @@ _CHANGE = sparse_table(
 
 
 def _header(value: t.Any) -> Header:
-    return Header(*_HEADER(value).values())
+    found = _HEADER(value)
+    return Header(found["cluster_id"], found["member_id"], found["revision"], found["raft_term"])
 
 
 def _key_value(value: t.Any) -> KeyValue:
-    return KeyValue(*_KEY_VALUE(value).values())
+    return KeyValue(**_KEY_VALUE(value))
 
 
 def _change(value: t.Any) -> KeyChange:
@@ -482,7 +483,8 @@ def _error(code: int, message: str) -> EtcdError:
 
 def page_of(body: Json) -> Page:
     """Return the answer to a request for a range or a key."""
-    return Page(*read(_PAGE, body).values())
+    found = read(_PAGE, body)
+    return Page(found["header"], found["kvs"], found["more"], found["count"])
 
 
 def counts_of(body: Json, ranges: int) -> list[int]:
@@ -527,7 +529,8 @@ def succeeded(body: Json) -> bool:
 
 
 def status_of(body: Json) -> MemberStatus:
-    return MemberStatus(*read(_STATUS, body).values())
+    found = read(_STATUS, body)
+    return MemberStatus(found["header"], found["version"], found["leader"], found["dbSize"], found["dbSizeInUse"])
 
 
 def token_of(body: Json) -> str:
@@ -547,7 +550,16 @@ def watch_answer_of(data: bytes) -> WatchAnswer:
     body = decode(data)
     if "error" in body:
         raise stream_error_of(body, "the member ended the watch without a reason")
-    return WatchAnswer(*read(_WATCH, body)["result"].values())
+    found = read(_WATCH, body)["result"]
+    return WatchAnswer(
+        found["header"],
+        found["created"],
+        found["canceled"],
+        compacted=found["compact_revision"],
+        reason=found["cancel_reason"],
+        changes=found["events"],
+        fragment=found["fragment"],
+    )
 
 
 def cancellation_of(answer: WatchAnswer) -> EtcdError:

@@ -47,11 +47,14 @@ _SNAPSHOT = sparse_table({"result": sparse_table({"blob": gateway.data})})
 
 
 def members_of(body: Json) -> tuple[ClusterMember, ...]:
-    return tuple(ClusterMember(*member.values()) for member in gateway.read(_MEMBERS, body)["members"])
+    return tuple(
+        ClusterMember(one["ID"], one["name"], one["peerURLs"], one["clientURLs"], one["isLearner"])
+        for one in gateway.read(_MEMBERS, body)["members"]
+    )
 
 
 def alarms_of(body: Json) -> tuple[ClusterAlarm, ...]:
-    return tuple(ClusterAlarm(*alarm.values()) for alarm in gateway.read(_ALARMS, body)["alarms"])
+    return tuple(ClusterAlarm(one["memberID"], one["alarm"]) for one in gateway.read(_ALARMS, body)["alarms"])
 
 
 def add_request(peer_url: str) -> bytes:
