@@ -20,6 +20,7 @@ import typing as t
 from ..base import terminal_text
 from ..files import bounded
 from .errors import NoVerdict
+from .render import structured
 
 _PROGRAM = "ansible-playbook"
 #: Ansible's setting to fail, with the reasons, at a source or a file of the inventory that no plugin can parse.
@@ -92,7 +93,5 @@ def _no_answer(done: subprocess.CompletedProcess[bytes], vault_password: str) ->
 
 def show(answer: Data, output: str) -> None:
     """Print an answer of `ask` to stdout: its data as JSON if `output` is "json", otherwise its lines."""
-    if output == "json":
-        sys.stdout.write(json.dumps(answer["answer"], indent=2) + "\n")
-    else:
+    if not structured.written(output, answer["answer"]):
         sys.stdout.write(terminal_text.lines(answer["lines"]))

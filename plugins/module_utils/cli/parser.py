@@ -42,7 +42,12 @@ def build(program: str = "calicoctl", command: t.Optional[str] = None) -> Parser
         return Parser(prog, **named) if command in (None, prog.rpartition(" ")[2]) else _ListedCommand(prog)
 
     commands = parser.add_subparsers(
-        title="commands", prog=program, metavar="COMMAND", required=True, dest="command", parser_class=made
+        title="commands",
+        prog=program,
+        metavar="COMMAND",
+        required=True,
+        dest="command",
+        parser_class=t.cast(t.Any, made),
     )
     for add in (_get, _node, _ipam, _workload, _policy, _agent, _files, _scale, _refused):
         add(commands)

@@ -6,21 +6,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import typing as t
 
 from ...base import terminal_text
 from ...dataplane.change import Change
 from ..errors import DONE, PROBLEMS
+from ..render import structured
 from ..sources import Data, Sources
 
 
 def status(arguments: argparse.Namespace, sources: Sources) -> int:
     found = sources.agent.status()
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
-    else:
+    if not structured.written(arguments.output, found):
         sys.stdout.write(text(found))
     return DONE if found["in_sync"] and not found["problems"] else PROBLEMS
 
@@ -84,9 +82,7 @@ def log_level(arguments: argparse.Namespace, sources: Sources) -> int:
 
 def _outcome(arguments: argparse.Namespace, found: Data, nothing: str) -> int:
     changes = found["changes"]
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
-    else:
+    if not structured.written(arguments.output, found):
         width = max((len(change["subject"]) for change in changes), default=0)
         lines = [line_of(change, width) for change in changes]
         lines += [f"  {text}" for text in found.get("waiting", ())]

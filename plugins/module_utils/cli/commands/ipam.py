@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import typing as t
 
@@ -16,7 +15,7 @@ from ...node.ipam.local_ipam import tunnel_handle
 from ...state.node_state import NodeState
 from ...wire import settings
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
-from ..render import tables
+from ..render import structured, tables
 from ..sources import Data, Sources
 from . import inventory_resources
 
@@ -31,8 +30,7 @@ def show(arguments: argparse.Namespace, sources: Sources) -> int:
     if arguments.ip:
         return _address(arguments, sources)
     found = sources.ipam()
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+    if structured.written(arguments.output, found):
         return DONE
     ranges = {pool.name: pool.cidr for pool in sources.state().pools}
     sys.stdout.write(usage_table(found["usage"], ranges, blocks=arguments.show_blocks))
@@ -86,8 +84,7 @@ def _of_inventory(arguments: argparse.Namespace) -> int:
                 f"agent may have assigned it: run `calicoctl ipam show --ip {address}` there.\n"
             )
         return _show_address(arguments, address, found["allocations"], unknown)
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps({key: found[key] for key in ("usage", "allocations")}, indent=2) + "\n")
+    if structured.written(arguments.output, {key: found[key] for key in ("usage", "allocations")}):
         return DONE
     sys.stdout.write(usage_table(found["usage"], found["pools"], blocks=arguments.show_blocks))
     nodes = len({block["node"] for block in found["usage"]})
@@ -109,9 +106,9 @@ def _address(arguments: argparse.Namespace, sources: Sources) -> int:
 
 def _show_address(arguments: argparse.Namespace, address: str, entries: t.Iterable[Data], unknown: str) -> int:
     entry = next((entry for entry in entries if entry["address"] == address), None)
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps(entry, indent=2) + "\n")
-    elif entry is None:
+    if structured.written(arguments.output, entry):
+        return DONE
+    if entry is None:
         sys.stdout.write(unknown)
     else:
         attributes = [f"  {key}: {value}" for key, value in sorted(entry["attributes"].items())]
@@ -160,9 +157,7 @@ def _configuration(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _show_configuration(arguments: argparse.Namespace, shown: t.Mapping[str, str]) -> int:
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
-    else:
+    if not structured.written(arguments.output, shown):
         sys.stdout.write(tables.boxed(("PROPERTY", "VALUE"), shown.items()))
     return DONE
 
@@ -177,9 +172,7 @@ def configuration(blocks: int) -> dict[str, str]:
 
 def check(arguments: argparse.Namespace, sources: Sources) -> int:
     found = sources.ipam_check()
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
-    else:
+    if not structured.written(arguments.output, found):
         sys.stdout.write(terminal_text.lines(found["lines"]))
     return PROBLEMS if found["problems"] else DONE
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import ipaddress
-import json
 import re
 import sys
 import typing as t
@@ -21,7 +20,7 @@ from ...bird.dropped_segments import Dropped
 from ...bird.errors import BirdError
 from ...bird.status import Session
 from ..errors import DONE, PROBLEMS
-from ..render import tables
+from ..render import structured, tables
 from ..sources import Sources
 
 #: Calico's names of session types, by the first word of the name of the session in BIRD (Mesh_10_0_0_1).
@@ -46,9 +45,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
     dropped = dropped_segments.during(watched, sources.machine.netstat)
     reasons = _reasons(planned, sessions, dropped) if planned else {}
     good = not error and all(session.established for session in sessions)
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps(_plain(agent, planned, observed, error, sessions, good, reasons), indent=2) + "\n")
-    else:
+    if not structured.written(arguments.output, _plain(agent, planned, observed, error, sessions, good, reasons)):
         sys.stdout.write(f"Calico process is {'running' if agent else 'not running'}.\n\n")
         sys.stdout.write(_text(planned, error, sessions, datetime.date.today()))
         if reasons and not error:

@@ -14,7 +14,7 @@ import time
 from ...base import terminal_text
 from ...policy.chains.rules import log_prefix
 from ..errors import DONE, UsageError
-from ..render import tables
+from ..render import structured, tables
 from ..sources import Data, Sources
 from .workloads import identity
 
@@ -49,9 +49,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
     if arguments.follow:
         _say(answer, "")
         _follow(arguments, sources, asked, answer)
-    elif arguments.output == "json":
-        sys.stdout.write(json.dumps(answer, indent=2) + "\n")
-    else:
+    elif not structured.written(arguments.output, answer):
         if answer["drops"]:
             wide = arguments.output == "wide"
             rows = [_row(drop, wide) for drop in answer["drops"]]

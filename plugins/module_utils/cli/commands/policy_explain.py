@@ -10,7 +10,6 @@ inventory. No packet is sent and nothing is changed.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 
@@ -29,6 +28,7 @@ from ..flow.flow_answer import FlowAnswer
 from ..flow.flow_question import Asked, question
 from ..flow.known_network import KnownNetwork, Place
 from ..flow.packet_way import HOST, leg_to, member_at
+from ..render import structured
 from ..render.age import dated
 from ..sources import Sources
 
@@ -50,9 +50,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
         except KernelError as error:
             raise NoVerdict(f"the addresses of this host cannot be read: {error}.") from error
         lines, document = answer.lines(arguments.all), answer.document()
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
-    else:
+    if not structured.written(arguments.output, document):
         sys.stdout.write(terminal_text.lines(lines))
     return PROBLEMS if document["verdict"] == DENIED else DONE
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
-import json
 import sys
 import typing as t
 
@@ -22,6 +21,7 @@ from ...bgp.speaker import Speaker
 from .. import inventory_playbook
 from ..defaults import BLOCKS, REFLECTORS
 from ..errors import DONE, UsageError
+from ..render import structured
 from ..render.tables import columns
 
 SIZES = (100, 200, 500, 1000, 2000, 5000)
@@ -77,9 +77,7 @@ def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
         if not least <= value <= most:
             raise UsageError(f"{name} {value} is out of range. Choose a number from {least} to {most}.")
     rows = [row(size, count, blocks) for size in sizes for count in (0, reflectors)]
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps([one._asdict() for one in rows], indent=2) + "\n")
-    else:
+    if not structured.written(arguments.output, [one._asdict() for one in rows]):
         sys.stdout.write(table(rows))
     return DONE
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import typing as t
 
@@ -14,7 +13,7 @@ from ...base import published_port, terminal_text
 from ...base.published_port import InvalidPort, PublishedPort
 from ...state.attachment import AttachedWorkload
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
-from ..render import tables, yaml_text
+from ..render import structured, tables
 from ..sources import Data, Sources
 from . import add_params
 
@@ -26,7 +25,7 @@ _HEADING = ("NAMESPACE", "NAME", "ADDRESS", "POOL", "INTERFACE", "NETNS", "BY")
 def add(arguments: argparse.Namespace, sources: Sources) -> int:
     answer = sources.agent.ask_for(_wait(arguments), "workload.add", **_wanted(arguments))
     workload = answer["workload"]
-    if not _write(arguments.output, workload):
+    if not structured.written(arguments.output, workload):
         verb = "Attached" if answer["created"] else "Already attached:"
         sys.stdout.write(
             f"{verb} {workload['namespace']}/{workload['name']}: {', '.join(workload['addresses'])} "
@@ -98,7 +97,7 @@ def label(arguments: argparse.Namespace, sources: Sources) -> int:
     id = _known(arguments, sources)
     labels = dict(_label_or_none(text) for text in arguments.labels)
     workload = sources.agent.ask("workload.label", id=id, labels=labels)["workload"]
-    if not _write(arguments.output, workload):
+    if not structured.written(arguments.output, workload):
         name = add_params.identity(workload["namespace"], workload["name"])
         sys.stdout.write(terminal_text.lines([f"{name}: {_shown(workload['labels']) or 'no labels'}"]))
     return DONE
@@ -130,7 +129,7 @@ def _known(arguments: argparse.Namespace, sources: Sources) -> str:
 
 def get(arguments: argparse.Namespace, sources: Sources) -> int:
     workload = sources.agent.ask("workload.get", id=_known(arguments, sources))["workload"]
-    if not _write(arguments.output, workload):
+    if not structured.written(arguments.output, workload):
         for name, value in workload.items():
             if name == "ports":
                 value = [str(port) for port in _ports_of(workload)]
@@ -142,14 +141,14 @@ def get(arguments: argparse.Namespace, sources: Sources) -> int:
 def check(arguments: argparse.Namespace, sources: Sources) -> int:
     id = _known(arguments, sources)
     problems = sources.agent.ask("workload.check", id=id)["problems"]
-    if not _write(arguments.output, {"problems": problems}):
+    if not structured.written(arguments.output, {"problems": problems}):
         sys.stdout.write("".join(f"! {problem}\n" for problem in problems) or f"{id} is in sync\n")
     return PROBLEMS if problems else DONE
 
 
 def list_workloads(arguments: argparse.Namespace, sources: Sources) -> int:
     found = listed(sources)
-    if not _write(arguments.output, {"workloads": found}):
+    if not structured.written(arguments.output, {"workloads": found}):
         wide = arguments.output == "wide"
         rows = [
             (
@@ -208,14 +207,6 @@ def _ports_of(workload: Data) -> list[PublishedPort]:
 
 def _published(workload: Data) -> list[str]:
     return [f"  port {port}" for port in _ports_of(workload)]
-
-
-def _write(output: str, value: Data) -> bool:
-    if output == "json":
-        sys.stdout.write(json.dumps(value, indent=2) + "\n")
-    elif output == "yaml":
-        sys.stdout.write(yaml_text.dump(value))
-    return output in ("json", "yaml")
 
 
 def _shown(value: t.Any) -> str:
