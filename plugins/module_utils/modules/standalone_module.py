@@ -8,29 +8,32 @@ from __future__ import annotations
 import typing as t
 
 from ..dataplane.change import Change
-from ..node import standalone
+from ..dataplane.kernel.port import Kernel
+from ..dataplane.planning.plan import Part
+from ..node import machine, standalone
 from ..node.errors import ERRORS, InTheWay
 from ..node.machine import Machine
+from .error_report import errors_reported
 from .module_call import ModuleCall
 
 #: The name of this process in the node's lock, for the messages of others that wait for the lock.
 _WHO = "ansible"
+Params = t.Mapping[str, t.Any]
 
 
-def run_change(module: ModuleCall, machine: Machine, build: standalone.Build, **more: t.Any) -> t.NoReturn:
-    """Make the changes that `build` finds, unless in check mode, and answer with them and with `more`.
+def run_change(module: ModuleCall, steps: t.Callable[[Params, Kernel], t.Sequence[Part]], **more: t.Any) -> t.NoReturn:
+    """Make the changes that `steps` finds, unless in check mode, and answer with them and with `more`.
 
     The answer has `changed` (notes and problems alone are no change), `plan` (a line for each) and, in diff mode if
-    anything changed, `diff`. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or
-    a ValueError. Wait at most `machine.lock_timeout` seconds for each lock, and close the kernel's connection in any
-    case. In check mode, nothing is locked, and problems are part of the plan.
+    anything changed, `diff`. It fails for an error of
+    `node.errors.ERRORS`, an InTheWay or a ValueError. Wait at most `lock_timeout` seconds of the machine for
+    each lock. In check mode, nothing is locked, and problems are part of the plan.
     """
-    try:
-        changes = standalone.bring_to(machine, build, check=module.check_mode, who=_WHO)
-    except (*ERRORS, InTheWay, ValueError) as error:
-        module.fail_json(msg=str(error))
-    finally:
-        machine.kernel.close()
+    here = machine.here()
+    with errors_reported(module, here, *ERRORS, InTheWay, ValueError):
+        changes = standalone.bring_to(
+            here, lambda kernel: steps(module.params, kernel), check=module.check_mode, who=_WHO
+        )
     changed = any(change.action in "+~-" for change in changes)
     answer: dict[str, t.Any] = {**more, "changed": changed, "plan": [change.line() for change in changes]}
     if module._diff and changed:
@@ -38,18 +41,14 @@ def run_change(module: ModuleCall, machine: Machine, build: standalone.Build, **
     module.exit_json(**answer)
 
 
-def run_info(module: ModuleCall, machine: Machine, observe: t.Callable[[Machine], dict[str, t.Any]]) -> t.NoReturn:
-    """Answer with what `observe` reads of the machine, and with `changed` False.
+def run_info(module: ModuleCall, observe: t.Callable[[Params, Machine], dict[str, t.Any]]) -> t.NoReturn:
+    """Answer with what `observe` reads of this machine, and with `changed` False.
 
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS` or a ValueError. Other exceptions of
-    `observe` are raised. Close the kernel's connection in any case.
+    It fails for an error of ERRORS or a ValueError. Others are raised.
     """
-    try:
-        answer = observe(machine)
-    except (*ERRORS, ValueError) as error:
-        module.fail_json(msg=str(error))
-    finally:
-        machine.kernel.close()
+    here = machine.here()
+    with errors_reported(module, here, *ERRORS, ValueError):
+        answer = observe(module.params, here)
     module.exit_json(changed=False, **answer)
 
 

@@ -20,4 +20,4 @@ def observe(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t
 
 def run(module: ModuleCall) -> t.NoReturn:
     """Read the BGP sessions of a node, and answer as the module bgp_session_info, also if BIRD cannot be read."""
-    standalone_module.run_info(module, machine.here(), lambda here: observe(module.params, here))
+    standalone_module.run_info(module, observe)

@@ -15,6 +15,7 @@ from ...node.probe import convergence
 from ...node.store.store import Store
 from ...node.store.stored_file import StoreError
 from ...state.node_state import NodeState
+from ..error_report import errors_reported
 from ..module_call import ModuleCall
 
 # The most missing things that a message names; all are in `missing`.
@@ -74,12 +75,8 @@ def waited(module: ModuleCall, fail: bool) -> dict[str, t.Any]:
     """
     params = module.params
     here = machine.here()
-    try:
+    with errors_reported(module, here, BirdError, KernelError, ObserveError, StoreError, ValueError):
         found = convergence.wait(here, state_of(params, here), params["timeout"])
-    except (BirdError, KernelError, ObserveError, StoreError, ValueError) as error:
-        module.fail_json(msg=str(error))
-    finally:
-        here.kernel.close()
     answer = answer_of(found)
     if fail and not found.converged:
         module.fail_json(msg=message(found, params["timeout"]), **answer)

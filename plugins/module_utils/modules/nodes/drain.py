@@ -11,7 +11,8 @@ import typing as t
 from ...cli.errors import CommandError
 from ...cli.sources import Sources
 from ...node import drain, machine
-from ...node.store import atomic_file
+from ...node.store.atomic_file import FileError
+from ..error_report import errors_reported
 from ..module_call import ModuleCall
 
 
@@ -23,15 +24,11 @@ def run(module: ModuleCall) -> t.NoReturn:
     here = machine.here()
     drained = drain.load(here.store) is not None
     changed = not drained and os.path.isdir(here.store)
-    try:
+    with errors_reported(module, here, CommandError, FileError):
         if changed and not module.check_mode:
             drain.drain(here.store, module.params["who"])
         with Sources(here, module.warn) as sources:
             running = [workload.id for workload in sources.workloads()]
-    except (CommandError, atomic_file.FileError) as error:
-        module.fail_json(msg=str(error))
-    finally:
-        here.kernel.close()
     answer = {"changed": changed, "workloads": running}
     if module._diff and changed:
         answer["diff"] = {"prepared": f"+ file {drain.path(here.store)}    takes no new workloads\n"}

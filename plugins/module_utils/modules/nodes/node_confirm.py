@@ -7,16 +7,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ...dataplane.kernel.port import (
-    KernelError,
-    MissingLibrary,
-)
 from ...node import machine
 from ...node.change import confirmation
-from ...node.store.atomic_file import FileError
-from ...node.store.lock import LockError
-from ...node.store.stored_file import StoreError
+from ...node.errors import ERRORS
 from ...node.store.unconfirmed import UnconfirmedStore
+from ..error_report import errors_reported
 from ..module_call import ModuleCall
 
 NOTHING = "nothing"
@@ -45,10 +40,6 @@ def confirm(here: machine.Machine, params: t.Mapping[str, t.Any], check: bool) -
 def run(module: ModuleCall) -> t.NoReturn:
     """Confirm a change of a node, which reverts it otherwise, and answer as the module node_confirm."""
     here = machine.here()
-    try:
+    with errors_reported(module, here, *ERRORS):
         answer = confirm(here, module.params, module.check_mode)
-    except (KernelError, MissingLibrary, LockError, StoreError, FileError) as error:
-        module.fail_json(msg=str(error))
-    finally:
-        here.kernel.close()
     module.exit_json(**answer)

@@ -22,6 +22,7 @@ from ...node.write import datastore_files, session_passwords
 from ...preflight import observe, packages
 from ...preflight.files import CNI_CONF_DIR, Files
 from ...state.node_state import NodeState
+from ..error_report import errors_reported
 from ..module_call import ModuleCall
 
 
@@ -79,16 +80,14 @@ def with_packed_policy(generation: dict[str, t.Any]) -> dict[str, t.Any]:
     return {**generation, "state": {**state, "policy": packed_json.pack(state["policy"])}}
 
 
+def _gathered(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
+    given = passwords.unpack(params["bgp_passwords"])
+    return gather(here, params["gather"], params["generation"], params["policy"], given, params["cni_conf_dir"])
+
+
 def run(module: ModuleCall) -> t.NoReturn:
     """Read the state of a node, and answer as the module node_info."""
     here = machine.here()
-    params = module.params
-    try:
-        given = passwords.unpack(params["bgp_passwords"])
-        wanted = params["gather"], params["generation"], params["policy"]
-        result = gather(here, *wanted, given, params["cni_conf_dir"])
-    except (StoreError, IpamUnreadable, KernelError, ValueError) as error:
-        module.fail_json(msg=str(error))
-    finally:
-        here.kernel.close()
-    module.exit_json(changed=False, **result)
+    with errors_reported(module, here, StoreError, IpamUnreadable, KernelError, ValueError):
+        found = _gathered(module.params, here)
+    module.exit_json(changed=False, **found)

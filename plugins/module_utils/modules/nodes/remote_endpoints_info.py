@@ -20,6 +20,7 @@ from ...state.remote_endpoints import (
     Collected,
     RemoteEndpoints,
 )
+from ..error_report import errors_reported
 from ..module_call import ModuleCall
 
 
@@ -34,12 +35,8 @@ def run(module: ModuleCall) -> t.NoReturn:
     """Read a node's own workloads and those of others that it knows; answer as the module remote_endpoints_info."""
     here = machine.here()
     kept = KnownEndpoints()
-    try:
+    with errors_reported(module, here, StoreError):
         node, endpoints, problems = endpoint_sync.own(here)
-    except StoreError as error:
-        module.fail_json(msg=str(error))
-    finally:
-        here.kernel.close()
     try:
         kept = on_disk(here.store)
     except RemoteUnreadable as error:

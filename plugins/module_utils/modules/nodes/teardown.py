@@ -11,13 +11,14 @@ from ...dataplane.change import change_lines
 from ...node import machine
 from ...node.errors import ERRORS, InTheWay
 from ...node.removal import container_networks, teardown
+from ..error_report import errors_reported
 from ..module_call import ModuleCall
 
 
 def run(module: ModuleCall) -> t.NoReturn:
     """Remove everything of the collection from a node, and answer as the module teardown."""
     here = machine.here()
-    try:
+    with errors_reported(module, here, *ERRORS, InTheWay):
         plan = teardown.tear_down(
             here,
             who=module.params["who"],
@@ -25,10 +26,6 @@ def run(module: ModuleCall) -> t.NoReturn:
             lock_timeout=module.params["lock_timeout"],
             force=module.params["force"],
         )
-    except (*ERRORS, InTheWay) as error:
-        module.fail_json(msg=str(error))
-    finally:
-        here.kernel.close()
     lines = change_lines(plan.shown)
     answer = {
         "changed": bool(plan.changes),

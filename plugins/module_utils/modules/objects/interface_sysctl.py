@@ -10,7 +10,7 @@ import typing as t
 from ...dataplane.drivers import sysctl
 from ...dataplane.kernel.port import Kernel
 from ...dataplane.planning.plan import Part
-from ...node import machine, report
+from ...node import report
 from ...state.node_state import Sysctl
 from .. import standalone_module
 from ..module_call import ModuleCall
@@ -34,4 +34,4 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
 
 def run(module: ModuleCall) -> t.NoReturn:
     """Manage routing settings of an interface, and answer as the module interface_sysctl."""
-    standalone_module.run_change(module, machine.here(), lambda kernel: steps(module.params, kernel))
+    standalone_module.run_change(module, steps)

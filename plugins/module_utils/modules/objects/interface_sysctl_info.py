@@ -20,4 +20,4 @@ def observe(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t
 
 def run(module: ModuleCall) -> t.NoReturn:
     """Read routing settings of an interface, and answer as the module interface_sysctl_info."""
-    standalone_module.run_info(module, machine.here(), lambda here: observe(module.params, here))
+    standalone_module.run_info(module, observe)

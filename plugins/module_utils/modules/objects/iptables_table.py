@@ -10,7 +10,6 @@ import typing as t
 from ...dataplane.drivers import iptables
 from ...dataplane.kernel.port import Kernel
 from ...dataplane.planning.plan import Part
-from ...node import machine
 from ...state.node_state import Hook, IptablesTable
 from .. import standalone_module
 from ..module_call import ModuleCall
@@ -41,4 +40,4 @@ def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
 
 def run(module: ModuleCall) -> t.NoReturn:
     """Manage the collection's chains of an iptables table, and answer as the module iptables_table."""
-    standalone_module.run_change(module, machine.here(), lambda kernel: steps(module.params, kernel))
+    standalone_module.run_change(module, steps)

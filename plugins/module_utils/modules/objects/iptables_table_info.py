@@ -19,4 +19,4 @@ def observe(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t
 
 def run(module: ModuleCall) -> t.NoReturn:
     """Read the collection's iptables rules, and answer as the module iptables_table_info."""
-    standalone_module.run_info(module, machine.here(), lambda here: observe(module.params, here))
+    standalone_module.run_info(module, observe)

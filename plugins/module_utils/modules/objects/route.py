@@ -13,7 +13,6 @@ from ...dataplane import underlay
 from ...dataplane.drivers import route
 from ...dataplane.kernel.port import Kernel
 from ...dataplane.planning.plan import Part
-from ...node import machine
 from ...state.node_state import Route
 from .. import standalone_module
 from ..module_call import ModuleCall
@@ -81,4 +80,4 @@ def run(module: ModuleCall) -> t.NoReturn:
     """Manage routes with the collection's protocol number, and answer as the module route."""
     if module.params["purge"] and (module.params["routes"] is None or module.params["state"] == "absent"):
         module.fail_json(msg="purge needs routes and state: present. It removes whatever is not in that list.")
-    standalone_module.run_change(module, machine.here(), lambda kernel: steps(module.params, kernel))
+    standalone_module.run_change(module, steps)

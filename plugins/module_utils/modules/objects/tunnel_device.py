@@ -13,7 +13,6 @@ from ...base.addresses import family_of
 from ...dataplane.drivers import neighbor, tunnel
 from ...dataplane.kernel.port import Kernel
 from ...dataplane.planning.plan import Part
-from ...node import machine
 from ...state.node_state import (
     OVERHEAD,
     OVERHEAD6,
@@ -120,4 +119,4 @@ def run(module: ModuleCall) -> t.NoReturn:
         module.fail_json(
             msg=f"local is missing: kind {params['kind']} needs the node's own address. Set it to that address."
         )
-    standalone_module.run_change(module, machine.here(), lambda kernel: steps(params, kernel))
+    standalone_module.run_change(module, steps)

@@ -12,10 +12,10 @@ from .. import standalone_module
 from ..module_call import ModuleCall
 
 
-def observe(here: machine.Machine) -> dict[str, t.Any]:
+def observe(dummy: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
     return {"devices": report.tunnels(here.kernel)}
 
 
 def run(module: ModuleCall) -> t.NoReturn:
     """Read the tunnel devices, and answer as the module tunnel_device_info."""
-    standalone_module.run_info(module, machine.here(), observe)
+    standalone_module.run_info(module, observe)

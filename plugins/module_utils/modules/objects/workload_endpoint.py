@@ -11,7 +11,6 @@ from ...base import naming
 from ...dataplane.drivers import route, sysctl, workload
 from ...dataplane.kernel.port import Kernel
 from ...dataplane.planning.plan import Part
-from ...node import machine
 from ...state.attachment import (
     endpoint_routes,
     endpoint_sysctls,
@@ -79,6 +78,4 @@ def run(module: ModuleCall) -> t.NoReturn:
         interface = endpoint_of(module.params).interface
     except ValueError as error:
         module.fail_json(msg=str(error))
-    standalone_module.run_change(
-        module, machine.here(), lambda kernel: steps(module.params, kernel), interface=interface
-    )
+    standalone_module.run_change(module, steps, interface=interface)
