@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
 
 
@@ -22,12 +21,8 @@ class ActionModule(StateAction):
         if "state" not in args:
             own = {name: args.pop(name, None) for name in ("fleet", "observed")}
             phase = self.phase_of(args)
-            try:
-                state = self.host_state(task_vars, own["fleet"], own["observed"], phase)
-                args["state"] = self.without_absent(state, task_vars)
-            except FleetError as error:
-                result.update(failed=True, msg=str(error))
-                return result
+            state = self.host_state(task_vars, own["fleet"], own["observed"], phase)
+            args["state"] = self.without_absent(state, task_vars)
         result.update(
             self._execute_module(
                 module_name="baremetal.host_routing.convergence_info", module_args=args, task_vars=task_vars

@@ -28,7 +28,6 @@ class ActionModule(GuardedAction):
     before somebody corrects something, or if a file or a secret of the controller cannot be used.
     """
 
-    TRANSFERS_FILES = False
     _requires_connection = False
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -41,9 +40,7 @@ class ActionModule(GuardedAction):
         )
         try:
             result.update(self._publish(task_vars, args))
-        except FleetError as error:
-            result.update(failed=True, msg=f"{error} {_UNTOUCHED}", variable=error.variable, origin=error.origin)
-        except DatastoreRefused as error:
+        except (FleetError, DatastoreRefused) as error:
             result.update(failed=True, msg=f"{error} {_UNTOUCHED}")
         return result
 

@@ -10,7 +10,6 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import heartbeats
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import exchange
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore import access, cluster_calls
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore.cluster_calls import (
@@ -27,7 +26,6 @@ class ActionModule(GuardedAction):
     invalid variable, and for a file or secret of the controller that cannot be used.
     """
 
-    TRANSFERS_FILES = False
     _requires_connection = False
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -43,8 +41,6 @@ class ActionModule(GuardedAction):
                 answer["nodes"] = {
                     node: {**dataclasses.asdict(one), "age": one.age(now)} for node, one in nodes.items()
                 }
-        except FleetError as error:
-            return {**result, "failed": True, "msg": str(error), "variable": error.variable, "origin": error.origin}
         except (DatastoreAway, DatastoreRefused) as error:
             answer.update(reachable=False, reason=str(error))
         return {**result, "changed": False, **answer}

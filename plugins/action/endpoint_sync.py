@@ -14,7 +14,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answe
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import (
     sentences as left_out_sentences,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore import access
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import (
@@ -40,12 +39,8 @@ class ActionModule(GuardedAction):
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
         asked = run_results.of_hosts(task_vars, args["asked"], hosts)
         nodes = {*task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()), *hosts}
-        try:
-            blocks = own_blocks.of_lockfile(task_vars)
-            datastore = access.of(inventory_source.hosts(task_vars), task_vars)
-        except FleetError as error:
-            result.update(failed=True, msg=str(error))
-            return result
+        blocks = own_blocks.of_lockfile(task_vars)
+        datastore = access.of(inventory_source.hosts(task_vars), task_vars)
         tellers: dict[str, endpoint_sync.Teller] = {}
         left_out: list[LeftOut] = []
         for host, answer in asked.items():

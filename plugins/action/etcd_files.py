@@ -24,7 +24,6 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 class ActionModule(GuardedAction):
     """The action etcd_files: it keeps etcd's keys and passwords beside the inventory and returns nothing secret."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -41,29 +40,25 @@ class ActionModule(GuardedAction):
                 "succession": {"type": "str", "default": "", "choices": ["", "begin", "finish"]},
             }
         )
-        try:
-            given_inventory.check_parsed(task_vars)
-            if args["target"]:
-                etcd_folder.make_empty(args["target"])
-                result.update(changed=True)
-                return result
-            folder = etcd_folder.folder_of(task_vars)
-            members = cluster_members.of(task_vars)
-            own = _own_authority(args["ca_cert"], args["ca_key"], str(task_vars.get("inventory_dir") or ""))
-            nodes = cluster_members.nodes_of(task_vars)
-            wanted = WantedFiles(members, args["days"], args["ca_days"], own, args["renew"], args["succession"], nodes)
-            now = datetime.datetime.now(datetime.timezone.utc)
-            issue = (
-                issued_files.revocation(folder, _node_name(args["revoke"]))
-                if args["revoke"]
-                else issued_files.planned(folder, wanted, now)
-            )
-            if not self._task.check_mode:
-                issued_files.apply(folder, issue)
-            days = issued_files.days_left(folder, members, now)
-        except FleetError as error:
-            result.update(failed=True, msg=str(error))
+        given_inventory.check_parsed(task_vars)
+        if args["target"]:
+            etcd_folder.make_empty(args["target"])
+            result.update(changed=True)
             return result
+        folder = etcd_folder.folder_of(task_vars)
+        members = cluster_members.of(task_vars)
+        own = _own_authority(args["ca_cert"], args["ca_key"], str(task_vars.get("inventory_dir") or ""))
+        nodes = cluster_members.nodes_of(task_vars)
+        wanted = WantedFiles(members, args["days"], args["ca_days"], own, args["renew"], args["succession"], nodes)
+        now = datetime.datetime.now(datetime.timezone.utc)
+        issue = (
+            issued_files.revocation(folder, _node_name(args["revoke"]))
+            if args["revoke"]
+            else issued_files.planned(folder, wanted, now)
+        )
+        if not self._task.check_mode:
+            issued_files.apply(folder, issue)
+        days = issued_files.days_left(folder, members, now)
         if args["show"]:
             shown_lines.show([f"{folder.path}/{line}" for line in issue.lines])
             for notice in issue.notices:

@@ -27,7 +27,6 @@ class ActionModule(GuardedAction):
     revocation leaves hosts out that do not answer.
     """
 
-    TRANSFERS_FILES = False
     _requires_connection = False
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:

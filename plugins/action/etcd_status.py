@@ -7,7 +7,6 @@ import dataclasses
 import json
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import (
     cluster_members,
@@ -20,7 +19,6 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines impor
 class ActionModule(GuardedAction):
     """The action etcd_status: it prints etcd's members as a table or JSON. With `strict` it fails for a problem."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -32,14 +30,10 @@ class ActionModule(GuardedAction):
                 "strict": {"type": "bool", "default": False},
             }
         )
-        try:
-            hosts = [
-                seen_hosts.of_run(host, task_vars["hostvars"][host.name].get(args["seen"]))
-                for host in cluster_members.of(task_vars)
-            ]
-        except FleetError as error:
-            result.update(failed=True, msg=str(error))
-            return result
+        hosts = [
+            seen_hosts.of_run(host, task_vars["hostvars"][host.name].get(args["seen"]))
+            for host in cluster_members.of(task_vars)
+        ]
         days = {str(name): int(left) for name, left in args["days_left"].items()}
         problems, warned = status_table.problems(hosts, days), status_table.warnings(hosts)
         if args["output"] == "json":

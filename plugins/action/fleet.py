@@ -51,7 +51,6 @@ class ActionModule(GuardedAction):
     unreadable, or if the run exceeds its limits without approval. In check mode, an excess is only a warning.
     """
 
-    TRANSFERS_FILES = False
     _requires_connection = False
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -83,7 +82,7 @@ class ActionModule(GuardedAction):
             result.update(self._compile(task_vars, args))
         except FleetError as error:
             told = str(error) if args["restore"] or args["without"] else self._with_others(error, task_vars)
-            result.update(failed=True, msg=told, variable=error.variable, origin=error.origin)
+            result.update(failed=True, msg=told)
         return result
 
     @staticmethod

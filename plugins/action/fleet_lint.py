@@ -5,33 +5,24 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import answer
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.answer_action import AnswerAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import lint_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lint_source
 
 
-class ActionModule(GuardedAction):
+class ActionModule(AnswerAction):
     """The action fleet_lint, which prints the settings of an inventory that cannot work or are probably a mistake.
 
     The result has `lines` and the keys of the JSON document. The task fails for an error, with `strict` for a warning.
     """
 
-    TRANSFERS_FILES = False
-    _requires_connection = False
+    OPTIONS = {"strict": {"type": "bool", "default": False}}
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
-        dummy, args = self.validate_argument_spec(
-            {
-                "strict": {"type": "bool", "default": False},
-                **answer.OPTIONS,
-            }
-        )
-        looked = lint_source.lint(task_vars)
-        document, lines = looked.document(args["strict"]), lint_lines.text(looked)
-        answer.give(args, document, lines)
+    def answer(self, task_vars: dict[str, t.Any], args: dict[str, t.Any]) -> tuple[dict[str, t.Any], list[str]]:
+        self._looked = lint_source.lint(task_vars)
+        return self._looked.document(args["strict"]), lint_lines.text(self._looked)
+
+    def outcome(self, document: dict[str, t.Any], lines: list[str], args: dict[str, t.Any]) -> dict[str, t.Any]:
         if not document["good"]:
-            result.update(failed=True, msg=lint_lines.failure(looked, printed=args["output"] != "none"))
-        else:
-            result.update(changed=False, lines=lines, **document)
-        return result
+            return {"failed": True, "msg": lint_lines.failure(self._looked, printed=args["output"] != "none")}
+        return super().outcome(document, lines, args)

@@ -6,31 +6,20 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import answer
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.answer_action import AnswerAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines.shown_path import shown_path
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import inventory_fleet, inventory_resources
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.written import role_variables
 
 
-class ActionModule(GuardedAction):
+class ActionModule(AnswerAction):
     """The action fleet_resources, which prints the resources of an inventory and its lockfile.
 
     The result has `lines`, `as_number`, `resources` and `ipam`. The task fails if the fleet cannot be planned.
     """
 
-    TRANSFERS_FILES = False
-    _requires_connection = False
-
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
-        dummy, args = self.validate_argument_spec(answer.OPTIONS)
-        try:
-            found = inventory_fleet.with_lockfile(task_vars)
-        except FleetError as error:
-            answer.refuse(args, error)
-            result.update(failed=True, msg=str(error), variable=error.variable, origin=error.origin)
-            return result
+    def answer(self, task_vars: dict[str, t.Any], args: dict[str, t.Any]) -> tuple[dict[str, t.Any], list[str]]:
+        found = inventory_fleet.with_lockfile(task_vars)
         fleet = found.fleet
         ipam = inventory_resources.ipam(fleet)
         agents = [node.name for node in fleet.nodes.values() if node.workload_node]
@@ -47,7 +36,4 @@ class ActionModule(GuardedAction):
             },
         }
         rows = [(kind, str(len(documents))) for kind, documents in resources.items() if documents]
-        lines = tables.columns(("KIND", "COUNT"), rows).splitlines()
-        answer.give(args, document, lines)
-        result.update(changed=False, lines=lines, **document)
-        return result
+        return document, tables.columns(("KIND", "COUNT"), rows).splitlines()

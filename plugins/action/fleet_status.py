@@ -41,8 +41,14 @@ _TITLE = "Status of the fleet"
 _UNRECORDED = "No switch is recorded beside the lockfile: switch_pool_mode.yml and switch_topology.yml record theirs."
 
 
-def _note(gap: untried.Untried) -> str:
-    return f"Not tried: {gap}."
+class _Status(t.NamedTuple):
+    """The status of all hosts by one source, as sentences, data and lines, and what makes a report of it."""
+
+    problems: list[str]
+    warnings: list[str]
+    nodes: dict[str, t.Any]
+    lines: list[str]
+    report: t.Callable[[Places], FleetReport]
 
 
 class ActionModule(GuardedAction):
@@ -76,72 +82,37 @@ class ActionModule(GuardedAction):
             why = (unread or "the inventory names none (calico_etcd_endpoints, group calico_etcd)").rstrip(".")
             result.update(failed=True, msg=f"The datastore cannot be read: {why}. -e source=nodes asks the nodes.")
             return result
-        if known.get("reachable"):
-            return self._by_heartbeats(result, task_vars, hosts, known, args)
-        found = run_results.of_hosts(task_vars, args["status"], hosts, readers.status)
-        problems, warned = status_lines.problems(hosts, found), status_lines.warnings(hosts, found)
         gaps = self._untried(task_vars, hosts)
-        if unread:
-            warned = [f"the datastore was not read, so the nodes were asked: {unread}", *warned]
-        nodes = {host: status_lines.known(found.get(host)) for host in hosts}
-        written = ""
-        if args["report"]:
-            places, notes, loss = self._places(task_vars, hosts)
-            made = origin.origin(_TITLE, task_vars, "the nodes themselves")
-            report = status_report.by_nodes(made, hosts, found, places, problems, warned)
-            written = self._write(args["report"], report, [*map(_note, gaps), *notes], loss)
+        if known.get("reachable"):
+            status = _by_heartbeats(task_vars, hosts, known, gaps)
+        else:
+            found = run_results.of_hosts(task_vars, args["status"], hosts, readers.status)
+            status = _by_nodes(task_vars, hosts, found, unread, gaps)
+        written = self._write(args["report"], status, gaps, task_vars, hosts) if args["report"] else ""
+        problems = status.problems
         if args["output"] == "json":
             answer = {
                 "good": not problems,
                 "problems": problems,
-                "warnings": warned,
+                "warnings": status.warnings,
                 "not_tried": untried.to_data(gaps),
-                "nodes": nodes,
+                **({"source": "etcd"} if known.get("reachable") else {}),
+                "nodes": status.nodes,
             }
             lines = json.dumps(answer, indent=2).splitlines()
         else:
-            lines = status_lines.text(hosts, found, warned, gaps)
+            lines = status.lines
+        shown_lines.show([*lines, f"report  {written}"] if written else lines)
         result["not_tried"] = untried.to_data(gaps)
-        return self._shown(result, lines, problems, warned, nodes, strict=args["strict"], written=written)
-
-    def _by_heartbeats(
-        self,
-        result: dict[str, t.Any],
-        task_vars: t.Mapping[str, t.Any],
-        hosts: t.Sequence[str],
-        known: t.Mapping[str, t.Any],
-        args: t.Mapping[str, t.Any],
-    ) -> dict[str, t.Any]:
-        """Print the status by the heartbeats in `known`, an answer of datastore_info, and return the task's result."""
-        names = {field.name for field in dataclasses.fields(Heartbeat)}
-        found = {
-            node: Heartbeat(**{name: value for name, value in fields.items() if name in names})
-            for node, fields in known["nodes"].items()
-        }
-        agents = set(task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()))
-        status = HeartbeatStatus(hosts, agents, found, known["refused"], time.time())
-        gaps = self._untried(task_vars, hosts)
-        nodes = {host: known["nodes"].get(host) for host in hosts}
-        written = ""
-        if args["report"]:
-            places, notes, loss = self._places(task_vars, hosts)
-            source = "heartbeats in the datastore, which agents write every 10 seconds"
-            report = status_report.by_heartbeats(origin.origin(_TITLE, task_vars, source), status, places)
-            written = self._write(args["report"], report, [*map(_note, gaps), *notes], loss)
-        if args["output"] == "json":
-            answer = {
-                "good": not status.problems,
-                "problems": status.problems,
-                "warnings": [],
-                "not_tried": untried.to_data(gaps),
-                "source": "etcd",
-                "nodes": nodes,
-            }
-            lines = json.dumps(answer, indent=2).splitlines()
-        else:
-            lines = status.lines(gaps)
-        result["not_tried"] = untried.to_data(gaps)
-        return self._shown(result, lines, status.problems, [], nodes, strict=args["strict"], written=written)
+        if problems and args["strict"]:
+            # The failure does not repeat the lines that are printed above it.
+            count = "1 thing is" if len(problems) == 1 else f"{len(problems)} things are"
+            result.update(failed=True, msg=f"{count} not well with the fleet, see above.")
+            return result
+        result.update(
+            lines=lines, good=not problems, problems=problems, warnings_found=status.warnings, nodes=status.nodes
+        )
+        return result
 
     def _untried(self, task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> list[untried.Untried]:
         """Return the paths that this status does not try, and those that no run tries, if the lockfile can be read."""
@@ -165,35 +136,68 @@ class ActionModule(GuardedAction):
         except FleetError as error:
             return Places(planned.fleet, hosts), [str(error)], None
 
-    @staticmethod
-    def _write(path: str, report: FleetReport, notes: t.Sequence[str], loss: t.Optional[Loss]) -> str:
-        """Write the report with the last switch and more notes; return its path. Raise AnsibleError if that fails."""
+    def _write(
+        self,
+        path: str,
+        status: _Status,
+        gaps: t.Sequence[untried.Untried],
+        task_vars: t.Mapping[str, t.Any],
+        hosts: t.Sequence[str],
+    ) -> str:
+        """Write the report, with the last switch and what is left out; return its path. Raise FleetError."""
+        places, notes, loss = self._places(task_vars, hosts)
+        report = status.report(places)
         whole = dataclasses.replace(
-            report, notes=(*report.notes, *notes), loss=loss, loss_note="" if loss is not None else _UNRECORDED
+            report,
+            notes=(*report.notes, *(f"Not tried: {gap}." for gap in gaps), *notes),
+            loss=loss,
+            loss_note="" if loss is not None else _UNRECORDED,
         )
-        try:
-            written = report_file.path_for(path)
-            report_file.write(written, page.html(whole))
-        except FleetError as error:
-            raise AnsibleError(str(error)) from error
+        written = report_file.path_for(path)
+        report_file.write(written, page.html(whole))
         return written
 
-    @staticmethod
-    def _shown(
-        result: dict[str, t.Any],
-        lines: list[str],
-        problems: list[str],
-        warned: list[str],
-        nodes: t.Mapping[str, t.Any],
-        *,
-        strict: bool,
-        written: str,
-    ) -> dict[str, t.Any]:
-        shown_lines.show([*lines, f"report  {written}"] if written else lines)
-        if problems and strict:
-            # The failure does not repeat the lines that are printed above it.
-            count = "1 thing is" if len(problems) == 1 else f"{len(problems)} things are"
-            result.update(failed=True, msg=f"{count} not well with the fleet, see above.")
-            return result
-        result.update(lines=lines, good=not problems, problems=problems, warnings_found=warned, nodes=nodes)
-        return result
+
+def _by_nodes(
+    task_vars: t.Mapping[str, t.Any],
+    hosts: t.Sequence[str],
+    found: t.Mapping[str, t.Mapping[str, t.Any]],
+    unread: str,
+    gaps: t.Sequence[untried.Untried],
+) -> _Status:
+    """Return the status by the nodes' own answers. `unread` is why the datastore was not read, "" if nobody tried."""
+    problems, warned = status_lines.problems(hosts, found), status_lines.warnings(hosts, found)
+    if unread:
+        warned = [f"the datastore was not read, so the nodes were asked: {unread}", *warned]
+    made = origin.origin(_TITLE, task_vars, "the nodes themselves")
+    return _Status(
+        problems,
+        warned,
+        {host: status_lines.known(found.get(host)) for host in hosts},
+        status_lines.text(hosts, found, warned, gaps),
+        lambda places: status_report.by_nodes(made, hosts, found, places, problems, warned),
+    )
+
+
+def _by_heartbeats(
+    task_vars: t.Mapping[str, t.Any],
+    hosts: t.Sequence[str],
+    known: t.Mapping[str, t.Any],
+    gaps: t.Sequence[untried.Untried],
+) -> _Status:
+    """Return the status by the heartbeats in `known`, an answer of datastore_info."""
+    names = {field.name for field in dataclasses.fields(Heartbeat)}
+    found = {
+        node: Heartbeat(**{name: value for name, value in fields.items() if name in names})
+        for node, fields in known["nodes"].items()
+    }
+    agents = set(task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()))
+    status = HeartbeatStatus(hosts, agents, found, known["refused"], time.time())
+    made = origin.origin(_TITLE, task_vars, "heartbeats in the datastore, which agents write every 10 seconds")
+    return _Status(
+        status.problems,
+        [],
+        {host: known["nodes"].get(host) for host in hosts},
+        status.lines(gaps),
+        lambda places: status_report.by_heartbeats(made, status, places),
+    )

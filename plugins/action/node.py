@@ -20,7 +20,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes.node_request import NodeRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write import datastore_files
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
@@ -62,18 +61,14 @@ class ActionModule(StateAction):
             own = {name: args.pop(name, None) for name in ("fleet", "observed", "pool", "mode")}
             phase = self.phase_of(args)
             by_phase = boolean(args.pop("by_phase", False)) and self._task.check_mode
-            try:
-                (dummy, state), *steps = self.host_states(
-                    task_vars,
-                    own["fleet"],
-                    own["observed"],
-                    lambda found: (phase, *(found.phases if by_phase else ())),
-                    own["pool"] or None,
-                    own["mode"] or None,
-                )
-            except FleetError as error:
-                result.update(failed=True, msg=str(error))
-                return result
+            (dummy, state), *steps = self.host_states(
+                task_vars,
+                own["fleet"],
+                own["observed"],
+                lambda found: (phase, *(found.phases if by_phase else ())),
+                own["pool"] or None,
+                own["mode"] or None,
+            )
             settle = boolean(args.get("settle", False)) and not self._task.check_mode
             if settle:
                 paths, gaps = probing.plan(
@@ -97,16 +92,12 @@ class ActionModule(StateAction):
                 result.update(failed=True, msg=msg)
                 return result
         held = [args["state"], *(step["state"] for step in request.phases)]
-        try:
-            request = dataclasses.replace(
-                request, bgp_passwords=bgp_secrets.packed(task_vars, bgp_secrets.named(held)) or ""
-            )
-            if args.get("files") and self._task.args.get("fleet"):
-                datastore = self._datastore(str(self._task.args["fleet"]), task_vars)
-                request = dataclasses.replace(request, datastore=datastore)
-        except FleetError as error:
-            result.update(failed=True, msg=str(error))
-            return result
+        request = dataclasses.replace(
+            request, bgp_passwords=bgp_secrets.packed(task_vars, bgp_secrets.named(held)) or ""
+        )
+        if args.get("files") and self._task.args.get("fleet"):
+            datastore = self._datastore(str(self._task.args["fleet"]), task_vars)
+            request = dataclasses.replace(request, datastore=datastore)
         if args.get("units"):
             args["units"] = [self._unit(entry, args["state"]) for entry in args["units"]]
         if args.get("files"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import bgp_secrets
 
@@ -18,11 +17,7 @@ class ActionModule(GuardedAction):
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
-        try:
-            args["bgp_passwords"] = bgp_secrets.packed(task_vars)
-        except FleetError as error:
-            result.update(failed=True, msg=str(error))
-            return result
+        args["bgp_passwords"] = bgp_secrets.packed(task_vars)
         result.update(
             self._execute_module(module_name="baremetal.host_routing.node_info", module_args=args, task_vars=task_vars)
         )

@@ -7,7 +7,6 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import outcome
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run import node_removal
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines.shown_path import shown_path
@@ -23,7 +22,6 @@ class ActionModule(GuardedAction):
     the node is not in it, or if it is done and a gate of the etcd cluster has no new list of revoked certificates.
     """
 
-    TRANSFERS_FILES = False
     _requires_connection = False
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -35,11 +33,7 @@ class ActionModule(GuardedAction):
             }
         )
         node = args["node"]
-        try:
-            removal = node_removal.of(inventory_source.hosts(task_vars), node)
-        except FleetError as error:
-            result.update(failed=True, msg=str(error), variable=error.variable, origin=error.origin)
-            return result
+        removal = node_removal.of(inventory_source.hosts(task_vars), node)
         places = [shown_path(place) for place in removal.places]
         if args["done"]:
             where = f" ({', '.join(places)})" if places else ""

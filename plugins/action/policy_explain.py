@@ -6,12 +6,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.defaults import SOURCE_PORT
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_answer import FlowAnswer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_question import Asked, question
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import answer
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.answer_action import AnswerAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines.shown_path import shown_path
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.inventory_network import known_network
@@ -19,43 +16,30 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.inv
 _OPTIONS = ("from", "to", "port")
 
 
-class ActionModule(GuardedAction):
+class ActionModule(AnswerAction):
     """The action policy_explain, which prints how policy judges a flow, by the inventory and the lockfile alone.
 
     The result has `verdict`, `lines` and `answer`. The task fails if the inventory, the lockfile or the question is
     invalid, or if the verdict is not the one in `expect`.
     """
 
-    TRANSFERS_FILES = False
-    _requires_connection = False
+    OPTIONS = {
+        **{option: {"type": "str", "required": True} for option in _OPTIONS},
+        "source_port": {"type": "int", "default": SOURCE_PORT},
+        "verbose": {"type": "bool", "default": False},
+        "expect": {"type": "str", "choices": ["allow", "deny"]},
+    }
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
-        dummy, args = self.validate_argument_spec(
-            {
-                **{option: {"type": "str", "required": True} for option in _OPTIONS},
-                "source_port": {"type": "int", "default": SOURCE_PORT},
-                "verbose": {"type": "bool", "default": False},
-                **answer.OPTIONS,
-                "expect": {"type": "str", "choices": ["allow", "deny"]},
-            }
-        )
-        try:
-            said = _ask(task_vars, args)
-        except (FleetError, CommandError) as error:
-            answer.refuse(args, error)
-            result.update(failed=True, msg=str(error))
-            if isinstance(error, FleetError):
-                result.update(variable=error.variable, origin=error.origin)
-            return result
-        document, lines = said.document(), said.lines(args["verbose"])
-        answer.give(args, document, lines)
+    def answer(self, task_vars: dict[str, t.Any], args: dict[str, t.Any]) -> tuple[dict[str, t.Any], list[str]]:
+        said = _ask(task_vars, args)
+        return said.document(), said.lines(args["verbose"])
+
+    def outcome(self, document: dict[str, t.Any], lines: list[str], args: dict[str, t.Any]) -> dict[str, t.Any]:
         verdict = document["verdict"]
         if args["expect"] not in (None, verdict):
             # The failure repeats only the first of the lines, which are printed above it if the output is "text".
-            result.update(failed=True, msg=f"expected {args['expect']}: {lines[0]}", verdict=verdict)
-            return result
-        result.update(changed=False, verdict=verdict, lines=lines, answer=document)
-        return result
+            return {"failed": True, "msg": f"expected {args['expect']}: {lines[0]}", "verdict": verdict}
+        return {"changed": False, "verdict": verdict, "lines": lines, "answer": document}
 
 
 def _ask(task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> FlowAnswer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import host_check
@@ -34,12 +33,8 @@ class ActionModule(StateAction):
             }
         )
         host = task_vars["inventory_hostname"]
-        try:
-            state = self.host_state(task_vars, args["fleet"], args["observed"], Phase.CONVERGE)
-            podman = host_check.podman_wish(args["podman"], args["podman_networks"])
-        except FleetError as error:
-            result.update(failed=True, msg=str(error))
-            return result
+        state = self.host_state(task_vars, args["fleet"], args["observed"], Phase.CONVERGE)
+        podman = host_check.podman_wish(args["podman"], args["podman_networks"])
         try:
             answer = task_vars[args["observed"]]
             findings, missing = host_check.check(answer, state, args["cni"], args["cni_default"], podman)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import probing, untried
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import PROBE_MARK
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
@@ -49,11 +48,7 @@ class ActionModule(StateAction):
             host = task_vars["inventory_hostname"]
             # Only during a change do nodes have the tunnels of both modes.
             phase = Phase.FLIP if proof or "watch" in args else Phase.CONVERGE
-            try:
-                state = self.host_state(task_vars, fleet, observed, phase)
-            except FleetError as error:
-                result.update(failed=True, msg=str(error))
-                return result
+            state = self.host_state(task_vars, fleet, observed, phase)
             paths, gaps = probing.plan(state, targets.load(fleet).ipams(), sample, proof=bool(proof))
             args["targets"] = self.probed(paths)
             if proof:

@@ -22,7 +22,6 @@ class ActionModule(GuardedAction):
     errors, those of the inventory among them, they are printed before the message. It changes nothing.
     """
 
-    TRANSFERS_FILES = False
     _requires_connection = False
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import probing, untried
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
 
@@ -24,11 +23,7 @@ class ActionModule(StateAction):
         if "state" not in args:
             fleet, observed = args.pop("fleet", None), args.pop("observed", None)
             sample = int(args.pop("sample", 0) or 0)
-            try:
-                state = self.host_state(task_vars, fleet, observed, Phase.FLIP)
-            except FleetError as error:
-                result.update(failed=True, msg=str(error))
-                return result
+            state = self.host_state(task_vars, fleet, observed, Phase.FLIP)
             args["state"] = self.without_absent(state, task_vars)
             paths, gaps = probing.plan(state, self.targets.ipams() if self.targets else {}, sample)
             args["targets"] = self.probed(paths)

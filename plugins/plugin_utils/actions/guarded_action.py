@@ -32,8 +32,8 @@ class GuardedAction(ActionBase):
     """An action whose variables come from the controller, and that returns only some keys of its modules' answers.
 
     `module_answer.passed_on` selects these keys. Subclasses define `act` in place of `run`. If
-    `controller_variables.check_host` refuses the host, or `check` the task, it fails without `act`. Unsafe characters
-    are escaped in the result and in the messages of errors.
+    `controller_variables.check_host` refuses the host, or `check` the task, it fails without `act`. The task fails with
+    the text of a FleetError. Unsafe characters are escaped in the result and in the messages of errors.
     """
 
     def run(self, tmp: t.Any = None, task_vars: t.Optional[Data] = None) -> Data:
@@ -50,10 +50,10 @@ class GuardedAction(ActionBase):
         try:
             controller_variables.check_host(task_vars)
             self.check(task_vars)
+            with controller_variables.without_facts():
+                return self.act(result, {**task_vars, "hostvars": controller_variables.of_hosts(task_vars, self._task)})
         except FleetError as error:
             return {**result, "failed": True, "msg": str(error)}
-        with controller_variables.without_facts():
-            return self.act(result, {**task_vars, "hostvars": controller_variables.of_hosts(task_vars, self._task)})
 
     def check(self, task_vars: Data) -> None:
         """Raise FleetError if the task has to fail before it does anything. No action but some subclasses refuses."""
@@ -62,7 +62,7 @@ class GuardedAction(ActionBase):
     def act(self, result: Data, task_vars: Data) -> Data:
         """Return the task's result: the keys of `result`, which may be changed, and those of the answer.
 
-        `task_vars` are the task's variables, in which `hostvars` has facts in `ansible_facts` only. An exception fails
+        `task_vars` are the task's variables, in which `hostvars` has facts in `ansible_facts` only. Any exception fails
         the task; its message is escaped.
         """
 

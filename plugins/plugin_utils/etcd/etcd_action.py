@@ -8,7 +8,6 @@ from __future__ import annotations
 import typing as t
 
 from ansible.utils.vars import merge_hash
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ..actions.guarded_action import GuardedAction
 from ..sources import given_inventory
@@ -21,12 +20,8 @@ class EtcdAction(GuardedAction):
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         """Call the module with the operator's user, and return its answer."""
         args = {key: value for key, value in self._task.args.items() if key not in ("username", "password")}
-        try:
-            given_inventory.check_parsed(task_vars)
-            found = etcd_folder.credentials(etcd_folder.folder_of(task_vars), task_vars, self._templar.template)
-        except FleetError as error:
-            result.update(failed=True, msg=str(error))
-            return result
+        given_inventory.check_parsed(task_vars)
+        found = etcd_folder.credentials(etcd_folder.folder_of(task_vars), task_vars, self._templar.template)
         if found is not None:
             args.update(username=found.user, password=found.password)
         answer = self._execute_module(module_args=args, task_vars=task_vars)

@@ -225,7 +225,7 @@ def test_a_run_that_goes_too_far_is_asked_for(tmp_path: pathlib.Path) -> None:
 
     none, enough = {"session_resets": 0}, {"session_resets": 1}
     (refused,) = controller.run([run(limits=none)])
-    name = refused["variable"] and refused["msg"].split()[1]
+    name = refused["msg"].split()[1]
     text = (
         f"plan {name} needs approval: it would reset 1 session and calico_node_max_session_resets "
         "is 0 (node1 with node2 restarts: AS number, own AS number). Look at it with --check --diff. If it is what you "
