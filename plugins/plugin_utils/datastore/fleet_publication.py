@@ -127,7 +127,7 @@ def published(fleet: Fleet, secret: bytes) -> Published:
     return Published(nodes, {pool.name: pool.to_document()["spec"] for pool in fleet.pools}, blocks)
 
 
-def _steps(changes: t.Iterable[Change]) -> t.Iterator[rights.Step]:
+def _steps(changes: t.Iterable[Change]) -> t.Iterator[rights.AccessStep]:
     for change in changes:
         yield from change.new
 

@@ -17,7 +17,7 @@ from ..client import AUTHENTICATE, EtcdClient
 from ..gateway import Operation, Put
 from ..keys import KeyRange
 from . import auth, rights
-from .rights import Access, Step
+from .rights import Access, AccessStep
 
 #: The most operations of a transaction (etcd's default of --max-txn-ops), and the most bytes of its values, of 1.5 MiB.
 MOST_OPERATIONS = 128
@@ -219,27 +219,9 @@ async def empty(client: EtcdClient, node: str) -> None:
         await client.delete(own)
 
 
-async def change_access(client: EtcdClient, steps: t.Iterable[Step], secret: bytes) -> None:
+async def change_access(client: EtcdClient, steps: t.Iterable[AccessStep], secret: bytes) -> None:
     """Carry out steps of a plan of rights.py, in their order."""
     for step in steps:
-        await client.call(*_request(step, secret))
-
-
-def _request(step: Step, secret: bytes) -> tuple[str, bytes]:
-    if isinstance(step, rights.AddUser):
-        return auth.USER_ADD, auth.user_with_password(step.user, rights.password(secret, step.user))
-    if isinstance(step, rights.SetPassword):
-        return auth.USER_PASSWORD, auth.user_with_password(step.user, rights.password(secret, step.user))
-    if isinstance(step, rights.DeleteUser):
-        return auth.USER_DELETE, auth.named_user(step.user)
-    if isinstance(step, rights.GrantRole):
-        return auth.USER_GRANT, auth.grant_role(step.user, step.role)
-    if isinstance(step, rights.RevokeRole):
-        return auth.USER_REVOKE, auth.revoke_role(step.user, step.role)
-    if isinstance(step, rights.AddRole):
-        return auth.ROLE_ADD, auth.new_role(step.role)
-    if isinstance(step, rights.DeleteRole):
-        return auth.ROLE_DELETE, auth.named_role(step.role)
-    if isinstance(step, rights.Grant):
-        return auth.ROLE_GRANT, auth.grant(step.role, step.permission)
-    return auth.ROLE_REVOKE, auth.revoke(step.role, step.keys)
+        user = step.password_of
+        body = auth.user_with_password(user, rights.password(secret, user)) if user else step.body
+        await client.call(step.path, body)

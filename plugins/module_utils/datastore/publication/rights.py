@@ -22,12 +22,11 @@ import typing as t
 from ...dataplane.change import Action, Change
 from .. import keys
 from ..keys import KeyRange
+from . import auth
 from .auth import READ, READWRITE, Permission
 
 #: The user of etcd that may do everything. No node may have this name.
 ROOT_USER = "root"
-#: The least bytes of the secret from which passwords are made.
-SECRET_BYTES = 16
 _FINGERPRINT = 16  # hex digits
 _PURPOSE = b"baremetal.host_routing fingerprint"
 
@@ -43,65 +42,12 @@ class Access(t.NamedTuple):
     roles: t.Mapping[str, frozenset[Permission]]
 
 
-class AddUser(t.NamedTuple):
-    """A user to be made, with its password."""
+class AccessStep(t.NamedTuple):
+    """A call on users and roles. If it sets a password, it names the user in place of its body."""
 
-    user: str
-
-
-class SetPassword(t.NamedTuple):
-    """A user whose password is to be set."""
-
-    user: str
-
-
-class DeleteUser(t.NamedTuple):
-    """A user to be removed. Its tokens end at once; a watch that is open goes on."""
-
-    user: str
-
-
-class GrantRole(t.NamedTuple):
-    """A role that a user gets."""
-
-    user: str
-    role: str
-
-
-class RevokeRole(t.NamedTuple):
-    """A role that a user loses."""
-
-    user: str
-    role: str
-
-
-class AddRole(t.NamedTuple):
-    """A role to be made, without permissions."""
-
-    role: str
-
-
-class DeleteRole(t.NamedTuple):
-    """A role to be removed, also from its users."""
-
-    role: str
-
-
-class Grant(t.NamedTuple):
-    """A permission that a role gets."""
-
-    role: str
-    permission: Permission
-
-
-class Revoke(t.NamedTuple):
-    """A range of keys for which a role loses its permission."""
-
-    role: str
-    keys: KeyRange
-
-
-Step = t.Union[AddUser, SetPassword, DeleteUser, GrantRole, RevokeRole, AddRole, DeleteRole, Grant, Revoke]
+    path: str
+    body: bytes = b""
+    password_of: str = ""
 
 
 def permissions(node: str) -> frozenset[Permission]:
@@ -158,24 +104,29 @@ def _of_node(node: str, access: Access, operator: str, renewed: bool) -> t.Itera
             f"The datastore has a user or role {node} with rights that no node has: it belongs to something else. "
             f"Rename the node, or remove them (etcdctl user delete {node}; etcdctl role delete {node})."
         )
+    granted = tuple(
+        AccessStep(auth.ROLE_GRANT, auth.grant(node, one)) for one in sorted(wanted - (have or frozenset()))
+    )
     if have is None:
-        steps: tuple[Step, ...] = (AddRole(node), *(Grant(node, one) for one in sorted(wanted)))
-        yield _change("role", "+", node, None, _shown(wanted), steps)
+        made = AccessStep(auth.ROLE_ADD, auth.new_role(node))
+        yield _change("role", "+", node, None, _shown(wanted), (made, *granted))
     elif have != wanted:
-        granted = {one.keys for one in wanted}
-        gone = (Revoke(node, one.keys) for one in sorted(have - wanted) if one.keys not in granted)
-        yield _change(
-            "role", "~", node, _shown(have), _shown(wanted), (*gone, *(Grant(node, x) for x in sorted(wanted - have)))
-        )
+        ranges = {one.keys for one in wanted}
+        gone = [one.keys for one in sorted(have - wanted) if one.keys not in ranges]
+        revoked = tuple(AccessStep(auth.ROLE_REVOKE, auth.revoke(node, one)) for one in gone)
+        yield _change("role", "~", node, _shown(have), _shown(wanted), (*revoked, *granted))
+    gets_role = AccessStep(auth.USER_GRANT, auth.grant_role(node, node))
     if roles is None:
-        yield _change("user", "+", node, None, f"role {node}", (AddUser(node), GrantRole(node, node)))
+        made = AccessStep(auth.USER_ADD, password_of=node)
+        yield _change("user", "+", node, None, f"role {node}", (made, gets_role))
         return
     if roles != (node,):
-        revoked = tuple(RevokeRole(node, role) for role in roles if role != node)
-        given = () if node in roles else (GrantRole(node, node),)
+        revoked = tuple(AccessStep(auth.USER_REVOKE, auth.revoke_role(node, role)) for role in roles if role != node)
+        given = () if node in roles else (gets_role,)
         yield _change("user", "~", node, _roles(roles), f"role {node}", (*revoked, *given))
     if renewed:
-        yield _change("user", "~", node, None, None, (SetPassword(node),), "its password is set anew")
+        anew = AccessStep(auth.USER_PASSWORD, password_of=node)
+        yield _change("user", "~", node, None, None, (anew,), "its password is set anew")
 
 
 def _removals(nodes: t.Collection[str], access: Access, operator: str) -> t.Iterator[Change]:
@@ -184,8 +135,10 @@ def _removals(nodes: t.Collection[str], access: Access, operator: str) -> t.Iter
         if name in nodes or name in (ROOT_USER, operator) or not _is_ours(name, access):
             continue
         if name in access.users:
-            yield _change("user", "-", name, _roles(access.users[name]), None, (DeleteUser(name),))
-        yield _change("role", "-", name, _shown(access.roles[name]), None, (DeleteRole(name),))
+            deleted = AccessStep(auth.USER_DELETE, auth.named_user(name))
+            yield _change("user", "-", name, _roles(access.users[name]), None, (deleted,))
+        deleted = AccessStep(auth.ROLE_DELETE, auth.named_role(name))
+        yield _change("role", "-", name, _shown(access.roles[name]), None, (deleted,))
 
 
 def _is_ours(name: str, access: Access) -> bool:
@@ -228,7 +181,7 @@ def _change(
     name: str,
     before: t.Optional[str],
     after: t.Optional[str],
-    steps: tuple[Step, ...],
+    steps: tuple[AccessStep, ...],
     note: str = "",
 ) -> Change:
     return Change(kind, action, name, before, after, note, None, steps)

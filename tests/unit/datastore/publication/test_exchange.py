@@ -28,6 +28,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.p
     ObservedCluster,
     UnusableCluster,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.rights import AccessStep
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,7 +96,7 @@ def test_a_password_that_etcd_refuses_is_found_and_set() -> None:
         await publish(etcd)
         etcd.users["node2"] = "edited by hand"
         assert await exchange.refused(client(etcd), NODES, SECRET) == ["node2"]
-        await exchange.change_access(client(etcd), [rights.SetPassword("node2")], SECRET)
+        await exchange.change_access(client(etcd), [AccessStep(auth.USER_PASSWORD, password_of="node2")], SECRET)
         assert await exchange.refused(client(etcd), NODES, SECRET) == []
 
     run(scenario())
@@ -110,7 +111,9 @@ def test_a_step_that_etcd_denies_for_a_moment_is_repeated() -> None:
         assert asyncio.get_running_loop().time() == pytest.approx(1.0, abs=0.1)
         etcd.denials = 6
         with pytest.raises(gateway.PermissionDenied):
-            await exchange.change_access(client(etcd), [rights.GrantRole("node1", "node2")], SECRET)
+            await exchange.change_access(
+                client(etcd), [AccessStep(auth.USER_GRANT, auth.grant_role("node1", "node2"))], SECRET
+            )
         assert etcd.granted["node1"] == {"node1"}
 
     run(scenario())
@@ -121,10 +124,10 @@ def test_steps_that_take_rights_away() -> None:
         etcd = members()
         await publish(etcd)
         own = keys.under(keys.endpoints_of("node1"))
-        steps: list[rights.Step] = [
-            rights.GrantRole("node1", "node2"),
-            rights.RevokeRole("node1", "node1"),
-            rights.Revoke("node1", own),
+        steps: list[AccessStep] = [
+            AccessStep(auth.USER_GRANT, auth.grant_role("node1", "node2")),
+            AccessStep(auth.USER_REVOKE, auth.revoke_role("node1", "node1")),
+            AccessStep(auth.ROLE_REVOKE, auth.revoke("node1", own)),
         ]
         await exchange.change_access(client(etcd), steps, SECRET)
         found = await look(etcd)

@@ -12,6 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.p
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.auth import Permission
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.rights import (
     Access,
+    AccessStep,
     ForeignUser,
 )
 
@@ -59,10 +60,13 @@ def test_new_nodes_get_a_role_and_a_user() -> None:
         "+ user     node1  role node1",
     ]
     role, user = changes
-    assert role.new[0] == rights.AddRole("node1") and {step.permission for step in role.new[1:]} == (
-        rights.permissions("node1")
+    assert role.new[0] == AccessStep(auth.ROLE_ADD, auth.new_role("node1")) and set(role.new[1:]) == {
+        AccessStep(auth.ROLE_GRANT, auth.grant("node1", one)) for one in rights.permissions("node1")
+    }
+    assert user.new == (
+        AccessStep(auth.USER_ADD, password_of="node1"),
+        AccessStep(auth.USER_GRANT, auth.grant_role("node1", "node1")),
     )
-    assert user.new == (rights.AddUser("node1"), rights.GrantRole("node1", "node1"))
 
 
 def test_a_cluster_that_is_as_it_shall_be_needs_no_change() -> None:
@@ -72,7 +76,10 @@ def test_a_cluster_that_is_as_it_shall_be_needs_no_change() -> None:
 def test_a_node_that_left_the_inventory_loses_its_user_and_role() -> None:
     changes = rights.plan(["node2"], given("node1", "node2"), "root")
     assert [change.line() for change in changes] == ["- user     node1  role node1", f"- role     node1  {SHOWN}"]
-    assert [change.new for change in changes] == [(rights.DeleteUser("node1"),), (rights.DeleteRole("node1"),)]
+    assert [change.new for change in changes] == [
+        (AccessStep(auth.USER_DELETE, auth.named_user("node1")),),
+        (AccessStep(auth.ROLE_DELETE, auth.named_role("node1")),),
+    ]
 
 
 def test_users_and_roles_of_others_stay() -> None:
@@ -99,8 +106,8 @@ def test_a_role_that_was_changed_by_hand_is_corrected() -> None:
         f"/host-routing/v1/ heartbeats/node1/  ->  {SHOWN}"
     )
     assert change.new == (
-        rights.Revoke("node1", keys.EVERYTHING),
-        rights.Grant("node1", own._replace(kind=auth.READWRITE)),
+        AccessStep(auth.ROLE_REVOKE, auth.revoke("node1", keys.EVERYTHING)),
+        AccessStep(auth.ROLE_GRANT, auth.grant("node1", own._replace(kind=auth.READWRITE))),
     )
 
 
@@ -108,7 +115,7 @@ def test_a_role_of_ours_that_reaches_foreign_keys_is_corrected_and_removed() -> 
     outside = Permission(KeyRange("\0", "\0"), auth.READ)
     access = Access({"node1": ("node1",)}, {"node1": rights.permissions("node1") | {outside}})
     (change,) = rights.plan(["node1"], access, "root")
-    assert change.new == (rights.Revoke("node1", outside.keys),)
+    assert change.new == (AccessStep(auth.ROLE_REVOKE, auth.revoke("node1", outside.keys)),)
     assert [change.line().split("  ")[0] for change in rights.plan([], access, "root")] == ["- user", "- role"]
 
 
@@ -116,7 +123,7 @@ def test_a_user_with_another_role_beside_its_own_loses_it() -> None:
     access = given("node1")._replace(users={"node1": ("node1", "root")})
     (change,) = rights.plan(["node1"], access, "root")
     assert change.line() == "~ user     node1  roles node1, root  ->  role node1"
-    assert change.new == (rights.RevokeRole("node1", "root"),)
+    assert change.new == (AccessStep(auth.USER_REVOKE, auth.revoke_role("node1", "root")),)
 
 
 def test_a_run_that_was_cut_short_is_completed() -> None:
@@ -127,7 +134,9 @@ def test_a_run_that_was_cut_short_is_completed() -> None:
         f"~ role     node1  writes endpoints/node1/  ->  {SHOWN}",
         "~ user     node1  no role  ->  role node1",
     ]
-    assert {step.permission for step in changes[0].new} == rights.permissions("node1") - one
+    assert set(changes[0].new) == {
+        AccessStep(auth.ROLE_GRANT, auth.grant("node1", missing)) for missing in rights.permissions("node1") - one
+    }
     removed = rights.plan([], Access({}, {"node1": one}), "root")
     assert [change.line() for change in removed] == ["- role     node1  writes endpoints/node1/"]
 
@@ -135,7 +144,7 @@ def test_a_run_that_was_cut_short_is_completed() -> None:
 def test_a_password_is_set_anew_without_being_shown() -> None:
     (change,) = rights.plan(["node1", "node2"], given("node1", "node2"), "root", ["node2"])
     assert change.line() == "~ user     node2    its password is set anew"
-    assert change.new == (rights.SetPassword("node2"),)
+    assert change.new == (AccessStep(auth.USER_PASSWORD, password_of="node2"),)
 
 
 @pytest.mark.parametrize("name", ["root", "boss"])
