@@ -16,17 +16,14 @@ class ActionModule(StateAction):
     `external_sessions`, the number of expected sessions with routers outside the fleet.
     """
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
         if "state" not in args:
             own = {name: args.pop(name, None) for name in ("fleet", "observed")}
             phase = self.phase_of(args)
             state = self.host_state(task_vars, own["fleet"], own["observed"], phase)
             args["state"] = self.without_absent(state, task_vars)
-        result.update(
-            self._execute_module(
-                module_name="baremetal.host_routing.convergence_info", module_args=args, task_vars=task_vars
-            )
+        answer = self._execute_module(
+            module_name="baremetal.host_routing.convergence_info", module_args=args, task_vars=task_vars
         )
-        result["external_sessions"] = self.external_sessions(args["state"])
-        return result
+        return {**answer, "external_sessions": self.external_sessions(args["state"])}

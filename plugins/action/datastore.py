@@ -30,7 +30,7 @@ class ActionModule(GuardedAction):
 
     _requires_connection = False
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "fleet": {"type": "str", "required": True},
@@ -39,10 +39,9 @@ class ActionModule(GuardedAction):
             }
         )
         try:
-            result.update(self._publish(task_vars, args))
+            return self._publish(task_vars, args)
         except (FleetError, DatastoreRefused) as error:
-            result.update(failed=True, msg=f"{error} {_UNTOUCHED}")
-        return result
+            return {"failed": True, "msg": f"{error} {_UNTOUCHED}"}
 
     def _publish(self, task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the keys of the task's result. Raise FleetError, DatastoreRefused, or OSError for missing targets."""

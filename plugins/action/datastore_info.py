@@ -28,7 +28,7 @@ class ActionModule(GuardedAction):
 
     _requires_connection = False
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         self.validate_argument_spec({})
         answer: dict[str, t.Any] = {"reachable": None, "reason": "", "version": "", "nodes": {}, "refused": {}}
         try:
@@ -43,7 +43,7 @@ class ActionModule(GuardedAction):
                 }
         except (DatastoreAway, DatastoreRefused) as error:
             answer.update(reachable=False, reason=str(error))
-        return {**result, "changed": False, **answer}
+        return {"changed": False, **answer}
 
 
 async def _read(client: EtcdClient) -> tuple[str, dict[str, bytes]]:

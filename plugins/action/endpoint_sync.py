@@ -34,7 +34,7 @@ class ActionModule(GuardedAction):
 
     _requires_connection = False
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec({"asked": {"type": "str", "required": True}})
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
         asked = run_results.of_hosts(task_vars, args["asked"], hosts)
@@ -49,12 +49,11 @@ class ActionModule(GuardedAction):
                 left_out += odd
         parts = endpoint_sync.parts(tellers, nodes, now())
         sentences = left_out_sentences(left_out)
-        result.update(
-            changed=False,
-            path=sync_parts.save(parts),
-            answered=sorted(tellers),
-            datastore=datastore is not None,
-            left_out=sentences,
-            warnings=sentences,
-        )
-        return result
+        return {
+            "changed": False,
+            "path": sync_parts.save(parts),
+            "answered": sorted(tellers),
+            "datastore": datastore is not None,
+            "left_out": sentences,
+            "warnings": sentences,
+        }

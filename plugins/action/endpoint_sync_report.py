@@ -20,7 +20,7 @@ class ActionModule(GuardedAction):
 
     _requires_connection = False
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "asked": {"type": "str", "required": True},
@@ -37,7 +37,5 @@ class ActionModule(GuardedAction):
         problems = sync_lines.problems(hosts, asked, taken)
         if problems and args["strict"]:
             count = "1 node is" if len(problems) == 1 else f"{len(problems)} nodes are"
-            result.update(failed=True, msg=f"{count} not in step with the others, see above.")
-            return result
-        result.update(changed=False, lines=lines, problems=problems)
-        return result
+            return {"failed": True, "msg": f"{count} not in step with the others, see above."}
+        return {"changed": False, "lines": lines, "problems": problems}

@@ -26,7 +26,7 @@ class ActionModule(GuardedAction):
 
     _requires_connection = False
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "ca_cert": {"type": "str", "default": ""},
@@ -43,8 +43,7 @@ class ActionModule(GuardedAction):
         given_inventory.check_parsed(task_vars)
         if args["target"]:
             etcd_folder.make_empty(args["target"])
-            result.update(changed=True)
-            return result
+            return {"changed": True}
         folder = etcd_folder.folder_of(task_vars)
         members = cluster_members.of(task_vars)
         own = _own_authority(args["ca_cert"], args["ca_key"], str(task_vars.get("inventory_dir") or ""))
@@ -63,15 +62,14 @@ class ActionModule(GuardedAction):
             shown_lines.show([f"{folder.path}/{line}" for line in issue.lines])
             for notice in issue.notices:
                 shown_lines.warn(notice)
-        result.update(
-            changed=bool(issue.files),
-            folder=folder.path,
-            members={host.name: _member(folder, host) for host in members},
-            files=list(issue.files),
-            days_left=days,
-            gate=gate_sources.packed(),
-        )
-        return result
+        return {
+            "changed": bool(issue.files),
+            "folder": folder.path,
+            "members": {host.name: _member(folder, host) for host in members},
+            "files": list(issue.files),
+            "days_left": days,
+            "gate": gate_sources.packed(),
+        }
 
 
 def _node_name(text: str) -> str:

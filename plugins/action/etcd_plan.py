@@ -29,7 +29,7 @@ class ActionModule(GuardedAction):
 
     _requires_connection = False
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "seen": {"type": "str", "required": True},
@@ -51,24 +51,22 @@ class ActionModule(GuardedAction):
             members = allowed_clients.networks("calico_etcd_address", [seen.host.address for seen in hosts])
             nodes = allowed_clients.networks("calico_node_address", cluster_members.node_addresses(task_vars))
         except (FleetError, PlanRefused) as error:
-            result.update(failed=True, msg=str(error))
-            return result
+            return {"failed": True, "msg": str(error)}
         if args["show"]:
             shown_lines.show([f"{step.host:<16} {step.text}" for step in plan.steps])
             for notice in plan.notices:
                 shown_lines.warn(notice)
-        result.update(
-            changed=bool(plan.steps) and self._task.check_mode,
-            steps=[dataclasses.asdict(step) for step in plan.steps],
-            notices=list(plan.notices),
-            left_out=list(plan.left_out),
-            fleet_addresses=sorted({str(one.network_address) for one in [*nodes, *members]}),
-            members=allowed_clients.by_version(members),
-            fleet=allowed_clients.by_version([*nodes, *members]),
-            operators=allowed_clients.by_version(operators),
-            via=next((seen.name for seen in hosts if seen.answers), ""),
-        )
-        return result
+        return {
+            "changed": bool(plan.steps) and self._task.check_mode,
+            "steps": [dataclasses.asdict(step) for step in plan.steps],
+            "notices": list(plan.notices),
+            "left_out": list(plan.left_out),
+            "fleet_addresses": sorted({str(one.network_address) for one in [*nodes, *members]}),
+            "members": allowed_clients.by_version(members),
+            "fleet": allowed_clients.by_version([*nodes, *members]),
+            "operators": allowed_clients.by_version(operators),
+            "via": next((seen.name for seen in hosts if seen.answers), ""),
+        }
 
 
 def _seen(host: cluster_members.EtcdHost, task_vars: t.Mapping[str, t.Any], name: str) -> SeenHost:

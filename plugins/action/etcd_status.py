@@ -21,7 +21,7 @@ class ActionModule(GuardedAction):
 
     _requires_connection = False
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "seen": {"type": "str", "required": True},
@@ -43,8 +43,8 @@ class ActionModule(GuardedAction):
         else:
             lines = status_table.text(hosts, days, problems, warned)
         shown_lines.show(lines)
-        result.update(changed=False, good=not problems, problems=problems)
+        answer = {"changed": False, "good": not problems, "problems": problems}
         if problems and args["strict"]:
             count = "1 thing is" if len(problems) == 1 else f"{len(problems)} things are"
-            result.update(failed=True, msg=f"{count} not well with the etcd cluster, see above.")
-        return result
+            return {**answer, "failed": True, "msg": f"{count} not well with the etcd cluster, see above."}
+        return answer

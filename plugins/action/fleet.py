@@ -53,7 +53,7 @@ class ActionModule(GuardedAction):
 
     _requires_connection = False
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "observed": {"type": "str", "required": True},
@@ -79,11 +79,10 @@ class ActionModule(GuardedAction):
             required_together=[("pool", "mode")],
         )
         try:
-            result.update(self._compile(task_vars, args))
+            return self._compile(task_vars, args)
         except FleetError as error:
             told = str(error) if args["restore"] or args["without"] else self._with_others(error, task_vars)
-            result.update(failed=True, msg=told)
-        return result
+            return {"failed": True, "msg": told}
 
     @staticmethod
     def _with_others(error: FleetError, task_vars: t.Mapping[str, t.Any]) -> str:

@@ -25,7 +25,7 @@ class ActionModule(GuardedAction):
 
     _requires_connection = False
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "fleet": {"type": "str"},
@@ -44,8 +44,7 @@ class ActionModule(GuardedAction):
         if self._task.check_mode:
             lines = report_lines.plan(hosts, plans)
             shown_lines.show(lines)
-            result["lines"] = lines
-            return result
+            return {"lines": lines}
         # Without results of convergence_info and probe, the hosts were found settled by `node`. Its field `settled`
         # has what both modules would have found.
         settled = {host: plan["settled"] for host, plan in plans.items() if plan.get("settled")}
@@ -55,13 +54,14 @@ class ActionModule(GuardedAction):
         members = targets.members(args["fleet"], task_vars) if args["fleet"] else ()
         verdict = report_lines.converged(hosts, plans, convergence, reachability, elapsed, members)
         shown_lines.show(verdict.lines)
-        result.update(lines=verdict.lines, not_tried=untried.to_data(verdict.untried))
+        answer = {"lines": verdict.lines, "not_tried": untried.to_data(verdict.untried)}
         if verdict.silent:
             count = len(verdict.silent)
-            result.update(
-                failed=True,
-                msg=f"{count} {'path gets' if count == 1 else 'paths get'} no answer, see above: packets of workloads "
-                "may not arrive there. Correct what is named there, and run again; playbooks/validate.yml names a "
-                "policy that denies the probes.",
-            )
-        return result
+            return {
+                **answer,
+                "failed": True,
+                "msg": f"{count} {'path gets' if count == 1 else 'paths get'} no answer, see above: packets of "
+                "workloads may not arrive there. Correct what is named there, and run again; "
+                "playbooks/validate.yml names a policy that denies the probes.",
+            }
+        return answer

@@ -64,7 +64,7 @@ class ActionModule(GuardedAction):
     def check(self, task_vars: dict[str, t.Any]) -> None:
         given_inventory.check_parsed(task_vars)
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "status": {"type": "str", "required": True},
@@ -80,8 +80,7 @@ class ActionModule(GuardedAction):
         unread = str(known.get("reason") or known.get("msg") or "")
         if args["source"] == "etcd" and not known.get("reachable"):
             why = (unread or "the inventory names none (calico_etcd_endpoints, group calico_etcd)").rstrip(".")
-            result.update(failed=True, msg=f"The datastore cannot be read: {why}. -e source=nodes asks the nodes.")
-            return result
+            return {"failed": True, "msg": f"The datastore cannot be read: {why}. -e source=nodes asks the nodes."}
         gaps = self._untried(task_vars, hosts)
         if known.get("reachable"):
             status = _by_heartbeats(task_vars, hosts, known, gaps)
@@ -103,16 +102,19 @@ class ActionModule(GuardedAction):
         else:
             lines = status.lines
         shown_lines.show([*lines, f"report  {written}"] if written else lines)
-        result["not_tried"] = untried.to_data(gaps)
         if problems and args["strict"]:
             # The failure does not repeat the lines that are printed above it.
             count = "1 thing is" if len(problems) == 1 else f"{len(problems)} things are"
-            result.update(failed=True, msg=f"{count} not well with the fleet, see above.")
-            return result
-        result.update(
-            lines=lines, good=not problems, problems=problems, warnings_found=status.warnings, nodes=status.nodes
-        )
-        return result
+            msg = f"{count} not well with the fleet, see above."
+            return {"failed": True, "msg": msg, "not_tried": untried.to_data(gaps)}
+        return {
+            "lines": lines,
+            "good": not problems,
+            "problems": problems,
+            "warnings_found": status.warnings,
+            "not_tried": untried.to_data(gaps),
+            "nodes": status.nodes,
+        }
 
     def _untried(self, task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> list[untried.Untried]:
         """Return the paths that this status does not try, and those that no run tries, if the lockfile can be read."""

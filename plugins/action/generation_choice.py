@@ -23,7 +23,7 @@ class ActionModule(GuardedAction):
     def check(self, task_vars: dict[str, t.Any]) -> None:
         given_inventory.check_parsed(task_vars)
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {"observed": {"type": "str", "required": True}, "plan": {"type": "str", "default": ""}}
         )
@@ -31,19 +31,15 @@ class ActionModule(GuardedAction):
         try:
             generations = node_info.generations(task_vars[args["observed"]])
         except Unreadable as error:
-            result.update(failed=True, msg=f"{host}: its generations cannot be read: {error}. Look at the node.")
-            return result
+            return {"failed": True, "msg": f"{host}: its generations cannot be read: {error}. Look at the node."}
         chosen = choose(generations, args["plan"])
         if chosen is None:
             wanted = f"has no generation of plan {args['plan']}" if args["plan"] else "can return to"
-            result["failed"] = True
-            result["msg"] = f"{host} {wanted}{':' if not args['plan'] else '. It has:'}\n{table(generations)}"
+            msg = f"{host} {wanted}{':' if not args['plan'] else '. It has:'}\n{table(generations)}"
             if not args["plan"]:
-                result["msg"] += "\nName one: -e plan=<plan>, or -e plan=previous."
-            return result
-        result["generation"] = chosen["n"]
-        result["plan"] = chosen["plan"]
-        return result
+                msg += "\nName one: -e plan=<plan>, or -e plan=previous."
+            return {"failed": True, "msg": msg}
+        return {"generation": chosen["n"], "plan": chosen["plan"]}
 
 
 def choose(generations: t.Sequence[t.Mapping[str, t.Any]], plan: str) -> t.Optional[t.Mapping[str, t.Any]]:

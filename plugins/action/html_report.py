@@ -39,7 +39,7 @@ class ActionModule(GuardedAction):
 
     _requires_connection = False
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "path": {"type": "str", "required": True},
@@ -66,18 +66,15 @@ class ActionModule(GuardedAction):
             if loss is not None and run.get("lockfile") and not self._task.check_mode:
                 switch_record.write(str(run["lockfile"]), loss)
             if not args["path"]:
-                return result
+                return {}
             path = report_file.path_for(args["path"])
             report_file.write(path, self._page(args, task_vars, hosts, run, reachability, gates, loss))
         except FleetError as error:
-            if gates:
-                result["warnings"] = [str(error)]
-            else:
-                result.update(failed=True, msg=str(error))
-            return result
+            if not gates:
+                raise
+            return {"warnings": [str(error)]}
         shown_lines.show([f"report  {path}"])
-        result["path"] = path
-        return result
+        return {"path": path}
 
     @staticmethod
     def _read(task_vars: t.Mapping[str, t.Any], name: t.Optional[str], reader: t.Optional[Reader]) -> Results:

@@ -53,7 +53,7 @@ class ActionModule(StateAction):
     #: The digest of the engine that the node had when it was asked last, None if it has none or was not asked.
     _installed: t.Optional[str] = None
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
         gaps: list[untried.Untried] = []
         request = NodeRequest(change=uuid.uuid4().hex)
@@ -89,8 +89,7 @@ class ActionModule(StateAction):
                     request = dataclasses.replace(request, phases=phases)
             except NotEncodable as error:
                 msg = f"{error} Correct it in the inventory, then run again. Nothing was changed on this host."
-                result.update(failed=True, msg=msg)
-                return result
+                return {"failed": True, "msg": msg}
         held = [args["state"], *(step["state"] for step in request.phases)]
         request = dataclasses.replace(
             request, bgp_passwords=bgp_secrets.packed(task_vars, bgp_secrets.named(held)) or ""
@@ -111,9 +110,7 @@ class ActionModule(StateAction):
             self._installed = observed.get("engine_digest")
         args.setdefault("who", f"{getpass.getuser()}@{socket.gethostname()}")
         args["request"] = request.pack()
-        result.update(
-            self._execute_module(module_name="baremetal.host_routing.node", module_args=args, task_vars=task_vars)
-        )
+        result = self._execute_module(module_name="baremetal.host_routing.node", module_args=args, task_vars=task_vars)
         result["bgp"] = args["state"].get("bird") is not None
         if isinstance(result.get("settled"), dict):
             result["settled"]["external_sessions"] = self.external_sessions(args["state"])

@@ -15,10 +15,9 @@ class ActionModule(GuardedAction):
     The node names those that differ. The task fails if calico_bgp_secrets is invalid or the module fails.
     """
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
         args["bgp_passwords"] = bgp_secrets.packed(task_vars)
-        result.update(
-            self._execute_module(module_name="baremetal.host_routing.node_info", module_args=args, task_vars=task_vars)
+        return self._execute_module(
+            module_name="baremetal.host_routing.node_info", module_args=args, task_vars=task_vars
         )
-        return result

@@ -24,7 +24,7 @@ class ActionModule(GuardedAction):
 
     _requires_connection = False
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "node": {"type": "str", "required": True},
@@ -43,15 +43,16 @@ class ActionModule(GuardedAction):
                 f"run with calico_release_blocks: [{node}]."
             )
             shown_lines.show([text])
-        result.update(changed=False, places=places)
+        answer = {"changed": False, "places": places}
         missing = _without_list(task_vars, args["gates"], node) if args["gates"] else []
         if missing:
-            result.update(
-                failed=True,
-                msg=f"{node} left the fleet, but these hosts do not have the list of revoked certificates, so that "
+            return {
+                **answer,
+                "failed": True,
+                "msg": f"{node} left the fleet, but these hosts do not have the list of revoked certificates, so that "
                 f"their gates let it connect: {', '.join(missing)}. Run playbooks/etcd.yml when they are back.",
-            )
-        return result
+            }
+        return answer
 
 
 def _without_list(task_vars: dict[str, t.Any], name: str, node: str) -> list[str]:

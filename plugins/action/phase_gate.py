@@ -38,7 +38,7 @@ class ActionModule(GuardedAction):
 
     _requires_connection = False
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "fleet": {"type": "str", "required": True},
@@ -56,28 +56,27 @@ class ActionModule(GuardedAction):
         back = all(outcome.usable(results.get(host)) for host in hosts)
         # The modes are recorded once the fleet runs them. At the gate of the last phase, after the soak, all packets
         # take the new mode, even if a node failed to retire. After a return, all nodes must be back in the old mode.
-        if args["phase"] == Phase.RETIRE or (args["phase"] == "return" and back):
-            self._remember(fleet, result)
+        ends = args["phase"] == Phase.RETIRE or (args["phase"] == "return" and back)
+        recorded = self._record_modes(fleet) if ends else {}
         if args["phase"] == "return":
             causes = list(args["problems"])
             for name in args["failed"]:
                 for host, answer in run_results.of_hosts(task_vars, name, hosts, readers.any_phase).items():
                     if answer.get("failed") or answer.get("unreachable"):
                         causes.append(f"{host}: {outcome.reason(answer)}")
-            result["failed"] = True
-            result["msg"] = phase_lines.returned(hosts, results, causes, fleet.hold)
-            return result
+            return {**recorded, "failed": True, "msg": phase_lines.returned(hosts, results, causes, fleet.hold)}
         line, problems = phase_lines.phase(args["phase"], hosts, results, fleet, args["max_lost_probes"])
         shown_lines.show([line], color=None if not problems else "red")
         settled = all(_settled(results.get(host)) for host in hosts)
-        result.update(ok=not problems, line=line, problems=problems, settled=settled, at=time.time())
-        return result
+        answer = {"ok": not problems, "line": line, "problems": problems, "settled": settled, "at": time.time()}
+        return {**recorded, **answer}
 
-    def _remember(self, fleet: Targets, result: dict[str, t.Any]) -> None:
+    def _record_modes(self, fleet: Targets) -> dict[str, t.Any]:
+        """Write the modes into the lockfile, and return the keys of the result that say so."""
         if not fleet.lockfile or self._task.check_mode:
-            return
+            return {}
         try:
-            result["changed"] = lockfile_store.remember(fleet.lockfile, fleet.encapsulations)
+            return {"changed": lockfile_store.remember(fleet.lockfile, fleet.encapsulations)}
         except FleetError as error:
             # An unwritten lockfile is a warning only: the change is done, and the next run over all nodes reports it.
-            result["warnings"] = [str(error)]
+            return {"warnings": [str(error)]}

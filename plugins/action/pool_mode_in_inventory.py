@@ -25,7 +25,7 @@ class ActionModule(GuardedAction):
 
     _requires_connection = False
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "pool": {"type": "str", "required": True},
@@ -44,6 +44,7 @@ class ActionModule(GuardedAction):
         now, says = (f"would be {mode}", "would say") if self._task.check_mode else (f"is {mode} now", "says")
         lines = [*unread, f"pool {pool} {now}. To keep it, set in {origin or 'the inventory'} (pool {pool}):"]
         lines += [f"    {line}" for line in pool_entry.lines_to_set(mode)]
+        written: dict[str, t.Any] = {}
         if args["write"] and os.path.isfile(path):
             try:
                 with open(path, encoding="utf-8", newline="") as stream:
@@ -59,12 +60,11 @@ class ActionModule(GuardedAction):
             except OSError as error:
                 lines.insert(0, f"{path} is left as it is: {error.strerror}.")
             else:
-                result["changed"] = after != before
-                result["diff"] = {"before_header": path, "after_header": path, "before": before, "after": after}
+                diff = {"before_header": path, "after_header": path, "before": before, "after": after}
+                written = {"changed": after != before, "diff": diff}
                 lines = [f"pool {pool} {now}, and {path} {says} so."]
         shown_lines.show(lines)
-        result["lines"] = lines
-        return result
+        return {**written, "lines": lines}
 
 
 def _write(path: str, text: str) -> None:

@@ -20,7 +20,7 @@ class ActionModule(StateAction):
 
     _requires_connection = False
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
                 "fleet": {"type": "str", "required": True},
@@ -39,23 +39,23 @@ class ActionModule(StateAction):
             answer = task_vars[args["observed"]]
             findings, missing = host_check.check(answer, state, args["cni"], args["cni_default"], podman)
         except host_check.NotJudged as error:
-            result.update(
-                failed=True,
-                msg=f"{host}: what it says of itself cannot be judged: {error}. Its modules do not answer so. Look at "
-                "the node. Nothing was changed on it.",
-            )
-            return result
+            return {
+                "failed": True,
+                "msg": f"{host}: what it says of itself cannot be judged: {error}. Its modules do not answer so. Look "
+                "at the node. Nothing was changed on it.",
+            }
         errors = [finding for finding in findings if finding.severity == "error"]
-        result["findings"] = [str(finding) for finding in findings]
-        result["warnings"] = [f"{host}: {finding}" for finding in findings if finding.severity != "error"]
-        result["missing_packages"] = list(missing)
-        if self._task.check_mode and args["install_packages"] and result["missing_packages"]:
+        result: dict[str, t.Any] = {
+            "findings": [str(finding) for finding in findings],
+            "warnings": [f"{host}: {finding}" for finding in findings if finding.severity != "error"],
+            "missing_packages": list(missing),
+        }
+        if self._task.check_mode and args["install_packages"] and missing:
             # In check mode, the task that installs packages is skipped: Ansible's module apt needs python3-apt for a
             # prediction, and cannot install it then. So the plan names the packages here.
-            lines = [f"  + package  {name}" for name in result["missing_packages"]]
-            result["changed"] = True
-            result["diff"] = {"prepared": "\n".join([f"{host}  packages to install", *lines]) + "\n"}
+            lines = [f"  + package  {name}" for name in missing]
+            diff = {"prepared": "\n".join([f"{host}  packages to install", *lines]) + "\n"}
+            result.update(changed=True, diff=diff)
         if errors:
-            result["failed"] = True
-            result["msg"] = "\n".join(f"{host}: {finding}" for finding in errors)
+            result.update(failed=True, msg="\n".join(f"{host}: {finding}" for finding in errors))
         return result

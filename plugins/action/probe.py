@@ -37,7 +37,7 @@ class ActionModule(StateAction):
     the host's state cannot be determined or the module fails. Lost probes do not fail it.
     """
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
         fleet = args.pop("fleet", None)
         observed = args.pop("observed", None)
@@ -58,11 +58,6 @@ class ActionModule(StateAction):
                 args["limit"] = watch_limit(int(args.get("limit", 0)), task_vars)
             if not paths:
                 msg = f"{host} has no other node's block to probe."
-                result.update(changed=False, targets=[], untried=untried.to_data(gaps), msg=msg)
-                return result
-        result.update(
-            self._execute_module(module_name="baremetal.host_routing.probe", module_args=args, task_vars=task_vars)
-        )
-        if fleet:
-            result["untried"] = untried.to_data(gaps)
-        return result
+                return {"changed": False, "targets": [], "untried": untried.to_data(gaps), "msg": msg}
+        answer = self._execute_module(module_name="baremetal.host_routing.probe", module_args=args, task_vars=task_vars)
+        return {**answer, "untried": untried.to_data(gaps)} if fleet else answer

@@ -15,14 +15,13 @@ class ActionModule(GuardedAction):
     With the option `exchange` and without `told`, the task is skipped for a host that told nothing in this run.
     """
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
         folder = args.pop("exchange", None)
         if folder is not None and "told" not in args:
             part = sync_parts.load(folder, task_vars["inventory_hostname"])
             if part is None:
-                result.update(skipped=True, skip_reason="This host told nothing of itself in this run.")
-                return result
+                return {"skipped": True, "skip_reason": "This host told nothing of itself in this run."}
             args.update(part)
         elif folder is not None:
             args["exchange"] = folder
@@ -30,5 +29,4 @@ class ActionModule(GuardedAction):
             module_name="baremetal.host_routing.remote_endpoints", module_args=args, task_vars=task_vars
         )
         answer.pop("invocation", None)  # it would show the workloads sent, for each host again
-        result.update(answer)
-        return result
+        return answer

@@ -24,11 +24,10 @@ class ActionModule(GuardedAction):
 
     _requires_connection = False
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {"pool": {"type": "str"}, "mode": {"type": "str"}, "report": {"type": "str", "default": ""}}
         )
-        result["changed"] = False
         errors = role_variables.of_hosts(task_vars)
         errors += role_variables.of_play(task_vars, self._templar.template)
         found = [lint_source.of_role(error) for error in errors]
@@ -46,9 +45,8 @@ class ActionModule(GuardedAction):
                 asked.append(error)
         errors += asked
         found += map(refusals.finding, asked)
-        if errors:
-            found += lint_source.refused(task_vars)
-            result.update(
-                failed=True, msg=f"{lint_lines.first_of(str(errors[0]), found)} This collection contacted no host."
-            )
-        return result
+        if not errors:
+            return {"changed": False}
+        found += lint_source.refused(task_vars)
+        msg = f"{lint_lines.first_of(str(errors[0]), found)} This collection contacted no host."
+        return {"changed": False, "failed": True, "msg": msg}

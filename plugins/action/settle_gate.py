@@ -25,9 +25,8 @@ class ActionModule(GuardedAction):
 
     _requires_connection = False
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec({"results": {"type": "str", "required": True}})
         hosts = list(task_vars.get("ansible_play_batch", []))
         results = run_results.of_hosts(task_vars, args["results"], hosts, readers.PLAN)
-        result["ok"] = all(_settled(results.get(host)) for host in hosts)
-        return result
+        return {"ok": all(_settled(results.get(host)) for host in hosts)}

@@ -17,7 +17,7 @@ class ActionModule(StateAction):
     not in the play, or failed in it, is not waited for. The task fails if the state cannot be determined.
     """
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
         gaps: list[untried.Untried] = []
         if "state" not in args:
@@ -27,8 +27,5 @@ class ActionModule(StateAction):
             args["state"] = self.without_absent(state, task_vars)
             paths, gaps = probing.plan(state, self.targets.ipams() if self.targets else {}, sample)
             args["targets"] = self.probed(paths)
-        result.update(
-            self._execute_module(module_name="baremetal.host_routing.soak", module_args=args, task_vars=task_vars)
-        )
-        result["untried"] = untried.to_data(gaps)
-        return result
+        answer = self._execute_module(module_name="baremetal.host_routing.soak", module_args=args, task_vars=task_vars)
+        return {**answer, "untried": untried.to_data(gaps)}

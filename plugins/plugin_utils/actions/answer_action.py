@@ -37,7 +37,7 @@ class AnswerAction(GuardedAction):
         """Return the keys of the task's result."""
         return {"changed": False, "lines": lines, **document}
 
-    def act(self, result: Data, task_vars: Data) -> Data:
+    def act(self, task_vars: Data) -> Data:
         dummy, args = self.validate_argument_spec(
             {
                 **self.OPTIONS,
@@ -49,10 +49,10 @@ class AnswerAction(GuardedAction):
             document, lines = self.answer(task_vars, args)
         except (FleetError, CommandError) as error:
             _write(args["answer_file"], {"error": str(error)})
-            return {**result, "failed": True, "msg": str(error)}
+            return {"failed": True, "msg": str(error)}
         _write(args["answer_file"], {"lines": lines, "answer": document})
         shown_lines.show({"text": lines, "json": json.dumps(document, indent=2).splitlines()}.get(args["output"], ()))
-        return {**result, **self.outcome(document, lines, args)}
+        return {**self.outcome(document, lines, args)}
 
 
 def _write(path: t.Optional[str], content: t.Mapping[str, t.Any]) -> None:

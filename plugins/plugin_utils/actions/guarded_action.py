@@ -12,7 +12,6 @@ import abc
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.vars import merge_hash
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from . import async_job, controller_variables, engine_call, module_answer, printable
@@ -51,7 +50,8 @@ class GuardedAction(ActionBase):
             controller_variables.check_host(task_vars)
             self.check(task_vars)
             with controller_variables.without_facts():
-                return self.act(result, {**task_vars, "hostvars": controller_variables.of_hosts(task_vars, self._task)})
+                hostvars = controller_variables.of_hosts(task_vars, self._task)
+                return {**result, **self.act({**task_vars, "hostvars": hostvars})}
         except FleetError as error:
             return {**result, "failed": True, "msg": str(error)}
 
@@ -59,8 +59,8 @@ class GuardedAction(ActionBase):
         """Raise FleetError if the task has to fail before it does anything. No action but some subclasses refuses."""
 
     @abc.abstractmethod
-    def act(self, result: Data, task_vars: Data) -> Data:
-        """Return the task's result: the keys of `result`, which may be changed, and those of the answer.
+    def act(self, task_vars: Data) -> Data:
+        """Return the keys of the task's result.
 
         `task_vars` are the task's variables, in which `hostvars` has facts in `ansible_facts` only. Any exception fails
         the task; its message is escaped.
@@ -113,11 +113,11 @@ class PlainAction(GuardedAction):
 
     _supports_async = True
 
-    def act(self, result: Data, task_vars: Data) -> Data:
+    def act(self, task_vars: Data) -> Data:
         in_background = bool(self._task.async_val) and not self._connection.has_native_async
         answer = self._execute_module(task_vars=task_vars, wrap_async=in_background)
         if not in_background:
             self._remove_tmp_path(self._connection._shell.tmpdir)
         elif async_job.is_waited_for(self._task) and not answer.get("failed") and not answer.get("skipped"):
             answer = self._passed_on(str(self._task.action), async_job.wait(self, answer, task_vars))
-        return t.cast(Data, merge_hash(result, answer))
+        return answer

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.utils.vars import merge_hash
-
 from ..actions.guarded_action import GuardedAction
 from ..sources import given_inventory
 from . import etcd_folder
@@ -17,7 +15,7 @@ from . import etcd_folder
 class EtcdAction(GuardedAction):
     """An action of a module with the options username and password, which no task sets."""
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         """Call the module with the operator's user, and return its answer."""
         args = {key: value for key, value in self._task.args.items() if key not in ("username", "password")}
         given_inventory.check_parsed(task_vars)
@@ -26,4 +24,4 @@ class EtcdAction(GuardedAction):
             args.update(username=found.user, password=found.password)
         answer = self._execute_module(module_args=args, task_vars=task_vars)
         self._remove_tmp_path(self._connection._shell.tmpdir)
-        return t.cast("dict[str, t.Any]", merge_hash(result, answer))
+        return answer

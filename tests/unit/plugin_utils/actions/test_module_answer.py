@@ -62,7 +62,7 @@ def test_every_module_has_an_action_with_the_filter() -> None:
         (action,) = (node for node in classes if node.name == "ActionModule")
         (base,) = action.bases
         assert isinstance(base, ast.Name), path
-        assert base.id in ("EtcdAction", "GuardedAction", "PlainAction", "StateAction"), path
+        assert base.id in ("AnswerAction", "EtcdAction", "GuardedAction", "PlainAction", "StateAction"), path
         methods = {node.name for node in action.body if isinstance(node, ast.FunctionDef)}
         assert not methods & {"run", "_execute_module"}, f"{path}: define act in the place of run"
 

@@ -63,10 +63,10 @@ class Action(GuardedAction):
 
     outcome: t.Any
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         if isinstance(self.outcome, Exception):
             raise self.outcome
-        return {**result, **self.outcome}
+        return dict(self.outcome)
 
 
 def test_border_is_the_way_out_of_an_action(monkeypatch: pytest.MonkeyPatch) -> None:
