@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import math
 import os
@@ -23,9 +24,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
@@ -37,6 +39,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOGS = ROOT / ".build" / "logs"
 JUNIT = ROOT / ".build" / "junit"
 BIN = ROOT / ".venv" / "bin"
+MEMORY = pathlib.Path("/dev/shm")  # files here are kept in memory
 
 #: The limit of a run in CI, in seconds: what is left of 90 minutes after `make setup`. The aim is 55 minutes on two
 #: idle processors. A person's run has none. It ends when its suites end, and each suite has a limit of its own.
@@ -138,11 +141,11 @@ class Run:
             result.failures.append(f"not started: the time for all suites ({TOTAL_LIMIT // 60} minutes) is over")
             return result
         self.say(f"{suite.name:<16} starts: {suite.about} (log {log.relative_to(ROOT)})")
-        with log.open("wb") as output:
+        with temporary_files(suite.memory) as temporary, log.open("wb") as output:
             process = subprocess.Popen(
                 expand(suite.command, folder),
                 cwd=ROOT,
-                env=environment(folder),
+                env=environment(folder) | temporary,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -303,6 +306,23 @@ def environment(folder: pathlib.Path) -> dict[str, str]:
     # Images of containers often set it. Then each process of each suite would compile all modules that it imports.
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     return env
+
+
+@contextlib.contextmanager
+def temporary_files(size: int) -> Iterator[dict[str, str]]:
+    """Yield the environment's variables of a suite that may keep `size` bytes of temporary files in memory.
+
+    With a size of 0, without room for twice the size, and where programs in memory's files may not be started, there
+    are none: such files are on the disk. The suite's folder is removed at the end.
+    """
+    with contextlib.ExitStack() as stack:
+        found: dict[str, str] = {}
+        if size and MEMORY.is_dir():
+            room = os.statvfs(MEMORY)
+            if room.f_bavail * room.f_frsize >= 2 * size and not room.f_flag & os.ST_NOEXEC:
+                own = tempfile.TemporaryDirectory(prefix="suite-", dir=MEMORY, ignore_cleanup_errors=True)
+                found["TMPDIR"] = stack.enter_context(own)
+        yield found
 
 
 def tail(log: pathlib.Path, lines: int) -> str:

@@ -29,6 +29,8 @@ class Suite:
     After `limit` seconds the suite is killed and `clean_up` runs. `skips` maps a part of a test's name to the reason
     why it may be skipped: any other skip is a failure.
     `covers` are the folders and files whose tests it runs, `part` is the make target that runs it with similar suites,
+    `memory` are the bytes of temporary files that it writes, if they belong in memory where there is room for them:
+    a suite that writes and syncs thousands of small files waits for the disk otherwise.
     `root` says that it needs root, `packages` are the Debian packages that it needs on the machine itself.
     """
 
@@ -39,6 +41,7 @@ class Suite:
     covers: tuple[str, ...] = ()
     part: str = "static"
     lane: str = FIRST
+    memory: int = 0
     root: bool = False
     packages: tuple[str, ...] = ()
     clean_up: tuple[str, ...] = ()
@@ -95,6 +98,7 @@ SUITES: tuple[Suite, ...] = (
         (*PYTEST, "-n", "2", "tests/unit"),
         limit=1800,
         covers=("tests/unit",),
+        memory=1 << 30,
     ),
     Suite(
         "lint",
