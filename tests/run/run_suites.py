@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
 import dataclasses
 import math
 import os
@@ -27,7 +26,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
@@ -40,6 +39,7 @@ LOGS = ROOT / ".build" / "logs"
 JUNIT = ROOT / ".build" / "junit"
 BIN = ROOT / ".venv" / "bin"
 MEMORY = pathlib.Path("/dev/shm")  # files here are kept in memory
+ROOM = 2 << 30  # bytes that must be free there: the unit tests write less than 1 GiB
 
 #: The limit of a run in CI, in seconds: what is left of 90 minutes after `make setup`. The aim is 55 minutes on two
 #: idle processors. A person's run has none. It ends when its suites end, and each suite has a limit of its own.
@@ -141,11 +141,11 @@ class Run:
             result.failures.append(f"not started: the time for all suites ({TOTAL_LIMIT // 60} minutes) is over")
             return result
         self.say(f"{suite.name:<16} starts: {suite.about} (log {log.relative_to(ROOT)})")
-        with temporary_files(suite.memory) as temporary, log.open("wb") as output:
+        with temporary_folder() as temporary, log.open("wb") as output:
             process = subprocess.Popen(
-                expand(suite.command, folder),
+                expand(suite.command, folder, temporary),
                 cwd=ROOT,
-                env=environment(folder) | temporary,
+                env=environment(folder),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -284,8 +284,8 @@ def total_limit(environment: Mapping[str, str]) -> float:
     return TOTAL_LIMIT if environment.get("CI") else math.inf
 
 
-def expand(command: tuple[str, ...], folder: pathlib.Path) -> list[str]:
-    words = {"root": str(ROOT), "bin": str(BIN), "junit": str(folder), "logs": str(LOGS)}
+def expand(command: tuple[str, ...], folder: pathlib.Path, temporary: str = "") -> list[str]:
+    words = {"root": str(ROOT), "bin": str(BIN), "junit": str(folder), "logs": str(LOGS), "temporary": temporary}
     return [word.format(**words) for word in command]
 
 
@@ -308,21 +308,16 @@ def environment(folder: pathlib.Path) -> dict[str, str]:
     return env
 
 
-@contextlib.contextmanager
-def temporary_files(size: int) -> Iterator[dict[str, str]]:
-    """Yield the environment's variables of a suite that may keep `size` bytes of temporary files in memory.
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """Create a folder for a suite's temporary files, in memory if that has ROOM and programs may be started there.
 
-    With a size of 0, without room for twice the size, and where programs in memory's files may not be started, there
-    are none: such files are on the disk. The suite's folder is removed at the end.
+    The caller removes it. Its path is short, because the path of a socket has at most 107 bytes.
     """
-    with contextlib.ExitStack() as stack:
-        found: dict[str, str] = {}
-        if size and MEMORY.is_dir():
-            room = os.statvfs(MEMORY)
-            if room.f_bavail * room.f_frsize >= 2 * size and not room.f_flag & os.ST_NOEXEC:
-                own = tempfile.TemporaryDirectory(prefix="suite-", dir=MEMORY, ignore_cleanup_errors=True)
-                found["TMPDIR"] = stack.enter_context(own)
-        yield found
+    in_memory = False
+    if MEMORY.is_dir():
+        found = os.statvfs(MEMORY)
+        in_memory = found.f_bavail * found.f_frsize >= ROOM and not found.f_flag & os.ST_NOEXEC
+    return tempfile.TemporaryDirectory(prefix="", dir=MEMORY if in_memory else None, ignore_cleanup_errors=True)
 
 
 def tail(log: pathlib.Path, lines: int) -> str:

@@ -49,6 +49,7 @@ STARTED = (
     "plugins/module_utils/cli/commands/refused/refusal.py",
     "plugins/module_utils/policy/documents/to_resources.py",
     "plugins/module_utils/cli/datastore_source.py",
+    "plugins/module_utils/cli/render/yaml_text.py",
     "plugins/module_utils/cli/commands/*.py",
 )
 

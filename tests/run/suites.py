@@ -24,13 +24,12 @@ PYTEST = ("{bin}/python", "-m", "pytest", "-v", "--junit-xml={junit}/pytest.xml"
 class Suite:
     """One command whose exit status and JUnit files are its result.
 
-    `command` may hold {root}, {bin} (of the venv), {junit} (an empty folder whose *.xml are counted) and {logs}.
+    `command` may hold {root}, {bin} (of the venv), {junit} (an empty folder whose *.xml are counted), {logs}, and
+    {temporary} (an empty folder that is removed afterwards, in memory where there is room).
     A command that writes no JUnit file counts as one test. `lane` is FIRST, SECOND or EITHER, which all lanes share.
     After `limit` seconds the suite is killed and `clean_up` runs. `skips` maps a part of a test's name to the reason
     why it may be skipped: any other skip is a failure.
     `covers` are the folders and files whose tests it runs, `part` is the make target that runs it with similar suites,
-    `memory` are the bytes of temporary files that it writes, if they belong in memory where there is room for them:
-    a suite that writes and syncs thousands of small files waits for the disk otherwise.
     `root` says that it needs root, `packages` are the Debian packages that it needs on the machine itself.
     """
 
@@ -41,7 +40,6 @@ class Suite:
     covers: tuple[str, ...] = ()
     part: str = "static"
     lane: str = FIRST
-    memory: int = 0
     root: bool = False
     packages: tuple[str, ...] = ()
     clean_up: tuple[str, ...] = ()
@@ -95,10 +93,10 @@ SUITES: tuple[Suite, ...] = (
     Suite(
         "unit",
         "the engine, the modules against a fake kernel, the code's structure",
-        (*PYTEST, "-n", "2", "tests/unit"),
+        # These tests write and sync thousands of small files: on a disk they would wait for it.
+        (*PYTEST, "-n", "2", "--basetemp={temporary}/t", "tests/unit"),
         limit=1800,
         covers=("tests/unit",),
-        memory=1 << 30,
     ),
     Suite(
         "lint",

@@ -259,9 +259,11 @@ def _owned(plan: AllocationPlan) -> t.Iterator[_Key]:
 
 def _merge(base: AllocationPlan, copies: t.Mapping[str, _Copy], generation: int, notices: list[str]) -> AllocationPlan:
     newer = {node for node, copy in copies.items() if copy.generation > base.generation}
-    claimed = {key: node for node in newer for key in (*copies[node].blocks, *copies[node].spare)}
+    # Other claims of older copies to blocks of other nodes have been refused (see claims.checked).
+    claimed = {key: node for node, copy in copies.items() for key in copy.blocks if node not in newer}
+    claimed.update((key, node) for node in newer for key in (*copies[node].blocks, *copies[node].spare))
     quarantine = {canonical_cidr(entry.cidr): entry for entry in base.quarantine}
-    taken = {*_owned(base), *claimed}
+    owned = set(_owned(base))
     nodes: dict[str, NodeAllocations] = {}
     for node in sorted({*base.nodes, *copies}):
         part = base.nodes.get(node)
@@ -276,7 +278,7 @@ def _merge(base: AllocationPlan, copies: t.Mapping[str, _Copy], generation: int,
             grant = blocks.pop(key, None) or spare.pop(key)
             notices.append(f"{claimed[key]} has block {grant.cidr}, which the older lockfile gave to {node}.")
         if copy is not None:
-            _learn(node, part is None, copy, blocks, spare, quarantine, taken, notices)
+            _learn(node, part is None, copy, blocks, spare, quarantine, owned, notices)
         nodes[node] = _part(blocks, spare, copies[node] if part is None else part)
     nodes = {node: part for node, part in nodes.items() if node in base.nodes or part != NodeAllocations()}
     _set_aside_lost(base, newer, claimed, quarantine, generation)
@@ -311,13 +313,14 @@ def _learn(
     blocks: dict[_Key, BlockGrant],
     spare: dict[_Key, BlockGrant],
     quarantine: t.Mapping[_Key, QuarantinedBlock],
-    taken: t.Container[_Key],
+    owned: t.Container[_Key],
     notices: list[str],
 ) -> None:
     """Add the open blocks of a copy that the lockfile does not have as open to `blocks`, and remove them from `spare`.
 
     The copy is not newer than the lockfile. Either the node opened a spare block itself, or it is back after its blocks
-    went to quarantine or were released. `returning` means that the lockfile lacks the node.
+    went to quarantine or were released. `returning` means that the lockfile lacks the node. `owned` are the blocks that
+    the lockfile gives to any node.
     """
     for key, grant in copy.blocks.items():
         if key in blocks:
@@ -329,9 +332,7 @@ def _learn(
             # Unless the lockfile lacks the node (`returning`), the planner decides again about a block in quarantine.
             if not returning:
                 continue
-        elif key in taken:
-            continue  # Another node has the block, by a newer copy or by the lockfile.
-        else:
+        elif key not in owned:
             notices.append(f"{node} still has block {grant.cidr}, which the lockfile had as free; it keeps it.")
         blocks[key] = grant
 

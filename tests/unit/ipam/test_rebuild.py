@@ -467,6 +467,26 @@ def test_a_second_witness_lets_a_node_have_the_block_of_another() -> None:
     assert set(both(OLD, claims, [*NAMES, "node4"], routes=own_word.__getitem__).refused) == {"node3"}
 
 
+def test_a_second_witness_counts_for_an_older_copy_too() -> None:
+    """A node that was away, whose copy is no newer than the restored lockfile, keeps its open block in the same way."""
+    claims = {**newer_copies(), "node2": NodeIpam(3, ()), "node3": NodeIpam(1, (Block(HOLD, "main"),))}
+    routes = {"node1": [(HOLD, "node3")]}
+    for kept, more, said in (
+        ({**claims, "node4": NodeIpam(3, (Block("10.244.3.0/26", "main"),))}, {}, []),
+        (
+            claims,
+            {"routes": lambda node: routes.get(node, ())},
+            [f"node3 has block {HOLD}, which the older lockfile gave to node4."],
+        ),
+    ):
+        found = both(OLD, kept, [*NAMES, "node4"], **more)
+        assert found.plan is not None and not found.refused
+        assert found.plan.nodes["node3"].blocks == (BlockGrant(HOLD, "main"),)
+        assert BlockGrant(HOLD, "main") not in found.plan.nodes["node4"].blocks
+        assert [notice for notice in found.notices if HOLD in notice] == said
+        assert HOLD not in [entry.cidr for entry in found.plan.quarantine]
+
+
 def test_with_a_lockfile_two_claims_to_a_free_block_stop_no_planning() -> None:
     free = "10.244.2.0/26"
     claims = newer_copies(free)
@@ -542,12 +562,14 @@ def test_a_lost_or_reverted_lockfile_never_moves_a_live_block(data: st.DataObjec
 
     A node assigns addresses from its open blocks. One is left out only with a notice that names it, and then nothing is
     changed on the node: it is in `refused`. No open block is left out if at least two nodes answer and all copies have
-    the same generation, except in three cases. In these a run may also stop, or give a node more than it had.
+    the same generation, except in four cases. In these a run may also stop, or give a node more than it had.
 
     - `revenants`: removed nodes come back with the copies that they had.
     - All hosts were replaced while the file was lost. Then generations began again at 1, and a file of the former fleet
       looks new.
     - A removed node came back without its copy, and an older file, which still has its blocks, was restored.
+    - Two different plans have one generation: hosts without copies were planned with an older file. Restoring the other
+      plan's file looks like no change, and its fleet's blocks are free in it.
     """
     inventory: list[str] = ["node1", "node2"]
     found = run(inventory)
@@ -566,7 +588,9 @@ def test_a_lost_or_reverted_lockfile_never_moves_a_live_block(data: st.DataObjec
         emptied = emptied or any(name in seen and name not in mine for name in inventory)
         reverted = reverted or lock is not found
         seen.update(inventory)
-        strict = not (revenants or replaced or (emptied and reverted))
+        plans = [one for one in history if one is not None]
+        forked = any(one.generation == two.generation and one != two for one in plans for two in plans)
+        strict = not (revenants or replaced or (emptied and reverted) or forked)
         try:
             answer = both(lock, mine, inventory, routes=collections.defaultdict(list, routes).__getitem__)
         except RebuildError:
