@@ -49,7 +49,6 @@ from tests.unit.agent.node_under_test import STATE  # noqa: E402
 
 CALLERS = 4
 NAMESPACES = 50  # per caller, used in turn
-HALF = NAMESPACES // 2
 FIRST = 100  # pairs before anything is counted
 SAMPLE = 1000  # pairs between two samples
 WARM = 3000  # pairs (an add and a delete) before memory counts: the journal was rewritten once, and all code is loaded
@@ -75,29 +74,17 @@ def call(socket: str, caller: str, namespaces: t.Sequence[str], pairs: range) ->
     """Add and delete one workload for each number in `pairs`; return the text of an AgentError, "" if there was none.
 
     After an AgentError nothing more is called. `socket` is the path of the agent's socket. `namespaces` are paths, used
-    in turn. Before each multiple of HALF it waits, without a limit, for the agent to delete links.
+    in turn.
     """
     try:
         with AgentClient(socket) as client:
             for pair in pairs:
-                if pair % HALF == 0:
-                    _wait_for_links(client)
                 name = f"{caller}-{pair}"
                 client.call("workload.add", name=name, netns=namespaces[pair % len(namespaces)])
                 client.call("workload.delete", id=f"default/{name}")
     except AgentError as error:
         return str(error)
     return ""
-
-
-def _wait_for_links(client: AgentClient) -> None:
-    """Wait until at most HALF links of deleted workloads are left; there is no time limit.
-
-    Links are deleted after the answer, in the order of the deletes. With so few left, none is in a namespace that is
-    used next. Raise AgentError if the agent does not answer.
-    """
-    while client.call("status")["deleting"] > HALF:
-        time.sleep(0.02)
 
 
 def count(daemon: Daemon, pairs: int) -> Counted:

@@ -263,6 +263,31 @@ def test_a_disk_that_refuses_leaves_nothing_of_an_add_and_completes_a_delete_lat
     run(scenario())
 
 
+def test_the_next_in_a_namespace_waits_for_the_device_of_the_last(tmp_path):
+    """A workload can be added at once to the namespace of a deleted one, whose device is removed a little later."""
+
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        await node.add("shared")
+        assert await agent.transactions.delete("default/shared") is True
+        assert node.links
+        await node.add("next", netns="shared")
+        for _try in range(100):
+            node.kernel.fail_next("link_delete", errno.EBUSY)
+        assert await agent.transactions.delete("default/next") is True
+        request = node.request("last", netns="shared")
+        interface = request.workload("").interface
+        assert await refused(agent.transactions.add(request)) == (
+            "try_again",
+            f"workload default/last cannot be added yet: a deleted workload that had the device {interface}, or"
+            " eth0 in the same namespace, is still being removed. Try again.",
+        )
+        assert node.on_disk() == {} and len(node.links) == 1
+
+    run(scenario())
+
+
 def test_the_next_to_have_an_address_inherits_no_connection(tmp_path):
     """A new workload does not get an address while connections of its former owner may still be tracked."""
 

@@ -175,7 +175,7 @@ async def _undo(on: WorkloadContext, workload: AttachedWorkload) -> None:
         await on.in_kernel(attach.detach_route, on.table.endpoint(workload))
     on.cleanup.add(workload, on.table.endpoint(workload))
     on.table.forget_endpoint(workload)
-    await on.cleanup.finished(workload.interface, PATIENCE)
+    await on.cleanup.finished(workload, PATIENCE)
 
 
 async def _add_again(on: WorkloadContext, request: AddRequest, present: AttachedWorkload) -> AttachedWorkload:
@@ -197,12 +197,12 @@ async def _add_again(on: WorkloadContext, request: AddRequest, present: Attached
 
 
 async def _wait_for_device(on: WorkloadContext, workload: AttachedWorkload) -> None:
-    """Wait until a deleted workload with this device is removed; after 10 seconds raise AgentError (try_again)."""
-    if not await on.cleanup.finished(workload.interface, PATIENCE):
+    """Wait until deleted workloads with a device of this one are removed; after 10 s raise AgentError (try_again)."""
+    if not await on.cleanup.finished(workload, PATIENCE):
         raise AgentError(
             protocol.TRY_AGAIN,
-            f"workload {workload.id} was deleted, and its device {workload.interface} is still being removed."
-            " Try again.",
+            f"workload {workload.id} cannot be added yet: a deleted workload that had the device {workload.interface},"
+            f" or {workload.peer_interface} in the same namespace, is still being removed. Try again.",
         )
 
 

@@ -120,12 +120,13 @@ class Cleanup:
     def _all(self) -> list[WorkloadRemoval]:
         return [*self._leaving.values(), *self._superseded.values()]
 
-    async def finished(self, interface: str, patience: float) -> bool:
-        """Wait at most `patience` seconds until the workload with this host end is removed; return whether it is.
+    async def finished(self, workload: AttachedWorkload, patience: float) -> bool:
+        """Wait at most `patience` seconds until workloads with a device of this one are removed; return whether so.
 
-        Only tracked connections may be left, and then its record too. The next step is not delayed to gather others.
+        That is its host end, or its device inside the same namespace. Only tracked connections may be left, and then
+        the record too. The next step is not delayed to gather others.
         """
-        found = [one.removed for one in self._leaving.values() if one.endpoint.interface == interface]
+        found = [one.removed for one in self._leaving.values() if _share_a_device(one.workload, workload)]
         return await self._set(found, patience)
 
     async def forgotten(self, address: str, patience: float) -> bool:
@@ -225,6 +226,11 @@ class Cleanup:
         for one in (leaving, *leaving.instead_of):
             one.gone.set()
         failpoints.point("delete.forgotten")
+
+
+def _share_a_device(one: AttachedWorkload, other: AttachedWorkload) -> bool:
+    inside = bool(one.netns) and (one.netns, one.peer_interface) == (other.netns, other.peer_interface)
+    return inside or one.interface == other.interface
 
 
 def _unlink(

@@ -64,7 +64,7 @@ async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
         on.cleanup.add(workload, on.table.endpoint(workload), released=free)
         on.table.forget_endpoint(workload)
     if not unreachable:  # The route may still be there; the kernel removes it together with the workload's link.
-        await on.cleanup.finished(workload.interface, PATIENCE)
+        await on.cleanup.finished(workload, PATIENCE)
 
 
 async def _release_alone(on: WorkloadContext, id: str) -> bool:
