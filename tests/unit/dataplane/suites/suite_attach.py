@@ -304,9 +304,14 @@ def test_without_cookies_a_workload_is_kept_while_its_pair_exists(kernel):
 def attached_to(kernel, endpoint):
     """Attach an endpoint, and return it with the namespace's identity, as its record then has it.
 
+    Its device inside has its carrier: the kernel notices that in a work queue, or at once if the device is looked at.
     Raise AttachError if it cannot be attached.
     """
-    return dataclasses.replace(endpoint, netns_identity=attach.attach(kernel, endpoint).netns_identity)
+    attached = attach.attach(kernel, endpoint)
+    name = workload.netns_name(endpoint)
+    kernel.inside(name).link(endpoint.peer_interface)
+    kernel.leave(name)
+    return dataclasses.replace(endpoint, netns_identity=attached.netns_identity)
 
 
 def wait_for(condition):
