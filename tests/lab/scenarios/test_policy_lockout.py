@@ -162,10 +162,13 @@ def what_there_is(lab: BaseLab) -> Found:
 
 
 def differences(before: Found, after: Found) -> list[str]:
-    """Return a text for each thing that differs; a session differs if it was interrupted, is up or is down only now."""
+    """Return a text for each thing that differs on a node of `before`.
+
+    A session differs if it was interrupted, is up or is down only now.
+    """
     found = []
-    for node in NODES:
-        for what, old in before[node].items():
+    for node, things in before.items():
+        for what, old in things.items():
             new = after[node][what]
             equal = not changed_sessions(old, new) if what == "sessions" else new == old
             if not equal:
@@ -348,6 +351,15 @@ def test_a_route_to_where_ansible_is(lab: BaseLab, fleet: Fleet, inventory: Inve
     assert seen.silent["node1"] > CONFIRM / 2, seen.silent
     assert until(lambda: all(reachable(lab, node) for node in NODES))
     words = " ".join(run.output.split())
-    assert f"node1 could not be reached by a new connection within {CONFIRM} s of the change" in words
+    cut_off = [
+        node
+        for node in NODES
+        if f"{node} could not be reached by a new connection within {CONFIRM} s of the change" in words
+    ]
+    assert "node1" in cut_off, run.output
+    # On a busy machine another node may be asked before BGP brings it the route. It is reached, and keeps the change.
+    confirmed = [node for node in NODES if node not in cut_off]
+    assert all(what_there_is(lab)[node]["generations"] != before[node]["generations"] for node in confirmed)
+    held = {node: before[node] for node in cut_off}
     # BIRD removes the routes that it learned during the change a moment later.
-    assert until(lambda: not differences(before, what_there_is(lab)), 30), differences(before, what_there_is(lab))
+    assert until(lambda: not differences(held, what_there_is(lab)), 30), differences(held, what_there_is(lab))
