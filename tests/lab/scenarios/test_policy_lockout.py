@@ -347,8 +347,7 @@ def test_a_route_to_where_ansible_is(lab: BaseLab, fleet: Fleet, inventory: Inve
         back(lab)
         time.sleep(5)
     assert run.code != 0
-    assert max(seen.silent.values()) <= CUT_OFF, seen.silent
-    assert seen.silent["node1"] > CONFIRM / 2, seen.silent
+    assert CONFIRM / 2 < max(seen.silent.values()) <= CUT_OFF, seen.silent
     assert until(lambda: all(reachable(lab, node) for node in NODES))
     words = " ".join(run.output.split())
     cut_off = [
@@ -356,8 +355,9 @@ def test_a_route_to_where_ansible_is(lab: BaseLab, fleet: Fleet, inventory: Inve
         for node in NODES
         if f"{node} could not be reached by a new connection within {CONFIRM} s of the change" in words
     ]
-    assert "node1" in cut_off, run.output
-    # On a busy machine another node may be asked before BGP brings it the route. It is reached, and keeps the change.
+    assert cut_off, run.output
+    # Only the block's node is cut off at once. On a busy machine, another one may be asked before BGP brings it the
+    # route: it is reached, and keeps the change.
     confirmed = [node for node in NODES if node not in cut_off]
     assert all(what_there_is(lab)[node]["generations"] != before[node]["generations"] for node in confirmed)
     held = {node: before[node] for node in cut_off}
