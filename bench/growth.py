@@ -111,10 +111,9 @@ def run(daemon: Daemon, pairs: int, sample: int) -> t.Iterator[Counted]:
     """Start the agent, and add and delete `pairs` workloads; yield a sample before, and one after each `sample` pairs.
 
     The FIRST pairs come before the first sample and are not counted. `pairs` is rounded up to a multiple of `sample`,
-    which must be a multiple of CALLERS. Between samples the callers wait without a limit for the agent to delete links.
-    Raise AssertionError if a caller reports an error, if the agent ends at its start or does not listen within 30
-    seconds, or if at a sample it does not delete its links and come into sync within 30 seconds each. Raise AgentError
-    if it listens and does not answer, or is gone at a sample.
+    which must be a multiple of CALLERS. Raise AssertionError if a caller reports an error, if the agent ends at its
+    start or does not listen within 30 seconds, or if at a sample it does not delete its links and come into sync within
+    30 seconds each. Raise AgentError if it listens and does not answer, or is gone at a sample.
     """
     daemon.start()
     callers = [f"caller{number}" for number in range(CALLERS)]

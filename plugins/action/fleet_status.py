@@ -42,7 +42,7 @@ _UNRECORDED = "No switch is recorded beside the lockfile: switch_pool_mode.yml a
 
 
 class _Status(t.NamedTuple):
-    """The status of all hosts by one source, as sentences, data and lines, and what makes a report of it."""
+    """The status of all hosts, by the heartbeats or by the nodes' own answers. `report` makes a report of it."""
 
     problems: list[str]
     warnings: list[str]

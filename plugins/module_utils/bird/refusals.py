@@ -96,7 +96,7 @@ class _Case(t.NamedTuple):
 
     @property
     def within(self) -> str:
-        """The time in which BFD detects a failure, as in ` within 900 ms`; "" without BFD."""
+        """Words for how soon BFD detects a failure, such as " within 900 ms"; "" for a session without BFD."""
         bfd = self.peer.bfd
         return f" within {bfd.min_rx * bfd.multiplier} ms" if bfd else ""
 
@@ -176,12 +176,12 @@ def _segments(count: int) -> str:
 
 
 def _template(text: str) -> t.Callable[[_Case], str]:
-    """Return the function that fills the names in braces in `text`, attributes of a _Case, with a session's."""
+    """Return a function that returns `text`, with each name in braces replaced by that attribute of the _Case."""
     return lambda case: text.format(case=case)
 
 
 def _by_drops(text: str) -> t.Callable[[_Case], str]:
-    """Return the function that explains a session by segments that the kernel dropped, or by `text` without such."""
+    """Return a function that says which segments the kernel dropped, or, if it dropped none, fills in `text`."""
     return lambda case: _password(case) or _ttl(case) or text.format(case=case)
 
 

@@ -323,7 +323,7 @@ _Read = t.TypeVar("_Read")
 
 
 def number(value: t.Any) -> int:
-    """Return the number of 64 bits that `value` is, or is as text; 0 for None. Raise Unreadable for anything else."""
+    """Return a number of 64 bits, which `value` may hold as text; 0 for None. Raise Unreadable for anything else."""
     if value is None:
         return 0
     if isinstance(value, str) and len(value) <= 20 and value.isascii() and value.isdigit():

@@ -52,7 +52,7 @@ class BlockSet:
         return next(self.containing(*address), None) is not None
 
     def containing(self, version: int, address: int) -> t.Iterator[CidrKey]:
-        """Yield the CIDRs that contain this address."""
+        """Yield the CIDRs of this set that contain the address."""
         for kind, shift, prefix in self._lengths:
             key = (kind, address >> shift << shift, prefix)
             if kind == version and key in self._keys:

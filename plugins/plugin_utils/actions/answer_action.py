@@ -52,7 +52,7 @@ class AnswerAction(GuardedAction):
             return {"failed": True, "msg": str(error)}
         _write(args["answer_file"], {"lines": lines, "answer": document})
         shown_lines.show({"text": lines, "json": json.dumps(document, indent=2).splitlines()}.get(args["output"], ()))
-        return {**self.outcome(document, lines, args)}
+        return self.outcome(document, lines, args)
 
 
 def _write(path: t.Optional[str], content: t.Mapping[str, t.Any]) -> None:

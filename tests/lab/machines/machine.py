@@ -86,8 +86,8 @@ _ARGUMENTS = [
 ]  # fmt: skip
 _ACCELERATORS = {
     "kvm": ["-accel", "kvm", "-cpu", "host"],
-    # An emulated processor copies byte by byte with erms. Each access to memory of programs ends a block of translated
-    # code with smap.
+    # Features that make an emulated processor slower are off. With erms, QEMU copies memory byte by byte; with smap, it
+    # ends a block of translated code at each access to a program's memory.
     "tcg": ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,la57=off,-avx2,-avx,-erms,-smap,-smep,-umip,-pku"],
 }
 

@@ -140,7 +140,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
 def _link(
     kernel: Kernel, endpoint: VethEndpoint, opened: t.Collection[str], reachable: t.Callable[[], bool]
 ) -> tuple[Attached, bool]:
-    """Make a workload's link; return it, and whether its route was added too, which needs `reachable` to be true then.
+    """Make a workload's link, then its route if `reachable()` is true. Return the link, and whether the route was made.
 
     Another hop to the thread for the route would take as long as adding it. If the link fails, what was made of it is
     removed as far as possible. If a route fails, the link stays.

@@ -121,10 +121,10 @@ class Cleanup:
         return [*self._leaving.values(), *self._superseded.values()]
 
     async def finished(self, workload: AttachedWorkload, patience: float) -> bool:
-        """Wait at most `patience` seconds until workloads with a device of this one are removed; return whether so.
+        """Wait at most `patience` seconds for the removal of workloads that share a device; return whether it is done.
 
-        That is its host end, or its device inside the same namespace. Only tracked connections may be left, and then
-        the record too. The next step is not delayed to gather others.
+        They have the host end of `workload`, or its device in the same namespace. Of them, only tracked connections may
+        be left, and then the record too. The next step is not delayed to gather others.
         """
         found = [one.removed for one in self._leaving.values() if _share_a_device(one.workload, workload)]
         return await self._set(found, patience)

@@ -48,7 +48,7 @@ def probed(results: Results) -> list[ProbedPath]:
 
 
 def unwatched(results: Results) -> list[str]:
-    """Return "name (reason)" for each host that probed and whose watch did not count from before the flip on."""
+    """Return "name (reason)" for each host that sent probes, but did not count them from before the flip on."""
     found = []
     for host, answer in sorted(results.items()):
         watch = answer.get("watch") or {}
