@@ -266,6 +266,21 @@ def contains(cidr: str, address: str) -> bool:
     return inside(host(address), cidr)
 
 
+def special_word(subnet: Cidr) -> str:
+    """Return "network", "broadcast" or "subnet-router anycast" if `subnet.number` is that address, "" if hosts have it.
+
+    A /31 has neither network nor broadcast address (RFC 3021). In IPv6 the address with all host bits zero is the
+    routers' anycast address (RFC 4291, 2.6.1), except on links of two addresses (RFC 6164). IPv6 has no broadcast.
+    """
+    host_bits = BITS[subnet.version] - subnet.length
+    host_part = subnet.number - subnet.network
+    if host_bits < 2:
+        return ""
+    if host_part == 0:
+        return "network" if subnet.version == 4 else "subnet-router anycast"
+    return "broadcast" if subnet.version == 4 and host_part == (1 << host_bits) - 1 else ""
+
+
 class Network(t.NamedTuple):
     """A CIDR as numbers, for fast repeated comparisons.
 

@@ -70,7 +70,8 @@ class BirdPeer:
     port: t.Optional[int] = None  # the peer's port; None: Bird.listen_port, or BGP_PORT for an external peer
     local_port: t.Optional[int] = None
     local_as: t.Optional[int] = None
-    source_address: t.Optional[str] = None  # None: the node's address of the session's family; "": the kernel chooses
+    # None: the node's address of the session's family; "": the kernel chooses, or with Bird.strict_bind the node's
+    source_address: t.Optional[str] = None
     cluster_id: t.Optional[str] = None  # the cluster in which this node reflects for the peer; None: it does not
     password: str = ""  # name of the secret, name:key; "": no password
     ttl_security: t.Optional[int] = None  # the most hops to the peer (RFC 5082); None: off

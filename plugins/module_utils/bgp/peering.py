@@ -8,13 +8,14 @@ The rules are Calico's (confd/pkg/backends/calico/client.go, updatePeersV1, and 
 - The mesh joins all nodes that have no cluster id. A session carries the routes of one family.
 - A BGPPeer is global (for every node), or for some nodes. If two have the same address and port on a node, a global one
   takes precedence over one for some nodes, and else the first one is used.
+- A peerIP is a node's if that node's BIRD listens at the address and port. Else it is another program's on that host.
 - A BGPPeer whose peers are nodes of the fleet also applies on these nodes, with the ends swapped, unless reversePeering
   is Manual or such a node has a definition of its own.
 - In a session of a BGPPeer, a node with a cluster id reflects for a peer of its own AS that has none, or another one.
 
 Three rules are ours. Reflectors of the inventory's group find their clients without a BGPPeer (`Speaker.reflector`).
-One end of every session within the fleet is passive (`waits`). A BGPPeer replaces a session that would exist without
-it.
+One end of every session within the fleet is passive (`waits`). A BGPPeer between two nodes replaces the session that
+both would have without it.
 """
 
 from __future__ import annotations
@@ -77,24 +78,46 @@ class Peering:
         for reflector in self._reflectors:
             for client in self._served[reflector.name]:
                 self._serving.setdefault(client.name, []).append(reflector)
+        self._ports: dict[str, set[int]] = {}  # by node: the ports of BGPPeers on which it listens (listenPort)
         self._globals: list[_Definition] = []
         self._forward: dict[str, list[_Definition]] = {}
         self._reverse: dict[str, list[_Definition]] = {}
         self._definitions = tuple(self._resolve(definition) for definition in definitions)
         for definition in self._definitions:
             self._index(definition)
+            if definition.given.extensions.listenPort:
+                for speaker in definition.local:
+                    self._ports.setdefault(speaker.name, set()).add(definition.given.extensions.listenPort)
 
     def sessions(self, name: str) -> tuple[BirdPeer, ...]:
         """Return the sessions of node `name`: first those without a BGPPeer, then those of BGPPeers by precedence.
 
-        An address with a session of a BGPPeer has no session without one. Raise KeyError if `name` is not a node of the
-        fleet, and ValueError if the node's subnet, which is compared with routers outside of the fleet, is not a CIDR.
+        A node with which a BGPPeer makes a session has no session of that IP version without a BGPPeer. Raise KeyError
+        if `name` is not a node of the fleet, and ValueError if the node's subnet, which is compared with routers
+        outside of the fleet, is not a CIDR.
         """
         own = self._speakers[name]
         defined = self._defined(own)
-        taken = {address for address, dummy in defined}
-        unasked = (peer for peer in self._of_themselves(own) if peer.address not in taken)
+        replaced = {(peer.node, peer.family) for peer in defined.values() if peer.node}
+        unasked = (peer for peer in self._of_themselves(own) if (peer.node, peer.family) not in replaced)
         return (*unasked, *defined.values())
+
+    def at_address(self, far: PeerAddress) -> t.Optional[Speaker]:
+        """Return the node with this address, whatever the port; None without one."""
+        return self._by_address.get(far.address)
+
+    def listener(self, far: PeerAddress) -> t.Optional[Speaker]:
+        """Return the node whose BIRD listens at an address and port, None if it is not a node's. Port 0 means any."""
+        speaker = self._by_address.get(far.address)
+        if speaker is None or far.port in (0, speaker.listen_port) or far.port in self._ports.get(speaker.name, ()):
+            return speaker
+        return None
+
+    def own_end(self, name: str, peer: BirdPeer) -> tuple[str, int]:
+        """Return (address, port) of node `name` in its session `peer`; the address is "" if the kernel chooses it."""
+        own = self._speakers[name]
+        address = own.end(peer.family) if peer.source_address is None else peer.source_address
+        return address, peer.local_port or own.listen_port
 
     def meant(self) -> t.Iterator[tuple[PeerDefinition, tuple[Speaker, ...], tuple[Speaker, ...]]]:
         """Return an iterator over (definition, its nodes, their peers in the fleet), in the order of definition.
@@ -213,7 +236,7 @@ class Peering:
         if own.end(far.family) in ("", far.address):
             return
         ahead["reachable_by"] = peer.reachableBy
-        known = self._by_address.get(far.address)
+        known = self.listener(far)
         if known is not None:
             yield _session(own, known, far.family, far.address, prefix, definition, far.port, ahead)
         else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import bgp_secrets
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.bgp_checks import bgp_secrets
 
 from . import inventory_source
 

@@ -63,6 +63,13 @@ EDITS = {
     "sourceaddr_gracefulrestart/step2": {"bgppeer-1": {"sourceAddress": "None"}},
     "sourceaddr_gracefulrestart/step3": {"bgppeer-1": {"sourceAddress": "None", "maxRestartTime": "10s"}},
 }
+#: The cases with two sessions of one address, and the BGPPeer that has a listenPort here. BIRD would else take the
+#: connections of one session for those of the other, which is refused.
+SECOND_SESSION = {
+    "explicit_peering/global": "bgppeer-2",
+    "explicit_peering/global-external": "bgppeer-2",
+    "explicit_peering/local-as-global": "bgppeer-2",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,6 +226,8 @@ def _peer(case: Case, document: Document) -> Document:
     spec = dict(document.get("spec") or {})
     if spec.get("password"):
         spec["password"] = _readable(case, spec["password"])
+    if SECOND_SESSION.get(case.name) == document.get("metadata", {}).get("name", ""):
+        spec["listenPort"] = 1166
     return {**document, "spec": spec} if spec else document
 
 

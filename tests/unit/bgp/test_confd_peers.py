@@ -19,12 +19,11 @@ from tests.unit.bgp import bird_facts, confd_cases
 from tests.unit.bgp.confd_cases import Case
 
 FAMILIES = {"ipv4": 4, "ipv6": 6}
-#: Facts of a session that must be equal. `passive` and `direct` may differ: DIFFERENCES has the reasons.
+#: Facts of a session that must be equal. DIFFERENCES has the reasons why others may differ.
 FACTS = (
     "neighbor",
     "as",
     "port",
-    "source_address",
     "password",
     "ttl_security",
     "hops",
@@ -46,6 +45,8 @@ DIFFERENCES = {
     "passive": "one end of each session within the fleet waits, also where Calico lets both ends call; which one goes "
     "by cluster ids and parity and not by the order of two texts, for BIRD takes 8 calls at once",
     "direct": "a router in the node's own subnet gets no `multihop`: it is one hop away, and so is its BFD",
+    "source_address": "with bindMode NodeIP a session with sourceAddress None has the node's address: BIRD 2 listens "
+    "by session, and not with one port on all addresses and on one of them",
 }
 
 CASES = [case for case in confd_cases.cases() if case.name not in REFUSED]
@@ -62,7 +63,7 @@ def _ours(case: Case, facts: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     own = " ".join(facts["own"])
     hops, symbol = facts.get("multihop"), facts.get("password")
     return {
-        **{fact: facts.get(fact) for fact in (*FACTS, "passive", "direct")},
+        **{fact: facts.get(fact) for fact in (*FACTS, "passive", "direct", "source_address")},
         "port": None if facts["port"] == 179 else facts["port"],
         "password": case.secrets[symbol[len("calico_secret_") :]] if symbol else None,
         "ttl_security": facts.get("ttl_security", "off"),
@@ -75,7 +76,7 @@ def theirs(case: Case, family: str) -> dict[str, dict[str, t.Any]]:
     expected = case.expected[family]
     return {
         peer["name"]: {
-            **{fact: peer.get(fact) for fact in (*FACTS, "passive")},
+            **{fact: peer.get(fact) for fact in (*FACTS, "passive", "source_address")},
             "hops": peer["multihop"],
             "local_as": peer.get("local_as") or expected["local_as"],
         }
@@ -134,14 +135,27 @@ def test_the_differences_are_still_there() -> None:
     ]
     differ = {"passive" for one, other in pairs if one["passive"] != other["passive"]}
     differ |= {"direct" for one, dummy in pairs if one["direct"]}
+    differ |= {"source_address" for one, other in pairs if one["source_address"] != other["source_address"]}
     assert differ == set(DIFFERENCES)
 
 
-def test_only_two_global_external_sessions_are_direct() -> None:
+@each
+def test_sessions_have_the_same_source_address_unless_the_kernel_cannot_choose_it(case: Case, family: str) -> None:
+    found, own = ours(case, family), confd_cases.bird(case)
+    for name, expected in theirs(case, family).items():
+        address = own.address if family == "ipv4" else own.address6
+        bound = own.strict_bind and expected["source_address"] is None
+        assert found[name]["source_address"] == (address if bound else expected["source_address"]), name
+
+
+def test_only_sessions_with_routers_in_the_nodes_subnet_are_direct() -> None:
+    """A port on which the BIRD of the node with that address does not listen is another program's."""
     direct = {
         (case.name, name) for case, family in EVERY for name, facts in ours(case, family).items() if facts["direct"]
     }
     assert direct == {
+        ("explicit_peering/global", "Global_10_192_0_1_port_166"),
+        ("explicit_peering/local-as-global", "Global_10_192_0_1_port_166"),
         ("explicit_peering/global-external", "Global_10_192_0_4"),
         ("explicit_peering/global-external", "Global_10_192_0_4_port_166"),
     }

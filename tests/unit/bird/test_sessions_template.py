@@ -139,6 +139,17 @@ def test_each_family_has_templates_of_its_own(suffix: str, channel: str, source:
     assert every["Node_fd00__1"].parent == "calico_external6"
 
 
+def test_with_strict_bind_each_session_listens_on_the_nodes_address() -> None:
+    """A socket on all addresses and one on the node's address cannot listen with one port, and BIRD would lack one."""
+    free = dataclasses.replace(PEER, source_address="")
+    router = dataclasses.replace(ROUTER, source_address="")
+    assert [session(peer).parent for peer in (free, router)] == ["calico_peer", "calico_peer"]
+    bound = [session(peer, strict_bind=True) for peer in (free, router)]
+    assert [found.parent for found in bound] == ["calico_fleet", "calico_external"]
+    assert [found.statements for found in bound] == [PLAIN, ("neighbor 10.10.1.1 as 65000;", "direct;")]
+    assert [found.channels for found in bound] == [{}, {}]
+
+
 def test_no_template_for_a_family_that_the_node_does_not_have() -> None:
     assert "calico_fleet6" not in bird_facts.blocks(text(PEER, address6=""))
 

@@ -23,8 +23,9 @@ from ...resources.kinds.bgp import PASSWORD_REFERENCE
 from ...state.errors import FleetError, within
 from .. import variables
 from ..host import Host
-from . import bgp_announcements, bgp_secrets, flat_resource
+from . import bgp_announcements, flat_resource
 from .bgp_announcements import NO_ANNOUNCEMENTS, Announcements
+from .bgp_checks import bgp_secrets, conflicts
 from .bgp_peer_inventory import Peers, Times
 from .bgp_peer_lists import entries
 from .node_inventory import FleetNode
@@ -138,7 +139,7 @@ def read(
     )
     for given in bgp.peers:
         bgp.announcements.check_names(given.peer.filters, within(given.where, "filters"))
-    peers.check_pairs(bgp.peering)
+    conflicts.check(bgp.peering)
     return bgp
 
 

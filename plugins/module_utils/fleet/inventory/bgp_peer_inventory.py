@@ -6,21 +6,19 @@
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import typing as t
 
 from ... import resources
-from ...base.addresses import family_of
-from ...base.ports import BGP_PORT
 from ...bgp import peer_extensions
 from ...bgp.peer_definition import PeerDefinition
-from ...bgp.peering import Peering
-from ...bgp.speaker import Speaker, lies_in
+from ...bgp.speaker import Speaker
 from ...resources.durations import parse_duration
 from ...resources.errors import Refused
 from ...resources.fields import types_of
 from ...state.errors import FleetError, did_you_mean, within
-from . import bgp_secrets, flat_resource
+from . import flat_resource
+from .bgp_checks import bgp_secrets
+from .bgp_checks.addresses import PeerAddresses, wrong
 from .bgp_peer_lists import PeerEntry
 
 #: The name of a BGPPeer whose entry has none.
@@ -65,8 +63,7 @@ class Peers:
         self.speakers = speakers
         self.times = times
         self.secrets = secrets
-        self.addresses = {address for one in speakers.values() for address in (one.address, one.address6) if address}
-        self.pools = pools
+        self.addresses = PeerAddresses(speakers.values(), pools)
         self._read: dict[str, tuple[resources.BGPPeer, peer_extensions.PeerExtensions]] = {}
 
     def read(self, entry: PeerEntry) -> PeerDefinition:
@@ -94,14 +91,14 @@ class Peers:
     def _check(self, given: PeerDefinition) -> None:
         peer, label = given.peer, given.where
         if peer.localWorkloadSelector:
-            raise _wrong(
+            raise wrong(
                 given,
                 "localWorkloadSelector",
                 "would have this node speak BGP with its own workloads, which is not done here.",
                 "Remove it. Nodes advertise the addresses of their workloads, which come from the pools.",
             )
         if peer.node and peer.node not in self.speakers:
-            raise _wrong(given, "node", "is not a host of the fleet.", "Name one of the inventory's nodes.")
+            raise wrong(given, "node", "is not a host of the fleet.", "Name one of the inventory's nodes.")
         if not peer.peerIP and not peer.peerSelector:
             raise FleetError(
                 label,
@@ -110,111 +107,18 @@ class Peers:
                 "Write peerIP: 10.10.1.1 and asNumber: 65000 for a router, or peerSelector: has(reflector) for nodes.",
             )
         if peer.sourceAddress == "None" and given.extensions.bfd:
-            raise _wrong(
+            raise wrong(
                 given,
                 "sourceAddress",
                 "stands beside bfd. BFD has to know both addresses of a session.",
                 "Leave it out, which means the node's own address, or write one there.",
             )
         _check_ranges(given)
-        _check_reach(given)
-        _check_family(given)
+        self.addresses.check(given)
         own = given.extensions
         if own.holdTime is not None or own.keepaliveTime is not None:
             field, value = ("keepaliveTime", own.keepaliveTime) if own.holdTime is None else ("holdTime", own.holdTime)
             self.times.with_own(own.holdTime, own.keepaliveTime).check(within(label, field), value)
-        if given.address:
-            self._check_address(given, given.address.address)
-
-    def _check_address(self, given: PeerDefinition, address: str) -> None:
-        for pool in self.pools:
-            if lies_in(address, pool.cidr):
-                rule = f"lies in pool {pool.name} ({pool.cidr})."
-                remedy = "A peer outside the fleet has an address outside the pools."
-                raise FleetError(within(given.where, "peerIP"), address, rule, remedy)
-        if not given.peer.asNumber and address not in self.addresses:
-            raise FleetError(
-                given.where,
-                None,
-                "needs asNumber beside peerIP: the peer is no node of the fleet.",
-                "Write for example peerIP: 10.10.1.1, asNumber: 65000.",
-            )
-
-    def check_pairs(self, peering: Peering) -> None:
-        """Raise FleetError if two BGPPeers give a node the same peer address and port, or one suits none of its nodes.
-
-        A missing port counts as BGP_PORT. A BGPPeer suits a node that has an address of the peer's IP version.
-        """
-        seen: dict[tuple[str, str, int], PeerDefinition] = {}
-        for given, local, dummy in peering.meant():
-            if given.address is None:
-                continue
-            address, port, family = given.address
-            if local and not any(speaker.end(family) for speaker in local):
-                raise _wrong(
-                    given,
-                    "peerIP",
-                    f"is IPv{family}, and no node that it is for has an IPv{family} address.",
-                    "A session runs between two addresses of one family: set calico_node_address"
-                    f"{'_ipv6' if family == 6 else ''}, or remove the peer.",
-                )
-            for speaker in local:
-                other = seen.setdefault((speaker.name, address, port or BGP_PORT), given)
-                if other is not given:
-                    raise _wrong(
-                        given,
-                        "peerIP",
-                        f"is also the address of {other.where}, and {speaker.name} would peer with it twice.",
-                        "Remove one, or let their nodeSelectors choose different nodes.",
-                    )
-
-
-def _wrong(given: PeerDefinition, field: str, rule: str, remedy: str) -> FleetError:
-    """Return, not raise, the error about a field of a BGPPeer."""
-    return FleetError(within(given.where, field), getattr(given.peer, field), rule, remedy)
-
-
-def _check_reach(given: PeerDefinition) -> None:
-    """Raise FleetError if the peer's peerIP, sourceAddress or reachableBy is an IPv6 link-local address.
-
-    BIRD needs an interface for such an address. Unspecified addresses and IPv4 multicast are refused, too.
-    """
-    peer = given.peer
-    named = (
-        ("peerIP", peer.peerIP, given.address.address if given.address else ""),
-        ("sourceAddress", given.extensions.sourceAddress, given.extensions.source),
-        ("reachableBy", peer.reachableBy, peer.reachableBy),
-    )
-    for field, value, address in named:
-        ip = ipaddress.ip_address(address) if address else None
-        if ip is None:
-            continue
-        # Calico and BIRD take peers from ff00::/8, and configurations in use have them.
-        if (ip.version == 4 and ip.is_multicast) or ip.is_unspecified:
-            raise FleetError(
-                within(given.where, field), value, "is not an address of one host.", "Write the address of one router."
-            )
-        if ip.version == 6 and ip.is_link_local:
-            raise FleetError(
-                within(given.where, field),
-                value,
-                "is a link-local address, which means nothing without an interface, and a BGPPeer names none.",
-                "Write a global or unique local address, for example fd00:10:10:1::1.",
-            )
-
-
-def _check_family(given: PeerDefinition) -> None:
-    """Raise FleetError if sourceAddress and peerIP differ in IP version. A peerSelector has sessions of both."""
-    own = given.extensions
-    if given.address is None or not own.source or family_of(own.source) == given.address.family:
-        return
-    raise FleetError(
-        within(given.where, "sourceAddress"),
-        own.sourceAddress,
-        f"is IPv{family_of(own.source)}, and the peerIP {given.peer.peerIP} is IPv{given.address.family}.",
-        f"A session runs between two addresses of one family: write an IPv{given.address.family} address of the node, "
-        "or leave it out.",
-    )
 
 
 def _check_ranges(given: PeerDefinition) -> None:
@@ -222,7 +126,7 @@ def _check_ranges(given: PeerDefinition) -> None:
     peer = given.peer
     for field in ("asNumber", "localASNumber"):
         if getattr(peer, field) == 0:
-            raise _wrong(
+            raise wrong(
                 given,
                 field,
                 "is reserved: no speaker may have it (RFC 7607).",
@@ -231,7 +135,7 @@ def _check_ranges(given: PeerDefinition) -> None:
     least, most = peer_extensions.RESTART_TIME
     restart = (parse_duration(peer.maxRestartTime) if peer.maxRestartTime else None) or 0
     if restart < least:
-        raise _wrong(
+        raise wrong(
             given,
             "maxRestartTime",
             f"is less than {least}.",
@@ -239,14 +143,14 @@ def _check_ranges(given: PeerDefinition) -> None:
             "out.",
         )
     if restart > most:
-        raise _wrong(
+        raise wrong(
             given,
             "maxRestartTime",
             "is longer than BGP can say (RFC 4724).",
             f"Choose {most}s or less; longLivedStaleTime keeps routes for longer.",
         )
     if peer.numAllowedLocalASNumbers is not None and peer.numAllowedLocalASNumbers < 0:
-        raise _wrong(
+        raise wrong(
             given,
             "numAllowedLocalASNumbers",
             "is less than 0.",

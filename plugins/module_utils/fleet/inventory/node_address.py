@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...base.addresses import family_of, ip_address
+from ...base.addresses import cidr, family_of, ip_address, special_word
 from ...state.errors import FleetError
 from .. import variables
 from ..host import Host
@@ -53,25 +53,7 @@ def read(version: int, name: str, given: t.Any) -> tuple[str, int]:
     prefix = int(length)
     if ip.is_loopback or ip.is_multicast or ip.is_link_local or ip.is_unspecified or ip.is_reserved:
         raise FleetError(where, value, "is not an address that other nodes can reach.", remedy)
-    _check_host_part(where, value, version, int(ip), bits - prefix, remedy)
+    word = special_word(cidr(f"{ip}/{prefix}"))
+    if word:
+        raise FleetError(where, value, f"is the {word} address of its subnet.", remedy)
     return str(ip), prefix
-
-
-def _check_host_part(where: str, value: str, version: int, ip: int, host_bits: int, remedy: str) -> None:
-    """Raise FleetError if `ip` is the network, broadcast or subnet-router anycast address of its subnet.
-
-    `host_bits` is the number of bits after the prefix. A /31 has neither network nor broadcast address (RFC 3021). In
-    IPv6 the address with all host bits zero is the routers' anycast address (RFC 4291, 2.6.1), except on links of two
-    addresses (RFC 6164). IPv6 has no broadcast.
-    """
-    if host_bits < 2:
-        return
-    ones = (1 << host_bits) - 1
-    host_part = ip & ones
-    if host_part == 0:
-        word = "network" if version == 4 else "subnet-router anycast"
-    elif host_part == ones and version == 4:
-        word = "broadcast"
-    else:
-        return
-    raise FleetError(where, value, f"is the {word} address of its subnet.", remedy)

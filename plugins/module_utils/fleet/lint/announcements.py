@@ -11,7 +11,8 @@ import typing as t
 from ...base import addresses
 from ...bgp import filters as bgp_filters
 from ...bgp.filter_rules import FilterRule
-from ..inventory import bgp_announcements, bgp_secrets
+from ..inventory import bgp_announcements
+from ..inventory.bgp_checks import bgp_secrets
 from .finding import Issue
 from .network import LintedFleet, listed
 

@@ -100,8 +100,8 @@ class LintedFleet:
 
     @functools.cached_property
     def ends(self) -> t.Mapping[tuple[str, str], BirdPeer]:
-        """The sessions in `sessions` by node name and peer address; of two with one address, the last one."""
-        return {(name, peer.address): peer for name, found in self.sessions.items() for peer in found}
+        """The sessions with nodes in `sessions` by node name and peer address; of two with one address, the last."""
+        return {(name, peer.address): peer for name, found in self.sessions.items() for peer in found if peer.node}
 
     def back(self, node: str, peer: BirdPeer) -> t.Optional[BirdPeer]:
         """Return the session that `peer.node` has with `node`, None without one. Those of the mesh are not found."""

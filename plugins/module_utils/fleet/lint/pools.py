@@ -93,6 +93,21 @@ def over_management(network: LintedFleet) -> t.Iterator[Issue]:
             )
 
 
+def reserved(network: LintedFleet) -> t.Iterator[Issue]:
+    """Report a pool with addresses of 240.0.0.0/4, which Linux routes and much other equipment drops."""
+    future = ipaddress.ip_network("240.0.0.0/4")
+    for label, pool in network.pools:
+        if pool.version == 4 and ipaddress.ip_network(pool.cidr).overlaps(future):
+            yield Issue(
+                f"{label}.cidr",
+                "has addresses of 240.0.0.0/4, which is reserved (RFC 1112): Linux routes them, but many routers and "
+                "other systems drop them.",
+                "Choose a private range (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16), or name this rule in "
+                "calico_lint_ignore if every system on the way carries them.",
+                value=pool.cidr,
+            )
+
+
 def public_behind_nat(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a pool of public addresses with natOutgoing, which they do not need: the range may be mistyped."""
     for label, pool in network.pools:

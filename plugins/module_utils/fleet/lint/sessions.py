@@ -36,7 +36,7 @@ def missing(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a BGPPeer that applies to no node, or whose peerSelector matches no node.
+    """Report a BGPPeer that applies to no node, or whose peers are no node, or the one node that it applies to.
 
     It applies to nodes of its host or group, if any: those that nodeSelector matches, else its node, else all.
     """
@@ -47,6 +47,10 @@ def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
             what, value = "matches no node", peer.nodeSelector or None
         elif peer.peerSelector and not remote:
             field, what, value = "peerSelector", "matches no node to peer with", peer.peerSelector
+        elif len(local) == 1 and local == remote:
+            field, value = ("peerSelector", peer.peerSelector) if peer.peerSelector else ("peerIP", peer.peerIP)
+            verb = "matches only" if peer.peerSelector else "is the address of"
+            what = f"{verb} {local[0].name}, the only node that has this peer"
         else:
             continue
         yield Issue(
@@ -74,6 +78,24 @@ def of_no_host(network: LintedFleet) -> t.Iterator[Issue]:
                 within(given.where, "peerIP"),
                 f"lies in a subnet of the nodes and has their AS number {given.peer.asNumber}, but is no host's.",
                 "Correct it, or remove the peer; a router of its own AS needs its own asNumber.",
+                value=given.peer.peerIP,
+            )
+
+
+def at_own_address(network: LintedFleet) -> t.Iterator[Issue]:
+    """Report a BGPPeer for all nodes that is another program on one of them, which has no session with it.
+
+    A peerIP with the port on which the node's BIRD listens is left out: it means that node.
+    """
+    peering = network.fleet.bgp.peering
+    for given, local, _remote in network.meant:
+        speaker = peering.at_address(given.address) if given.address else None
+        if given.is_global and given.address and speaker in local and peering.listener(given.address) is None:
+            yield Issue(
+                within(given.where, "peerIP"),
+                f"is {speaker.name}'s own address, so that {speaker.name} alone has no session with it: BGP speakers "
+                "with one address would take each other's routes for their own.",
+                f"Let nodeSelector leave {speaker.name} out, or give the other program another address.",
                 value=given.peer.peerIP,
             )
 

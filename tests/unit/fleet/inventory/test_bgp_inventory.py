@@ -237,10 +237,67 @@ def test_a_peer_with_and_without_the_port_of_bgp_is_one_peer() -> None:
         "calico_node_bgp_peers[1].peerIP of node1 10.9.0.1 is also the address of calico_node_bgp_peers[0] of node1, "
         "and node1 would peer with it twice. Remove one, or let their nodeSelectors choose different nodes."
     )
-    peers[0]["peerIP"] = "10.9.0.1:1790"
+    peers[0].update(peerIP="10.9.0.1:1790", listenPort=1791)
     assert (
         len(sessions(in_racks({"node1": {"calico_node_bgp_peers": peers}}, bgp_node_to_node_mesh=False))["node1"]) == 2
     )
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"listenPort": 1791},  # a port of its own
+        {"sourceAddress": "10.20.1.11/24"},  # an address of its own
+    ],
+)
+def test_a_program_beside_the_bird_of_a_node_is_another_router(own: dict[str, t.Any]) -> None:
+    """The mesh session with that node stays, at both ends, because peers are compared by address and port."""
+    frr = {"name": "frr", "peerIP": "10.10.1.12:1790", "asNumber": 65000, "node": "node1", **own}
+    found = birds(in_racks(bgp_peers=[frr]))
+    kinds = {peer.name: (peer.kind, peer.node) for peer in found["node1"].peers if peer.address == "10.10.1.12"}
+    assert kinds == {"Mesh_10_10_1_12": ("mesh", "node2"), "Node_10_10_1_12_port_1790": ("external", "")}
+    assert "Mesh_10_10_1_11" in {peer.name for peer in found["node2"].peers}
+
+
+def test_a_second_port_of_a_nodes_own_bird_is_that_node() -> None:
+    """Both ends name the port: node2 listens there for node1, so that it is its BIRD, and the mesh has no session."""
+    fleet = in_racks(
+        bgp_peers=[
+            {"name": "there", "peerIP": "10.10.1.12:1790", "asNumber": 64512, "node": "node1"},
+            {"name": "back", "peerIP": "10.10.1.11", "node": "node2", "listenPort": 1790, "reversePeering": "Manual"},
+        ],
+    )
+    found = birds(fleet)
+    pairs = (("node1", "10.10.1.12"), ("node2", "10.10.1.11"))
+    assert [[one.name for one in found[node].peers if one.address == address] for node, address in pairs] == [
+        ["Node_10_10_1_12_port_1790"],
+        ["Node_10_10_1_11"],
+    ]
+
+
+def test_a_session_from_a_second_address_replaces_the_mesh_at_both_ends() -> None:
+    """The other node has the session with the second address, and no session of the mesh that would stay down."""
+    peer = {"name": "second", "peerIP": "10.10.1.12", "node": "node1", "sourceAddress": "10.20.1.11/24"}
+    found = birds(in_racks(bgp_peers=[peer]))
+    assert [one.name for one in found["node2"].peers if one.node == "node1"] == ["Node_10_20_1_11"]
+    assert [one.name for one in found["node1"].peers if one.node == "node2"] == ["Node_10_10_1_12"]
+
+
+@pytest.mark.parametrize(("length", "address"), [("31", "10.20.1.10"), ("31", "10.20.1.11"), ("32", "10.20.1.11")])
+def test_links_of_two_addresses_have_neither_network_nor_broadcast_address(length: str, address: str) -> None:
+    """RFC 3021 for /31; in IPv6, RFC 6164 for /127."""
+    nodes = {"node1": f"10.20.1.10/{length}"} if address != "10.20.1.10" else {"node1": f"10.20.1.11/{length}"}
+    peers = [{"name": "tor", "peerIP": address, "asNumber": 65000}]
+    assert [peer.address for peer in birds(build(nodes=nodes, workloads=[], bgp_peers=peers))["node1"].peers] == [
+        address
+    ]
+
+
+def test_the_all_zeros_address_of_an_ipv6_link_of_two_is_a_routers() -> None:
+    own = {"node1": {"calico_node_address_ipv6": "fd00:20::1/127"}}
+    peers = [{"name": "tor", "peerIP": "fd00:20::", "asNumber": 65000}]
+    fleet = build(nodes={"node1": "10.20.1.11/24"}, workloads=[], own=own, bgp_peers=peers)
+    assert [peer.address for peer in birds(fleet)["node1"].peers] == ["fd00:20::"]
 
 
 def test_an_entry_with_keys_of_several_types_is_refused_in_words() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import bgp_secrets
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.bgp_checks import bgp_secrets
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import read
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.kinds.bgp import (
     BGPPassword,

@@ -204,6 +204,19 @@ BGP_CASES: list[Case] = [
         {"own": RACKS, "bgp_peers": [TOR, TOR_B, one("node1", "rack == 'b'")]},
     ),
     Case(
+        "peer-for-nobody",
+        {"bgp_peers": [one("node1", host("node1")), {"name": "self", "peerIP": "10.10.1.12", "node": "node2"}]},
+        [
+            "warning: calico_bgp_peers[0].peerSelector kubernetes.io/hostname == 'node1' matches only node1, the only "
+            "node that has this peer, so that this BGPPeer makes no session. Correct it, or the calico_node_labels of "
+            "the nodes that are meant. [peer-for-nobody]",
+            "warning: calico_bgp_peers[1].peerIP 10.10.1.12 is the address of node2, the only node that has this "
+            "peer, so that this BGPPeer makes no session. Correct it, or the calico_node_labels of the nodes that are "
+            "meant. [peer-for-nobody]",
+        ],
+        {"bgp_peers": [one("node1", "all()"), {"name": "to", "peerIP": "10.10.1.12"}]},
+    ),
+    Case(
         "peer-of-no-host",
         {"bgp_peers": [{"name": "rr", "peerIP": "10.10.1.99", "asNumber": 64512}]},
         [
@@ -220,6 +233,16 @@ BGP_CASES: list[Case] = [
         },
     ),
     Case(
+        "peer-at-own-address",
+        {"bgp_peers": [{"name": "frr", "peerIP": "10.10.1.12:1790", "asNumber": 65000, "listenPort": 1791}]},
+        [
+            "warning: calico_bgp_peers[0].peerIP 10.10.1.12:1790 is node2's own address, so that node2 alone has no "
+            "session with it: BGP speakers with one address would take each other's routes for their own. Let "
+            "nodeSelector leave node2 out, or give the other program another address. [peer-at-own-address]",
+        ],
+        {"bgp_peers": [{"name": "node", "peerIP": "10.10.1.12"}]},
+    ),
+    Case(
         "as-number-of-another",
         {"bgp_peers": [{"name": "p", "peerIP": "10.10.1.11", "asNumber": 64513}]},
         [
@@ -230,7 +253,7 @@ BGP_CASES: list[Case] = [
         {
             "bgp_peers": [
                 {"name": "p", "peerIP": "10.10.1.11", "asNumber": 64512},
-                {"name": "frr", "peerIP": "10.10.1.12:1179", "asNumber": 64513},
+                {"name": "frr", "peerIP": "10.10.1.12:1179", "asNumber": 64513, "node": "node1", "listenPort": 1180},
                 {"name": "other", "peerIP": "10.10.2.13", "asNumber": 64513, "node": "node1"},
                 {"name": "as", "node": "node3", "peerSelector": "all()", "localASNumber": 64513},
             ]

@@ -235,6 +235,17 @@ OTHER_CASES = [
         {"pools": [pool(cidr="10.244.0.0/28", blockSize=32)], "spare_blocks": 1},
     ),
     Case(
+        "pool-reserved",
+        {"pools": [pool(), pool(name="future", cidr="240.0.0.0/5")]},
+        [
+            "warning: calico_ip_pools[1].cidr 240.0.0.0/5 has addresses of 240.0.0.0/4, which is reserved (RFC 1112): "
+            "Linux routes them, but many routers and other systems drop them. Choose a private range (10.0.0.0/8, "
+            "172.16.0.0/12, 192.168.0.0/16), or name this rule in calico_lint_ignore if every system on the way "
+            "carries them. [pool-reserved]"
+        ],
+        {"pools": [pool(name="below", cidr="223.255.0.0/16")]},
+    ),
+    Case(
         "pool-public-behind-nat",
         {"pools": [pool(cidr="172.15.0.0/16", natOutgoing=True)]},
         [

@@ -80,7 +80,13 @@ def test_sessions_with_routers_outside_are_bare() -> None:
 
 TWO_DAEMONS = [
     {"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65000, "nodeSelector": "name in {'node1', 'node2'}"},
-    {"name": "tor2", "peerIP": "10.10.1.1:1790", "asNumber": 65000, "nodeSelector": "name in {'node1', 'node2'}"},
+    {
+        "name": "tor2",
+        "peerIP": "10.10.1.1:1790",
+        "asNumber": 65000,
+        "listenPort": 1791,
+        "nodeSelector": "name in {'node1', 'node2'}",
+    },
 ]
 NAMED = {name: {"calico_node_labels": {"name": name}} for name in LAB}
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ...bgp import passwords
-from ...resources.kinds.bgp import BGPPassword
-from ...state.errors import FleetError, did_you_mean, within
+from ....bgp import passwords
+from ....resources.kinds.bgp import BGPPassword
+from ....state.errors import FleetError, did_you_mean, within
 
 VARIABLE = "calico_bgp_secrets"
 
