@@ -44,7 +44,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 routes:
-  description: The routes, by protocol, then as the kernel has them.
+  description:
+    - The routes, by protocol, then as the kernel has them.
+    - A route with several next hops has the first one in C(gateway) and C(device), and a list of all in C(next_hops).
   returned: always
   type: list
   elements: dict

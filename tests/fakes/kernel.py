@@ -110,6 +110,13 @@ class _Machine:
         self.files: set[str] = set()  # names and paths that lead to something other than a namespace
 
 
+def _same_hops(one: port.RouteAttributes, other: port.RouteAttributes) -> bool:
+    """Return whether two routes have the same devices and gateways, in the same order."""
+    return [(hop.device, hop.gateway) for hop in one.next_hops] == [
+        (hop.device, hop.gateway) for hop in other.next_hops
+    ]
+
+
 class FakeKernel:
     """The Kernel port for the host's own network namespace, or, with a `_machine`, for another one on that machine.
 
@@ -230,7 +237,19 @@ class FakeKernel:
         del self._links[link.name]
         for key in _INTERFACE_SYSCTLS:
             self._sysctls.pop(key.format(link.name), None)
-        self._routes = {key: value for key, value in self._routes.items() if value.device != link.name}
+        self._routes = dict(self._without_device(link.name))
+
+    def _without_device(self, name: str) -> t.Iterator[tuple[tuple[int, str, int], port.RouteAttributes]]:
+        """Yield the routes that are left when a device is deleted.
+
+        An IPv4 route ends with the device of any of its next hops, an IPv6 route loses only that next hop.
+        """
+        for key, value in self._routes.items():
+            left = [hop for hop in value.next_hops if hop.device != name]
+            if len(left) == len(value.next_hops):
+                yield key, value
+            elif left and ":" in key[1]:
+                yield key, value.over(left)
 
     def _get(self, name: str, operation: str) -> _Link:
         link = self._links.get(name)
@@ -343,7 +362,12 @@ class FakeKernel:
                 for address in link.addresses:
                     self._connect(address)
             else:
-                self._routes = {key: value for key, value in self._routes.items() if value.device != name}
+                # A route with another next hop stays, and shows the dead one, too.
+                self._routes = {
+                    key: value
+                    for key, value in self._routes.items()
+                    if any(hop.device != name for hop in value.next_hops)
+                }
                 self._lose_ipv6(link)
                 link.neighbors.clear()
                 link.fdb = [entry for entry in link.fdb if entry.permanent]
@@ -402,7 +426,9 @@ class FakeKernel:
         """
         link.addresses = [address for address in link.addresses if ":" not in address.address]
         self._routes = {
-            key: value for key, value in self._routes.items() if value.device != link.name or ":" not in key[1]
+            key: value
+            for key, value in self._routes.items()
+            if ":" not in key[1] or any(hop.device != link.name for hop in value.next_hops)
         }
 
     def addresses(self, device: t.Optional[str] = None, family: int = 4) -> list[port.InterfaceAddress]:
@@ -515,36 +541,42 @@ class FakeKernel:
             wanted = wanted._replace(metric=wanted.metric or port.METRIC_IPV6, scope=port.SCOPE_UNIVERSE)
             wanted = wanted._replace(device=None if wanted.type in _NOWHERE else wanted.device)
         key = (wanted.table, destination, wanted.metric)
-        link = self._links.get(wanted.device) if wanted.device else None
-        if wanted.device and link is None:
+        missing = next((hop.device for hop in wanted.next_hops if hop.device and hop.device not in self._links), None)
+        if missing:
             number = errno.ESRCH if action == "delete" else errno.ENODEV
-            raise port.KernelError(number, words, f"there is no device {wanted.device}")
+            raise port.KernelError(number, words, f"there is no device {missing}")
         have = self._routes.get(key)
         if action == "delete":
-            same = ("type", "protocol", "device", "gateway")
-            if have is None or any(getattr(have, name) != getattr(wanted, name) for name in same):
+            same = have is not None and (have.type, have.protocol) == (wanted.type, wanted.protocol)
+            if have is None or not same or not _same_hops(have, wanted):
                 raise port.KernelError(errno.ESRCH, words)
             del self._routes[key]
             return
         if str(ipaddress.ip_network(destination, strict=False)) != destination:
             raise port.KernelError(errno.EINVAL, words, "Invalid prefix for given prefix length")
         if wanted.type == "unicast":
-            if link is None and not wanted.gateway:
-                raise port.KernelError(errno.EINVAL, words)
-            if link is not None and not link.up:
-                raise port.KernelError(errno.ENETDOWN, words, "Device for nexthop is not up")
-            gateway6 = ":" in (wanted.gateway or "")  # An IPv4 route may have one: the checks are those of IPv6.
-            needs6 = link if family6 or gateway6 else None
-            if needs6 is not None and self._sysctls[f"net/ipv6/conf/{needs6.name}/disable_ipv6"] != "0":
-                raise port.KernelError(errno.EACCES, words, "IPv6 is disabled on nexthop device")
-            if gateway6 and wanted.gateway and wanted.onlink and self._is_elsewhere(wanted.gateway, wanted.device):
-                raise port.KernelError(errno.EINVAL, words, "Nexthop has invalid gateway or device mismatch")
-            if wanted.gateway and not wanted.onlink and not self._on_link(wanted.gateway, wanted.device):
-                number = errno.EHOSTUNREACH if gateway6 else errno.ENETUNREACH
-                raise port.KernelError(number, words, "" if gateway6 else "Nexthop has invalid gateway")
+            for hop in wanted.next_hops:
+                self._check_next_hop(hop, family6, words)
         if action == "add" and have is not None:
             raise port.KernelError(errno.EEXIST, words)
         self._routes[key] = wanted
+
+    def _check_next_hop(self, hop: port.NextHop, family6: bool, words: str) -> None:
+        """Raise KernelError with `words` if the kernel refuses the next hop of a route, of IPv6 if `family6`."""
+        link = self._links.get(hop.device) if hop.device else None
+        if link is None and not hop.gateway:
+            raise port.KernelError(errno.EINVAL, words)
+        if link is not None and not link.up:
+            raise port.KernelError(errno.ENETDOWN, words, "Device for nexthop is not up")
+        gateway6 = ":" in (hop.gateway or "")  # An IPv4 route may have one: the checks are those of IPv6.
+        needs6 = link if family6 or gateway6 else None
+        if needs6 is not None and self._sysctls[f"net/ipv6/conf/{needs6.name}/disable_ipv6"] != "0":
+            raise port.KernelError(errno.EACCES, words, "IPv6 is disabled on nexthop device")
+        if gateway6 and hop.gateway and hop.onlink and self._is_elsewhere(hop.gateway, hop.device):
+            raise port.KernelError(errno.EINVAL, words, "Nexthop has invalid gateway or device mismatch")
+        if hop.gateway and not hop.onlink and not self._on_link(hop.gateway, hop.device):
+            number = errno.EHOSTUNREACH if gateway6 else errno.ENETUNREACH
+            raise port.KernelError(number, words, "" if gateway6 else "Nexthop has invalid gateway")
 
     def _on_link(self, gateway: str, device: t.Optional[str]) -> bool:
         target = ipaddress.ip_address(gateway)

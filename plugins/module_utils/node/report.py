@@ -160,11 +160,13 @@ def route(destination: str, attributes: RouteAttributes) -> Data:
     """Return a route as a dict: destination, type, gateway, device, onlink, mtu (bytes), protocol and table (number).
 
     The protocol is "calico", "bird", or the number of any other as text. A route without gateway, device or mtu has
-    None there.
+    None there. A route with several next hops has those of the first, and all of them in `next_hops`.
     """
+    several = [_fields(hop, ("gateway", "device", "onlink", "weight")) for hop in attributes.multipath]
     return {
         "destination": destination,
         **_fields(attributes, ("type", "gateway", "device", "onlink", "mtu")),
+        **({"next_hops": several} if several else {}),
         "protocol": PROTOCOL_NAMES.get(attributes.protocol, str(attributes.protocol)),
         "table": attributes.table,
     }

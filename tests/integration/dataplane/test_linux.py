@@ -23,6 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     InterfaceAddress,
     KernelError,
     NewLink,
+    NextHop,
     RouteAttributes,
     RouteOperation,
 )
@@ -81,7 +82,8 @@ def test_we_read_what_iproute2_writes(kernel):
     assert routes["10.1.0.0/16"] == RouteAttributes(
         device="eth0", gateway="10.10.1.2", metric=50, protocol=4, source="10.10.1.11"
     )
-    assert routes["10.2.0.0/16"] == RouteAttributes(device="eth0", gateway="10.10.1.2", protocol=12, hops=2)
+    both = [NextHop("eth0", "10.10.1.2"), NextHop("eth0", "10.10.1.3")]
+    assert routes["10.2.0.0/16"] == RouteAttributes(protocol=12).over(both)
     assert routes["10.3.0.0/16"] == RouteAttributes("unreachable")
     assert dict(kernel.routes(table=1000)) == {
         "10.4.0.1/32": RouteAttributes(device="eth0", mtu=1300, table=1000, scope=253),

@@ -48,23 +48,26 @@ def protocol_name(number: int) -> str:
 def text(attributes: RouteAttributes) -> str:
     """Return the attributes in words of `ip route`: `via 10.10.1.12 dev tunl0 onlink mtu 1480`.
 
-    Protocol, scope, the usual type, table and metrics are left out. Next hops after the first are only counted.
+    Protocol, scope, the usual type, table and metrics are left out. Each of several next hops begins with `nexthop`.
     """
     words = [] if attributes.type == "unicast" else [attributes.type]
-    if attributes.gateway:
-        words += ["via", attributes.gateway]
-    if attributes.device:
-        words += ["dev", attributes.device]
-    if attributes.onlink:
-        words.append("onlink")
+    for hop in attributes.next_hops:
+        if attributes.multipath:
+            words.append("nexthop")
+        if hop.gateway:
+            words += ["via", hop.gateway]
+        if hop.device:
+            words += ["dev", hop.device]
+        if hop.onlink:
+            words.append("onlink")
+        if hop.weight > 1:
+            words += ["weight", str(hop.weight)]
     if attributes.mtu:
         words += ["mtu", str(attributes.mtu)]
     if attributes.metric not in (0, METRIC_IPV6):
         words += ["metric", str(attributes.metric)]
     if attributes.source:
         words += ["src", attributes.source]
-    if attributes.hops > 1:
-        words.append(f"and {attributes.hops - 1} more next hops")
     if attributes.table != TABLE_MAIN:
         words += ["table", str(attributes.table)]
     return " ".join(words)
@@ -235,7 +238,7 @@ def _reason(kernel: Kernel, operation: RouteOperation, error: KernelError) -> st
 
 def _without(observed: t.Mapping[Key, RouteAttributes], devices: t.Collection[str]) -> dict[Key, RouteAttributes]:
     """Return the routes that do not lead through these devices."""
-    return {key: value for key, value in observed.items() if value.device not in devices}
+    return {key: value for key, value in observed.items() if not any(hop.device in devices for hop in value.next_hops)}
 
 
 STEP: DriverStep[t.Sequence[Route], dict[Key, RouteAttributes]] = DriverStep(

@@ -589,8 +589,8 @@ class LinuxKernel:
 
     def write(self, writes: t.Sequence[port.Write]) -> None:
         named = {item.device for item in writes if isinstance(item, port.InterfaceAddress)}
-        named |= {item.attributes.device or "" for item in writes if isinstance(item, port.RouteOperation)}
-        indexes = self._indexes(named - {""})
+        named |= _devices(item.attributes for item in writes if isinstance(item, port.RouteOperation))
+        indexes = self._indexes(named)
         messages = []
         for item in writes:
             if isinstance(item, port.LinkChange):
@@ -598,8 +598,8 @@ class LinuxKernel:
             elif isinstance(item, port.RuleEntry):
                 messages.append(packed.rule_add(item))
             else:
-                device = item.device if isinstance(item, port.InterfaceAddress) else item.attributes.device
-                if device is not None and device not in indexes:
+                needed = {item.device} if isinstance(item, port.InterfaceAddress) else _devices([item.attributes])
+                for device in sorted(needed - indexes.keys()):
                     raise port.KernelError(errno.ENODEV, _doing(item), f"there is no device {device}")
                 if isinstance(item, port.InterfaceAddress):
                     messages.append(packed.address_add(item, indexes[item.device]))
@@ -622,7 +622,7 @@ class LinuxKernel:
     def route_batch(self, operations: t.Sequence[port.RouteOperation]) -> list[port.RouteFailure]:
         if not operations:
             return []
-        indexes = self._indexes({operation.attributes.device or "" for operation in operations} - {""})
+        indexes = self._indexes(_devices(operation.attributes for operation in operations))
         return rt.write_routes(self._channel, indexes, operations)
 
     def _neighbor(self, kind: int, flags: int, header: dict[str, t.Any], data: list[t.Any], operation: str) -> None:
@@ -718,6 +718,16 @@ class LinuxKernel:
             return port.Completed(done.returncode, done.stdout, done.stderr)
 
         return self._there(run)
+
+
+def _devices(routes: t.Iterable[port.RouteAttributes]) -> set[str]:
+    """Return the names of the devices of all next hops."""
+    named: set[t.Optional[str]] = set()
+    for attributes in routes:
+        named.add(attributes.device)
+        if attributes.multipath:  # rare, and a bulk has many routes
+            named.update(hop.device for hop in attributes.multipath)
+    return {name for name in named if name}
 
 
 def _doing(item: port.Write) -> str:

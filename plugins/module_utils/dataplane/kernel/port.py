@@ -137,13 +137,22 @@ class InterfaceAddress(t.NamedTuple):
     permanent: bool = True
 
 
+class NextHop(t.NamedTuple):
+    """One of several next hops of a route; `weight` is its share of the flows, from 1 to 256."""
+
+    device: t.Optional[str] = None
+    gateway: t.Optional[str] = None
+    onlink: bool = False
+    weight: int = 1
+
+
 class RouteAttributes(t.NamedTuple):
     """All of a route but its destination.
 
-    Many routes share one object, which makes bulk work cheap. `device` and `gateway` are those of the first next hop;
-    the gateway of an IPv4 route may be an IPv6 address. `hops` is the number of next hops, or 1 if there is none. `mtu`
-    is in bytes, None if the route sets none. An IPv6 route has no scope, and always a metric. A route of a type such as
-    blackhole has no device, though the kernel shows lo for IPv6.
+    Many routes share one object, which makes bulk work cheap. The gateway of an IPv4 route may be an IPv6 address. A
+    route with several next hops has all of them in `multipath`, and `device`, `gateway` and `onlink` of the first; any
+    other has () there. `mtu` is in bytes, None if the route sets none. An IPv6 route has no scope, and always a metric.
+    A route of a type such as blackhole has no device, though the kernel shows lo for IPv6.
     """
 
     type: str = "unicast"
@@ -156,7 +165,22 @@ class RouteAttributes(t.NamedTuple):
     scope: int = SCOPE_UNIVERSE
     metric: int = 0
     source: t.Optional[str] = None
-    hops: int = 1
+    multipath: tuple[NextHop, ...] = ()
+
+    @property
+    def next_hops(self) -> tuple[NextHop, ...]:
+        """All next hops: those of `multipath`, or the only one."""
+        return self.multipath or (NextHop(self.device, self.gateway, self.onlink),)
+
+    def over(self, next_hops: t.Sequence[NextHop]) -> RouteAttributes:
+        """Return this route by way of these next hops, one or more, in their order."""
+        first = next_hops[0]
+        return self._replace(
+            device=first.device,
+            gateway=first.gateway,
+            onlink=first.onlink,
+            multipath=tuple(next_hops) if len(next_hops) > 1 else (),
+        )
 
 
 #: A route: (destination CIDR, attributes).

@@ -521,37 +521,57 @@ def _decode_route(
         return None
     if (table is not None and table_ != table) or (protocol is not None and protocol_ != protocol):
         return None
-    hops, hop_flags, hop = 1, flags, found
     index = _U32.unpack(found[4])[0] if 4 in found else 0
-    if 9 in found:  # There are several next hops: the first represents all.
-        data = found[9]
-        hops, offset = 0, 0
-        while offset + 8 <= len(data):
-            length, flags_, _weight, index_ = struct.unpack_from("=HBBi", data, offset)
-            if length < 8:
-                break
-            if not hops:
-                index, hop_flags, hop = index_, flags_, attributes(data[:length], 8)
-            hops += 1
-            offset += (length + 3) & ~3
     if family == socket.AF_INET6 and kind in _NOWHERE:
         index = 0  # no device: the kernel names lo for such IPv6 routes
     metrics = attributes(found[8], 0) if 8 in found else {}
-    return f"/{bits}", port.RouteAttributes(
+    route = port.RouteAttributes(
         type=ROUTE_TYPES.get(kind, str(kind)),
         device=names.get(index, str(index)) if index else None,
-        gateway=_gateway_text(hop),
-        onlink=bool(hop_flags & _RTNH_F_ONLINK),
+        gateway=_gateway_text(found),
+        onlink=bool(flags & _RTNH_F_ONLINK),
         mtu=_U32.unpack(metrics[2])[0] if 2 in metrics else None,
         table=table_,
         protocol=protocol_,
         scope=scope,
         metric=_U32.unpack(found[6])[0] if 6 in found else 0,
         source=address_text(found[7]) if 7 in found else None,
-        hops=hops,
     )
+    several = _decode_next_hops(found[9], names) if 9 in found else ()
+    return f"/{bits}", route.over(several) if several else route
 
 
+def _decode_next_hops(data: bytes, names: Names) -> list[port.NextHop]:
+    """Return the next hops in RTA_MULTIPATH (struct rtnexthop, linux/rtnetlink.h); a broken end is left out."""
+    found: list[port.NextHop] = []
+    offset = 0
+    while offset + _RTNH.size <= len(data):
+        length, flags, weight, index = _RTNH.unpack_from(data, offset)
+        if length < _RTNH.size:
+            break
+        gateway = _gateway_text(attributes(data[offset : offset + length], _RTNH.size))
+        device = names.get(index, str(index)) if index else None
+        found.append(port.NextHop(device, gateway, bool(flags & _RTNH_F_ONLINK), weight + 1))
+        offset += (length + 3) & ~3
+    return found
+
+
+def _encode_next_hops(
+    next_hops: t.Iterable[port.NextHop], indexes: t.Mapping[str, int], family: int
+) -> t.Optional[bytes]:
+    """Return RTA_MULTIPATH of a route of address family `family`, or None if a device has no index."""
+    parts = []
+    for hop in next_hops:
+        index = indexes.get(hop.device, -1) if hop.device is not None else 0
+        if index < 0:
+            return None
+        gateway = _gateway_attribute(hop.gateway, family) if hop.gateway is not None else b""
+        flags = _RTNH_F_ONLINK if hop.onlink else 0
+        parts.append(_RTNH.pack(_RTNH.size + len(gateway), flags, hop.weight - 1, index) + gateway)
+    return attribute(9, b"".join(parts))
+
+
+_RTNH = struct.Struct("=HBBi")
 #: The numbers of route types without a device: blackhole, unreachable, prohibit, throw.
 _NOWHERE = frozenset({6, 7, 8, 9})
 
@@ -636,7 +656,8 @@ def write_routes(
             last_attributes, last_bits, last_action, last_family = wanted, bits, action, family
         if template is None:
             number = errno.ESRCH if action == "delete" else errno.ENODEV
-            error = port.KernelError(number, f"{action} route {destination}", f"there is no device {wanted.device}")
+            missing = next((hop.device for hop in wanted.next_hops if hop.device not in indexes), wanted.device)
+            error = port.KernelError(number, f"{action} route {destination}", f"there is no device {missing}")
             failures.append(port.RouteFailure(position, error))
             continue
         append((template[0], template[1], packed_address(address), template[2]))
@@ -673,12 +694,17 @@ def _encode_route(
     """
     kind, flags = _ROUTE_ACTIONS[action]
     rest = b""
-    if wanted.device is not None:
+    if wanted.multipath:
+        several = _encode_next_hops(wanted.multipath, indexes, family)
+        if several is None:
+            return None
+        rest += several
+    elif wanted.device is not None:
         index = indexes.get(wanted.device)
         if index is None:
             return None
         rest += attribute(4, _U32.pack(index))
-    if wanted.gateway is not None:
+    if wanted.gateway is not None and not wanted.multipath:
         rest += _gateway_attribute(wanted.gateway, family)
     if wanted.metric:
         rest += attribute(6, _U32.pack(wanted.metric))
@@ -696,7 +722,7 @@ def _encode_route(
         wanted.protocol,
         wanted.scope,
         _ROUTE_TYPE_NUMBERS[wanted.type],
-        _RTNH_F_ONLINK if wanted.onlink and action != "delete" else 0,
+        _RTNH_F_ONLINK if wanted.onlink and action != "delete" and not wanted.multipath else 0,
     )
     length = 16 + len(message) + 4 + _SIZES[family] + len(rest)
     head = struct.pack("=IHH", length, kind, flags)

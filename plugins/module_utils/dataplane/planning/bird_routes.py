@@ -15,7 +15,7 @@ from ...state.node_state import TABLE_MAIN, NodeState
 from .. import underlay
 from ..change import Change
 from ..drivers import route
-from ..kernel.port import METRIC_IPV6, PROTOCOL_BIRD, Kernel, RouteAttributes
+from ..kernel.port import METRIC_IPV6, PROTOCOL_BIRD, Kernel, NextHop, RouteAttributes
 
 
 def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
@@ -39,17 +39,9 @@ def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
         wanted[expected.destination] = _bird_attributes(_by_router(expected, state.bird), hops)
     for destination, want in wanted.items():
         have = found.get(destination)
-        if have is not None and _is_via(have, routers[destination], want.mtu):
-            continue  # no change: BIRD chooses the router, and may prefer its route to one of a session in the fleet
         if have is None:
             yield Change("route", "+", destination, None, route.text(want), "proto bird", None, want)
-        elif (have.type, have.device, have.gateway, have.onlink, have.mtu) != (
-            want.type,
-            want.device,
-            want.gateway,
-            want.onlink,
-            want.mtu,
-        ):
+        elif not _is_as_expected(have, want, routers[destination]):
             yield Change("route", "~", destination, route.text(have), route.text(want), "proto bird", have, want)
     for destination, have in found.items():
         if destination not in wanted:
@@ -74,15 +66,24 @@ def _by_router(expected: BirdRoute, bird: t.Optional[Bird]) -> BirdRoute:
     return expected if via is None else dataclasses.replace(expected, gateway=via)
 
 
-def _is_via(have: RouteAttributes, routers: t.Collection[str], mtu: t.Optional[int]) -> bool:
-    """Return whether `have` is a plain unicast route with this MTU (bytes, None: no MTU) via one of `routers`.
+def _is_as_expected(have: RouteAttributes, want: RouteAttributes, routers: t.Collection[str]) -> bool:
+    """Return whether BIRD's route `have` leads where `want` does, in any order of next hops, or by `routers`.
 
-    Any link-local gateway counts as one, unless `routers` is empty: IPv6 routes have the routers' link-local addresses
-    (RFC 2545, section 3).
+    BIRD chooses among the routers outside of the fleet, may prefer their routes to one of a session in the fleet, and
+    uses equal ones together. Any link-local gateway counts as a router's, unless `routers` is empty: IPv6 routes have
+    the routers' link-local addresses (RFC 2545, section 3).
     """
-    if not routers or (have.type, have.onlink, have.mtu) != ("unicast", False, mtu):
+    if (have.type, have.mtu) != (want.type, want.mtu):
         return False
-    return have.gateway in routers or (have.gateway or "").startswith("fe80:")
+    wanted = set(want.next_hops)
+    found = set(have.next_hops)
+    if found == wanted:
+        return True
+    return bool(routers) and all(hop in wanted or _is_via(hop, routers) for hop in found)
+
+
+def _is_via(hop: NextHop, routers: t.Collection[str]) -> bool:
+    return not hop.onlink and (hop.gateway in routers or (hop.gateway or "").startswith("fe80:"))
 
 
 def _bird_attributes(expected: BirdRoute, hops: underlay.NextHops) -> RouteAttributes:
@@ -98,4 +99,4 @@ def _bird_attributes(expected: BirdRoute, hops: underlay.NextHops) -> RouteAttri
     best = hops.route(next_hop)
     if best is None:
         return attributes._replace(gateway=next_hop)
-    return attributes._replace(device=best.device, gateway=best.gateway or next_hop)
+    return attributes.over([hop._replace(gateway=hop.gateway or next_hop, onlink=False) for hop in best.next_hops])

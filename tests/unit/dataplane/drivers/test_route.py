@@ -13,6 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.c
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import neighbor, route, rule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     METRIC_IPV6,
+    NextHop,
     RouteAttributes,
     RuleEntry,
 )
@@ -41,8 +42,14 @@ MARKED = RoutingRule(fwmark=0x1, table=200, priority=100)
         ),
         ({"device": "eth0", "metric": 100, "source": "10.10.1.11"}, "dev eth0 metric 100 src 10.10.1.11"),
         ({"device": "eth0", "metric": METRIC_IPV6}, "dev eth0"),
-        ({"device": "eth0", "hops": 2}, "dev eth0 and 1 more next hops"),
-        ({"device": "eth0", "hops": 4, "table": 253}, "dev eth0 and 3 more next hops table 253"),
+        (
+            {"multipath": (NextHop("eth0", "10.10.1.2"), NextHop("eth1", "10.10.3.2", True, 2)), "mtu": 1400},
+            "nexthop via 10.10.1.2 dev eth0 nexthop via 10.10.3.2 dev eth1 onlink weight 2 mtu 1400",
+        ),
+        (
+            {"multipath": (NextHop("eth0"), NextHop("eth1")), "table": 253},
+            "nexthop dev eth0 nexthop dev eth1 table 253",
+        ),
     ],
 )
 def test_a_route_is_worded_as_by_ip_route(fields: dict[str, t.Any], text: str) -> None:

@@ -9,7 +9,12 @@ import dataclasses
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdRoute
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import RouteAttributes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    NewLink,
+    NextHop,
+    RouteAttributes,
+    RouteOperation,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.bird_routes import bird_changes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, Pool
 
@@ -109,3 +114,62 @@ def test_ipv6_is_by_the_routers_link_local_address(kernel: FakeKernel) -> None:
     write_route(kernel, route.destination, RouteAttributes(device="eth0", gateway="fe80::1", protocol=12, metric=1024))
     pool6 = Pool("v6", "fd00:10:244::/48", 122, "None", False)
     assert changes(kernel, dataclasses.replace(wanted, pools=(pool6,))) == []
+
+
+def by(kernel: FakeKernel, destination: str, *gateways: str, **more: object) -> None:
+    several = RouteAttributes(protocol=12, **more).over([NextHop("eth0", gateway) for gateway in gateways])
+    write_route(kernel, destination, several)
+
+
+@pytest.mark.parametrize("gateways", [("10.10.1.2", "10.10.1.3"), ("10.10.1.3", "10.10.1.2")])
+def test_equal_paths_by_both_routers_are_as_expected(kernel: FakeKernel, gateways: tuple[str, ...]) -> None:
+    by(kernel, FAR, *gateways)
+    assert changes(kernel, state(*TORS, routes=ROUTES[1:])) == []
+
+
+def test_a_next_hop_that_is_no_router_is_a_difference_wherever_it_is(kernel: FakeKernel) -> None:
+    """A stranger that announces the block beside the routers would get a part of the flows."""
+    for gateways in (("10.10.1.2", "10.10.1.66"), ("10.10.1.66", "10.10.1.3")):
+        by(kernel, FAR, *gateways)
+        (found,) = changes(kernel, state(*TORS, routes=ROUTES[1:]))
+        shown = f"nexthop via {gateways[0]} dev eth0 nexthop via {gateways[1]} dev eth0"
+        assert found == f"~ route    {FAR}  {shown}  ->  via 10.10.1.2 dev eth0    proto bird"
+        (old,) = (attributes for destination, attributes in kernel.routes(protocol=12) if destination == FAR)
+        assert kernel.route_batch([RouteOperation("delete", FAR, old)]) == []
+
+
+def test_a_second_next_hop_of_a_tunnelled_route_is_a_difference(kernel: FakeKernel) -> None:
+    """Copies of one path have one next hop; two nodes that announce one block would share its flows."""
+    kernel.link_add(NewLink("vxlan.calico", "veth", peer_name="wire1"))
+    kernel.link_set("wire1", up=True)
+    kernel.link_set("vxlan.calico", up=True)
+    tunnelled = BirdRoute(FAR, "10.10.2.13", "vxlan.calico", True, "node3", next_hop="10.10.2.13")
+    right = NextHop("vxlan.calico", "10.10.2.13", True)
+    write_route(kernel, FAR, RouteAttributes(protocol=12).over([right, right._replace(gateway="10.10.2.14")]))
+    one, other = (f"via 10.10.2.{last} dev vxlan.calico onlink" for last in (13, 14))
+    assert changes(kernel, state(*TORS, routes=(tunnelled,))) == [
+        f"~ route    {FAR}  nexthop {one} nexthop {other}  ->  {one}    proto bird"
+    ]
+
+
+def test_all_next_hops_of_the_underlays_route_are_expected(kernel: FakeKernel) -> None:
+    """BIRD resolves a next hop in another subnet by the host's own route, with all of that route's next hops."""
+    (old,) = (attributes for destination, attributes in kernel.routes() if destination == "0.0.0.0/0")
+    both = old.over([NextHop("eth0", "10.10.1.1"), NextHop("eth0", "10.10.1.4", weight=2)])
+    assert kernel.route_batch([RouteOperation("replace", "0.0.0.0/0", both)]) == []
+    mesh = BirdPeer("Mesh_10_10_2_13", "10.10.2.13", 64601, "mesh", node="node3")
+    wanted = state(mesh, routes=ROUTES[1:])
+    hops = "nexthop via 10.10.1.1 dev eth0 nexthop via 10.10.1.4 dev eth0 weight 2"
+    assert changes(kernel, wanted) == [f"+ route    {FAR}  {hops}    proto bird"]
+    write_route(kernel, FAR, RouteAttributes(protocol=12).over(both.multipath[::-1]))
+    assert changes(kernel, wanted) == []
+
+
+def test_ipv6_equal_paths_are_by_link_local_addresses(kernel: FakeKernel) -> None:
+    route = BirdRoute("fd00:10:244:3::/122", "", node="node3", next_hop="fd00:10:10:2::13")
+    tor = BirdPeer("Node_fd00_10_10_1__2", "fd00:10:10:1::2", 65101, "external", multihop=False, family=6)
+    wanted = dataclasses.replace(
+        state(*TORS, tor, routes=(route,)), pools=(Pool("v6", "fd00:10:244::/48", 122, "None", False),)
+    )
+    by(kernel, route.destination, "fe80::1", "fe80::2", metric=1024)
+    assert changes(kernel, wanted) == []

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import rtnetlink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     KernelError,
+    NextHop,
     RouteAttributes,
     RouteOperation,
 )
@@ -116,6 +117,35 @@ def test_an_ipv6_gateway_of_an_ipv4_route_is_packed_with_its_family():
             "08000f00" + "fe000000"  # RTA_TABLE
         )
     )
+
+
+def test_several_next_hops_are_packed_as_rtnexthop():
+    wanted = RouteAttributes(protocol=12).over([NextHop("eth0", "10.10.1.2"), NextHop("tunl0", "10.10.3.2", True, 3)])
+    indexes = {"eth0": 7, "tunl0": 8}
+    _kind, _flags, body = rtnetlink.route_message(RouteOperation("add", "10.244.2.0/26", wanted), indexes)
+    assert (
+        body
+        == bytes.fromhex(
+            "021a0000" + "fe0c0001"  # inet, /26, table main, protocol 12, universe, unicast
+            "00000000"
+            "08000100" + "0af40200"  # RTA_DST
+            "24000900"  # RTA_MULTIPATH
+            "10000000" + "07000000" + "08000500" + "0a0a0102"  # rtnexthop: length 16, device 7; RTA_GATEWAY
+            "10000402" + "08000000" + "08000500" + "0a0a0302"  # onlink, weight 3 (written as 2), device 8
+            "08000f00" + "fe000000"  # RTA_TABLE
+        )
+    )
+
+
+@pytest.mark.parametrize("cut", range(1, 16))
+def test_the_broken_end_of_next_hops_is_left_out(cut):
+    hop = struct.pack("=HBBi", 16, 0, 0, 7) + struct.pack("=HH4s", 8, 5, socket.inet_aton("10.10.1.2"))
+    data = struct.pack("=HH", 4 + len(hop) * 2 - cut, 9) + (hop + hop)[:-cut]
+    body = struct.pack("=BBBBBBBBI", socket.AF_INET, 32, 0, 0, 254, 12, 0, 1, 0)
+    body += struct.pack("=HH4s", 8, 1, socket.inet_aton("10.0.0.1"))
+    made, _wires = channel([[lambda s: message(rtnetlink.RTM_NEWROUTE, 2, s, body + data), done]])
+    ((destination, found),) = rtnetlink.dump_routes(made, {7: "eth0"})
+    assert (destination, found.next_hops[0]) == ("10.0.0.1/32", NextHop("eth0", "10.10.1.2"))
 
 
 def test_only_the_last_of_each_400_asks_for_an_answer():

@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import route, rule, sysctl
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    InterfaceAddress,
     NewLink,
+    NextHop,
     RouteAttributes,
+    RouteOperation,
     RuleEntry,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route, RoutingRule, Sysctl
@@ -124,6 +129,57 @@ def test_route_of_bird_is_taken_over_in_place(kernel):
     assert converge(route, kernel, [Route("10.244.2.0/26", "blackhole")]) == [
         "~ route    10.244.2.0/26  via 10.10.1.66 dev eth0  ->  blackhole    taken over from BIRD"
     ]
+
+
+BOTH = (NextHop("eth0", "10.10.1.2"), NextHop("eth1", "10.10.3.2", weight=2))
+BOTH6 = (NextHop("eth0", "fe80::2"), NextHop("eth1", "fe80::3"))
+
+
+def second_uplink(kernel):
+    """Make eth1 with the address 10.10.3.11/24, up, beside `underlay`."""
+    underlay(kernel)
+    kernel.link_add(NewLink("eth1", "veth", peer_name="wire1"))
+    kernel.link_set("wire1", up=True)
+    kernel.link_set("eth1", up=True)
+    kernel.address_add(InterfaceAddress("eth1", "10.10.3.11", 24))
+
+
+@pytest.mark.parametrize(
+    ("destination", "hops", "metric"), [("10.244.2.0/26", BOTH, 0), ("fd00:10:244:2::/122", BOTH6, 1024)]
+)
+def test_all_next_hops_of_a_route_are_written_and_read(kernel, destination, hops, metric):
+    """A route with several next hops is replaced in place by another one, by one with a single one, and back."""
+    second_uplink(kernel)
+    several = RouteAttributes(protocol=12, metric=metric).over(hops)
+    back = several.over(hops[::-1])
+    single = several.over(hops[1:])._replace(mtu=1400)
+    write_route(kernel, destination, several)
+    family = 6 if ":" in destination else 4
+    for want in (back, single, several):
+        assert kernel.route_batch([RouteOperation("replace", destination, want)]) == []
+        (found,) = kernel.routes(protocol=12, family=family)
+        assert found[0] == destination
+        assert (found[1].mtu, sorted(found[1].next_hops)) == (want.mtu, sorted(want.next_hops))
+    assert kernel.route_batch([RouteOperation("delete", destination, several)]) == []
+    assert kernel.routes(protocol=12, family=family) == []
+
+
+def test_a_route_through_a_missing_second_device_is_refused_by_its_name(kernel):
+    underlay(kernel)
+    several = RouteAttributes(protocol=12).over((NextHop("eth0", "10.10.1.2"), NextHop("eth7", "10.10.3.2")))
+    (failure,) = kernel.route_batch([RouteOperation("add", "10.244.2.0/26", several)])
+    assert (failure.error.errno, failure.error.said) == (errno.ENODEV, "No such device (there is no device eth7)")
+
+
+def test_a_route_ends_with_the_device_of_a_next_hop(kernel):
+    """The kernel removes an IPv4 route whole, and only the next hop of an IPv6 route."""
+    second_uplink(kernel)
+    write_route(kernel, "10.244.2.0/26", RouteAttributes(protocol=12).over(BOTH))
+    write_route(kernel, "fd00:10:244:2::/122", RouteAttributes(protocol=12, metric=1024).over(BOTH6))
+    kernel.link_delete("eth1")
+    assert kernel.routes(protocol=12) == []
+    left = RouteAttributes(device="eth0", gateway="fe80::2", protocol=12, metric=1024)
+    assert kernel.routes(protocol=12, family=6) == [("fd00:10:244:2::/122", left)]
 
 
 def test_routes_of_others_are_never_removed(kernel):
