@@ -112,6 +112,7 @@ SECTIONS = (
             "calico_bgp_listen_port",
             "calico_node_bgp_listen_port",
             "calico_bgp_bind_mode",
+            "calico_bgp_merge_paths",
             "calico_bgp_log_severity",
         ),
     ),

@@ -176,6 +176,7 @@ class Bird:
     ignored_interfaces: tuple[str, ...] = ()  # patterns of names of interfaces whose subnets resolve no next hop
     strict_bind: bool = False  # True: sessions with a source address listen on that address alone
     include_dir: str = ""  # the folder of the operator's own snippets of bird.cfg (*.conf); "": none
+    merge_paths: bool = True  # True: the kernel gets all equally good paths to a destination, False: one of them
 
     def with_defaults(self, peer: BirdPeer) -> BirdPeer:
         """Return `peer` with this BIRD's defaults in place of None in its ports, own AS, own address and times.

@@ -20,7 +20,7 @@ import typing as t
 
 from ..bgp import passwords as bgp_passwords
 from ..files import folders, replacement
-from . import encoding, kernel_sync, secrets_file, snippets
+from . import encoding, held_routes, kernel_sync, secrets_file, snippets
 from .client import SOCKET, BirdClient
 from .errors import BirdError, CommandRefused, ConfigurationRefused, NotAnswering, ReloadNotFinished, SnippetRefused
 from .version import PROGRAM
@@ -101,6 +101,8 @@ def apply(
         secrets_file.install(path, {**known, **wanted})
     try:
         if before != text:
+            if held_routes.other_merging(before, text):
+                _change_merging(before, text, path, socket, program, seconds)
             if kernel_sync.other_mtus(before, text):
                 _write_routes_again(text, path, socket, program, seconds)
             install(text, path, program)
@@ -173,6 +175,26 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
                 with _candidate(kernel_sync.with_weights(text), path, program) as new:
                     _configure(client, f"configure {encoding.quoted(new.path)}", seconds)
                 kernel_sync.scan(client)
+    except NotAnswering as error:
+        if not error.nobody_there:
+            raise
+
+
+def _change_merging(before: str, text: str, path: str, socket: str, program: str, seconds: float) -> None:
+    """Make a running BIRD read `before` with the `merge paths` of `text`, without losing a route that it learned.
+
+    `held_routes` says why. BIRD then has routes that hold the learned ones, until it reads `text` itself. If the run
+    is stopped here, the old file stays, so that the next run repeats this. Does nothing if no BIRD runs.
+    """
+    try:
+        with BirdClient(socket) as client:
+            with _candidate(text, path, program):
+                pass  # `text` itself is checked first, so that a refusal is not about another text
+            held = held_routes.statics(client)
+            for step in (before, held_routes.with_merging_of(before, text)):
+                with _candidate(f"{step}\n{held}", path, program) as new:
+                    _configure(client, f"configure {encoding.quoted(new.path)}", seconds)
+            held_routes.wait(client, held, kernel_sync.ANY_SCAN, time.sleep)
     except NotAnswering as error:
         if not error.nobody_there:
             raise

@@ -125,6 +125,7 @@ KINDS: t.Mapping[type, t.Mapping[str, t.Any]] = {
         "ignored_interfaces": _Several(_text),
         "strict_bind": _flag,
         "include_dir": _folder,
+        "merge_paths": _flag,
     },
     bird_state.BirdPeer: {
         "name": _symbol,

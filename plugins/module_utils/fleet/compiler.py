@@ -336,6 +336,7 @@ def _bird(fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Sequence[Pool]
         keepalive_time=fleet.bgp.keepalive_time,
         long_lived_stale_time=fleet.bgp.long_lived_stale_time,
         strict_bind=fleet.bgp.bind_mode == "NodeIP",
+        merge_paths=fleet.bgp.merge_paths,
         secrets=tuple(sorted({peer.password for peer in peers if peer.password})),
         filters=fleet.bgp.announcements.functions(peers),
         communities=announced.communities,

@@ -428,6 +428,13 @@ VARIABLES: tuple[Variable, ...] = (
         choices=("None", "NodeIP"),
     ),
     Variable(
+        "calico_bgp_merge_paths",
+        "bool",
+        "Use all equally good paths to a destination, for example by two switches of a rack. With false, BIRD uses one "
+        "of them at a time.",
+        default=True,
+    ),
+    Variable(
         "calico_node_bgp_listen_port",
         "int",
         "TCP port on which this node accepts BGP sessions.",

@@ -472,6 +472,7 @@ def _plain(value: t.Any) -> t.Any:
 _LATER: t.Mapping[type, t.Mapping[str, t.Any]] = {
     NodeState: {"workload_source_spoofing": False},
     VethEndpoint: {"source_spoofing": False, "handed_over": False, "ports": []},
+    Bird: {"merge_paths": True},
 }
 
 

@@ -38,7 +38,7 @@ class FleetBGP:
 
     `long_lived_stale_time` None means no long-lived graceful restart. `speakers` are by node name, in order of names.
     `unasked` has the options of sessions that exist without a BGPPeer. With the `bind_mode` "NodeIP", BIRD listens on
-    the node's own addresses only; with "None", on all.
+    the node's own addresses only; with "None", on all. `merge_paths` is whether the kernel gets all equal paths.
     """
 
     speakers: t.Mapping[str, Speaker]
@@ -49,6 +49,7 @@ class FleetBGP:
     long_lived_stale_time: t.Optional[int] = None
     bind_mode: str = "None"
     announcements: Announcements = NO_ANNOUNCEMENTS
+    merge_paths: bool = True
 
     @functools.cached_property
     def peering(self) -> Peering:
@@ -98,6 +99,7 @@ class FleetBGP:
             "unasked": dataclasses.asdict(self.unasked),
             "times": [self.hold_time, self.keepalive_time, self.long_lived_stale_time],
             "bind_mode": self.bind_mode,
+            "merge_paths": self.merge_paths,
         }
 
 
@@ -136,6 +138,7 @@ def read(
         get("calico_bgp_long_lived_stale_time"),
         get("calico_bgp_bind_mode"),
         bgp_announcements.read(get, hosts),
+        get("calico_bgp_merge_paths"),
     )
     for given in bgp.peers:
         bgp.announcements.check_names(given.peer.filters, within(given.where, "filters"))

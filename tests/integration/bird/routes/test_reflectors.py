@@ -82,6 +82,8 @@ def test_next_hops_arrive_unmodified(pair: Fleet, network: Network, mode: BirdPo
     wait_for("both announcements", lambda: shown().count("BGP.next_hop: ") == 2)
     assert shown().count("BGP.next_hop: 10.10.2.13") == 2, shown()
     assert shown().count("BGP.cluster_list: 10.10.0.1") == 2
+    # Equal copies of one path are merged into one next hop.
+    assert two.space.routes("proto", "bird") == [f"{three.block} {route}"]
     for reflector in (one, four):
         assert reflector.space.routes("proto", "bird") == []
 
