@@ -190,11 +190,11 @@ def _change_merging(before: str, text: str, path: str, socket: str, program: str
         with BirdClient(socket) as client:
             with _candidate(text, path, program):
                 pass  # `text` itself is checked first, so that a refusal is not about another text
-            held = held_routes.statics(client)
+            held, begun = held_routes.statics(client), held_routes.begun(client)
             for step in (before, held_routes.with_merging_of(before, text)):
                 with _candidate(f"{step}\n{held}", path, program) as new:
                     _configure(client, f"configure {encoding.quoted(new.path)}", seconds)
-            held_routes.wait(client, held, kernel_sync.ANY_SCAN, time.sleep)
+            held_routes.wait(client, held, begun, kernel_sync.FIRST_SCAN, time.sleep)
     except NotAnswering as error:
         if not error.nobody_there:
             raise

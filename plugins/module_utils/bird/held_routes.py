@@ -12,11 +12,13 @@ BIRD reads its present text with them, then the other `merge paths` with them, a
 from __future__ import annotations
 
 import re
+import typing as t
 
-from . import kernel_sync
+from . import kernel_sync, status
 from .client import BirdClient
 from .errors import CommandRefused
 
+_KERNEL = ("kernel4", "kernel6")  # the names of the kernel protocols in templates/bird/kernel.j2
 _MERGE = re.compile(r"^  merge paths (\w+);$", re.MULTILINE)
 _HEAD = re.compile(r"(\S+/\d+)?\s+(unicast|blackhole|unreachable|prohibited) \[kernel[46] ")
 _HOP = re.compile(r"\s+(?:via ([0-9a-f.:]+) on|dev) (\S+)( onlink)?(?: weight (\d+))?")
@@ -50,12 +52,30 @@ def statics(client: BirdClient) -> str:
     return "".join(parts)
 
 
-def wait(client: BirdClient, held: str, seconds: float, sleep: kernel_sync.Sleep) -> None:
-    """Wait until BIRD has learned the routes in `held`, a result of `statics`, again; at most about `seconds`."""
+def begun(client: BirdClient) -> dict[str, str]:
+    """Return {name: the time since when it is up} of those of kernel4 and kernel6 that are up."""
+    return {
+        head["name"]: head["since"]
+        for head, _details in status.protocols(client.ask("show protocols").text)
+        if head["name"] in _KERNEL and head["state"] == "up"
+    }
+
+
+def wait(client: BirdClient, held: str, before: t.Mapping[str, str], seconds: float, sleep: kernel_sync.Sleep) -> None:
+    """Wait until the kernel protocols are up again and have learned the routes in `held`, a result of `statics`.
+
+    `before` is the result of `begun` before they restarted. BIRD 3 restarts them only after its answer to `configure`.
+    Waiting ends after about `seconds`.
+    """
     wanted = set(re.findall(r"^  route (\S+)", held, re.MULTILINE))
-    kernel_sync.poll(
-        seconds, sleep, lambda: wanted <= {destination for family in (4, 6) for destination in _routes(client, family)}
-    )
+
+    def learned() -> bool:
+        now = begun(client)
+        if now.keys() < before.keys() or any(now[name] == since for name, since in before.items()):
+            return False
+        return wanted <= {destination for family in (4, 6) for destination in _routes(client, family)}
+
+    kernel_sync.poll(seconds, sleep, learned)
 
 
 def _routes(client: BirdClient, family: int) -> dict[str, str]:

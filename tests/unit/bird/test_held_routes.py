@@ -67,11 +67,17 @@ protocol static calico_held6 {
 """
 
 
+def up(since: str) -> list[bytes]:
+    lines = [f"kernel{family}    Kernel     master{family}    up     2026-11-29 {since}  " for family in (4, 6)]
+    return ["\n".join([f"1002-{lines[0]}", f" {lines[1]}", "0000 \n"]).encode()]
+
+
 @pytest.fixture
 def config(bird, tmp_path: pathlib.Path) -> str:
     bird.answers["show route protocol kernel4"] = [KERNEL4]
     bird.answers["show route protocol kernel6"] = [KERNEL6]
     bird.answers["configure"] = [DONE]
+    bird.answers["show protocols"] = [up("13:54:06.399"), up("13:54:06.399"), up("14:00:00.001")]
     bird.answers["show status"] = [[b"1000-BIRD 2.0.12\n0013 Daemon is up and running\n"]]
     (tmp_path / "bird.cfg").write_text(OFF)
     return str(tmp_path / "bird.cfg")
