@@ -75,8 +75,9 @@ def _is_as_expected(have: RouteAttributes, want: RouteAttributes, routers: t.Col
     """
     if (have.type, have.mtu) != (want.type, want.mtu):
         return False
-    wanted = set(want.next_hops)
-    found = set(have.next_hops)
+    if have.next_hops == want.next_hops:  # nearly always, and a fleet has many routes
+        return True
+    wanted, found = set(want.next_hops), set(have.next_hops)
     if found == wanted:
         return True
     return bool(routers) and all(hop in wanted or _is_via(hop, routers) for hop in found)
