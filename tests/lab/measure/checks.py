@@ -20,8 +20,6 @@ from .observed import Observed, Ping, Pong, Runner, send
 
 HOST_MAC = "ee:ee:ee:ee:ee:ee"
 FLEET_SET = "cali40all-hosts-net"
-#: Placeholder for the address of either switch of a rack.
-SWITCH = "a-switch"
 
 
 @dataclass(frozen=True)
@@ -97,8 +95,8 @@ def vtep_mac(name: str) -> str:
 def expected_routes(fleet: Fleet, node: Observed) -> set[str]:
     """Return all routes inside the pools that a node shall have, as `ip route` prints them.
 
-    With `by_switches`, SWITCH is the gateway to other racks. Without BGP, assert that each other node has one address
-    on the tunnel device that a route needs.
+    With `by_switches`, both switches of the rack are next hops to other racks. Without BGP, assert that each other node
+    has one address on the tunnel device that a route needs.
     """
     hosts = {f"{workload['address']}/32": workload for workload in node.workloads}
     own = node.blocks if fleet.bgp else {**node.blocks, **node.spare_blocks}
@@ -113,9 +111,12 @@ def expected_routes(fleet: Fleet, node: Observed) -> set[str]:
             if fleet.tunnelled(node, other, pool):
                 via = other.node.address if fleet.bgp else fleet.tunnel_address(other, pool.device)
                 expected.add(f"{_shown(block)} via {via} dev {pool.device} proto {writer} onlink")
+            elif fleet.by_switches and other.node.rack != node.node.rack:
+                switches = [tor.address for tor in TORS.values() if tor.rack == node.node.rack]
+                hops = " ".join(f"nexthop via {address} dev eth0 weight 1" for address in switches)
+                expected.add(f"{_shown(block)} proto {writer} {hops}")
             else:
-                router = SWITCH if fleet.by_switches else node.node.gateway
-                via = other.node.address if other.node.rack == node.node.rack else router
+                via = other.node.address if other.node.rack == node.node.rack else node.node.gateway
                 expected.add(f"{_shown(block)} via {via} dev eth0 proto {writer}")
     return expected
 
@@ -125,18 +126,12 @@ def _shown(cidr: str) -> str:
 
 
 def pool_routes(fleet: Fleet, node: Observed) -> set[str]:
-    """Return the routes inside the pools in the node's main table.
-
-    With `by_switches`, SWITCH replaces the address of a switch of the rack, since either switch is right.
-    """
+    """Return the routes inside the pools in the node's main table."""
     found = set()
-    switches = {tor.address for tor in TORS.values() if tor.rack == node.node.rack}
     for line in node.routes:
         words = line.split()
         destination = words[1] if words[0] in ("blackhole", "unreachable", "prohibit", "throw") else words[0]
         if destination != "default" and any(pool.holds(destination) for pool in fleet.pools):
-            if fleet.by_switches and "via" in words and words[words.index("via") + 1] in switches:
-                line = line.replace(f" via {words[words.index('via') + 1]} ", f" via {SWITCH} ")
             found.add(line)
     return found
 

@@ -98,7 +98,7 @@ class Observed:
 
     @property
     def routes(self) -> list[str]:
-        """The IPv4 routes of the main table, as `ip route` prints them."""
+        """The IPv4 routes of the main table, as `ip route` prints them; next hops follow their route in one line."""
         answer: list[str] = self.raw["routes"]
         return answer
 
@@ -205,7 +205,7 @@ class Observed:
         return {
             "links": {link["ifname"]: link for link in raw["links"]},
             "addresses": _addresses(raw["addresses"]),
-            "routes": [line.strip() for line in raw["routes"]],
+            "routes": raw["routes"],
         }
 
 

@@ -93,12 +93,18 @@ def files() -> dict[str, Any]:
     return found
 
 
+def routes(*arguments: str) -> list[str]:
+    """Return the lines of `ip -4 ARGUMENTS route show table main`; next hops follow their route in one line."""
+    text = said("ip", "-4", "-o", *arguments, "route", "show", "table", "main")
+    return [line.replace("\\\t", "").strip() for line in text.splitlines()]
+
+
 def namespace(name: str) -> dict[str, Any]:
     inside = ("ip", "-n", name)
     return {
         "links": parsed(*inside, "-j", "-d", "link"),
         "addresses": parsed(*inside, "-j", "-4", "address"),
-        "routes": said(*inside, "route").splitlines(),
+        "routes": routes("-n", name),
     }
 
 
@@ -116,7 +122,7 @@ def observe() -> dict[str, Any]:
     state = read("/var/lib/calico/state.json")
     birdc = ("birdc", "-r", "-s", BIRD_SOCKET, "show")
     return {
-        "routes": [line.strip() for line in said("ip", "-4", "route", "show", "table", "main").splitlines()],
+        "routes": routes(),
         "tables": parsed("ip", "-4", "-j", "route", "show", "table", "all"),
         "rules": parsed("ip", "-4", "-j", "rule"),
         "links": parsed("ip", "-j", "-d", "link"),

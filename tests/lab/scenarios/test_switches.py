@@ -28,7 +28,6 @@ from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Streams
 from tests.lab.shell import wait_until
-from tests.lab.topology import Node
 
 from .conftest import LAB, LEAST_PPS, PPS, ROOT, Fleet, Run
 
@@ -143,9 +142,19 @@ def by_bird(lab: BaseLab, node: str) -> list[str]:
     return answer
 
 
-def by_switches(lab: BaseLab, node: Node) -> int:
-    tors = [f"via 10.10.{node.rack}.{last} " for last in (2, 3)]
-    return sum(tor in route for route in by_bird(lab, node.name) for tor in tors)
+def wait_for_switches(lab: BaseLab, name: str) -> None:
+    """Wait until both switches of its rack are next hops of a node to both blocks of the other rack.
+
+    Raise LabError after 60 seconds.
+    """
+    tors = sorted(tor.address for tor in topology.TORS.values() if tor.rack == topology.NODES[name].rack)
+
+    def has_both() -> bool:
+        routes = lab.json(name, ["ip", "-j", "route", "show", "proto", "bird"])
+        several = [sorted(hop["gateway"] for hop in route["nexthops"]) for route in routes if "nexthops" in route]
+        return several == [tors, tors]
+
+    wait_until(f"{name} has both switches as next hops", has_both, 60, 1)
 
 
 def at_rest(lab: BaseLab) -> None:
@@ -172,10 +181,9 @@ def test_from_a_mesh_to_an_as_per_rack_by_one_run(lab: BaseLab, run: Site) -> No
     with nothing_lost(lab):
         run(SWITCHES, calico_bgp_peers=ROUTERS).check()
     for name in NODES:
-        node = topology.NODES[name]
         # Four sessions: with the other node of the rack, with its two switches, and with the router.
         assert len(sessions(lab, name)) == 4
-        assert by_switches(lab, node) == 2, by_bird(lab, name)
+        wait_for_switches(lab, name)
 
 
 def test_from_switches_to_a_mesh_with_a_tunnel(lab: BaseLab, run: Site) -> None:
@@ -220,9 +228,8 @@ def test_from_reflectors_to_an_as_per_rack(lab: BaseLab, run: Site) -> None:
         run(SWITCHES, EXTERNAL).check()
     at_rest(lab)
     for name in NODES:
-        node = topology.NODES[name]
         assert len(sessions(lab, name)) == 3
-        assert by_switches(lab, node) == 2, by_bird(lab, name)
+        wait_for_switches(lab, name)
         without_tunnel(lab, name)
 
 
