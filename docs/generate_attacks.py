@@ -31,6 +31,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "another_node_fuzz": "Reports with random errors",
         "another_node_answers": "Facts and other results that Ansible reads",
         "another_node_terminal": "The operator's terminal",
+        "another_node_bgp": "Routes that it announces by BGP",
         "another_node_text": "Texts that reach ipset, iptables, BIRD and systemd",
         "another_node_documents": "Workloads in the datastore",
         "another_node_heartbeats": "Heartbeats in the datastore",
