@@ -281,6 +281,24 @@ def special_word(subnet: Cidr) -> str:
     return "broadcast" if subnet.version == 4 and host_part == (1 << host_bits) - 1 else ""
 
 
+#: Ranges from and to which no packet goes between two hosts, and what they are. The link-local ones are left out.
+_NOT_CARRIED = (
+    ("0.0.0.0/8", "means this network (RFC 6890)"),
+    ("127.0.0.0/8", "is each host's loopback"),
+    ("224.0.0.0/4", "is multicast"),
+    ("255.255.255.255/32", "is the broadcast to a link"),
+    ("::/128", "means no address"),
+    ("::1/128", "is each host's loopback"),
+    ("::ffff:0.0.0.0/96", "is IPv4 in the writing of IPv6"),
+    ("ff00::/8", "is multicast"),
+)
+
+
+def not_carried(cidr: str) -> t.Optional[tuple[str, str]]:
+    """Return the first of _NOT_CARRIED that overlaps with a CIDR without bits beyond its prefix, None if none does."""
+    return next((found for found in _NOT_CARRIED if inside(cidr, found[0]) or inside(found[0], cidr)), None)
+
+
 class Network(t.NamedTuple):
     """A CIDR as numbers, for fast repeated comparisons.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...base.addresses import cidr, family_of, ip_address, special_word
+from ...base.addresses import cidr, family_of, host, ip_address, not_carried, special_word
 from ...state.errors import FleetError
 from .. import variables
 from ..host import Host
@@ -33,7 +33,8 @@ def read(version: int, name: str, given: t.Any) -> tuple[str, int]:
     """Return the address and prefix length in `given`, the value of the address variable of host `name`.
 
     Raise FleetError if it is not an address of IP `version` with a prefix length from 1 up, or not one that a host can
-    have: loopback, multicast, link-local, unspecified, reserved, network, broadcast or subnet-router anycast.
+    have: one that is not carried (see `not_carried`), link-local, reserved in IPv6, network, broadcast or subnet-router
+    anycast.
     """
     where = label(version, name)
     value = variables.check(VARIABLES[version], given, name)
@@ -51,7 +52,8 @@ def read(version: int, name: str, given: t.Any) -> tuple[str, int]:
     if not slash or not _PREFIX_LENGTH.fullmatch(length) or not 1 <= int(length) <= bits:
         raise FleetError(where, value, f"has no prefix length from /1 to /{bits}.", remedy)
     prefix = int(length)
-    if ip.is_loopback or ip.is_multicast or ip.is_link_local or ip.is_unspecified or ip.is_reserved:
+    # Linux and BIRD carry 240.0.0.0/4 like any other range; validate warns of it.
+    if ip.is_link_local or not_carried(host(str(ip))) or (version == 6 and ip.is_reserved):
         raise FleetError(where, value, "is not an address that other nodes can reach.", remedy)
     word = special_word(cidr(f"{ip}/{prefix}"))
     if word:

@@ -10,7 +10,7 @@ import typing as t
 
 from ... import resources
 from ...base import selectors
-from ...base.addresses import contains
+from ...base.addresses import contains, not_carried
 from ...state.errors import FleetError, did_you_mean
 from ...state.node_state import overhead
 from . import flat_resource, node_address
@@ -21,18 +21,6 @@ Get = t.Callable[[str], t.Any]
 
 #: The least MTU in bytes of a device with IPv6 (RFC 8200, section 5). Linux disables IPv6 on a device with less.
 _LEAST_MTU6 = 1280
-
-#: Ranges whose addresses no workload can have, and what they are. IPPool refuses the link-local ones.
-_NOT_FOR_WORKLOADS = (
-    ("0.0.0.0/8", "means this network (RFC 6890)"),
-    ("127.0.0.0/8", "is each host's loopback"),
-    ("224.0.0.0/4", "is multicast"),
-    ("255.255.255.255/32", "is the broadcast to a link"),
-    ("::/128", "means no address"),
-    ("::1/128", "is each host's loopback"),
-    ("::ffff:0.0.0.0/96", "is IPv4 in the writing of IPv6"),
-    ("ff00::/8", "is multicast"),
-)
 
 
 def label_of(index: int) -> str:
@@ -83,17 +71,15 @@ def read(get: Get, bgp_enabled: bool) -> tuple[resources.IPPool, ...]:
 
 def _check_carried(pool: resources.IPPool, label: str) -> None:
     """Raise FleetError if a pool has addresses that Linux does not route from one host to another."""
-    pool_range = ipaddress.ip_network(pool.cidr)
-    for written, what in _NOT_FOR_WORKLOADS:
-        special = ipaddress.ip_network(written)
-        if pool_range.version == special.version and pool_range.overlaps(special):
-            example = "10.244.0.0/16" if pool.version == 4 else "fd00:10:244::/64"
-            raise FleetError(
-                f"{label}.cidr",
-                pool.cidr,
-                f"has addresses of {written}, which {what}: no packet carries them from one host to another.",
-                f"Choose a range that is routed, for example {example}.",
-            )
+    found = not_carried(pool.cidr)
+    if found:
+        example = "10.244.0.0/16" if pool.version == 4 else "fd00:10:244::/64"
+        raise FleetError(
+            f"{label}.cidr",
+            pool.cidr,
+            f"has addresses of {found[0]}, which {found[1]}: no packet carries them from one host to another.",
+            f"Choose a range that is routed, for example {example}.",
+        )
 
 
 def check_families(pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, FleetNode], underlay_mtu: int) -> None:

@@ -1,16 +1,18 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules about pools that are full, serve no node, or cover addresses that are in use elsewhere."""
+"""Rules about pools that are full, serve no node, or cover addresses that are in use elsewhere or carried badly."""
 
 from __future__ import annotations
 
 import ipaddress
 import typing as t
 
+from ...base.addresses import inside
 from .finding import Issue
-from .network import LintedFleet, counted
+from .network import LintedFleet, address_of, counted
 
+_RESERVED = "240.0.0.0/4"
 #: The share of taken blocks from which a pool counts as nearly full.
 NEARLY_ALL = 0.9
 
@@ -30,11 +32,11 @@ def nearly_full(network: LintedFleet) -> t.Iterator[Issue]:
         taken = granted.get(pool.name, 0) + quarantined
         if pool.disabled or taken < NEARLY_ALL * blocks:
             continue
-        inside = f" ({quarantined} in quarantine)" if quarantined else ""
+        aside = f" ({quarantined} in quarantine)" if quarantined else ""
         release = ", or give free what is in quarantine with calico_release_blocks" if quarantined else ""
         yield Issue(
             f"{label}.cidr",
-            f"has {counted(blocks, 'block')}, and {taken} {'is' if taken == 1 else 'are'} taken{inside}: a node "
+            f"has {counted(blocks, 'block')}, and {taken} {'is' if taken == 1 else 'are'} taken{aside}: a node "
             "that is added or opens another block may get none.",
             f"Add a pool{release}.",
             value=pool.cidr,
@@ -94,17 +96,23 @@ def over_management(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def reserved(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a pool with addresses of 240.0.0.0/4, which Linux routes and much other equipment drops."""
-    future = ipaddress.ip_network("240.0.0.0/4")
-    for label, pool in network.pools:
-        if pool.version == 4 and ipaddress.ip_network(pool.cidr).overlaps(future):
+    """Report a pool or a subnet of nodes in 240.0.0.0/4, which Linux routes and much other equipment drops."""
+    first = {node.subnet: node for node in reversed(network.fleet.nodes.values()) if node.address}
+    found = [(f"{label}.cidr", pool.cidr, pool.cidr, "") for label, pool in network.pools]
+    found += [
+        (address_of(node.name), f"{node.address}/{node.prefix}", subnet, network.place_of(node.name))
+        for subnet, node in first.items()
+    ]
+    for variable, value, subnet, place in found:
+        if inside(subnet, _RESERVED):
             yield Issue(
-                f"{label}.cidr",
-                "has addresses of 240.0.0.0/4, which is reserved (RFC 1112): Linux routes them, but many routers and "
+                variable,
+                f"lies in {_RESERVED}, which is reserved (RFC 1112): Linux routes such addresses, but many routers and "
                 "other systems drop them.",
                 "Choose a private range (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16), or name this rule in "
                 "calico_lint_ignore if every system on the way carries them.",
-                value=pool.cidr,
+                place,
+                value,
             )
 
 

@@ -63,7 +63,7 @@ _OF_FLEET: tuple[LintRule, ...] = (
     LintRule("pool-not-exported", WARNING, pools.not_exported),
     LintRule("pool-nearly-full", WARNING, pools.nearly_full),
     LintRule("pool-public-behind-nat", WARNING, pools.public_behind_nat),
-    LintRule("pool-reserved", WARNING, pools.reserved),
+    LintRule("address-reserved", WARNING, pools.reserved),
     LintRule("mtu-above-link", ERROR, underlay.above_the_link),
     LintRule("node-without-session", ERROR, sessions.missing, of_the_whole=True),
     LintRule("blocks-do-not-arrive", ERROR, reach.incomplete, of_the_whole=True),

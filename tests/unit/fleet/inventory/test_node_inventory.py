@@ -106,7 +106,7 @@ NO_ADDRESS4, NO_ADDRESS6 = (f"is not an IPv{version} address with a prefix lengt
         ("node_address", "fd00::1/64", NO_ADDRESS4),
         ("node_address", "10.10.1.12/30", "is the network address of its subnet."),
         ("node_address", "10.10.1.15/30", "is the broadcast address of its subnet."),
-        *(("node_address", f"{one}/24", UNREACHABLE) for one in ("127.0.0.5", "224.0.0.5", "169.254.0.5", "240.0.0.5")),
+        *(("node_address", f"{one}/24", UNREACHABLE) for one in ("127.0.0.5", "224.0.0.5", "169.254.0.5", "0.10.1.5")),
         ("node_address", "0.0.0.0/24", UNREACHABLE),
         ("node_address_ipv6", "fd00::1/0", NO_LENGTH6),
         ("node_address_ipv6", "fd00::1/129", NO_LENGTH6),

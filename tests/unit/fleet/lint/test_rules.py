@@ -235,15 +235,26 @@ OTHER_CASES = [
         {"pools": [pool(cidr="10.244.0.0/28", blockSize=32)], "spare_blocks": 1},
     ),
     Case(
-        "pool-reserved",
+        "address-reserved",
         {"pools": [pool(), pool(name="future", cidr="240.0.0.0/5")]},
         [
-            "warning: calico_ip_pools[1].cidr 240.0.0.0/5 has addresses of 240.0.0.0/4, which is reserved (RFC 1112): "
-            "Linux routes them, but many routers and other systems drop them. Choose a private range (10.0.0.0/8, "
+            "warning: calico_ip_pools[1].cidr 240.0.0.0/5 lies in 240.0.0.0/4, which is reserved (RFC 1112): Linux "
+            "routes such addresses, but many routers and other systems drop them. Choose a private range (10.0.0.0/8, "
             "172.16.0.0/12, 192.168.0.0/16), or name this rule in calico_lint_ignore if every system on the way "
-            "carries them. [pool-reserved]"
+            "carries them. [address-reserved]"
         ],
         {"pools": [pool(name="below", cidr="223.255.0.0/16")]},
+    ),
+    Case(
+        "address-reserved",
+        {"nodes": {"node1": "10.10.1.11/24", "node2": "241.10.1.12/24", "node3": "241.10.1.13/24"}, "workloads": []},
+        [
+            "warning: calico_node_address of node2 241.10.1.12/24 lies in 240.0.0.0/4, which is reserved (RFC 1112): "
+            "Linux routes such addresses, but many routers and other systems drop them. Choose a private range "
+            "(10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16), or name this rule in calico_lint_ignore if every system on "
+            "the way carries them. [address-reserved]"
+        ],
+        {"nodes": {"node1": "223.10.1.11/24"}, "workloads": []},
     ),
     Case(
         "pool-public-behind-nat",
