@@ -176,7 +176,13 @@ class Bird:
     ignored_interfaces: tuple[str, ...] = ()  # patterns of names of interfaces whose subnets resolve no next hop
     strict_bind: bool = False  # True: sessions with a source address listen on that address alone
     include_dir: str = ""  # the folder of the operator's own snippets of bird.cfg (*.conf); "": none
-    merge_paths: bool = True  # True: the kernel gets all equally good paths to a destination, False: one of them
+    merge_paths: bool = True  # True: beside several routers, the kernel gets all equally good paths, False: one of them
+
+    @property
+    def uses_equal_paths(self) -> bool:
+        """Whether this BIRD merges equal paths: only two routers outside of the fleet bring them, of one IP version."""
+        families = (peer.family for peer in self.peers if peer.kind == "external")
+        return self.merge_paths and several_of_a_family(families)
 
     def with_defaults(self, peer: BirdPeer) -> BirdPeer:
         """Return `peer` with this BIRD's defaults in place of None in its ports, own AS, own address and times.
@@ -212,3 +218,9 @@ class Bird:
             "graceful_restart_time": self.graceful_restart_time,
             "long_lived_stale_time": self.long_lived_stale_time,
         }
+
+
+def several_of_a_family(families: t.Iterable[int]) -> bool:
+    """Return whether an IP version (4 or 6) is among `families` more than once."""
+    found = list(families)
+    return len(found) > len(set(found))

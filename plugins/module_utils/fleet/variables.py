@@ -430,8 +430,8 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(
         "calico_bgp_merge_paths",
         "bool",
-        "Use all equally good paths to a destination, for example by two switches of a rack. With false, BIRD uses one "
-        "of them at a time.",
+        "Use all equally good paths to a destination on nodes that peer with two or more routers outside of the fleet, "
+        "for example both switches of a rack. With false, BIRD uses one path at a time.",
         default=True,
     ),
     Variable(

@@ -561,7 +561,16 @@ def _bird(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
             f"It is {source}; its filters lack the attribute onlink, as all before 2.0.12 do, and 3.0 and 3.1.",
             "Install bird2 of Debian 12 or 13, or BIRD 3.2 or newer.",
         )
-    elif version and _without_epoch(version).may_end_itself:
+        return
+    parsed = _without_epoch(version) if version else None
+    if parsed and parsed >= (3, 0, 0) and state.bird.uses_equal_paths:
+        yield HostFinding(
+            "bird-without-equal-paths",
+            f"BIRD {version} lacks routes for a second or more when sessions change while it uses equal paths.",
+            "It deletes routes that BGP withdraws, and does not write the backup routes that a run has made for them.",
+            "Set calico_bgp_merge_paths: false, or install bird2 of Debian 12 or 13.",
+        )
+    if parsed and parsed.may_end_itself:
         yield HostFinding(
             "bird-may-end-itself",
             f"BIRD {version} may end itself while it removes or restarts a session, if the processors are busy.",

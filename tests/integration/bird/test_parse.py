@@ -62,7 +62,7 @@ def shapes() -> t.Iterator[tuple[str, Bird]]:
     yield "empty", plain(blocks=(), peers=())
     yield "no-blocks", plain(pools=mixed, blocks=())
     yield "no-pools", plain(blocks=())
-    yield "one-path", plain(pools=mixed, merge_paths=False)
+    yield "one-path", plain(pools=mixed, peers=MESH + EXTERNAL, merge_paths=False)
     yield "port", plain(pools=mixed, listen_port=1179, as_number=4200000000, graceful_restart_time=4095)
     yield (
         "pure-reflector",
@@ -149,7 +149,7 @@ def test_bird_reads_every_shape_with_weights(build: Build, tmp_path: pathlib.Pat
 
 @pytest.mark.parametrize("build", USABLE, indirect=True)
 def test_bird_says_what_it_cannot_read(build: Build, tmp_path: pathlib.Path) -> None:
-    text = render(PLAIN).replace("merge paths on;", "merge paths perhaps;")
+    text = render(PLAIN).replace("merge paths off;", "merge paths perhaps;")
     line = 1 + [line.strip() for line in text.splitlines()].index("merge paths perhaps;")
     with pytest.raises(ConfigurationRefused) as caught:
         configuration.check(text, "/etc/calico/bird.cfg", build.bird)

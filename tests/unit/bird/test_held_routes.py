@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import re
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration, held_routes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.client import BirdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import ConfigurationRefused
@@ -18,7 +19,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
 
 DONE = [b"0002-Reading configuration\n0003 Reconfigured\n"]
-PLAIN = Bird("10.10.1.11", "10.10.1.11", 64512, "10.10.1.0/24", address6="fd00::11")
+ROUTERS = tuple(BirdPeer(f"Global_{last}", f"10.10.1.{last}", 65001, "external", multihop=False) for last in (2, 3))
+PLAIN = Bird("10.10.1.11", "10.10.1.11", 64512, "10.10.1.0/24", address6="fd00::11", peers=ROUTERS)
 
 
 def text(**changes: t.Any) -> str:
@@ -138,3 +140,19 @@ def test_a_text_that_bird_cannot_read_is_refused_before_anything_is_held(bird, c
 def test_no_bird_runs(config, tmp_path: pathlib.Path) -> None:
     assert not configuration.apply(ON, config, str(tmp_path / "nobody.ctl")).reloaded
     assert pathlib.Path(config).read_text() == ON
+
+
+FAR6 = BirdPeer("Global_6", "fd00::2", 65001, "external", multihop=False, family=6)
+NODES = tuple(BirdPeer(f"Mesh_{last}", f"10.10.1.{last}", 64512, "mesh", node=f"node{last}") for last in (12, 13))
+
+
+@pytest.mark.parametrize("peers", [(), NODES, ROUTERS[:1], (*NODES, ROUTERS[0], FAR6)])
+def test_paths_are_not_merged_without_two_routers_of_one_ip_version(peers: tuple[BirdPeer, ...]) -> None:
+    """A fleet without switches reads a bird.cfg without a change here, so that nothing restarts."""
+    assert set(re.findall("merge paths (.*);", text(peers=peers))) == {"off"}
+
+
+@pytest.mark.parametrize("peers", [ROUTERS, (*NODES, *ROUTERS), (FAR6, dataclasses.replace(FAR6, address="fd00::3"))])
+def test_paths_are_merged_beside_two_routers(peers: tuple[BirdPeer, ...]) -> None:
+    assert re.findall("merge paths (.*);", text(peers=peers)) == ["on", "on"]
+    assert re.findall("merge paths (.*);", text(peers=peers, merge_paths=False)) == ["off", "off"]

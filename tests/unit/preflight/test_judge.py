@@ -10,7 +10,7 @@ import dataclasses
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge as judging
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Hook,
@@ -656,3 +656,23 @@ def test_a_podman_without_plugins_is_named_only_where_they_are_demanded():
         "Leave podman out of calico_node_runtimes for this host, or install podman and netavark of Debian 13.",
     )
     assert judging.podman_findings(facts(packages={}), ["calico"], True) == []
+
+
+@pytest.mark.parametrize("version", ["3.2.0-1", "3.4.0-2"])
+def test_a_bird_3_with_equal_paths_is_refused(version):
+    """Equal paths are those of two routers outside of the fleet of one IP version."""
+    routers = tuple(BirdPeer(f"Global_{last}", f"10.10.1.{last}", 65001, "external", multihop=False) for last in (2, 3))
+    beside = dataclasses.replace(STATE, bird=dataclasses.replace(BIRD, peers=routers))
+    found = facts(bird_installed=version)
+    assert judging.judge(found, beside)[0].message("node7") == (
+        f"node7: BIRD {version} lacks routes for a second or more when sessions change while it uses equal paths. It "
+        "deletes routes that BGP withdraws, and does not write the backup routes that a run has made for them.\n"
+        "Set calico_bgp_merge_paths: false, or install bird2 of Debian 12 or 13."
+    )
+    assert judging.judge(found, beside)[0].severity == "error"
+    assert judging.judge(facts(bird_installed="2.17.6-0+deb13u1"), beside) == []
+    one_path = dataclasses.replace(beside.bird, merge_paths=False)
+    mixed = (routers[0], dataclasses.replace(routers[1], address="fd00::3", family=6))
+    for bird in (one_path, dataclasses.replace(BIRD, peers=routers[:1]), dataclasses.replace(BIRD, peers=mixed)):
+        ids = {finding.id for finding in judging.judge(found, dataclasses.replace(STATE, bird=bird))}
+        assert "bird-without-equal-paths" not in ids

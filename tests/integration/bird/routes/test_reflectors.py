@@ -11,7 +11,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPool
 
-from tests.integration.bird.daemons import Fleet, bird_of, peer, pool
+from tests.integration.bird.daemons import Fleet, beside_routers, bird_of, peer, pool
 from tests.integration.bird.network import Network, Node, wait_for
 
 pytestmark = pytest.mark.root
@@ -72,7 +72,11 @@ def pair(fleet: Fleet, network: Network) -> t.Iterator[Fleet]:
 )
 def test_next_hops_arrive_unmodified(pair: Fleet, network: Network, mode: BirdPool, route: str) -> None:
     one, two, three, four = network.nodes
-    pair.start(with_reflectors(network, mode))
+    birds = with_reflectors(network, mode)
+    birds[two.name] = beside_routers(birds[two.name])
+    for name, bird in birds.items():
+        pair[name].write(bird)
+        pair[name].start()
     wait_for("node3's block", lambda: two.space.routes("proto", "bird") == [f"{three.block} {route}"])
 
     def shown() -> str:

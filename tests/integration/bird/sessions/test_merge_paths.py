@@ -9,7 +9,6 @@ blocks behind the host's own routes become unreachable. `held_routes` holds them
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 import typing as t
 
@@ -17,7 +16,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration
 
-from tests.integration.bird.daemons import Daemon, Fleet, pool, render
+from tests.integration.bird.daemons import Daemon, Fleet, beside_routers, pool, render
 from tests.integration.bird.debian_bird import EACH_RELEASE, Build
 from tests.integration.bird.network import Namespace, Network, wait_for
 from tests.integration.bird.routes.pair import NODE, ROUTER, ROUTER6, Pair, bird
@@ -42,14 +41,14 @@ def test_another_merging_withdraws_no_route(fleet: Fleet, network: Network, mode
     Only a BIRD 3 deletes its own routes, at the first scan of the kernel after the change, and adds them at once.
     """
     nodes = network.nodes
-    birds = {name: dataclasses.replace(one, merge_paths=False) for name, one in dual_stack(nodes, *modes).items()}
+    birds = dual_stack(nodes, *modes)
     fleet.start(birds)
     settled(fleet, nodes, device)
     daemon = fleet["node1"]
     routes = (nodes[0].space.routes("proto", "bird"), nodes[0].space.routes6("proto", "bird"))
     for merge in (True, False):
         with watched(*nodes) as seen:
-            text = render(dataclasses.replace(birds["node1"], merge_paths=merge))
+            text = render(beside_routers(birds["node1"], merge_paths=merge))
             done = configuration.apply(text, str(daemon.config), daemon.socket, daemon.build.bird)
             assert done.reloaded
             assert "calico_held" not in daemon.birdc("show", "protocols")
