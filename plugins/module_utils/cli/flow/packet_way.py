@@ -9,6 +9,7 @@ import dataclasses
 import typing as t
 
 from ...base.addresses import contains, family_of
+from ...bgp import route_sources
 from ...bgp.bird_state import BirdRoute
 from ...state.fleet_list import FleetMember
 from ...state.node_state import TABLE_MAIN, NodeState, Route
@@ -39,6 +40,7 @@ class Leg:
     gateway: str = ""  # the route's gateway; "" if it has none: a direct leg then follows the underlay's routing
     destination: str = ""  # the destination (CIDR) of the state's route that decided; "" if none did
     mtu: t.Optional[int] = None
+    routers: tuple[str, ...] = ()  # addresses of routers outside of the fleet that alone bring the route
 
 
 def leg_to(state: NodeState, address: str) -> Leg:
@@ -80,7 +82,8 @@ def _leg(state: NodeState, route: t.Union[Route, BirdRoute]) -> Leg:
     if device is None:
         node = _name(member_at(state, next_hop))
         mtu = route.mtu or state.underlay_mtu
-        return Leg(DIRECT, node, "", next_hop, gateway=gateway, destination=route.destination, mtu=mtu)
+        routers = _routers(state, route) if isinstance(route, BirdRoute) else ()
+        return Leg(DIRECT, node, "", next_hop, "", gateway, route.destination, mtu, routers)
     remote = _far_end(state, device.name, gateway)
     return Leg(
         TUNNEL,
@@ -92,6 +95,12 @@ def _leg(state: NodeState, route: t.Union[Route, BirdRoute]) -> Leg:
         route.destination,
         min(route.mtu or device.mtu, device.mtu),
     )
+
+
+def _routers(state: NodeState, route: BirdRoute) -> tuple[str, ...]:
+    if state.bird is None or not route_sources.by_routers_alone(state.bird, route):
+        return ()
+    return route_sources.routers(state.bird, route)
 
 
 def _far_end(state: NodeState, device: str, gateway: str) -> str:
@@ -131,13 +140,14 @@ def masqueraded(state: NodeState, source: str, destination: str) -> bool:
 def hop_text(leg: Leg, device: str = "", back_to: str = "") -> str:
     """Return the step between two nodes: `tunl0 (IPIP to 10.10.2.14)`, `eth0 (direct to 10.10.1.12)`.
 
-    Without a gateway it is `eth0 (by the underlay's routing to ...)`. Without the underlay's `device`, or with
-    `back_to`, a direct step is only the words in parentheses. With `back_to`, it is that of packets from there to that
-    address.
+    Without a gateway it is `eth0 (by the underlay's routing to ...)`, or `eth0 (by 10.10.1.2 or 10.10.1.3 to ...)` if
+    routers outside of the fleet decide. Without the underlay's `device`, or with `back_to`, a direct step is only the
+    words in parentheses. With `back_to`, it is that of packets from there to that address.
     """
     if leg.kind == TUNNEL:
         return f"{leg.device} ({leg.encapsulation} to {back_to or leg.next_hop})"
     how = f"direct to {back_to or leg.next_hop}"
     if not leg.gateway:
-        how = f"by the underlay's routing to {back_to or leg.next_hop}"
+        by = " or ".join(leg.routers) if leg.routers and not back_to else "the underlay's routing"
+        how = f"by {by} to {back_to or leg.next_hop}"
     return f"{device} ({how})" if device and not back_to else how

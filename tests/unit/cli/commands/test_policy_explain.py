@@ -13,7 +13,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import agent_source
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import policy_explain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow import packet_way
@@ -567,3 +567,26 @@ def test_a_fault_is_no_verdict(node: Node, monkeypatch: pytest.MonkeyPatch) -> N
     )
     monkeypatch.setattr(policy_explain, "question", lambda *dummy: (_ for _ in ()).throw(KeyboardInterrupt()))
     assert explain(node, "web-1 db-2 5432/tcp")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("peers", "said"),
+    [
+        ((2, 3), "eth0 (by 10.10.1.2 or 10.10.1.3 to 10.10.2.13)"),
+        ((2,), "eth0 (by 10.10.1.2 to 10.10.2.13)"),
+        ((), "eth0 (by the underlay's routing to 10.10.2.13)"),
+    ],
+)
+def test_a_block_by_routers_alone(peers: tuple[int, ...], said: str) -> None:
+    """The switches of the rack are named if no session of the fleet brings the route."""
+    routers = tuple(BirdPeer(f"Node_{last}", f"10.10.1.{last}", 65101, "external", multihop=False) for last in peers)
+    state = NodeState(
+        "node1",
+        "10.10.1.11/24",
+        bird=Bird("10.10.1.11", "10.10.1.11", 64601, "10.10.1.0/24", peers=routers),
+        bird_routes=(BirdRoute("10.244.60.0/26", "", node="node3", next_hop="10.10.2.13"),),
+        nodes=(FleetMember("node3", "10.10.2.13/24", 64602),),
+    )
+    leg = packet_way.leg_to(state, "10.244.60.7")
+    assert (leg.node, packet_way.hop_text(leg, "eth0")) == ("node3", said)
+    assert packet_way.hop_text(leg, back_to="10.10.1.11") == "by the underlay's routing to 10.10.1.11"
