@@ -26,8 +26,9 @@ RACKS = {1: "10.10.1", 2: "10.10.2"}
 RACKS_IPV6 = {rack: f"fd00:10:10:{rack}::" for rack in RACKS}
 OUTSIDE_NET_IPV6 = "fd00:192:0:2::"
 ROUTER_AS = 65000
-# The first three numbers of the addresses between the top-of-rack switches, in a lab that has switches.
+# The beginnings of the addresses between the top-of-rack switches, in a lab that has switches.
 SPINE_NET = "10.10.255"
+SPINE_NET_IPV6 = "fd00:10:10:ff::"
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,14 @@ class Tor:
     @property
     def spine_address(self) -> str:
         return f"{SPINE_NET}.{10 * self.rack + self.number}"
+
+    @property
+    def address6(self) -> str:
+        return f"{RACKS_IPV6[self.rack]}{1 + self.number}"
+
+    @property
+    def spine_address6(self) -> str:
+        return f"{SPINE_NET_IPV6}{10 * self.rack + self.number}"
 
     @property
     def as_number(self) -> int:

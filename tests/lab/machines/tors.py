@@ -20,7 +20,7 @@ import subprocess
 from pathlib import Path
 
 from ..shell import run, wait_until
-from ..topology import RACKS, TORS, LabError, Places, Tor
+from ..topology import RACKS, RACKS_IPV6, TORS, LabError, Places, Tor
 from . import hosts, images, underlay
 
 HERE = Path(__file__).resolve().parent
@@ -31,7 +31,8 @@ PASSWORDS = {1: "change-me-rack-a", 2: "change-me-rack-b"}
 def frr_conf(tor: Tor) -> str:
     """Return FRR's configuration of a switch, which accepts and passes on blocks of workloads only.
 
-    Prefixes of 16 to 28 bits in 10.0.0.0/8 (without 10.10.0.0/16) and 172.16.0.0/12 count as blocks. With
+    Prefixes of 16 to 28 bits in 10.0.0.0/8 (without 10.10.0.0/16) and 172.16.0.0/12 count as blocks, and those of 48
+    to 124 bits in fd00::/8 (without fd00:10:10::/48). Sessions of each IP version carry its routes alone. With
     suppress-fib-pending the switch announces only routes that it can forward. Without that setting, hosts learn routes
     up to 50 ms too early. BFD waits for 1.5 s: on a busy machine, programs may not run for half a second.
     """
@@ -39,8 +40,11 @@ def frr_conf(tor: Tor) -> str:
     neighbors = "".join(
         f" neighbor {other.spine_address} remote-as {other.as_number}\n"
         f" neighbor {other.spine_address} peer-group SPINE\n"
+        f" neighbor {other.spine_address6} remote-as {other.as_number}\n"
+        f" neighbor {other.spine_address6} peer-group SPINE6\n"
         for other in others
     )
+    groups = "".join(_peer_groups(suffix, PASSWORDS[tor.rack]) for suffix in ("", "6"))
     return f"""hostname {tor.name}
 log file /run/frr/frr.log informational
 bfd
@@ -52,8 +56,13 @@ bfd
 ip prefix-list BLOCKS seq 5 deny 10.10.0.0/16 le 32
 ip prefix-list BLOCKS seq 10 permit 10.0.0.0/8 ge 16 le 28
 ip prefix-list BLOCKS seq 15 permit 172.16.0.0/12 ge 16 le 28
+ipv6 prefix-list BLOCKS6 seq 5 deny fd00:10:10::/48 le 128
+ipv6 prefix-list BLOCKS6 seq 10 permit fd00::/8 ge 48 le 124
 route-map BLOCKS permit 10
  match ip address prefix-list BLOCKS
+!
+route-map BLOCKS6 permit 10
+ match ipv6 address prefix-list BLOCKS6
 !
 router bgp {tor.as_number}
  bgp router-id {tor.address}
@@ -62,27 +71,34 @@ router bgp {tor.as_number}
  bgp bestpath as-path multipath-relax
  bgp suppress-fib-pending
  timers bgp 3 9
- neighbor HOSTS peer-group
- neighbor HOSTS remote-as external
- neighbor HOSTS password {PASSWORDS[tor.rack]}
- neighbor HOSTS bfd
- neighbor HOSTS bfd profile patient
- neighbor SPINE peer-group
- neighbor SPINE timers connect 1
- neighbor SPINE bfd
- neighbor SPINE bfd profile patient
-{neighbors} bgp listen range {RACKS[tor.rack]}.0/24 peer-group HOSTS
- address-family ipv4 unicast
-  neighbor HOSTS activate
-  neighbor HOSTS route-map BLOCKS in
-  neighbor HOSTS route-map BLOCKS out
-  neighbor SPINE activate
-  neighbor SPINE route-map BLOCKS in
-  neighbor SPINE route-map BLOCKS out
-  maximum-paths 2
- exit-address-family
-!
+{groups}{neighbors} bgp listen range {RACKS[tor.rack]}.0/24 peer-group HOSTS
+ bgp listen range {RACKS_IPV6[tor.rack]}/64 peer-group HOSTS6
+{_address_family("ipv4", "")}{_address_family("ipv6", "6")}!
 """
+
+
+def _peer_groups(suffix: str, password: str) -> str:
+    """Return the peer groups of one IP version for hosts of the rack and for other switches."""
+    return f""" neighbor HOSTS{suffix} peer-group
+ neighbor HOSTS{suffix} remote-as external
+ neighbor HOSTS{suffix} password {password}
+ neighbor HOSTS{suffix} bfd
+ neighbor HOSTS{suffix} bfd profile patient
+ neighbor SPINE{suffix} peer-group
+ neighbor SPINE{suffix} timers connect 1
+ neighbor SPINE{suffix} bfd
+ neighbor SPINE{suffix} bfd profile patient
+"""
+
+
+def _address_family(family: str, suffix: str) -> str:
+    lines = "".join(
+        f"  neighbor {group}{suffix} activate\n"
+        f"  neighbor {group}{suffix} route-map BLOCKS{suffix} in\n"
+        f"  neighbor {group}{suffix} route-map BLOCKS{suffix} out\n"
+        for group in ("HOSTS", "SPINE")
+    )
+    return f" address-family {family} unicast\n{lines}  maximum-paths 2\n exit-address-family\n"
 
 
 def make(places: Places) -> None:
@@ -166,13 +182,16 @@ def _wire(places: Places, tor: Tor) -> None:
         f"link add spine type veth peer name {tor.name}s netns {router}\n"
         f"addr add {tor.address}/24 brd + dev rack\n"
         f"addr add {tor.spine_address}/24 brd + dev spine\n"
+        f"addr add {tor.address6}/64 dev rack nodad\n"
+        f"addr add {tor.spine_address6}/64 dev spine nodad\n"
         f"link set rack up\nlink set spine up\n",
     )
     underlay.settings(
         own,
         "cd /proc/sys/net/ipv4; echo 1 > ip_forward\n"
         "for scope in all default rack spine; do\n"
-        "echo 0 > conf/$scope/rp_filter; echo 0 > conf/$scope/send_redirects; echo 1 > conf/$scope/forwarding\ndone",
+        "echo 0 > conf/$scope/rp_filter; echo 0 > conf/$scope/send_redirects; echo 1 > conf/$scope/forwarding\ndone\n"
+        "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding",
     )
     underlay.ip_batch(
         router,

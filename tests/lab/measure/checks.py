@@ -44,7 +44,8 @@ class Pool:
         return UNDERLAY_MTU - {"tunl0": 20, "vxlan.calico": 50, "": 0}[self.device]
 
     def holds(self, cidr: str) -> bool:
-        return ipaddress.ip_network(cidr).subnet_of(ipaddress.ip_network(self.cidr))  # type: ignore[arg-type]
+        own, given = ipaddress.ip_network(self.cidr), ipaddress.ip_network(cidr)
+        return own.version == given.version and given.subnet_of(own)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Fleet:
 
     `bgp` False: nodes run no BIRD, and the collection writes the routes to other nodes. `external` is {node: addresses
     of routers outside the fleet that it peers with}. With `by_switches`, nodes peer within their rack and with its
-    top-of-rack switches, which carry routes to other racks.
+    top-of-rack switches, which carry routes to other racks, and all have sessions of both IP versions.
     """
 
     pools: Sequence[Pool]
@@ -93,14 +94,14 @@ def vtep_mac(name: str) -> str:
 
 
 def expected_routes(fleet: Fleet, node: Observed) -> set[str]:
-    """Return all routes inside the pools that a node shall have, as `ip route` prints them.
+    """Return all IPv4 routes inside the pools that a node shall have, as `ip route` prints them.
 
     With `by_switches`, both switches of the rack are next hops to other racks. Without BGP, assert that each other node
     has one address on the tunnel device that a route needs.
     """
     hosts = {f"{workload['address']}/32": workload for workload in node.workloads}
     own = node.blocks if fleet.bgp else {**node.blocks, **node.spare_blocks}
-    expected = {f"blackhole {_shown(block)} proto calico" for block in own if block not in hosts}
+    expected = {f"blackhole {_shown(block)} proto calico" for block in own if block not in hosts and ":" not in block}
     expected |= {
         f"{workload['address']} dev {workload['interface']} proto calico scope link" for workload in node.workloads
     }
@@ -108,6 +109,8 @@ def expected_routes(fleet: Fleet, node: Observed) -> set[str]:
     for other in fleet.others(node):
         for block, name in (other.blocks if fleet.bgp else {**other.blocks, **other.spare_blocks}).items():
             pool = fleet.pool(name)
+            if ":" in block:
+                continue
             if fleet.tunnelled(node, other, pool):
                 via = other.node.address if fleet.bgp else fleet.tunnel_address(other, pool.device)
                 expected.add(f"{_shown(block)} via {via} dev {pool.device} proto {writer} onlink")
@@ -126,7 +129,7 @@ def _shown(cidr: str) -> str:
 
 
 def pool_routes(fleet: Fleet, node: Observed) -> set[str]:
-    """Return the routes inside the pools in the node's main table."""
+    """Return the IPv4 routes inside the pools in the node's main table."""
     found = set()
     for line in node.routes:
         words = line.split()
@@ -313,8 +316,9 @@ def expected_peers(fleet: Fleet, node: Observed) -> set[str]:
     else:
         chosen = list(fleet.nodes.values())
     if fleet.by_switches:
-        switches = {tor.address for tor in TORS.values() if tor.rack == node.node.rack}
-        return switches | {o.node.address for o in chosen if o.node.rack == node.node.rack and o.name != node.name}
+        hosts = [other.node for other in chosen if other.name != node.name]
+        near = [one for one in (*TORS.values(), *hosts) if one.rack == node.node.rack]
+        return {address for one in near for address in (one.address, one.address6)}
     return {other.node.address for other in chosen if other.name != node.name} | set(fleet.external.get(node.name, ()))
 
 

@@ -292,7 +292,8 @@ class Streams:
             common = {"id": number, "netns": entry.src_netns, "address": entry.address}
             if isinstance(entry, Stream):
                 source.spec["send"].append({**common, "port": entry.port, "size": entry.size, "pps": entry.pps, **pace})
-                target.place("receive", entry.dst_netns, entry.port, buffer=buffer)
+                family = 6 if ":" in entry.address else 4
+                target.place("receive", entry.dst_netns, entry.port, buffer=buffer, family=family)
             else:
                 source.spec["connect"].append({**common, "port": entry.port, "rate": entry.rate})
                 target.place("listen", entry.dst_netns, entry.port)

@@ -15,14 +15,15 @@ stdin, one JSON specification and then one word a line; every answer is one line
     report   all counters
 
     send     {"id": 1, "netns": "w1" or null, "address": "10.244.1.5", "port": 7400, "size": 64 or "full", "pps": 500}
-    receive  {"netns": null, "port": 7400, "buffer": 33554432}
+    receive  {"netns": null, "port": 7400, "buffer": 33554432, "family": 4 or 6}
     connect  {"id": 9, "netns": null, "address": "10.244.1.5", "port": 7401, "rate": 100000}
     listen   {"netns": null, "port": 7401}
 
 "first": this process gets a higher priority than usual.
 "tick" is the time between two bursts in seconds. "buffer" is the size of the receive buffer in bytes.
 "pps" is packets per second, "rate" bytes per second.
-"size" is the length of the IP packet, at least 44. "full" asks the kernel before each burst for the MTU of the route.
+"size" is the length of the IP packet, at least 44, or 64 with IPv6. "full" asks the kernel before each burst for the
+MTU of the route.
 DF is never set, so a packet that meets a smaller MTU a moment later is fragmented and not lost.
 The process ends when its stdin does.
 """
@@ -45,9 +46,11 @@ import typing as t
 
 HEADER = struct.Struct("!IIQ")  # stream, sequence number, clock of the sender in microseconds
 HELLO = struct.Struct("!II")  # stream, bytes per second
-OVERHEAD = 28  # bytes of IPv4 and UDP headers
+OVERHEAD = {4: 28, 6: 48}  # bytes of IP and UDP headers
 IP_MTU = 14
 IP_MTU_DISCOVER = 10
+IPV6_MTU_DISCOVER = 23
+IPV6_MTU = 24
 IP_PMTUDISC_DONT = 0
 SO_RCVBUFFORCE = 33
 SO_SNDBUFFORCE = 32
@@ -92,7 +95,9 @@ class Sender:
     def __init__(self, spec: dict[str, t.Any]) -> None:
         self.id: int = spec["id"]
         self.full = spec["size"] == "full"
-        self.size: int = 0 if self.full else max(int(spec["size"]), OVERHEAD + HEADER.size)
+        self.family = 6 if ":" in spec["address"] else 4
+        self.overhead = OVERHEAD[self.family]
+        self.size: int = 0 if self.full else max(int(spec["size"]), self.overhead + HEADER.size)
         self.pps: float = spec["pps"]
         # After a stall, at most this many packets are made up for: a longer burst only tests queue lengths.
         self.limit = max(4, int(self.pps * spec.get("catch_up", 0.02)))
@@ -108,8 +113,11 @@ class Sender:
         self.view = memoryview(self.buffer)
 
     def _open(self) -> socket.socket:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT)
+        sock = _datagrams(self.family)
+        if self.family == 6:
+            sock.setsockopt(socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER, IP_PMTUDISC_DONT)
+        else:
+            sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT)
         _force(sock, SO_SNDBUFFORCE, socket.SO_SNDBUF, 1 << 20)
         sock.connect(self.target)
         sock.setblocking(False)
@@ -134,7 +142,7 @@ class Sender:
             self.due -= count - self.limit
             count = self.limit
         length = self.size or self.mtu()
-        payload = self.view[: length - OVERHEAD]
+        payload = self.view[: length - self.overhead]
         clock = int(now * 1e6)
         done = 0
         send, pack = self.socket.send, HEADER.pack_into
@@ -160,6 +168,8 @@ class Sender:
 
     def mtu(self) -> int:
         try:
+            if self.family == 6:
+                return min(self.socket.getsockopt(socket.IPPROTO_IPV6, IPV6_MTU), 65000)
             return min(self.socket.getsockopt(socket.IPPROTO_IP, IP_MTU), 65000)
         except OSError:
             return 1280  # no route at the moment
@@ -210,6 +220,7 @@ class Receiver:
     def __init__(self, spec: dict[str, t.Any]) -> None:
         self.netns = spec.get("netns")
         self.port: int = spec["port"]
+        self.family: int = spec["family"]
         self.streams: dict[int, Arrivals] = {}
         self.strange = 0
         self.size: int = spec["buffer"]
@@ -217,9 +228,9 @@ class Receiver:
         self.buffer = bytearray(65536)
 
     def _open(self) -> socket.socket:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sock = _datagrams(self.family)
         _force(sock, SO_RCVBUFFORCE, socket.SO_RCVBUF, self.size)
-        sock.bind(("0.0.0.0", self.port))
+        sock.bind(("", self.port))
         sock.setblocking(False)
         return sock
 
@@ -382,6 +393,15 @@ class Transfer:
             "longest_stall_ms": round(self.stall * 1e3, 1),
             "retransmits": self.retransmits(),
         }
+
+
+def _datagrams(family: int) -> socket.socket:
+    """Return a new UDP socket of this IP version alone."""
+    if family == 4:
+        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    return sock
 
 
 def _force(sock: socket.socket, force: int, plain: int, size: int) -> None:
