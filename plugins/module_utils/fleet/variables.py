@@ -430,8 +430,8 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(
         "calico_bgp_merge_paths",
         "bool",
-        "Use all equally good paths to a destination on nodes that peer with two or more routers outside of the fleet, "
-        "for example both switches of a rack. With false, BIRD uses one path at a time.",
+        "Use all equally good paths to a destination, for example by both switches of a rack. With false, or with "
+        "fewer than two routers outside of the fleet as peers, BIRD uses one path.",
         default=True,
     ),
     Variable(

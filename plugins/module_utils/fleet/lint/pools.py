@@ -97,7 +97,7 @@ def over_management(network: LintedFleet) -> t.Iterator[Issue]:
 
 def reserved(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a pool or a subnet of nodes in 240.0.0.0/4, which Linux routes and much other equipment drops."""
-    first = {node.subnet: node for node in reversed(network.fleet.nodes.values()) if node.address}
+    first = {node.subnet: node for node in reversed([*network.fleet.nodes.values()]) if node.address}
     found = [(f"{label}.cidr", pool.cidr, pool.cidr, "") for label, pool in network.pools]
     found += [
         (address_of(node.name), f"{node.address}/{node.prefix}", subnet, network.place_of(node.name))
