@@ -108,7 +108,7 @@ def _special(subnet: str) -> t.Iterator[tuple[str, str]]:
     It is for example "broadcast address of the subnet 10.10.1.0/24".
     """
     found = ipaddress.ip_network(subnet, strict=False)
-    for address in {found.network_address, found.broadcast_address}:
+    for address in (found.network_address, found.broadcast_address):
         word = special_word(cidr(f"{address}/{found.prefixlen}"))
         if word:
             yield str(address), f"{word} address of the subnet {found}"
