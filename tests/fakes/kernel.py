@@ -343,10 +343,14 @@ class FakeKernel:
         mtu: t.Optional[int] = None,
         mac: t.Optional[str] = None,
         alias: t.Optional[str] = None,
+        local: t.Optional[str] = None,
     ) -> None:
         operation = f"change device {name}"
         self._may_fail("link_set", name, operation)
         link = self._get(name, operation)
+        if local is not None:
+            self._check_local(link, local, operation)
+            link.local = local
         if mtu is not None:
             if not 68 <= mtu <= 65535:
                 raise port.KernelError(errno.EINVAL, operation, "mtu less than device minimum")
@@ -374,6 +378,15 @@ class FakeKernel:
         if alias is not None:
             link.alias = alias
         self._written()
+
+    @staticmethod
+    def _check_local(link: _Link, local: str, operation: str) -> None:
+        """Raise KernelError if the device cannot get this local address: another kind of device, or IP version."""
+        if link.kind != "vxlan":
+            raise port.KernelError(errno.EOPNOTSUPP, operation)
+        if (":" in local) != (":" in (link.local or "")):
+            words = "New local address family does not match old"
+            raise port.KernelError(errno.EOPNOTSUPP, operation, words)
 
     def link_delete(self, name: str) -> None:
         operation = f"delete device {name}"
@@ -407,7 +420,7 @@ class FakeKernel:
 
     def _write_one(self, item: port.Write) -> None:
         if isinstance(item, port.LinkChange):
-            self.link_set(item.name, up=item.up, mtu=item.mtu, mac=item.mac, alias=item.alias)
+            self.link_set(item.name, up=item.up, mtu=item.mtu, mac=item.mac, alias=item.alias, local=item.local)
         elif isinstance(item, port.InterfaceAddress):
             self.address_add(item)
         elif isinstance(item, port.RuleEntry):

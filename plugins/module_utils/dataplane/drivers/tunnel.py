@@ -127,7 +127,7 @@ def _present(device: TunnelDevice, have: t.Optional[Observed]) -> list[Change]:
         return changes
     wanted_mac = device.mac if device.mac and device.mac != link.mac else None
     closing = hardening.differing(link, have.advertised)
-    if link.mtu != device.mtu or not link.up or wanted_mac or closing:
+    if link.mtu != device.mtu or not link.up or wanted_mac or closing or _new_local(link, device):
         before = _state(link) + (f"  mac {link.mac}" if wanted_mac else "")
         mac = f"  mac {wanted_mac}" if wanted_mac else ""
         before = "  ".join([before, *(have for have, _want in closing)])
@@ -214,9 +214,22 @@ def _indexes(kernel: Kernel, devices: t.Iterable[TunnelDevice]) -> dict[str, t.O
 
 
 def _differs(link: Link, device: TunnelDevice) -> bool:
+    """Return whether the device differs in what the kernel changes only by making it anew.
+
+    The kernel changes a local address in place, but not its IP version.
+    """
     if device.kind != "vxlan":
         return False
-    return (link.vni, link.port, link.local, link.learning) != (device.vni, device.port, device.local, False)
+    if link.local is None or family_of(link.local) != family_of(device.local):
+        return True
+    return (link.vni, link.port, link.learning) != (device.vni, device.port, False)
+
+
+def _new_local(link: Link, device: TunnelDevice) -> t.Optional[str]:
+    """Return the local address that a VXLAN device gets in place, None if it has it or is to be made anew."""
+    if device.kind != "vxlan" or _differs(link, device) or link.local == device.local:
+        return None
+    return device.local
 
 
 def apply(kernel: Kernel, changes: t.Iterable[Change]) -> None:
@@ -268,7 +281,8 @@ def _make(kernel: Kernel, change: Change) -> None:
         hardening.forget_advertised(kernel, link)
     mac = device.mac if link and device.mac and device.mac != link.mac else None
     mtu = device.mtu if link and device.mtu != link.mtu else None
-    kernel.link_set(device.name, mac=mac, mtu=mtu, up=True)
+    local = _new_local(link, device) if link else None
+    kernel.link_set(device.name, mac=mac, mtu=mtu, local=local, up=True)
 
 
 def _recorded(link: t.Optional[Link]) -> list[str]:

@@ -33,6 +33,7 @@ from .rtnetlink import (
 _IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_LINKINFO, _IFLA_IFALIAS = 1, 3, 4, 18, 20
 _IFLA_GROUP, _IFLA_NET_NS_FD, _IFLA_NUM_TX_QUEUES, _IFLA_NUM_RX_QUEUES = 27, 28, 31, 32
 _IFLA_INFO_KIND, _IFLA_INFO_DATA, _VETH_INFO_PEER = 1, 2, 1
+_IFLA_VXLAN_LOCAL, _IFLA_VXLAN_LOCAL6 = 4, 17
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _FRA_SRC, _FRA_PRIORITY, _FRA_TABLE, _FRA_PROTOCOL = 2, 6, 15, 21
 _FR_ACT_TO_TBL = 1
@@ -99,7 +100,16 @@ def link_change(change: port.LinkChange) -> Packed:
     if change.alias is not None:
         # Only an attribute of length 0 removes an alias, so no zero byte is added.
         body += attribute(_IFLA_IFALIAS, change.alias.encode())
+    if change.local is not None:
+        body += attribute(_IFLA_LINKINFO, _vxlan_local(change.local))
     return Packed(RTM_NEWLINK, 0, body)
+
+
+def _vxlan_local(address: str) -> bytes:
+    """Return the attributes in IFLA_LINKINFO that give a VXLAN device another local address and leave all else."""
+    kind = _IFLA_VXLAN_LOCAL6 if af_of(address) == socket.AF_INET6 else _IFLA_VXLAN_LOCAL
+    data = attribute(kind, packed_address(address))
+    return _text(_IFLA_INFO_KIND, "vxlan") + attribute(_IFLA_INFO_DATA, data)
 
 
 def link_group(name: str, group: int) -> Packed:

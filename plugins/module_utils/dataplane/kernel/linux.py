@@ -557,8 +557,9 @@ class LinuxKernel:
         mtu: t.Optional[int] = None,
         mac: t.Optional[str] = None,
         alias: t.Optional[str] = None,
+        local: t.Optional[str] = None,
     ) -> None:
-        self.write([port.LinkChange(name, up, mtu, mac, alias)])
+        self.write([port.LinkChange(name, up, mtu, mac, alias, local)])
 
     def link_delete(self, name: str) -> None:
         with port.passing_over(errno.ENODEV):

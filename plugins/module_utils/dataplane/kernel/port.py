@@ -249,13 +249,17 @@ class Interior(t.NamedTuple):
 
 
 class LinkChange(t.NamedTuple):
-    """A change of a device for `write`. None leaves a value as it is; the MTU is in bytes."""
+    """A change of a device for `write`. None leaves a value as it is; the MTU is in bytes.
+
+    `local` is for VXLAN alone: packets leave with another address of this host from then on, of the same IP version.
+    """
 
     name: str
     up: t.Optional[bool] = None
     mtu: t.Optional[int] = None
     mac: t.Optional[str] = None
     alias: t.Optional[str] = None
+    local: t.Optional[str] = None
 
 
 class Connection(t.NamedTuple):
@@ -437,6 +441,7 @@ class Kernel(t.Protocol):
         mtu: t.Optional[int] = None,
         mac: t.Optional[str] = None,
         alias: t.Optional[str] = None,
+        local: t.Optional[str] = None,
     ) -> None: ...
 
     def link_delete(self, name: str) -> None:

@@ -83,6 +83,16 @@ def test_the_message_that_changes_a_link_equals_pyroute2s(link, name, mtu, mac, 
     )
 
 
+@pytest.mark.parametrize(
+    ("local", "attribute"), [("10.10.1.99", "IFLA_VXLAN_LOCAL"), ("fd00:10:10::99", "IFLA_VXLAN_LOCAL6")]
+)
+def test_the_message_that_changes_a_local_address_equals_pyroute2s(link, local, attribute):
+    """It names the device's kind, which the kernel compares, and of the kind's settings only the new address."""
+    info = [("IFLA_INFO_KIND", "vxlan"), ("IFLA_INFO_DATA", {"attrs": [(attribute, local)]})]
+    wanted = link({}, ("IFLA_IFNAME", "vxlan.calico"), ("IFLA_LINKINFO", {"attrs": info}))
+    assert links_packed.link_change(LinkChange("vxlan.calico", local=local)) == (16, 0, wanted)
+
+
 def test_alias_has_no_zero_byte_so_that_none_removes_it(link):
     """An alias, also an empty one, is sent without a zero byte. pyroute2 sends one, which the kernel stores."""
     body = link({}, ("IFLA_IFNAME", "cali1"))

@@ -209,9 +209,19 @@ def test_tunnels_of_both_families_stand_side_by_side(kernel):
     assert (link.vni, link.port, link.local, link.mac, link.mtu) == (4096, 4789, OWN6, VXLAN6.mac, 1430)
     assert link.alias == "calico: tunnel fd00:10:244::41"
     assert global6(kernel, "vxlan-v6.calico") == ["fd00:10:244::41/128"]
-    assert converge(tunnel, kernel, [VXLAN]) == [
+    moved = [dataclasses.replace(VXLAN, local="10.10.1.99"), dataclasses.replace(VXLAN6, local="fd00:10:10::99")]
+    assert converge(tunnel, kernel, moved) == [
+        "~ device   vxlan.calico  vni 4096 port 4789 local 10.10.1.11  mtu 1450  up"
+        "  ->  vni 4096 port 4789 local 10.10.1.99  mtu 1450  up",
+        "~ device   vxlan-v6.calico  vni 4096 port 4789 local fd00:10:10::11  mtu 1430  up"
+        "  ->  vni 4096 port 4789 local fd00:10:10::99  mtu 1430  up",
+    ]
+    assert kernel.link("vxlan-v6.calico").index == link.index
+    assert kernel.link("vxlan-v6.calico").local == "fd00:10:10::99"
+    assert global6(kernel, "vxlan-v6.calico") == ["fd00:10:244::41/128"]
+    assert converge(tunnel, kernel, moved[:1]) == [
         "- address  fd00:10:244::41/128  dev vxlan-v6.calico",
-        "- device   vxlan-v6.calico  vni 4096 port 4789 local fd00:10:10::11  mtu 1430  up",
+        "- device   vxlan-v6.calico  vni 4096 port 4789 local fd00:10:10::99  mtu 1430  up",
     ]
     assert kernel.link("vxlan-v6.calico") is None
     assert kernel.link("vxlan.calico").up

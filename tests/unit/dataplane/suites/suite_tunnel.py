@@ -69,6 +69,26 @@ def test_vxlan_is_made_anew_only_for_another_identity(kernel):
     assert addresses(kernel) == ["10.244.1.1/32"]
 
 
+def test_vxlan_gets_another_local_address_in_place(kernel):
+    """The device stays, and all that is on it: the host's own address changes, and no packet waits for a new device."""
+    underlay(kernel)
+    converge(tunnel, kernel, [VXLAN])
+    index = kernel.link("vxlan.calico").index
+    entry = ForwardingEntry("vxlan.calico", "66:00:00:00:00:02", "10.10.1.12")
+    kernel.fdb_replace(entry)
+    moved = dataclasses.replace(VXLAN, local="10.10.1.99")
+    assert converge(tunnel, kernel, [moved]) == [
+        "~ device   vxlan.calico  vni 4096 port 4789 local 10.10.1.11  mtu 1450  up"
+        "  ->  vni 4096 port 4789 local 10.10.1.99  mtu 1450  up"
+    ]
+    link = kernel.link("vxlan.calico")
+    assert (link.index, link.local, link.mtu, link.mac, link.up) == (index, "10.10.1.99", 1450, VXLAN.mac, True)
+    assert (link.vni, link.port, link.learning, link.alias) == (4096, 4789, False, "calico: tunnel 10.244.1.1")
+    assert addresses(kernel) == ["10.244.1.1/32"]
+    assert entry in kernel.fdb("vxlan.calico")
+    assert converge(tunnel, kernel, [moved]) == []
+
+
 def test_vxlan_goes_when_no_longer_desired(kernel):
     underlay(kernel)
     converge(tunnel, kernel, [VXLAN])
