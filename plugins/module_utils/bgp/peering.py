@@ -409,5 +409,10 @@ def waits(own: Speaker, peer: Speaker, own_number: int, number: int) -> bool:
     """
     if bool(own.cluster_id) != bool(peer.cluster_id):
         return not own.cluster_id
+    return waits_by_address(own_number, number)
+
+
+def waits_by_address(own_number: int, number: int) -> bool:
+    """Return what `waits` does if both nodes have a cluster id, or neither has one."""
     lower_waits = bin(own_number ^ number).count("1") % 2 == 0
     return (own_number < number) == lower_waits

@@ -152,7 +152,11 @@ def _packet_filter(
     )
     own = block_sets((*ipam.blocks, *ipam.spare_blocks), versions)
     return (
-        (*firewall.ipsets(devices, fleet.nodes.values()), *firewall.etcd_members(settings.etcd_members), *own),
+        (
+            *firewall.ipsets(devices, fleet.nodes.values(), fleet.earlier_addresses),
+            *firewall.etcd_members(settings.etcd_members),
+            *own,
+        ),
         (*firewall.sources(checks), *firewall.tables(own_pools, devices, fleet.bgp.ports)),
     )
 

@@ -43,14 +43,19 @@ class Addressed(t.Protocol):
     def address6(self) -> str: ...
 
 
-def ipsets(devices: t.Iterable[TunnelDevice], nodes: t.Iterable[Addressed]) -> tuple[IpSet, ...]:
-    """Return the IP sets of the addresses of all the fleet's `nodes`, one for each IP version that tunnels cross."""
+def ipsets(
+    devices: t.Iterable[TunnelDevice], nodes: t.Iterable[Addressed], earlier: t.Iterable[str] = ()
+) -> tuple[IpSet, ...]:
+    """Return the IP sets of the addresses of all the fleet's `nodes`, one for each IP version that tunnels cross.
+
+    `earlier` are other IPv4 addresses from which a node may send tunnels.
+    """
     versions = {_version(device) for device in devices}
     if not versions:
         return ()
     everybody = list(nodes)
     members = {
-        4: sorted(node.address for node in everybody if node.address),
+        4: sorted({*(node.address for node in everybody if node.address), *earlier}),
         6: sorted(node.address6 for node in everybody if node.address6),
     }
     return tuple(IpSet(ALL_HOSTS[version], "hash:net", tuple(members[version])) for version in sorted(versions))

@@ -56,7 +56,8 @@ class Fleet:
     """An inventory with the blocks and addresses of its nodes, made by `build`.
 
     `digest` is a hash (12 hex digits) that names the plan. Quarantine, the plan's generation and `release_blocks` are
-    not in it.
+    not in it. `earlier_addresses` are IPv4 addresses that nodes had before, which their hosts still have: all nodes
+    accept tunnels from them.
     """
 
     settings: FleetSettings
@@ -69,6 +70,15 @@ class Fleet:
     pool_ranges: tuple[tuple[int, int, int, str], ...]  # IP version, first address, last address, pool name
     members: tuple[FleetMember, ...]  # in order of names
     policy: t.Optional[PolicyParts] = None  # None: no policy is in force
+    earlier_addresses: tuple[str, ...] = ()
+
+    def with_earlier_addresses(self, found: t.Iterable[str]) -> Fleet:
+        """Return the fleet with these `earlier_addresses`, and with a plan of another name if there are any."""
+        earlier = tuple(sorted(found))
+        if not earlier:
+            return self
+        digest = hashlib.sha256(json.dumps([self.digest, earlier]).encode()).hexdigest()[:12]
+        return dataclasses.replace(self, earlier_addresses=earlier, digest=digest)
 
     @classmethod
     def build(

@@ -23,6 +23,10 @@ Goals, in this order:
     from `divert` on, that is, after the tunnel is tested and before the first session with a router ends. In `flip`
     BIRD may still have a route from a session that is about to end, and place it by the new filter. So a route stays
     placed like a backup route until a peer that will advertise it in the end does so.
+ 7. A node that gets another address may have both, or the new one alone; two nodes may have exchanged theirs. So all
+    nodes accept tunnels from both addresses before a device sends from the new one (`links`). Packets to that node take
+    its new address from `prepare` on. BGP may still have routes by the old one, from a session that is up or that
+    graceful restart keeps, so the next hops of backup routes replace those of BGP until `retire`.
 
 All states are derived from two NodeStates, whatever differs between them. So one code serves a switch of mode, a new
 MTU, another topology, a rollback and the completion of an interrupted run.
@@ -33,9 +37,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..base.addresses import contains, family_of, inside
-from ..bgp import route_sources, session_changes
-from ..bgp.bird_state import BackupRoute, Bird, BirdPool, BirdRoute
+from ..base import iptables_encoding as encoding
+from ..base.addresses import family_of, inside
+from ..bgp import placement, route_sources, session_changes
+from ..bgp.bird_state import BackupRoute, Bird, BirdPool
 from ..state.node_state import (
     PROBE_MARK,
     PROBE_PRIORITY,
@@ -53,6 +58,7 @@ from ..state.node_state import (
     overhead,
 )
 from ..state.phase import AT_REST, Phase
+from . import renumbering
 
 #: A mapping from the kind of a tunnel device to an encapsulation of pools that use such a device.
 _ENCAPSULATION = {"ipip": "IPIP", "vxlan": "VXLAN"}
@@ -150,6 +156,7 @@ def phase_state(current: t.Optional[NodeState], target: NodeState, phase: Phase,
     limits = _limits(current, target)
     changed, flipped = phase != Phase.PREPARE, phase == Phase.FLIP
     on_routes = {} if flipped else _limits_of_routes(current, target, limits)
+    moved = _moved(current, target)
     probes = _probe_routes(target)
     state = dataclasses.replace(
         target,
@@ -159,13 +166,13 @@ def phase_state(current: t.Optional[NodeState], target: NodeState, phase: Phase,
         neighbors=_union(target.neighbors, current.neighbors, key=lambda entry: (entry.device, entry.address)),
         fdb=_union(target.fdb, current.fdb, key=lambda entry: (entry.device, entry.mac)),
         workloads=_workloads(current, target, limits, changed),
-        routes=_routes(current, target, on_routes, flipped) + probes,
+        routes=_routes(current, target, on_routes, flipped or (changed and moved)) + probes,
         rules=tuple(_rules(probes)),
         sysctls=_union(target.sysctls, current.sysctls, key=_sysctl_key),
         ipsets=_ipsets(current, target),
         iptables=_iptables(current, target),
     )
-    return dataclasses.replace(state, **_bird(current, target, on_routes, phase, hold))
+    return dataclasses.replace(state, **_bird(current, target, on_routes, phase, hold, moved))
 
 
 def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeState:
@@ -173,21 +180,26 @@ def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeSt
 
     BIRD's pools and blocks are those of `target`, and there are no backup routes. The routes that BIRD learns lead to
     the destinations of `target`, then to those that only `before` has. If `before` is None, or either state has no
-    BIRD, return `target` itself. A `before` with invalid addresses or subnets may raise ValueError.
+    BIRD, return `target` itself. Nodes that have other addresses in `target` have their sessions with these. A `before`
+    with invalid addresses or subnets may raise ValueError.
     """
     if before is None or before.bird is None or target.bird is None:
         return target
+    found = renumbering.moves(before, target)
+    old = renumbering.bird_with_addresses(before.bird, found, target)
     bird = dataclasses.replace(
-        before.bird,
+        old,
         pools=target.bird.pools,
         blocks=target.bird.blocks,
+        vteps6=_union(target.bird.vteps6, old.vteps6, key=lambda vtep: vtep.gateway),
         backups=(),
         backup_pools=(),
         backups_lead=False,
         routers_alone=(),
     )
-    routes = _union(target.bird_routes, before.bird_routes, key=lambda route: route.destination)
-    return dataclasses.replace(target, bird=bird, bird_routes=tuple(_placed(route, bird) for route in routes))
+    others = renumbering.routes_with_addresses(before.bird_routes, found)
+    routes = _union(target.bird_routes, others, key=lambda route: route.destination)
+    return dataclasses.replace(target, bird=bird, bird_routes=tuple(placement.placed(route, bird) for route in routes))
 
 
 def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
@@ -297,13 +309,22 @@ def _sysctl_key(sysctl: Sysctl) -> str:
     return sysctl.key
 
 
+def _moved(current: NodeState, target: NodeState) -> bool:
+    """Return whether a node has another address than in `current`, or may have in the sessions of an earlier phase."""
+    held = current.phase in (Phase.PREPARE, Phase.LINKS) and current.bird is not None and current.bird.backups_lead
+    return held or bool(renumbering.moves(current, target))
+
+
 def _devices(current: NodeState, target: NodeState, changed: bool) -> tuple[TunnelDevice, ...]:
-    """Return the tunnel devices of `target`, with their present MTUs unless `changed`, then those only in `current`."""
-    before = {device.name: device.mtu for device in current.devices}
-    devices = [
-        device if changed else dataclasses.replace(device, mtu=before.get(device.name, device.mtu))
-        for device in target.devices
-    ]
+    """Return the tunnel devices of `target`, then those only in `current`.
+
+    They keep their present MTUs and local addresses unless `changed`.
+    """
+    before = {device.name: device for device in current.devices}
+    devices = []
+    for device in target.devices:
+        old = before.get(device.name, device)
+        devices.append(device if changed else dataclasses.replace(device, mtu=old.mtu, local=old.local))
     return _union(devices, current.devices, key=lambda device: device.name)
 
 
@@ -404,14 +425,20 @@ def _ipsets(current: NodeState, target: NodeState) -> tuple[IpSet, ...]:
 
 
 def _iptables(current: NodeState, target: NodeState) -> tuple[IptablesTable, ...]:
-    """Return the tables of both states, each rule once, `target`'s first: its exemptions from NAT precede old rules."""
+    """Return the tables of both states, each rule once, `target`'s first: its exemptions from NAT precede old rules.
+
+    Left out are rules about an IPv6 address that the node no longer has: another node may have it.
+    """
     tables: dict[tuple[str, int], IptablesTable] = {}
+    old6, new6 = (state.address6.partition("/")[0] for state in (current, target))
+    left = f"-s {encoding.cidr(old6)} " if old6 and old6 != new6 else ""
     for table in (*target.iptables, *current.iptables):
         key = table.name, table.family
         before = tables.get(key, IptablesTable(table.name, family=table.family))
         chains = dict(before.chains)
         for chain, rules in table.chains.items():
-            chains[chain] = _union(chains.get(chain, ()), rules, key=lambda rule: rule)
+            kept = [rule for rule in rules if not left or table.family == 4 or not rule.startswith(left)]
+            chains[chain] = _union(chains.get(chain, ()), kept, key=lambda rule: rule)
         hooks = _union(before.hooks, table.hooks, key=lambda hook: hook)
         titles = {**table.titles, **before.titles}
         tables[key] = dataclasses.replace(before, chains=chains, hooks=hooks, titles=titles)
@@ -419,7 +446,7 @@ def _iptables(current: NodeState, target: NodeState) -> tuple[IptablesTable, ...
 
 
 def _bird(
-    current: NodeState, target: NodeState, limits: t.Mapping[str, int], phase: Phase, hold: bool
+    current: NodeState, target: NodeState, limits: t.Mapping[str, int], phase: Phase, hold: bool, moved: bool
 ) -> dict[str, t.Any]:
     if target.bird is None:
         return {"bird": None, "bird_routes": ()}
@@ -437,13 +464,18 @@ def _bird(
     # A device has its neighbours as long as packets may use it.
     vteps6 = _union(target.bird.vteps6, old.vteps6 if old else (), key=lambda vtep: vtep.next_hop)
     backups = _backups(target) if hold else ()
-    backup_pools = _backup_pools(pools, old, target.bird) if backups else ()
+    # Before the tunnels of the new mode are tested, packets to a new address go by the old mode.
+    tested = phase not in (Phase.PREPARE, Phase.LINKS)
+    backup_pools = _backup_pools(pools, old, target.bird) if backups and (tested or not moved) else ()
     routers_alone = _by_routers_alone(target) if backup_pools and flipped else ()
     lead = bool(routers_alone) or (bool(backup_pools) and phase == Phase.DIVERT)
-    if flipped and backups and old is not None and _into_tunnels(old, target.bird):
+    if backups and (moved or (flipped and old is not None and _into_tunnels(old, target.bird))):
         lead = True
+    # The old sessions go on, but the node's subnets are those of its addresses.
     bird = dataclasses.replace(
         speaker,
+        subnet=target.bird.subnet,
+        subnet6=target.bird.subnet6,
         pools=pools,
         blocks=blocks,
         vteps6=vteps6,
@@ -455,7 +487,7 @@ def _bird(
     routes = target.bird_routes
     if hold and not flipped:  # the old sessions still advertise routes of nodes that are removed
         routes = _union(routes, current.bird_routes, key=lambda route: route.destination)
-    return {"bird": bird, "bird_routes": tuple(_placed(route, bird) for route in routes)}
+    return {"bird": bird, "bird_routes": tuple(placement.placed(route, bird) for route in routes)}
 
 
 def _backup_pools(pools: tuple[BirdPool, ...], old: t.Optional[Bird], new: Bird) -> tuple[BirdPool, ...]:
@@ -487,21 +519,3 @@ def _by_routers_alone(target: NodeState) -> tuple[str, ...]:
         for route in target.bird_routes
         if bird is not None and route_sources.by_routers_alone(bird, route)
     )
-
-
-def _placed(route: BirdRoute, bird: Bird) -> BirdRoute:
-    """Return `route` with the gateway, device, `onlink` and MTU that BIRD's kernel filter gives it under `bird`.
-
-    That assumes that the peers which are to advertise it have done so. A route outside all pools is returned unchanged.
-    """
-    pools = bird.backup_pools if bird.backups_lead and not bird.routers_alone and bird.backup_pools else bird.pools
-    pool = next((pool for pool in pools if inside(route.destination, pool.cidr)), None)
-    if pool is None:
-        return route
-    subnet = bird.subnet6 if family_of(route.next_hop) == 6 else bird.subnet
-    near = bool(subnet) and contains(subnet, route.next_hop)
-    device = "" if pool.cross_subnet and near else pool.device
-    gateway = route.next_hop if device or near else ""
-    if device and family_of(gateway) == 6:
-        gateway = next((vtep.gateway for vtep in bird.vteps6 if vtep.next_hop == gateway), gateway)
-    return dataclasses.replace(route, gateway=gateway, device=device, onlink=bool(device), mtu=pool.mtu)

@@ -25,6 +25,17 @@ _KINDS = ("mesh", "client", "reflector", "node", "external")
 _LONGEST_CIDR, _LONGEST_NAME = 43, 253  # characters: of an IPv6 address with /128, and of a name in DNS
 _MTUS = range(68, 65536)  # bytes: from the minimum of RFC 791 to the largest calico_underlay_mtu
 
+_HELD = typed_json.open_table(
+    {
+        "preflight": typed_json.open_table(
+            {
+                "addresses": typed_json.by_name(
+                    typed_json.items(typed_json.text(_LONGEST_CIDR), limits.HELD), limits.HELD
+                )
+            }
+        )
+    }
+)
 _PASSWORDS = typed_json.items(typed_json.text(), limits.PASSWORDS)
 _GENERATIONS = typed_json.items(
     typed_json.open_table(
@@ -67,6 +78,18 @@ def stored_state(host: str, data: t.Mapping[str, t.Any]) -> NodeState:
         raise Foreign(shown(found.node))
     _check(found)
     return found
+
+
+def held_addresses(result: t.Any) -> frozenset[str]:
+    """Return the IPv4 addresses on a host's interfaces in a `node_info` result, without prefix lengths.
+
+    The result is empty if the host was not asked for them, or its answer cannot be read.
+    """
+    try:
+        found = _HELD(result)["preflight"]["addresses"]
+    except Unreadable:
+        return frozenset()
+    return frozenset(cidr.partition("/")[0] for cidrs in found.values() for cidr in cidrs)
 
 
 def _words(error: BaseException) -> str:

@@ -25,7 +25,8 @@ class ObservedNodes:
     `states` has their stored states (None: the host has none yet), `journals` what they assigned by themselves, and
     `passwords` the names of the secrets whose value changes. `refused` are hosts that are left out, with the reason;
     the three before do not contain these. `claims` has the name of the node whose state a refused host has, for a host
-    that has another node's. `left_out` are the parts of answers that are not used.
+    that has another node's. `addresses` has the IPv4 addresses that the hosts have, if they were asked for them.
+    `left_out` are the parts of answers that are not used.
     """
 
     states: dict[str, t.Optional[NodeState]] = dataclasses.field(default_factory=dict)
@@ -34,6 +35,7 @@ class ObservedNodes:
     refused: dict[str, FleetError] = dataclasses.field(default_factory=dict)
     claims: dict[str, str] = dataclasses.field(default_factory=dict)
     left_out: list[LeftOut] = dataclasses.field(default_factory=list)
+    addresses: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
 
     def without(self, errors: t.Mapping[str, FleetError]) -> ObservedNodes:
         """Return these answers with more hosts in `refused`, by host; `claims` and `left_out` are the same."""
@@ -46,6 +48,7 @@ class ObservedNodes:
             states=others(self.states),
             journals=others(self.journals),
             passwords=others(self.passwords),
+            addresses=others(self.addresses),
             refused={**self.refused, **errors},
         )
 
@@ -69,6 +72,7 @@ def read(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> ObservedNodes:
                 continue
             found.journals[host], left_out = node_info.journal(host, answer)
             found.passwords[host] = node_info.changed_passwords(answer)
+            found.addresses[host] = node_info.held_addresses(answer)
             found.left_out.extend(left_out)
     return found
 

@@ -117,6 +117,9 @@ class _Planning:
         encapsulations = pool_modes.to_remember(inventory, remembered, others, change)
         allocation = dataclasses.replace(fleet.allocation, encapsulations=encapsulations)
         fleet = dataclasses.replace(fleet, allocation=allocation)
+        earlier = witnesses.earlier_addresses(self._observed, self._answers.addresses, fleet.members)
+        fleet = fleet.with_earlier_addresses(earlier)
+        notices += tuple(_sends_from(node, address) for address, node in sorted(earlier.items()))
         return self._with_impact(
             FleetRun(
                 Targets(
@@ -168,7 +171,7 @@ class _Planning:
 
     def _fleet_change(self, fleet: Fleet) -> witnesses.FleetChange:
         modes = self._lockfile.plan.encapsulations if self._lockfile.plan is not None else {}
-        return witnesses.fleet_change(self._observed, fleet.pools, fleet.settings.underlay_mtu, modes)
+        return witnesses.fleet_change(self._observed, fleet.pools, fleet.settings.underlay_mtu, modes, fleet.members)
 
     def _pool_origins(self, inventory: Inventory) -> dict[str, str]:
         """Return the file and line of each pool's entry in calico_ip_pools by its name, "" if it is not known."""
@@ -215,6 +218,13 @@ def _texts(errors: t.Mapping[str, FleetError]) -> tuple[str, ...]:
 def _joined(fresh: t.Sequence[str]) -> str:
     are = "is" if len(fresh) == 1 else "are"
     return f"{', '.join(fresh)} {are} new and joined the fleet in the modes that it runs. Run again to change them."
+
+
+def _sends_from(node: str, address: str) -> str:
+    return (
+        f"{node} still has its earlier address {address}, and IPIP may leave with it: all nodes accept that. Remove it "
+        "from the host, and run again."
+    )
 
 
 def _brought_to_the_plan(alone: t.Sequence[str]) -> str:

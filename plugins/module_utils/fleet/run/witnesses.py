@@ -10,11 +10,13 @@ target by themselves, or are left out and named.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import typing as t
 
+from ...state.fleet_list import FleetMember
 from ...state.node_state import NodeState
-from .. import transition
+from .. import firewall, renumbering, transition
 from .impact import Impact, ImpactLimits
 
 #: The most nodes that are left out because a run would exceed its limits only by what their own stored states say.
@@ -36,17 +38,31 @@ def fleet_change(
     pools: _Pools,
     underlay_mtu: int,
     remembered: t.Mapping[str, str],
+    members: t.Iterable[FleetMember] = (),
 ) -> FleetChange:
     """Return whether the fleet needs the phases of a change to get to `pools` and `underlay_mtu` (in bytes).
 
-    A node says so if its state has backup routes or `transition.needed` holds for it. More than half of the nodes with
-    a state must say so, or half of them if the lockfile remembers (`remembered`, by pool) another encapsulation of a
-    pool, or none. If the fleet does not need them, the result names the nodes that say so, sorted. The phases of nodes
-    in an interrupted change differ by one at most. So if half of the nodes are at rest in the new modes, the others are
-    one step before or behind, and need no phases.
+    A node says so if its state has backup routes, if `transition.needed` holds for it, or if it knows the earlier
+    address of a node that says that its address is another one than in `members`, the fleet's nodes to come. More than
+    half of the nodes with a state must say so, or half of them if the lockfile remembers (`remembered`, by pool)
+    another encapsulation of a pool, or none. If the fleet does not need them, the result names the nodes that say so,
+    sorted. The phases of nodes in an interrupted change differ by one at most. So if half of the nodes are at rest in
+    the new modes, the others are one step before or behind, and need no phases.
     """
     states = {node: state for node, state in observed.items() if state is not None}
-    saying = tuple(sorted(node for node in states if _in_change(states[node], pools, underlay_mtu)))
+    by_name = {member.name: member for member in members}
+    moved = {
+        node: by_name[node]
+        for node, state in states.items()
+        if node in by_name and renumbering.has_moved(state, by_name[node])
+    }
+    saying = tuple(
+        sorted(
+            node
+            for node, state in states.items()
+            if _in_change(state, pools, underlay_mtu) or (moved and _knows_another_address(state, moved))
+        )
+    )
     others = len(states) - len(saying)
     as_remembered = all(remembered.get(pool.name) == pool.encapsulation for pool in pools)
     if len(saying) > others or (len(saying) == others > 0 and not as_remembered):
@@ -54,9 +70,40 @@ def fleet_change(
     return FleetChange(False, saying)
 
 
+def _knows_another_address(state: NodeState, moved: t.Mapping[str, FleetMember]) -> bool:
+    return any(known.name in moved and renumbering.has_moved(known, moved[known.name]) for known in state.nodes)
+
+
 def _in_change(state: NodeState, pools: _Pools, underlay_mtu: int) -> bool:
     backups = state.bird is not None and bool(state.bird.backups)
     return backups or transition.needed(state, pools, underlay_mtu)
+
+
+def earlier_addresses(
+    observed: t.Mapping[str, t.Optional[NodeState]],
+    held: t.Mapping[str, t.Collection[str]],
+    members: t.Iterable[FleetMember],
+) -> dict[str, str]:
+    """Return {IPv4 address: node} of the addresses that nodes had in the fleet, and that their hosts still have.
+
+    `held` has the addresses that hosts say they have. More than half of the nodes that accept IPIP must accept tunnels
+    from such an address: a host alone cannot add one. While a host has two addresses, its kernel chooses the source of
+    IPIP, and often takes the older one.
+    """
+    expected = {address for member in members if (address := member.address.partition("/")[0])}
+    accepted = [
+        ipset.members
+        for state in observed.values()
+        if state is not None and any(device.kind == "ipip" for device in state.devices)
+        for ipset in state.ipsets
+        if ipset.name == firewall.ALL_HOSTS[4]
+    ]
+    known = tuple(sorted(expected))
+    counts = collections.Counter(
+        address for addresses in accepted if addresses != known for address in {*addresses} - expected
+    )
+    kept = [address for address, count in counts.items() if 2 * count > len(accepted)]
+    return {address: node for address in kept for node in sorted(held) if address in held[node]}
 
 
 def renamed(claims: t.Mapping[str, str], remembered: t.Container[str], staying: t.Container[str]) -> dict[str, str]:

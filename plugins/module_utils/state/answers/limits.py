@@ -29,6 +29,8 @@ POOLS = 1_024
 GENERATIONS = 10_000
 #: The most BGP sessions that a node may report.
 PEERS = 16_384
+#: The most interfaces with addresses that a node may report, and the most addresses of each.
+HELD = 4_096
 #: The most names of passwords that a node may report: it has one or two for each session.
 PASSWORDS = 16_384
 

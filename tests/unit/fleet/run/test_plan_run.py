@@ -104,3 +104,68 @@ def test_a_node_that_alone_says_what_would_stop_the_run_is_left_out() -> None:
         "stored state of node2 says that it runs without BGP, unlike the other nodes. "
         "Remove /var/lib/calico/state.json on the node if its workloads may be planned anew."
     )
+
+
+MOVED = {**LAB, "node2": "10.10.1.62/24"}
+BOTH = dict.fromkeys(LAB, frozenset[str]()) | {"node2": frozenset(["10.10.1.12", "10.10.1.62"])}
+
+
+def moved(mode: str, **variables: t.Any) -> tuple[list[Host], Lockfile, ObservedNodes]:
+    """Return the hosts of an inventory in which node2 has another address, and the lockfile and answers of before."""
+    first = plan_run(fleets.hosts(pool(mode), workloads=[], **variables), [], NONE, FRESH, RunRequest())
+    return fleets.hosts(pool(mode), workloads=[], nodes=MOVED, **variables), *after(first)
+
+
+@pytest.mark.parametrize(("mode", "bgp"), [("ipip", True), ("direct", True), ("vxlan", True), ("vxlan", False)])
+def test_another_address_of_a_host_takes_all_nodes_through_phases(mode: str, bgp: bool) -> None:
+    hosts, lockfile, answers = moved(mode, bgp_enabled=bgp)
+    run = plan_run(hosts, [], lockfile, answers, RunRequest())
+    assert (run.change, run.fleet_change, run.targets.hold, run.alone) == (True, True, bgp, ())
+    assert not plan_run(hosts, [], *after(run), RunRequest()).change
+
+
+def test_a_host_that_alone_says_that_it_had_another_address_changes_nothing_else() -> None:
+    """The others know the same address as the inventory, so root on one host cannot start a change of all nodes."""
+    hosts = fleets.hosts(pool("vxlan"), workloads=[], bgp_enabled=False)
+    lockfile, answers = after(plan_run(hosts, [], NONE, FRESH, RunRequest()))
+    state = answers.states["node2"]
+    assert state is not None
+    answers.states["node2"] = dataclasses.replace(state, address="10.10.1.77/24")
+    run = plan_run(hosts, [], lockfile, answers, RunRequest())
+    assert (run.change, run.alone) == (False, ())
+
+
+def test_an_earlier_address_is_accepted_until_the_host_no_longer_has_it() -> None:
+    """While the host has both, IPIP may leave with the earlier one. VXLAN has the device's own."""
+    hosts, lockfile, answers = moved("ipip")
+    answers = dataclasses.replace(answers, addresses=BOTH)
+    first = plan_run(hosts, [], lockfile, answers, RunRequest())
+    assert first.fleet.earlier_addresses == ("10.10.1.12",)
+    assert first.notices == (
+        "node2 still has its earlier address 10.10.1.12, and IPIP may leave with it: all nodes accept that. Remove it "
+        "from the host, and run again.",
+    )
+    for name in LAB:
+        (hosts_set, *dummy) = first.targets.state(name).ipsets
+        assert "10.10.1.12" in hosts_set.members and "10.10.1.62" in hosts_set.members
+    lockfile, answers = after(first)
+    again = plan_run(hosts, [], lockfile, dataclasses.replace(answers, addresses=BOTH), RunRequest())
+    assert again.fleet.digest == first.fleet.digest and not again.change
+    last = plan_run(hosts, [], lockfile, answers, RunRequest())
+    assert last.fleet.earlier_addresses == () and last.fleet.digest != first.fleet.digest
+    assert plan_run(hosts, [], lockfile, answers, RunRequest()).notices == ()
+
+
+def test_no_host_can_have_an_address_accepted_that_it_never_had() -> None:
+    """Neither by what it says of its interfaces, nor by its stored state."""
+    hosts, lockfile, answers = moved("ipip")
+    state = answers.states["node2"]
+    assert state is not None
+    (hosts_set, *others) = state.ipsets
+    members = (*hosts_set.members, "192.0.2.66")
+    answers.states["node2"] = dataclasses.replace(
+        state, ipsets=(dataclasses.replace(hosts_set, members=members), *others)
+    )
+    claimed = dict.fromkeys(LAB, frozenset[str]()) | {"node2": frozenset(["192.0.2.66", "10.10.1.11"])}
+    run = plan_run(hosts, [], lockfile, dataclasses.replace(answers, addresses=claimed), RunRequest())
+    assert run.fleet.earlier_addresses == ()
