@@ -8,7 +8,8 @@ import dataclasses
 import time
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import renumbering, variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import observed_nodes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run import impact, pool_modes
@@ -25,6 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import controller_variables
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import cluster_members
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import lint_lines, shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import host_check, run_results
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import (
@@ -102,6 +104,8 @@ class ActionModule(GuardedAction):
             task_vars, **{name: args[name] for name in ("pool", "mode", "as_observed", "hold", "topology", "without")}
         )
         sources = fleet_source.read(task_vars, asked)
+        if not args["as_observed"]:
+            cluster_members.check_kept(task_vars, answers.states)
         decision = decide(
             sources.hosts,
             sources.documents,
@@ -187,7 +191,7 @@ class ActionModule(GuardedAction):
 
         Its `plan` is "" unless all nodes have the same one. The variable that `restore` names has each host's node_info
         result with its `generation`. Blocks of a generation's pools that were granted later, and from which addresses
-        are in use, stay.
+        are in use, stay. Nodes keep the addresses that they have now.
         """
         observed = answers.states
         states: dict[str, NodeState] = {}
@@ -198,7 +202,9 @@ class ActionModule(GuardedAction):
                 stored = observed_nodes.kept_state(host, chosen)
                 if stored is not None:
                     allocated = answers.journals[host].allocated
-                    states[host] = attachment.with_blocks_in_use(stored, observed[host], allocated)
+                    current = observed[host]
+                    stored = _with_addresses_of(host, stored, current)
+                    states[host] = attachment.with_blocks_in_use(stored, current, allocated)
                     continue
             missing.append(host)
         if missing:
@@ -274,6 +280,15 @@ class ActionModule(GuardedAction):
                     encapsulations=pool_modes.modes_of_most(states.values()),
                 )
         return restored
+
+
+def _with_addresses_of(host: str, stored: NodeState, current: t.Optional[NodeState]) -> NodeState:
+    """Return a stored state with the addresses that nodes have in `current`. Raise FleetError if it is unusable."""
+    try:
+        return renumbering.returned(stored, current) if current is not None else stored
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        why = Unreadable("", "a state from which no way leads to another one")
+        raise observed_nodes.unreadable(host, why) from error
 
 
 def _is_plan_of_all(observed: t.Mapping[str, t.Optional[NodeState]], plan: str) -> bool:

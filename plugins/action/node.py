@@ -16,10 +16,12 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_encodable import NotEncodable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import renumbering
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import probing, untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes.node_request import NodeRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write import datastore_files
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import has_moved
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
@@ -81,6 +83,8 @@ class ActionModule(StateAction):
                 request = dataclasses.replace(request, absent_nodes=absent)
             policy = targets.load_policy(own["fleet"], task_vars["inventory_hostname"]) if own["fleet"] else None
             args["state"] = self._content(state, policy)
+            if int(args.get("confirm_timeout") or 0) and self.current is not None and has_moved(self.current, state):
+                request = dataclasses.replace(request, previous=self._previous(self.current, state))
             try:
                 if state.bird is not None:
                     args["bird_config"] = bird_config.render(args["state"]["bird"])
@@ -191,6 +195,20 @@ class ActionModule(StateAction):
         """Return `NodeState.to_wire` of the state, with the node's `policy` if there is one and the state has any."""
         content = state.to_wire()
         return {**content, "policy": policy} if policy and state.policy is not None else content
+
+    @staticmethod
+    def _previous(current: NodeState, state: NodeState) -> dict[str, t.Any]:
+        """Return what the node reverts to if it has `current` stored: that, with the addresses that `state` has.
+
+        It keeps the backup routes of `state`: in the middle of a change, no other node has sessions with its address.
+        """
+        before = renumbering.returned(current, state)
+        if before.bird is not None and state.bird is not None:
+            bird = dataclasses.replace(before.bird, backups=state.bird.backups, backups_lead=state.bird.backups_lead)
+            before = dataclasses.replace(before, bird=bird)
+        content = before.to_dict()
+        config = bird_config.render(content["bird"]) if content["bird"] is not None else None
+        return {"state": content, "bird_config": config}
 
     def _step(self, phase: Phase, state: NodeState, policy: t.Optional[dict[str, t.Any]]) -> dict[str, t.Any]:
         content = self._content(state, policy)

@@ -18,18 +18,9 @@ from ..base import naming
 from ..base.addresses import contains, family_of, inside, number
 from ..bgp import peering, placement
 from ..bgp.bird_state import Bird, BirdPeer, BirdRoute
-from ..state.fleet_list import FleetMember
+from ..state.fleet_list import FleetMember, bare, has_moved
 from ..state.node_state import TABLE_MAIN, IpSet, IptablesTable, NodeState, Route
 from ..state.phase import AT_REST
-
-
-class _Addressed(t.Protocol):
-    @property
-    def address(self) -> str: ...
-
-    @property
-    def address6(self) -> str: ...
-
 
 #: A mapping from (name of a node, earlier address) to the node's new address of the same IP version.
 Moves = t.Mapping[tuple[str, str], str]
@@ -42,8 +33,8 @@ def moves(current: NodeState, target: NodeState) -> Moves:
     the new one, while its sessions are the old ones. Then the peers' addresses count as well.
     """
     now = {member.name: member for member in target.nodes}
-    known = [(member.name, _bare(cidr)) for member in current.nodes for cidr in (member.address, member.address6)]
-    known += [(current.node, _bare(cidr)) for cidr in (current.address, current.address6)]
+    known = [(member.name, bare(cidr)) for member in current.nodes for cidr in (member.address, member.address6)]
+    known += [(current.node, bare(cidr)) for cidr in (current.address, current.address6)]
     if current.bird is not None and current.phase not in AT_REST:
         known += [(current.node, current.bird.address), (current.node, current.bird.address6)]
         kept = {(peer.node, peer.address) for peer in target.bird.peers} if target.bird is not None else set()
@@ -60,17 +51,7 @@ def _address_of(member: t.Optional[FleetMember], like: str) -> str:
     """Return the member's address of the IP version of `like`, "" for none; also "" if either argument is empty."""
     if member is None or not like:
         return ""
-    return _bare(member.address6 if family_of(like) == 6 else member.address)
-
-
-def _bare(cidr: str) -> str:
-    return cidr.partition("/")[0]
-
-
-def has_moved(old: _Addressed, new: _Addressed) -> bool:
-    """Return whether one of a node's addresses became another one; getting or losing one does not count."""
-    pairs = ((old.address, new.address), (old.address6, new.address6))
-    return any(before and after and _bare(before) != _bare(after) for before, after in pairs)
+    return bare(member.address6 if family_of(like) == 6 else member.address)
 
 
 def returned(before: NodeState, target: NodeState) -> NodeState:
@@ -90,8 +71,8 @@ def returned(before: NodeState, target: NodeState) -> NodeState:
     routes = routes_with_addresses(before.bird_routes, found)
     return dataclasses.replace(
         before,
-        address=target.address if _bare(before.address) in own else before.address,
-        address6=target.address6 if _bare(before.address6) in own else before.address6,
+        address=target.address if bare(before.address) in own else before.address,
+        address6=target.address6 if bare(before.address6) in own else before.address6,
         devices=tuple(dataclasses.replace(one, local=own.get(one.local, one.local)) for one in before.devices),
         neighbors=tuple(
             dataclasses.replace(one, address=owners.get(one.address, one.address)) for one in before.neighbors

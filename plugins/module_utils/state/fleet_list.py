@@ -26,6 +26,27 @@ class FleetMember:
     address6: str = ""  # the node's IPv6 address with its prefix length; "" without IPv6
 
 
+class Addressed(t.Protocol):
+    """A node with an IPv4 and an IPv6 address, each a CIDR, "" for one that it does not have."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def address6(self) -> str: ...
+
+
+def bare(cidr: str) -> str:
+    """Return the address in a CIDR, "" for ""."""
+    return cidr.partition("/")[0]
+
+
+def has_moved(old: Addressed, new: Addressed) -> bool:
+    """Return whether one of a node's addresses became another one; getting or losing one does not count."""
+    pairs = ((old.address, new.address), (old.address6, new.address6))
+    return any(before and after and bare(before) != bare(after) for before, after in pairs)
+
+
 @dataclasses.dataclass(frozen=True)
 class FleetList:
     """The nodes of the fleet as the node `node` knows them.

@@ -25,10 +25,11 @@ class StateAction(GuardedAction):
     """The base of actions that send one host's NodeState to a module.
 
     `answered` is the host's answer to node_info, empty if it was not asked. `targets` are those of the run, once a
-    state was found in them.
+    state was found in them, and `current` is the host's stored state at that time, None without one.
     """
 
     answered: t.Mapping[str, t.Any] = {}
+    current: t.Optional[NodeState] = None
     targets: t.Optional[Targets] = None
 
     @staticmethod
@@ -96,7 +97,7 @@ class StateAction(GuardedAction):
             raise FleetError(
                 f"host {host}", None, "is in neither group calico_nodes nor calico_rr.", "Put it into one of them."
             )
-        self.targets = found
+        self.targets, self.current = found, current
         try:
             return [(phase, found.phase(host, current, phase)) for phase in phases(found)]
         except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:

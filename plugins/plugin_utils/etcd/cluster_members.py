@@ -13,6 +13,8 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import ETCD_PEER_PORT
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys, settings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, shown
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import bare
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 from ..sources import inventory_source
 from ..sources.given_inventory import CLUSTER_GROUP
@@ -128,6 +130,36 @@ def address_of(name: str, own: t.Mapping[str, t.Any]) -> str:
         None,
         "is not set, and the host has no calico_node_address.",
         "Set it to the address at which the member of etcd listens, such as 10.10.1.11.",
+    )
+
+
+def check_kept(task_vars: t.Mapping[str, t.Any], states: t.Mapping[str, t.Optional[NodeState]]) -> None:
+    """Raise FleetError if a node that is a member gets another address, at which its member would have to listen.
+
+    `states` has the stored states of nodes, whose addresses are those that they have had so far.
+    """
+    for name in map(str, task_vars.get("groups", {}).get(CLUSTER_GROUP, ())):
+        state, own = states.get(name), task_vars["hostvars"][name]
+        if state is None or _value(own, name, "calico_etcd_address"):
+            continue
+        earlier, new = bare(state.address), _parsed(_value(own, name, "calico_node_address"))
+        if earlier and new and earlier != new:
+            raise FleetError(
+                f"calico_node_address of {name}",
+                new,
+                f"is another one than {earlier}, at which its member of etcd listens.",
+                f"{steps_to_move(name, earlier, new)} Nothing was changed.",
+            )
+
+
+def steps_to_move(name: str, earlier: str, new: str) -> str:
+    """Return the steps by which a host with a member gets another address, as text."""
+    return (
+        f"A member keeps its address, so take these steps: 1. Write {earlier} again, take {name} out of group "
+        f"{CLUSTER_GROUP} with another host in its place, and run playbooks/etcd.yml, then playbooks/site.yml. 2. Stop "
+        f"calico-etcd on {name}, and remove /var/lib/calico-etcd/member there. 3. Write {new}, and run "
+        "playbooks/etcd.yml, so that the gates let the new address in, then playbooks/site.yml. 4. Put "
+        f"{name} back into the group, and run both again."
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .cluster_members import EtcdHost
+from .cluster_members import EtcdHost, steps_to_move
 from .seen_hosts import ListedMember, SeenHost
 
 CREATE, ADD, PROMOTE, REMOVE, RESTART, SECURE, DEFRAGMENT, DISARM = (
@@ -204,7 +204,8 @@ class _Change:
         request: ClusterRequest,
     ) -> None:
         self._hosts, self._answering, self._futures, self._request = hosts, answering, futures, request
-        self._members = list(answering[0].members)
+        self._listed = answering[0].members
+        self._members = list(self._listed)
         self._via = [seen.name for seen in answering if not self._is_learner(seen)]
         self._version = min(minor(seen.version) for seen in answering)
         self._steps: list[Step] = []
@@ -300,6 +301,14 @@ class _Change:
         for seen in self._hosts:
             if self._member_of(seen.host) is not None:
                 continue
+            listed = next((one for one in self._listed if one.name == seen.name and one.peer_urls), None)
+            if seen.data and listed is not None:
+                earlier = listed.peer_urls[0].partition("://")[2].rpartition(":")[0].strip("[]")
+                raise PlanRefused(
+                    f"{seen.name} is a member of the cluster at {earlier}, and has the address {seen.host.address} "
+                    "here. "
+                    f"{steps_to_move(seen.name, earlier, seen.host.address)} {_UNCHANGED}"
+                )
             if seen.data:
                 raise PlanRefused(
                     f"{seen.name} has data of a member that the cluster does not have. Stop calico-etcd there, remove "

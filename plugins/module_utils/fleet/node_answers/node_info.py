@@ -149,6 +149,8 @@ def _check_bird(bird: Bird) -> None:
             raise Unreadable("bird.peers kind", f"{shown(peer.kind)}, none that there is")
         if not _is_address(peer.address):
             raise Unreadable("bird.peers address", f"{shown(peer.address)}, no single address")
+        if peer.source_address and not _is_address(peer.source_address):
+            raise Unreadable("bird.peers source_address", f"{shown(peer.source_address)}, no single address")
     _check_names("bird.peers node", {peer.node for peer in bird.peers})
 
 

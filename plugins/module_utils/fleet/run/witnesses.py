@@ -14,9 +14,9 @@ import collections
 import dataclasses
 import typing as t
 
-from ...state.fleet_list import FleetMember
+from ...state.fleet_list import FleetMember, has_moved
 from ...state.node_state import NodeState
-from .. import firewall, renumbering, transition
+from .. import firewall, transition
 from .impact import Impact, ImpactLimits
 
 #: The most nodes that are left out because a run would exceed its limits only by what their own stored states say.
@@ -52,9 +52,7 @@ def fleet_change(
     states = {node: state for node, state in observed.items() if state is not None}
     by_name = {member.name: member for member in members}
     moved = {
-        node: by_name[node]
-        for node, state in states.items()
-        if node in by_name and renumbering.has_moved(state, by_name[node])
+        node: by_name[node] for node, state in states.items() if node in by_name and has_moved(state, by_name[node])
     }
     saying = tuple(
         sorted(
@@ -71,7 +69,7 @@ def fleet_change(
 
 
 def _knows_another_address(state: NodeState, moved: t.Mapping[str, FleetMember]) -> bool:
-    return any(known.name in moved and renumbering.has_moved(known, moved[known.name]) for known in state.nodes)
+    return any(known.name in moved and has_moved(known, moved[known.name]) for known in state.nodes)
 
 
 def _in_change(state: NodeState, pools: _Pools, underlay_mtu: int) -> bool:

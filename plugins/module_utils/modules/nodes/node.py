@@ -78,7 +78,13 @@ def confirm_of(
     if params["confirm_timeout"] <= 0:
         return None
     own = next(iter(here.sessions()), None)
-    return unconfirmed.Confirm(request.change or params["who"], params["confirm_timeout"], own.text if own else "")
+    previous = None
+    if request.previous:
+        state = NodeState.from_dict(request.previous["state"])
+        previous = Stored(state, request.previous.get("bird_config") if state.bird else None)
+    return unconfirmed.Confirm(
+        request.change or params["who"], params["confirm_timeout"], own.text if own else "", previous
+    )
 
 
 def waiting_change(here: machine.Machine) -> str:

@@ -24,7 +24,8 @@ class NodeRequest:
     `bgp.passwords` and `node.write.datastore_files`. `change` is the name with which the change is confirmed.
     `absent_nodes` do not take part in the run, and `targets` are the paths to probe. `engine_digest` is that of the
     engine that the node shall have, "" for its own. `engine` is the path on the node of a packed engine with the
-    SHA-256 `engine_sha256`, "" if none was sent.
+    SHA-256 `engine_sha256`, "" if none was sent. `previous` is what the node reverts to if its address changes: its
+    stored state with the new address as `state`, and the `bird_config` of that; empty if the address stays.
     """
 
     phases: t.Sequence[t.Mapping[str, t.Any]] = ()
@@ -36,6 +37,7 @@ class NodeRequest:
     engine_digest: str = ""
     engine: str = ""
     engine_sha256: str = ""
+    previous: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
 
     def pack(self) -> str:
         """Return the request as text without its defaults, "" if it has nothing else."""
@@ -76,5 +78,6 @@ _REQUEST = table(
         "engine_digest": text(64),
         "engine": text(),
         "engine_sha256": text(64),
+        "previous": table({"state": anything}, {"bird_config": maybe(text(packed_json.LIMIT))}),
     },
 )

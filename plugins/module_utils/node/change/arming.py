@@ -32,6 +32,7 @@ def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[U
     waiting = UnconfirmedStore(machine.store)
     pending = waiting.load()
     previous = pending.previous if pending else unconfirmed.before(planned.target, planned.stored)
+    previous = unconfirmed.with_address(previous, planned.target, confirm.previous)
     if previous is None:
         return None
     if bundle.installed_digest(machine.engine) is None:

@@ -21,6 +21,7 @@ import os
 import typing as t
 
 from ...base.typed_json import Unreadable, flag, items, number, open_table, table, text
+from ...state.fleet_list import has_moved
 from ...state.node_state import NodeState
 from . import atomic_file, short_wait, stored_file
 from .clock import boot_id, boottime, now
@@ -79,11 +80,14 @@ class Confirm:
 
     `change` names the change, `within` is the time to confirm it in seconds. `session` is the SSH connection by which
     the change came ("10.10.1.1 51444 10.10.1.11 22"), "" for none: a confirmation must come by another connection.
+    `previous` is the node's stored state with the address that the change gives it, and the bird.cfg of that; None if
+    the address stays.
     """
 
     change: str
     within: float
     session: str = ""
+    previous: t.Optional[Stored] = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -268,3 +272,15 @@ def before(target: Stored, stored: t.Optional[Stored]) -> t.Optional[Stored]:
         return dataclasses.replace(target, state=dataclasses.replace(target.state, policy=None))
     same = (stored.state, stored.bird_config) == (target.state, target.bird_config)
     return None if same else stored
+
+
+def with_address(previous: t.Optional[Stored], target: Stored, renumbered: t.Optional[Stored]) -> t.Optional[Stored]:
+    """Return what the node reverts to from `target`: `previous`, or `renumbered` with its policy.
+
+    The latter is returned, if there is one, in place of a `previous` with another address than `target`, which the host
+    may no longer have: a node could not revert to that.
+    """
+    if previous is None or renumbered is None or not has_moved(previous.state, target.state):
+        return previous
+    state = dataclasses.replace(renumbered.state, policy=previous.state.policy)
+    return dataclasses.replace(previous, state=state, bird_config=renumbered.bird_config)

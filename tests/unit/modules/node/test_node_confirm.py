@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, Change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import file
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import renumbering
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, auto_revert, command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host.ssh_session import SshSession
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
@@ -472,3 +473,37 @@ def test_an_unreadable_unconfirmed_json_is_an_error_but_not_at_boot(settled):
         " another release. See that the node is as it should be, remove the file, then run again."
     )
     assert command.main(["apply"], settled.machine) == 0, "it keeps no node from starting"
+
+
+def at(address, plan="a", peer="10.10.1.12/24"):
+    """Return the state of node1 with this address, in a fleet of two nodes."""
+    fleet = build(pool("vxlan"), nodes={"node1": address, "node2": peer}, workloads=WORKLOADS[:1])
+    return dataclasses.replace(states(fleet)["node1"], plan=plan * 12)
+
+
+def test_a_host_with_another_address_returns_to_the_earlier_state_with_the_new_address(host):
+    """The host no longer has the earlier address, so the node could not return to it. Its policy and plan it can."""
+    before, after = at("10.10.1.11/24"), at("10.10.1.62/24", "b", peer="10.10.1.72/24")
+    host.run(node, state=before.to_dict(), bird_config="router id 10.10.1.11;\n", files=[])
+    (old,) = (one for one in host.kernel.addresses() if one.address == "10.10.1.11")
+    host.kernel.address_add(old._replace(address="10.10.1.62"))
+    host.kernel.address_delete(old)
+    returned = renumbering.returned(before, after)
+    previous = {"state": returned.to_dict(), "bird_config": "router id 10.10.1.62;\n"}
+    change(host, after, config="router id 10.10.1.62; # b\n", previous=previous)
+    assert wait(host, "1st")[0] == "the change to plan bbbbbbbbbbbb was not confirmed within 60 s: going back"
+    stored = Store(host.machine.store).load()
+    assert stored.state == returned and stored.complete
+    assert stored.bird_config == "router id 10.10.1.62;\n"
+    assert (stored.state.plan, stored.state.address) == ("a" * 12, "10.10.1.62/24")
+    assert host.kernel.link("vxlan.calico").local == "10.10.1.62"
+    assert {entry.destination for entry in host.kernel.fdb("vxlan.calico")} == {"10.10.1.72"}
+
+
+def test_what_is_returned_to_keeps_its_address_while_that_stays(settled):
+    """What came along for another address is not used if the node's address is the same."""
+    before = as_it_is(settled)
+    other = dataclasses.replace(state(plan="c"), underlay_mtu=1400)
+    change(settled, state(2, plan="b"), previous={"state": other.to_dict(), "bird_config": "router id 10.10.1.77;\n"})
+    wait(settled, "1st")
+    assert as_it_is(settled) == before

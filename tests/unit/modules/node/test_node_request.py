@@ -41,7 +41,7 @@ def test_a_request_arrives_as_it_was() -> None:
         (
             {"who": "x"},
             "who is not known. There are: phases, bgp_passwords, datastore, change, absent_nodes, targets, "
-            "engine_digest, engine, engine_sha256",
+            "engine_digest, engine, engine_sha256, previous",
         ),
         ({"phases": [{"state": {}}]}, "phases[0].phase is missing"),
         ({"phases": [{}] * 17}, "phases is a list of 17, not a list of at most 16"),

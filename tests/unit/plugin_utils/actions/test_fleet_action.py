@@ -151,6 +151,27 @@ def test_stored_states(tmp_path: pathlib.Path, stored: dict[str, t.Any]) -> None
     assert "node2" in results[5]["msg"]
 
 
+def test_a_generation_is_restored_with_the_addresses_that_hosts_have_now(
+    tmp_path: pathlib.Path, stored: dict[str, t.Any]
+) -> None:
+    """Node2 had another address when the generation was stored. Both nodes get all else of it, and no phases."""
+    hosts_file = str(folder_with(tmp_path, "moved") / "hosts.yml")
+    moved = build(pool("ipip"), nodes={**NODES, "node2": "10.10.1.62/24"}, workloads=[])
+    now = states(moved)
+    registered = {
+        name: {"seen": {"state": now[name].to_dict()}, "kept": {"generation": {"state": stored[name]}}}
+        for name in NODES
+    }
+    (result,) = controller.run(
+        [controller.Run("fleet", {"observed": "seen", "restore": "kept"}, hosts_file, registered)]
+    )
+    assert (result.get("msg"), result["change"], result["hold"]) == (None, False, False)
+    restored = targets.load(result["path"]).states
+    assert {name: state.address for name, state in restored.items()} == {**NODES, "node2": "10.10.1.62/24"}
+    assert [peer.address for peer in restored["node1"].bird.peers] == ["10.10.1.62"]
+    assert restored["node2"].bird.address == "10.10.1.62"
+
+
 def test_a_change_that_is_pending_and_the_hosts_of_a_limited_run(
     tmp_path: pathlib.Path, stored: dict[str, t.Any]
 ) -> None:

@@ -11,6 +11,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import (
     allowed_clients,
     cluster_members,
@@ -257,3 +258,37 @@ def test_warnings_name_what_a_run_would_do() -> None:
         "etcd1: files changed since the start. playbooks/etcd.yml restarts them one by one.",
         "etcd2: another etcd is installed than runs. playbooks/etcd.yml restarts them.",
     ]
+
+
+def stored_states(**addresses: str) -> dict[str, t.Optional[NodeState]]:
+    return {name: NodeState(name, address) for name, address in addresses.items()}
+
+
+def test_a_node_with_a_member_gets_no_other_address() -> None:
+    moved = variables(a={"calico_node_address": "10.10.1.11/24"}, b={"calico_node_address": "10.10.1.62/24"})
+    with pytest.raises(FleetError) as caught:
+        cluster_members.check_kept(moved, stored_states(a="10.10.1.11/24", b="10.10.1.12/24"))
+    assert str(caught.value) == (
+        "calico_node_address of b 10.10.1.62 is another one than 10.10.1.12, at which its member of etcd listens. A "
+        "member keeps its address, so take these steps: 1. Write 10.10.1.12 again, take b out of group calico_etcd "
+        "with another host in its place, and run playbooks/etcd.yml, then playbooks/site.yml. 2. Stop calico-etcd on "
+        "b, and remove /var/lib/calico-etcd/member there. 3. Write 10.10.1.62, and run playbooks/etcd.yml, so that the "
+        "gates let the new address in, then playbooks/site.yml. 4. Put b back into the group, and run both again. "
+        "Nothing was changed."
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "address"),
+    [
+        ({"calico_node_address": "10.10.1.12/16"}, "10.10.1.12/24"),
+        ({"calico_node_address": "10.10.1.62/24", "calico_etcd_address": "10.9.0.2"}, "10.10.1.12/24"),
+        ({"calico_node_address": "10.10.1.62/24"}, ""),
+        ({"calico_etcd_address": "10.9.0.2"}, "10.10.1.12/24"),
+    ],
+)
+def test_other_changes_of_a_host_with_a_member_are_free(own: dict[str, t.Any], address: str) -> None:
+    """The member has an address of its own, or the node's stays the same."""
+    cluster_members.check_kept(variables(b=own), stored_states(b=address))
+    cluster_members.check_kept(variables(b=own), {"b": None})
+    cluster_members.check_kept({"groups": {"calico_nodes": ["b"]}, "hostvars": {"b": own}}, stored_states(b=address))

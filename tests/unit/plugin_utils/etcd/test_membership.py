@@ -166,6 +166,22 @@ def test_data_of_a_member_that_was_removed_is_left_to_people() -> None:
     )
 
 
+@pytest.mark.parametrize(("earlier", "new"), [("10.0.0.3", "10.0.0.33"), ("fd00::3", "fd00::33")])
+def test_a_member_at_another_address_is_refused_with_the_order_of_steps(earlier: str, new: str) -> None:
+    old, moved = EtcdHost("c", earlier), EtcdHost("c", new)
+    members = listed(A, B, old, silent="c")
+    answers = [member(A, members), member(B, members)]
+    assert refusal([*answers, bare(moved, installed="3.4.23", data=True)]) == (
+        f"c is a member of the cluster at {earlier}, and has the address {new} here. A member keeps its address, so "
+        f"take these steps: 1. Write {earlier} again, take c out of group calico_etcd with another host in its place, "
+        "and run playbooks/etcd.yml, then playbooks/site.yml. 2. Stop calico-etcd on c, and remove "
+        f"/var/lib/calico-etcd/member there. 3. Write {new}, and run playbooks/etcd.yml, so that the gates let the new "
+        "address in, then playbooks/site.yml. 4. Put c back into the group, and run both again. Nothing was changed."
+    )
+    # A host without data, as after step 2, is another host with that name.
+    assert [kind for kind, *dummy in steps([*answers, bare(moved, installed="3.4.23")])] == ["remove", "add"]
+
+
 def test_an_older_member_joins_no_newer_cluster() -> None:
     members = listed(A, B, C, silent="c")
     hosts = [member(A, members, "3.5.16"), member(B, members, "3.5.16"), bare(C)]
