@@ -14,6 +14,8 @@ import itertools
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import session_changes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import renumbering, transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
@@ -255,6 +257,50 @@ def test_a_host_gets_another_address_and_nothing_is_lost(mode: str, topology: st
     assert hold is (topology != "none")
     reached = walk(before, after, moved, hosts_of(before, moved, both), both, hold)
     assert reached == after
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_two_hosts_that_exchange_addresses_change_partners_behind_names_that_stay(phase: Phase) -> None:
+    """Node1's session with an address has another node at its end, and so another password and tunnel end."""
+    labels = {name: {"calico_node_labels": {"host": name}} for name in LAB}
+    peers = [
+        {
+            "name": f"with-{name}",
+            "node": "node1",
+            "peerSelector": f"host == '{name}'",
+            "password": {"secretKeyRef": {"name": "bgp", "key": name}},
+        }
+        for name in ("node2", "node3")
+    ]
+
+    def network(node2: str, node3: str) -> States:
+        nodes = {**LAB, "node2": node2, "node3": node3}
+        options: dict[str, t.Any] = {"own": labels, "bgp_peers": peers, "bgp_node_to_node_mesh": False}
+        options["bgp_secrets"] = {"bgp": {"node2": "secret-2", "node3": "secret-3"}}
+        return states(build(pool("vxlan"), nodes=nodes, workloads=[], **options))
+
+    two, three = LAB["node2"], LAB["node3"]
+    before, after = network(two, three), network(three, two)
+    reached = transition.phase_state(before["node1"], after["node1"], phase, True)
+    assert reached.bird is not None
+    macs = {name: naming.vtep_mac(name) for name in LAB}
+    ends = {entry.mac: entry.destination for entry in reached.fdb}
+    gateways = {entry.address: entry.mac for entry in reached.neighbors}
+    assert (ends[macs["node2"]], ends[macs["node3"]]) == (bare(three), bare(two))
+    assert (gateways[bare(three)], gateways[bare(two)]) == (macs["node2"], macs["node3"])
+    changed = phase in (Phase.FLIP, Phase.RETIRE)
+    found = {(peer.address, peer.node, peer.password) for peer in reached.bird.peers}
+    assert found == {
+        (bare(three if changed else two), "node2", "bgp:node2"),
+        (bare(two if changed else three), "node3", "bgp:node3"),
+    }
+    assert before["node1"].bird is not None and after["node1"].bird is not None
+    assert {peer.name for peer in before["node1"].bird.peers} == {peer.name for peer in after["node1"].bird.peers}
+    resets = session_changes.resets(before["node1"].bird, after["node1"].bird)
+    assert [change.text for change in resets if "password" in change.text] == [change.text for change in resets]
+    assert len(resets) == 2
+    returned = transition.with_sessions_of(after["node1"], before["node1"]).bird
+    assert returned is not None and sorted(map(repr, returned.peers)) == sorted(map(repr, after["node1"].bird.peers))
 
 
 networks = st.builds(
