@@ -27,20 +27,11 @@ from ..policy.chains.tables import RAW
 from ..policy.sets.ip_sets import ETCD_MEMBERS, name_of
 from ..state import outgoing_nat
 from ..state.attachment import WORKLOAD_INTERFACES
+from ..state.fleet_list import Addressed
 from ..state.node_state import Hook, IpSet, IptablesTable, Pool, TunnelDevice
 
 #: A mapping from IP version to the name of the IP set with the addresses of all nodes.
 ALL_HOSTS = {4: "cali40all-hosts-net", 6: "cali60all-hosts-net"}
-
-
-class Addressed(t.Protocol):
-    """A node with an IPv4 and an IPv6 address, "" for one that it does not have."""
-
-    @property
-    def address(self) -> str: ...
-
-    @property
-    def address6(self) -> str: ...
 
 
 def ipsets(

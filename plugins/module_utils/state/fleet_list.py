@@ -27,7 +27,7 @@ class FleetMember:
 
 
 class Addressed(t.Protocol):
-    """A node with an IPv4 and an IPv6 address, each a CIDR, "" for one that it does not have."""
+    """A node with an IPv4 and an IPv6 address, with or without prefix length, "" for one that it does not have."""
 
     @property
     def address(self) -> str: ...
@@ -37,7 +37,7 @@ class Addressed(t.Protocol):
 
 
 def bare(cidr: str) -> str:
-    """Return the address in a CIDR, "" for ""."""
+    """Return an address without its prefix length, if it has one; "" for ""."""
     return cidr.partition("/")[0]
 
 
