@@ -9,7 +9,8 @@ import time
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import renumbering, variables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.change import renumbering
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import observed_nodes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run import impact, pool_modes

@@ -16,7 +16,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_encodable import NotEncodable
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import renumbering
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.change import renumbering
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import probing, untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes.node_request import NodeRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence

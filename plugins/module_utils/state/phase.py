@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The phases by which a fleet changes its mode or its BGP sessions while traffic flows; see fleet/transition.py."""
+"""The phases by which a fleet changes its mode or BGP sessions while traffic flows; see fleet/change/transition.py."""
 
 from __future__ import annotations
 

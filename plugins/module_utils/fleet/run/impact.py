@@ -14,7 +14,7 @@ from ...bgp import session_changes
 from ...bgp.bird_state import Bird
 from ...bgp.session_changes import SessionChange
 from ...state.node_state import NodeState
-from .. import transition
+from ..change import transition
 
 _NAMED = 3  # the most items that a text names; of the others it gives the number
 

@@ -12,7 +12,7 @@ import typing as t
 from ...state.errors import FleetError
 from ...state.node_state import NodeState
 from ...state.phase import AT_REST
-from .. import transition
+from ..change import transition
 from ..inventory.inventory import Inventory
 from .pool_modes import live_modes, some
 

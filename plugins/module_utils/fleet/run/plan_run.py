@@ -13,7 +13,8 @@ from ...ipam.allocation_plan import AllocationPlan
 from ...state.answers.left_out import sentences
 from ...state.errors import FleetError
 from ...state.node_state import NodeState
-from .. import compiler, transition, variables
+from .. import compiler, variables
+from ..change import transition
 from ..fleet import Fleet
 from ..garbage import uncollected
 from ..host import Host, origin

@@ -11,7 +11,8 @@ import typing as t
 from ...state.errors import FleetError
 from ...state.node_state import NodeIpam, NodeState
 from ...state.phase import PHASES, Phase
-from .. import compiler, transition
+from .. import compiler
+from ..change import transition
 from ..fleet import Fleet
 
 

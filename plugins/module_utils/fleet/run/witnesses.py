@@ -16,7 +16,8 @@ import typing as t
 
 from ...state.fleet_list import FleetMember, has_moved
 from ...state.node_state import NodeState
-from .. import firewall, transition
+from .. import firewall
+from ..change import transition
 from .impact import Impact, ImpactLimits
 
 #: The most nodes that are left out because a run would exceed its limits only by what their own stored states say.

@@ -17,7 +17,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import session_changes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import renumbering, transition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.change import renumbering, transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     TABLE_MAIN,
     NodeState,

@@ -13,14 +13,14 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..base import iptables_encoding as encoding
-from ..base import naming
-from ..base.addresses import contains, family_of, inside, number
-from ..bgp import peering, placement
-from ..bgp.bird_state import Bird, BirdPeer, BirdRoute
-from ..state.fleet_list import FleetMember, bare, has_moved
-from ..state.node_state import TABLE_MAIN, IpSet, IptablesTable, NodeState, Route
-from ..state.phase import AT_REST
+from ...base import iptables_encoding as encoding
+from ...base import naming
+from ...base.addresses import contains, family_of, inside, number
+from ...bgp import peering, placement
+from ...bgp.bird_state import Bird, BirdPeer, BirdRoute
+from ...state.fleet_list import FleetMember, bare, has_moved
+from ...state.node_state import TABLE_MAIN, IpSet, IptablesTable, NodeState, Route
+from ...state.phase import AT_REST
 
 #: A mapping from (name of a node, earlier address) to the node's new address of the same IP version.
 Moves = t.Mapping[tuple[str, str], str]

@@ -37,11 +37,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..base import iptables_encoding as encoding
-from ..base.addresses import family_of, inside
-from ..bgp import placement, route_sources, session_changes
-from ..bgp.bird_state import BackupRoute, Bird, BirdPool
-from ..state.node_state import (
+from ...base import iptables_encoding as encoding
+from ...base.addresses import family_of, inside
+from ...bgp import placement, route_sources, session_changes
+from ...bgp.bird_state import BackupRoute, Bird, BirdPool
+from ...state.node_state import (
     PROBE_MARK,
     PROBE_PRIORITY,
     TABLE_PROBE,
@@ -57,7 +57,7 @@ from ..state.node_state import (
     VethEndpoint,
     overhead,
 )
-from ..state.phase import AT_REST, Phase
+from ...state.phase import AT_REST, Phase
 from . import renumbering
 
 #: A mapping from the kind of a tunnel device to an encapsulation of pools that use such a device.
