@@ -57,13 +57,15 @@ def write(
     nodes: Sequence[str] = ("node1", "node2", "node3", "node4"),
     labels: Mapping[str, Mapping[str, str]] = {},
     reflectors: Sequence[str] = (),
+    addresses: Mapping[str, str] = {},
     **variables: object,
 ) -> str:
     """Write the inventory into `folder`, replacing an earlier one, and return the path of its hosts.yml for `-i`.
 
     The fleet's lockfile will lie beside it. `labels` are labels of nodes in addition to their racks. `reflectors` are
-    members of `nodes`, or hosts that only reflect. `variables` are further fleet variables, named here without calico_.
-    Raise KeyError if `nodes` or `reflectors` has a name that is no host of the lab.
+    members of `nodes`, or hosts that only reflect. `addresses` (CIDRs) replace those of the lab's topology. `variables`
+    are further fleet variables, named here without calico_. Raise KeyError if `nodes` or `reflectors` has a name that
+    is no host of the lab.
     """
     group = folder / "group_vars" / "all"
     group.mkdir(parents=True, exist_ok=True)
@@ -76,7 +78,7 @@ def write(
     }
     hosts = {
         name: {
-            "calico_node_address": f"{NODES[name].address}/24",
+            "calico_node_address": addresses.get(name, f"{NODES[name].address}/24"),
             "calico_node_labels": {"rack": f"rack{NODES[name].rack}", **labels.get(name, {})},
         }
         for name in {*nodes, *reflectors}

@@ -142,6 +142,8 @@ def drift(
         else:
             together.append(kind)
     for earlier, kinds in asked:
+        # The host may no longer have the address of that time.
+        earlier = dataclasses.replace(earlier, address=state.address, address6=state.address6)
         found |= {same(change) for change in plan(kernel, earlier, kinds, registry, interiors).changes}
     return found
 

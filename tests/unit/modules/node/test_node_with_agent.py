@@ -31,6 +31,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import
 from ansible_collections.baremetal.host_routing.plugins.modules import node, route
 
 from tests.fakes.forged_engine import whole_engine
+from tests.unit.fleet.fleets import build, pool, states
 from tests.unit.modules.agent_in_process import AgentInProcess
 from tests.unit.modules.harness import Host
 from tests.unit.modules.node.test_node import PARAMS, STATE, WORKLOAD, params
@@ -396,3 +397,21 @@ def test_at_boot_nothing_is_removed_where_it_is_not_known_what_was_given_away(ho
 def remove(host, destination):
     attributes = dict(host.kernel.routes(protocol=179))[destination]
     assert host.kernel.route_batch([RouteOperation("delete", destination, attributes)]) == []
+
+
+def at(address, plan):
+    """Return the state of node1 with this address, in a fleet of two nodes."""
+    fleet = build(pool("vxlan"), nodes={"node1": address, "node2": "10.10.1.12/24"}, workloads=[])
+    return dataclasses.replace(states(fleet)["node1"], plan=plan * 12)
+
+
+def test_a_host_gets_another_address_while_the_agent_knows_one_that_the_host_no_longer_has(host, agent):
+    before, after = at("10.10.1.11/24", "a"), at("10.10.1.62/24", "b")
+    host.run(node, **params(before))
+    (old,) = (one for one in host.kernel.addresses() if one.address == "10.10.1.11")
+    host.kernel.address_add(old._replace(address="10.10.1.62"))
+    host.kernel.address_delete(old)
+    answer = host.run(node, **params(after))
+    assert not answer.get("failed"), answer["msg"]
+    assert host.kernel.link("vxlan.calico").local == "10.10.1.62"
+    assert host.run(node, **params(after))["changed"] is False

@@ -1,0 +1,125 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts get other addresses: with both on the host no packet is lost, and otherwise none between the other hosts.
+
+Streams of packets (see PPS) between workloads of all pairs of nodes, in both subnets, run over each run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab import Lab
+from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
+from tests.lab.handle import BaseLab
+from tests.lab.measure.checks import Pool
+from tests.lab.measure.streams import Streams
+
+from . import inventory
+from .conftest import LAB, LEAST_PPS, PPS, Fleet, Run
+
+NAME = f"{LAB}-addresses"
+FOUR = ("node1", "node2", "node3", "node4")
+POOL = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=True)
+OLD, NEW, OTHER = "10.10.1.12", "10.10.1.62", "10.10.1.11"
+
+
+class Wanted:
+    """The inventory, rewritten for each change, and runs of site.yml with it."""
+
+    def __init__(self, lab: BaseLab, folder: Path) -> None:
+        self.lab, self.folder, self.fleet = lab, folder, Fleet(lab)
+
+    def site(self, addresses: Mapping[str, str] = {}, mode: str = "vxlan", **variables: Any) -> Run:
+        entries = [inventory.workload(f"web-{name[-1]}", name) for name in FOUR]
+        pool = Pool(POOL.name, POOL.cidr, mode, nat_outgoing=True)
+        path = inventory.write(
+            self.folder, [inventory.pool(pool)], entries, nodes=FOUR, addresses=addresses, **variables
+        )
+        return self.fleet.site("-ecalico_node_soak_seconds=3", inventory=path)
+
+    def has(self, node: str, *addresses: str) -> None:
+        """Give a host these addresses, the first of them first, and no others on the underlay."""
+        commands = [f"ip address add {address}/24 dev eth0 2>/dev/null" for address in addresses]
+        here = self.lab.exec(node, "ip -o -4 address show dev eth0 | awk '{print $4}'").stdout.split()
+        gone = [f"ip address del {cidr} dev eth0" for cidr in here if cidr.partition("/")[0] not in addresses]
+        keep = "sysctl -qw net.ipv4.conf.all.promote_secondaries=1"
+        default = "ip route replace default via 10.10.1.1"
+        self.lab.exec(node, "; ".join([keep, *commands, *gone, default]))
+
+
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wanted]:
+    """A running mesh of four nodes, whose inventory tests rewrite."""
+    lab = Lab(NAME, machine="native")
+    lab.down()
+    lab.up(FOUR)
+    wanted = Wanted(lab, tmp_path_factory.mktemp("addresses"))
+    wanted.site().check()
+    yield wanted
+    if not os.environ.get("HOST_ROUTING_LAB_KEEP"):
+        lab.down()
+
+
+@contextlib.contextmanager
+def nothing_lost(lab: BaseLab, but: Collection[str] = ()) -> Iterator[None]:
+    """Run streams between all workloads but those of the nodes in `but`, and assert that no packet is lost."""
+    no_way_around(lab)
+    ends = [end for end in workloads(lab) if end.node not in but]
+    with Streams(lab, mesh_of_streams(lab, ends, PPS)) as streams:
+        yield
+        report = streams.stop()
+    print(report.summary())
+    assert report.sent > 0 and not report.silent_hosts
+    assert min(result.rate for result in report.streams) >= LEAST_PPS, report.summary()
+    assert report.lost_by_us == 0, report.summary()
+
+
+def moved(lab: BaseLab, node: str, address: str) -> None:
+    """Assert that a node uses this address, and that no BIRD has a backup route."""
+    for one in FOUR:
+        config = lab.exec(one, ["cat", "/etc/calico/bird.cfg"]).stdout
+        assert "calico_backup" not in config
+        assert one == node or f"neighbor {address} " in config
+    assert f"local {address} " in lab.exec(node, "ip -d link show vxlan.calico").stdout
+
+
+def test_a_host_with_both_addresses_loses_nothing(wanted: Wanted) -> None:
+    wanted.has("node2", OLD, NEW)
+    with nothing_lost(wanted.lab):
+        run = wanted.site({"node2": f"{NEW}/24"}).check()
+    assert re.search(r"soak +0 lost of", run.output), run.output[-4000:]
+    moved(wanted.lab, "node2", NEW)
+    wanted.has("node2", NEW)
+    with nothing_lost(wanted.lab):
+        wanted.site({"node2": f"{NEW}/24"}).check()
+
+
+def test_a_host_that_has_the_new_address_alone_is_brought_back_by_one_run(wanted: Wanted) -> None:
+    """The streams between the other three lose nothing, also while the node has no address that they know."""
+    with nothing_lost(wanted.lab, but=("node2",)):
+        wanted.has("node2", OLD)
+        wanted.site().check()
+    moved(wanted.lab, "node2", OLD)
+    with nothing_lost(wanted.lab):
+        wanted.site().check()
+
+
+def test_two_hosts_that_exchanged_their_addresses_are_brought_back_by_one_run(wanted: Wanted) -> None:
+    with nothing_lost(wanted.lab, but=("node1", "node2")):
+        wanted.has("node1", "10.10.1.61")
+        wanted.has("node2", OTHER)
+        wanted.has("node1", OLD)
+        wanted.site({"node1": f"{OLD}/24", "node2": f"{OTHER}/24"}).check()
+    moved(wanted.lab, "node1", OLD)
+    moved(wanted.lab, "node2", OTHER)
+    with nothing_lost(wanted.lab):
+        wanted.site({"node1": f"{OLD}/24", "node2": f"{OTHER}/24"}).check()
