@@ -286,6 +286,13 @@ SUITES: tuple[Suite, ...] = (
         limit=1200,
     ),
     scenario(
+        "addresses",
+        "lab-addresses",
+        "scenarios-addresses",
+        "hosts get other addresses under traffic: beside the old ones, in their place, and exchanged",
+        limit=1200,
+    ),
+    scenario(
         "installation",
         "lab-installation",
         "scenarios-install",
