@@ -7,6 +7,8 @@ BIRD changes some options while the session runs. For any other it sends Cease a
 forget at once what they learned, graceful restart or not, and it takes a second or more until the session is up.
 RESTARTING has the options that restart a session in BIRD 2.0.12, 2.17.5 or 3.4.0
 (tests/integration/bird/sessions/test_session_changes.py measures it). BIRD's router id and bind mode do so too.
+
+Two nodes may exchange their addresses. Then BIRD keeps a session whose peer is another node from now on: PARTNER.
 """
 
 from __future__ import annotations
@@ -37,9 +39,12 @@ RESTARTING: dict[str, str] = {
     "long_lived_stale_time": "long-lived stale time",
     "allow_local_as": "allowed own AS numbers",
 }
+#: The reason for which the node restarts a session that BIRD keeps: another node has the peer's address now. BIRD would
+#: notice that only after the hold time, as nobody answers by the connection with the earlier one.
+PARTNER = "partner"
 #: Fields of a BirdPeer that change without a restart of the session, or that BIRD does not see. `kind` causes a restart
 #: only through other fields. Another `name` is another session: the old one ends and a new one begins.
-QUIET = ("name", "kind", "node", "bfd", "next_hop", "reachable_by", "filters")
+QUIET = ("name", "kind", "bfd", "next_hop", "reachable_by", "filters")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +103,13 @@ def resets(
     return tuple(change for change in changes(before, after, passwords) if change.what != "begins")
 
 
+def with_other_partners(
+    before: t.Optional[Bird], after: t.Optional[Bird], passwords: t.Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return the names in BIRD of the sessions that restart because of PARTNER alone, by parameters of `changes`."""
+    return tuple(change.name for change in resets(before, after, passwords) if change.because == (PARTNER,))
+
+
 def endangers(change: SessionChange, staying: t.Container[str]) -> bool:
     """Return whether routes that nodes still need may be missing because of the change.
 
@@ -120,6 +132,8 @@ def _differing(before: Bird, old: BirdPeer, after: Bird, new: BirdPeer) -> tuple
         words.append("router id")
     if before.strict_bind != after.strict_bind:
         words.append("bind mode")
+    if old.node != new.node and old.node and new.node:
+        words.append(PARTNER)
     return tuple(words)
 
 

@@ -145,6 +145,20 @@ def reload(socket: str = SOCKET, seconds: float = 60.0) -> bool:
         raise
 
 
+def restart_sessions(names: t.Iterable[str], socket: str = SOCKET) -> None:
+    """Let the running BIRD end these sessions of its configuration and begin them again. Do nothing if no BIRD runs.
+
+    Raises CommandRefused or NotAnswering.
+    """
+    try:
+        with BirdClient(socket) as client:
+            for name in names:
+                client.ask(f"restart {name}")
+    except NotAnswering as error:
+        if not error.nobody_there:
+            raise
+
+
 def _configure(client: BirdClient, command: str, seconds: float) -> None:
     if kernel_sync.is_deaf(client):
         kernel_sync.wait_for_first_scan(client)

@@ -70,7 +70,7 @@ def with_peers(*peers: BirdPeer, **fields: t.Any) -> Bird:
 
 def test_every_field_of_a_session_is_known_to_restart_it_or_not() -> None:
     fields = {field.name for field in dataclasses.fields(BirdPeer)}
-    assert fields == {*session_changes.RESTARTING, *session_changes.QUIET} == set(OTHER)
+    assert fields == {*session_changes.RESTARTING, *session_changes.QUIET, "node"} == set(OTHER)
 
 
 @pytest.mark.parametrize("field", sorted(session_changes.RESTARTING))
@@ -84,6 +84,19 @@ def test_a_session_restarts_for_each_of_these(field: str) -> None:
 @pytest.mark.parametrize("field", sorted(set(session_changes.QUIET) - {"name"}))
 def test_a_session_takes_these_over(field: str) -> None:
     assert texts(with_peers(MESH), with_peers(dataclasses.replace(MESH, **{field: OTHER[field]}))) == {}
+
+
+def test_a_session_with_another_node_at_the_same_address_is_restarted_by_the_node() -> None:
+    """Two nodes exchanged their addresses. BIRD itself would keep the session until the hold time is over."""
+    before, after = with_peers(MESH, CLIENT), with_peers(dataclasses.replace(MESH, node="node7"), CLIENT)
+    assert texts(before, after) == texts(after, before) == {MESH.name: "restarts: partner"}
+    assert session_changes.with_other_partners(before, after) == (MESH.name,)
+    unknown = with_peers(dataclasses.replace(MESH, node=""), CLIENT)
+    assert texts(before, unknown) == texts(unknown, before) == {}
+    by_bird = with_peers(dataclasses.replace(MESH, node="node7", hold_time=9), CLIENT)
+    assert texts(before, by_bird) == {MESH.name: "restarts: hold time, partner"}
+    assert session_changes.with_other_partners(before, by_bird) == ()
+    assert session_changes.with_other_partners(None, after) == session_changes.with_other_partners(before, None) == ()
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ import os
 import typing as t
 from types import MappingProxyType
 
+from ...bgp import session_changes
 from ...bird import configuration, secrets_file, unwritten_routes
 from ...dataplane.change import Change
 from ...dataplane.drivers import file
@@ -203,7 +204,8 @@ def _check_bird(machine: Machine, planned: ChangePlan) -> None:
 def _tell_bird(machine: Machine, planned: ChangePlan) -> None:
     """Install bird.cfg and the passwords, and let BIRD read them; without a bird.cfg only store the passwords.
 
-    A BIRD that learned routes before their tunnel device existed writes them to the kernel then.
+    Sessions restart that BIRD keeps although their address is another node's now. A BIRD that learned routes before
+    their tunnel device existed writes them to the kernel then.
     """
     wanted = planned.passwords.wanted
     if planned.target.bird_config is not None:
@@ -214,6 +216,10 @@ def _tell_bird(machine: Machine, planned: ChangePlan) -> None:
             machine.bird_program,
             passwords=wanted,
         )
+        before = planned.stored.state.bird if planned.stored else None
+        others = session_changes.with_other_partners(before, planned.target.state.bird, planned.passwords.changed)
+        if others:
+            configuration.restart_sessions(others, machine.bird_socket)
         unwritten_routes.offer_again(
             lambda: bird_routes.unwritten(machine.kernel, planned.target.state), machine.bird_socket
         )

@@ -50,6 +50,7 @@ from ansible_collections.baremetal.host_routing.plugins.modules import node, nod
 
 from tests.fakes.forged_engine import forged, whole_engine
 from tests.fakes.kernel import FakeKernel
+from tests.unit.bird.conftest import FakeBird
 
 SOURCE = str(pathlib.Path(bundle.__file__).resolve().parents[2])
 WORKLOAD = VethEndpoint("web-1", "cali0123456789a", "10.244.3.1", 1480, "pool", netns="web-1")
@@ -451,6 +452,26 @@ def test_sessions_and_withdrawn_routes_are_counted(host):
     filters = dataclasses.replace(STATE, bird=dataclasses.replace(BIRD, pools=()))
     answer = host.run(node, check=True, **params(filters))
     assert (answer["sessions_reset"], answer["routes_withdrawn"]) == (0, 0)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("node2", []), ("node7", ["restart Mesh_10_10_1_12"])])
+def test_a_session_restarts_whose_address_is_another_nodes_now(host, name, expected):
+    """BIRD's configuration is the same, so BIRD alone would keep the session with the node before."""
+    host.run(node, **PARAMS)
+    (peer,) = BIRD.peers
+    other = dataclasses.replace(BIRD, peers=(dataclasses.replace(peer, node=name),))
+    daemon = FakeBird(host.machine.bird_socket)
+    daemon.answers = {
+        "configure": [[b"0003 Reconfigured\n"]],
+        "restart": [[b"0012 Mesh_10_10_1_12: restarted\n"]],
+        "show": [[b"0000 \n"]],
+    }
+    try:
+        answer = host.run(node, **params(dataclasses.replace(STATE, plan="another", bird=other)))
+    finally:
+        daemon.close()
+    assert [asked for asked in daemon.asked if asked.startswith("restart")] == expected
+    assert answer["sessions_reset"] == len(expected)
 
 
 def test_the_engine_arrives_with_the_state(host):
