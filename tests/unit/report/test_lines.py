@@ -342,3 +342,23 @@ def test_a_change_of_sessions_has_its_own_phase_lines() -> None:
         "  node3 could not be put back (unreachable: Failed to connect to the host via ssh: timed out): backup routes "
         "hold its traffic. Run the playbook again.",
     ]
+
+
+def test_a_change_of_addresses_has_its_own_phase_lines() -> None:
+    """Without BGP no backup routes are needed; with it the phases are those of a change of sessions."""
+    done, proof = dict.fromkeys(HOSTS, OK), {"node1": {"targets": [probe("node2", 3, 0)]}}
+    alone, hold = Targets(moved=True), Targets(moved=True, hold=True)
+    assert [phase_lines.phase(name, HOSTS, done, alone)[0] for name in ("prepare", "flip", "retire")] == [
+        "prepare   3/3  receive paths of earlier and new addresses in place, packets held at the smaller MTU",
+        "flip      3/3  routes replaced",
+        "retire    3/3  the earlier modes and addresses are gone",
+    ]
+    assert [phase_lines.phase(name, HOSTS, done, hold)[0] for name in ("prepare", "flip", "retire")] == [
+        "prepare   3/3  backup routes in place, sessions as they were",
+        "flip      3/3  sessions changed to the new addresses",
+        "retire    3/3  backup routes are gone",
+    ]
+    for targets in (alone, hold):
+        assert phase_lines.phase("prove", ["node1"], proof, targets)[0] == (
+            "prove     1/1 paths answer over the routes to come, full size (marked probes, live traffic untouched)"
+        )

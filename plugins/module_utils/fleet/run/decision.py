@@ -211,11 +211,13 @@ def cannot_take_part(run: FleetRun, answers: ObservedNodes) -> dict[str, FleetEr
             for node in run.interrupted
         }
     what = "asks for a change of mode or MTU"
-    if run.impact.hold:
+    if run.impact.moved:
+        what = f"gives a node another address ({', '.join(run.impact.moved[:2])})"
+    elif run.impact.hold:
         resets = [str(reset) for reset in run.impact.resets[:2]]
         what = f"interrupts BGP sessions ({', '.join(resets) or 'and was left half-way'})"
     raise FleetError(
-        "plan" if run.impact.hold else "calico_ip_pools",
+        "plan" if run.impact.moved or run.impact.hold else "calico_ip_pools",
         None,
         f"{what}, and {', '.join(absent)} cannot take part in it.",
         "All nodes go through it in step: run it without --limit, and bring back or remove nodes that are "

@@ -48,7 +48,7 @@ class Impact:
     advertise. `hosts` are the hosts whose state changes, () if that was not computed (see `changing`).
     With `hold` the change has phases in which backup routes carry the traffic that nodes of the fleet send. Traffic
     from routers outside the fleet depends on their sessions alone. With `divert` packets take backup routes into
-    tunnels before sessions change.
+    tunnels before sessions change. `moved` are the nodes that get another address, as in `witnesses.FleetChange`.
     """
 
     resets: tuple[Reset, ...] = ()
@@ -56,6 +56,7 @@ class Impact:
     hosts: tuple[str, ...] = ()
     hold: bool = False
     divert: bool = False
+    moved: tuple[str, ...] = ()
 
     def without(self, other: Impact) -> Impact:
         """Return this impact without those entries of `resets` and `withdrawn` that `other` has; other fields stay."""
@@ -72,14 +73,17 @@ class Impact:
         return tuple(reset for reset in self.resets if reset.external)
 
     def digest(self, plan: str) -> str:
-        """Return a hash (12 hex digits) of `plan`, the plan's name, and of this impact without `hold` and `divert`."""
+        """Return a hash (12 hex digits) of `plan`, the plan's name, and of interruptions and hosts.
+
+        `plan` stands for the addresses as well.
+        """
         content = [plan, [(str(reset), reset.sockets) for reset in self.resets], self.withdrawn, self.hosts]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
 
     @property
     def lines(self) -> list[str]:
-        """Up to three lines about interrupted sessions, those with routers outside the fleet, and withdrawn routes."""
-        found = []
+        """Up to four lines: new addresses, interrupted sessions, those with routers outside, and withdrawn routes."""
+        found = [f"addresses {_some(self.moved)}"] if self.moved else []
         if self.resets:
             reasons: dict[str, int] = {}
             for reset in self.resets:

@@ -12,6 +12,7 @@ from ...ipam import lockfile as lockfile_text
 from ...ipam.allocation_plan import AllocationPlan
 from ...state.answers.left_out import sentences
 from ...state.errors import FleetError
+from ...state.fleet_list import FleetMember
 from ...state.node_state import NodeState
 from .. import compiler, variables
 from ..change import transition
@@ -104,13 +105,14 @@ class _Planning:
         inputs = PlanInputs(inventory, remembered, copies.plan, allocated)
         fleet, culprits = inputs.fleet()
         notices = (*copies.notices, *_texts(self._answers.refused), *sentences(odd), *_texts(culprits))
-        found = self._fleet_change(fleet)
+        found = self._fleet_change(fleet, fleet.members)
         change, alone = found.needed, found.alone
         fresh = tuple(sorted(name for name, state in self._observed.items() if state is None))
-        if change and fresh and not self._request.keeps_modes:
+        if change and fresh and not self._request.keeps_modes and self._fleet_change(fleet, ()).needed:
             inventory = live_inventory.joined_first(inventory, self._observed, fresh, self._request.mode)
             fleet = Fleet.build(inventory, inputs.previous_without(culprits), inputs.allocated_without(culprits))
-            change, alone = False, self._fleet_change(fleet).alone
+            found = self._fleet_change(fleet, fleet.members)
+            change, alone = found.needed, found.alone
             notices += (_joined(fresh),)
         if alone and not self._request.keeps_modes:
             notices += (_brought_to_the_plan(alone),)
@@ -127,6 +129,7 @@ class _Planning:
                     fleet,
                     lockfile=self._lockfile.path,
                     encapsulations={item.name: item.encapsulation for item in fleet.pools},
+                    moved=bool(found.moved),
                     refused={**self._answers.refused, **culprits, **copies.refused},
                 ),
                 fleet,
@@ -141,6 +144,7 @@ class _Planning:
                 fresh,
                 alone,
                 change,
+                Impact(moved=found.moved),
             )
         )
 
@@ -170,9 +174,10 @@ class _Planning:
             pool_modes.check_newcomers(inventory, remembered, self._observed, overrides)
         return inventory
 
-    def _fleet_change(self, fleet: Fleet) -> witnesses.FleetChange:
+    def _fleet_change(self, fleet: Fleet, members: t.Iterable[FleetMember]) -> witnesses.FleetChange:
+        """Return whether all nodes have to go through phases, due to other addresses only if `members` has them."""
         modes = self._lockfile.plan.encapsulations if self._lockfile.plan is not None else {}
-        return witnesses.fleet_change(self._observed, fleet.pools, fleet.settings.underlay_mtu, modes, fleet.members)
+        return witnesses.fleet_change(self._observed, fleet.pools, fleet.settings.underlay_mtu, modes, members)
 
     def _pool_origins(self, inventory: Inventory) -> dict[str, str]:
         """Return the file and line of each pool's entry in calico_ip_pools by its name, "" if it is not known."""
@@ -182,7 +187,7 @@ class _Planning:
         }
 
     def _with_impact(self, run: FleetRun) -> FleetRun:
-        """Return the plan with its impact (empty if `as_observed`), in phases if interrupted sessions require them."""
+        """Return the plan with its impact (at most `moved` if `as_observed`), in phases if sessions require them."""
         observed, passwords, fleet = self._observed, self._answers.passwords, run.fleet
         if self._request.as_observed:
             targets = dataclasses.replace(run.targets, sessions_of=observed, hold=self._request.hold)
@@ -206,7 +211,7 @@ class _Planning:
             run,
             targets=dataclasses.replace(run.targets, hold=hold, divert=found.divert),
             change=run.change or found.hold,
-            impact=found,
+            impact=dataclasses.replace(found, moved=run.impact.moved),
             reported_alone=reported_alone,
             interrupted=interrupted,
         )
@@ -231,8 +236,8 @@ def _sends_from(node: str, address: str) -> str:
 def _brought_to_the_plan(alone: t.Sequence[str]) -> str:
     says = "says that it is" if len(alone) == 1 else "say that they are"
     return (
-        f"{some(alone)} {says} in a change of mode, MTU or sessions, and the other nodes are not: brought to the plan "
-        "without phases."
+        f"{some(alone)} {says} in a change of mode, MTU, sessions or addresses, and the other nodes are not: brought "
+        "to the plan without phases."
     )
 
 

@@ -22,9 +22,10 @@ class Targets:
 
     `lockfile` is the file that records, at the end of a change, that the fleet runs its pools in `encapsulations` (by
     pool name, such as IPIP). It is "" if this run does not know that for the whole fleet. With `hold`, backup routes
-    keep traffic flowing during the phases; with `divert`, all traffic uses them before sessions change. `refused` has
-    the error of each node that cannot be changed; the others can. `sessions_of` has the states whose BGP sessions the
-    nodes shall have instead of the fleet's (a return to earlier modes).
+    keep traffic flowing during the phases; with `divert`, all traffic uses them before sessions change. `moved` says
+    that nodes get other addresses. `refused` has the error of each node that cannot be changed; the others can.
+    `sessions_of` has the states whose BGP sessions the nodes shall have instead of the fleet's (a return to earlier
+    modes).
     """
 
     fleet: t.Optional[Fleet] = None
@@ -33,6 +34,7 @@ class Targets:
     encapsulations: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     hold: bool = False
     divert: bool = False
+    moved: bool = False
     sessions_of: t.Mapping[str, t.Optional[NodeState]] = dataclasses.field(default_factory=dict)
     refused: t.Mapping[str, FleetError] = dataclasses.field(default_factory=dict)
 

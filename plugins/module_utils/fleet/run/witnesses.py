@@ -14,7 +14,7 @@ import collections
 import dataclasses
 import typing as t
 
-from ...state.fleet_list import FleetMember, has_moved
+from ...state.fleet_list import FleetMember, bare, has_moved
 from ...state.node_state import NodeState
 from .. import firewall
 from ..change import transition
@@ -28,10 +28,15 @@ _Pools = t.Sequence[t.Any]  # pools with an encapsulation, as transition.needed 
 
 @dataclasses.dataclass(frozen=True)
 class FleetChange:
-    """Whether all nodes have to go through the phases of a change, and the nodes that alone say so if not."""
+    """Whether all nodes have to go through the phases of a change, and the nodes that alone say so if not.
+
+    `moved` has the nodes that get another address by their own word and that of most nodes, such as "node2 10.10.1.12
+    -> 10.10.1.62" for each IP version.
+    """
 
     needed: bool
     alone: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
 
 
 def fleet_change(
@@ -65,12 +70,22 @@ def fleet_change(
     others = len(states) - len(saying)
     as_remembered = all(remembered.get(pool.name) == pool.encapsulation for pool in pools)
     if len(saying) > others or (len(saying) == others > 0 and not as_remembered):
-        return FleetChange(True)
+        return FleetChange(True, moved=tuple(_moved(states, moved)))
     return FleetChange(False, saying)
 
 
 def _knows_another_address(state: NodeState, moved: t.Mapping[str, FleetMember]) -> bool:
     return any(known.name in moved and has_moved(known, moved[known.name]) for known in state.nodes)
+
+
+def _moved(states: t.Mapping[str, NodeState], moved: t.Mapping[str, FleetMember]) -> t.Iterator[str]:
+    """Yield the texts of `FleetChange.moved`, of those nodes in `moved` of which most states know another address."""
+    for name, now in sorted(moved.items()):
+        before = states[name]
+        if 2 * sum(_knows_another_address(state, {name: now}) for state in states.values()) > len(states):
+            for old, new in ((before.address, now.address), (before.address6, now.address6)):
+                if old and new and bare(old) != bare(new):
+                    yield f"{name} {bare(old)} -> {bare(new)}"
 
 
 def _in_change(state: NodeState, pools: _Pools, underlay_mtu: int) -> bool:

@@ -33,13 +33,16 @@ def phase(
         if not outcome.usable(answer):
             problems.append(f"{host}: {outcome.reason(answer)}")
     if name in ("prove", "soak"):
-        return _probes(name, results, problems, max_lost_probes if name == "soak" else 0, targets.hold)
+        return _probes(name, results, problems, max_lost_probes if name == "soak" else 0, targets)
     done = f"{len(hosts) - len(problems)}/{len(hosts)}"
     texts: dict[str, str] = {
         Phase.PREPARE: "receive paths of both modes in place, packets held at the smaller MTU",
         Phase.FLIP: "routes replaced",
         Phase.RETIRE: "the old mode is gone",
     }
+    if targets.moved:
+        texts[Phase.PREPARE] = "receive paths of earlier and new addresses in place, packets held at the smaller MTU"
+        texts[Phase.RETIRE] = "the earlier modes and addresses are gone"
     if targets.hold:
         texts = {
             Phase.PREPARE: "backup routes in place, sessions as they were",
@@ -47,12 +50,14 @@ def phase(
             Phase.FLIP: "sessions changed",
             Phase.RETIRE: "backup routes are gone",
         }
+        if targets.moved:
+            texts[Phase.FLIP] = "sessions changed to the new addresses"
     text = texts.get(name, "") + (_kept(results) if name == Phase.RETIRE else "")
     return f"{name:<9} {done}  {text}".rstrip(), problems
 
 
 def _probes(
-    name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems: list[str], max_lost_probes: int, hold: bool
+    name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems: list[str], max_lost_probes: int, to: Targets
 ) -> tuple[str, list[str]]:
     paths = probed_paths.probed(results)
     sent, lost = sum(path.sent for path in paths), sum(path.lost for path in paths)
@@ -65,7 +70,7 @@ def _probes(
     gaps = untried.of_run({host: untried.from_data(answer.get("untried", ())) for host, answer in results.items()}, {})
     if name == "prove":
         good = sum(not path.lost for path in paths)
-        where = "the routes to come" if hold else "the new mode"
+        where = "the routes to come" if to.hold or to.moved else "the new mode"
         proven = f"{name:<9} {good}/{len(paths)} paths answer over {where}, full size"
         untouched = f"{proven} (marked probes, live traffic untouched)"
         return " · ".join([untouched, *(f"not tried: {gap}" for gap in gaps)]), problems

@@ -26,8 +26,8 @@ LIMITS = {"session_resets": 0, "external_resets": 0, "hosts_changed": -1, "route
 LIAR = "node3"
 DOWN = {"unreachable": True, "msg": "no route to host"}
 PHASES = (
-    "node3 says that it is in a change of mode, MTU or sessions, and the other nodes are not: brought to the plan "
-    "without phases."
+    "node3 says that it is in a change of mode, MTU, sessions or addresses, and the other nodes are not: brought to "
+    "the plan without phases."
 )
 SESSIONS = (
     "stored state of node3 says that this run interrupts its BGP sessions, unlike those of other nodes. That needs all "

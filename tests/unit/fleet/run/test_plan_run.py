@@ -14,7 +14,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.observed_nodes import (
     ObservedNodes,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.decision import Approval, decide
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.decision import (
+    Approval,
+    cannot_take_part,
+    decide,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.impact import ImpactLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.plan_run import FleetRun, plan_run
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.request import Lockfile, RunRequest
@@ -122,6 +126,56 @@ def test_another_address_of_a_host_takes_all_nodes_through_phases(mode: str, bgp
     run = plan_run(hosts, [], lockfile, answers, RunRequest())
     assert (run.change, run.fleet_change, run.targets.hold, run.alone) == (True, True, bgp, ())
     assert not plan_run(hosts, [], *after(run), RunRequest()).change
+
+
+@pytest.mark.parametrize("bgp", [True, False])
+def test_the_plan_names_hosts_with_their_addresses_of_before_and_now(bgp: bool) -> None:
+    hosts, lockfile, answers = moved("vxlan", bgp_enabled=bgp)
+    run = plan_run(hosts, [], lockfile, answers, RunRequest())
+    assert run.impact.moved == ("node2 10.10.1.12 -> 10.10.1.62",) and run.targets.moved
+    lines = run.impact.lines
+    assert lines[0] == "addresses node2 10.10.1.12 -> 10.10.1.62"
+    assert len(lines) == (2 if bgp else 1)
+    again = plan_run(hosts, [], *after(run), RunRequest())
+    assert (again.impact.lines, again.targets.moved) == ([], False)
+
+
+def test_each_ip_version_has_its_own_address() -> None:
+    six = {name: {"calico_node_address_ipv6": f"fd00:10:10:1::{n}/64"} for n, name in enumerate(LAB, 1)}
+    pools = [pool("vxlan"), pool("vxlan", "six", "fd00:10:244::/48", blockSize=122)]
+    first = plan_run(fleets.hosts(*pools, workloads=[], own=six), [], NONE, FRESH, RunRequest())
+    six["node3"] = {"calico_node_address_ipv6": "fd00:10:10:1::63/64"}
+    hosts = fleets.hosts(*pools, workloads=[], nodes=MOVED, own=six)
+    run = plan_run(hosts, [], *after(first), RunRequest())
+    assert run.impact.moved == (
+        "node2 10.10.1.12 -> 10.10.1.62",
+        "node3 fd00:10:10:1::3 -> fd00:10:10:1::63",
+    )
+
+
+def test_a_host_with_another_address_is_not_changed_while_another_node_is_down() -> None:
+    for bgp in (True, False):
+        hosts, lockfile, answers = moved("vxlan", bgp_enabled=bgp)
+        answers = answers.without({"node4": FleetError("node4", None, "is down.", "Start it.")})
+        run = plan_run(hosts, [], lockfile, answers, RunRequest())
+        with pytest.raises(FleetError) as caught:
+            cannot_take_part(run, answers)
+        assert str(caught.value) == (
+            "plan gives a node another address (node2 10.10.1.12 -> 10.10.1.62), and node4 cannot take part in it. All "
+            "nodes go through it in step: run it without --limit, and bring back or remove nodes that are down. "
+            "Nothing was changed."
+        )
+
+
+@pytest.mark.parametrize("bgp", [True, False])
+def test_a_new_node_joins_while_another_host_gets_its_new_address(bgp: bool) -> None:
+    """The modes stay, so that no second run is needed for them, and none is announced."""
+    hosts, lockfile, answers = moved("vxlan", bgp_enabled=bgp)
+    nodes = {**MOVED, "node5": "10.10.1.15/24"}
+    hosts = fleets.hosts(pool("vxlan"), workloads=[], nodes=nodes, bgp_enabled=bgp)
+    answers.states["node5"] = None
+    run = plan_run(hosts, [], lockfile, answers, RunRequest())
+    assert (run.change, run.fresh, run.notices, run.targets.moved) == (True, ("node5",), (), True)
 
 
 def test_a_host_that_alone_says_that_it_had_another_address_changes_nothing_else() -> None:

@@ -416,7 +416,10 @@ def test_one_node_in_a_change_keeps_no_new_node_out(controller: Controller) -> N
     assert (joined.change, joined.modes, joined.alone) == (False, {"default": "ipip"}, ("node1",))
 
 
-ALONE = "{} in a change of mode, MTU or sessions, and the other nodes are not: brought to the plan without phases."
+ALONE = (
+    "{} in a change of mode, MTU, sessions or addresses, and the other nodes are not: brought to the plan without "
+    "phases."
+)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
