@@ -201,13 +201,19 @@ class ActionModule(StateAction):
         """Return what the node reverts to if it has `current` stored: that, with the addresses that `state` has.
 
         It keeps the backup routes of `state`: in the middle of a change, no other node has sessions with its address.
+        The result is empty if `current`, which is the node's word, cannot have other addresses.
         """
-        before = renumbering.returned(current, state)
-        if before.bird is not None and state.bird is not None:
-            bird = dataclasses.replace(before.bird, backups=state.bird.backups, backups_lead=state.bird.backups_lead)
-            before = dataclasses.replace(before, bird=bird)
-        content = before.to_dict()
-        config = bird_config.render(content["bird"]) if content["bird"] is not None else None
+        try:
+            before = renumbering.returned(current, state)
+            if before.bird is not None and state.bird is not None:
+                bird = dataclasses.replace(
+                    before.bird, backups=state.bird.backups, backups_lead=state.bird.backups_lead
+                )
+                before = dataclasses.replace(before, bird=bird)
+            content = before.to_dict()
+            config = bird_config.render(content["bird"]) if content["bird"] is not None else None
+        except (NotEncodable, LookupError, ValueError, TypeError, AttributeError):
+            return {}
         return {"state": content, "bird_config": config}
 
     def _step(self, phase: Phase, state: NodeState, policy: t.Optional[dict[str, t.Any]]) -> dict[str, t.Any]:
