@@ -146,6 +146,31 @@ def test_two_hosts_that_exchanged_their_addresses_are_brought_back_by_one_run(wa
             wanted.site(exchanged).check()
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("mode", "reflectors"),
+    [("vxlan-crosssubnet", ()), ("vxlan", ("node1", "node3"))],
+    ids=["cross-subnet", "reflector"],
+)
+def test_with_both_addresses_nothing_is_lost_in_other_fleets(
+    wanted: Wanted, mode: str, reflectors: tuple[str, ...]
+) -> None:
+    """Node1 is sent packets without a tunnel by its subnet, and then reflects all routes."""
+    addresses = {node: f"{present(wanted.lab, node)}/24" for node in FOUR}
+    wanted.site(addresses, mode, reflectors=reflectors).check()
+    old = present(wanted.lab, "node1")
+    new = next(address for address in ("10.10.1.71", "10.10.1.72") if address != old)
+    wanted.has("node1", old, new)
+    addresses["node1"] = f"{new}/24"
+    with nothing_lost(wanted.lab):
+        wanted.site(addresses, mode, reflectors=reflectors).check()
+    for node in FOUR:
+        assert "calico_backup" not in wanted.lab.exec(node, ["cat", "/etc/calico/bird.cfg"]).stdout
+    wanted.has("node1", new)
+    with nothing_lost(wanted.lab):
+        wanted.site(addresses, mode, reflectors=reflectors).check()
+
+
 def test_one_run_moves_a_host_and_brings_back_two_that_exchanged_their_addresses(wanted: Wanted) -> None:
     """Node3 has both addresses, so its packets with node4 all arrive. Nodes 1 and 2 have each other's."""
     addresses = {"node3": f"{THREE}/24"}

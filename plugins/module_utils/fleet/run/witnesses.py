@@ -79,7 +79,7 @@ def _knows_another_address(state: NodeState, moved: t.Mapping[str, FleetMember])
 
 
 def _moved(states: t.Mapping[str, NodeState], moved: t.Mapping[str, FleetMember]) -> t.Iterator[str]:
-    """Yield the texts of `FleetChange.moved`, of those nodes in `moved` of which most states know another address."""
+    """Yield the texts of `FleetChange.moved` about those nodes in `moved` whose earlier address most states know."""
     for name, now in sorted(moved.items()):
         before = states[name]
         if 2 * sum(_knows_another_address(state, {name: now}) for state in states.values()) > len(states):

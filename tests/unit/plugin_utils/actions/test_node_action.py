@@ -30,7 +30,7 @@ def states_of(**variables: object) -> tuple[NodeState, NodeState]:
 
 @pytest.mark.parametrize("phase", [Phase.PREPARE, Phase.LINKS, Phase.FLIP, Phase.CONVERGE])
 def test_a_host_reverts_to_its_state_with_the_new_address_and_the_phases_backup_routes(phase: Phase) -> None:
-    """Nobody has sessions with that address in the middle of a change, so only backup routes carry its packets."""
+    """In the middle of a change no other node has a session with that address: backup routes carry its packets."""
     before, after = states_of()
     reached = transition.phase_state(before, after, phase, True)
     found = NodeRequest.unpack(NodeRequest(previous=node.ActionModule._previous(before, reached)).pack()).previous
