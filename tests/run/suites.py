@@ -188,7 +188,7 @@ SUITES: tuple[Suite, ...] = (
                 for name in (
                     *("modes", "installation", "agent", "podman", "docker", "ports", "services"),
                     *("etcd", "live", "runtimes", "podman_by_ipip"),
-                    *("policy", "policy_lockout", "topology", "switches", "getting_started"),
+                    *("policy", "policy_lockout", "topology", "addresses", "switches", "getting_started"),
                     *("upgrade", "upgrade_by_node", "runbook"),
                 )
             ),
@@ -289,7 +289,7 @@ SUITES: tuple[Suite, ...] = (
         "addresses",
         "lab-addresses",
         "scenarios-addresses",
-        "hosts get other addresses under traffic: beside the old ones, in their place, and exchanged",
+        "one run under traffic gives hosts other addresses: one beside its old one, two exchanged; others in soak",
         limit=1200,
     ),
     scenario(
