@@ -150,10 +150,16 @@ def restart_sessions(names: t.Iterable[str], socket: str = SOCKET) -> None:
 
     Raises CommandRefused or NotAnswering.
     """
+    with _if_it_runs(), BirdClient(socket) as client:
+        for name in names:
+            client.ask(f"restart {name}")
+
+
+@contextlib.contextmanager
+def _if_it_runs() -> t.Iterator[None]:
+    """Let the body end where it meets no running BIRD, without the NotAnswering that says so."""
     try:
-        with BirdClient(socket) as client:
-            for name in names:
-                client.ask(f"restart {name}")
+        yield
     except NotAnswering as error:
         if not error.nobody_there:
             raise
@@ -181,17 +187,12 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
     `kernel_sync` says why. If the run is stopped here, BIRD may forward by `text` and the old file stays, so that the
     next run repeats this. Does nothing if no BIRD or a BIRD 2 runs.
     """
-    try:
-        with BirdClient(socket) as client:
-            if kernel_sync.is_deaf(client):
-                with _candidate(text, path, program):
-                    pass  # `text` itself is checked first, so that a refusal is not about the text with weights
-                with _candidate(kernel_sync.with_weights(text), path, program) as new:
-                    _configure(client, f"configure {encoding.quoted(new.path)}", seconds)
-                kernel_sync.scan(client)
-    except NotAnswering as error:
-        if not error.nobody_there:
-            raise
+    with _if_it_runs(), BirdClient(socket) as client:
+        if kernel_sync.is_deaf(client):
+            with _candidate(text, path, program):
+                pass  # `text` itself is checked first, so that a refusal is not about the text with weights
+            _read_meanwhile(client, kernel_sync.with_weights(text), path, program, seconds)
+            kernel_sync.scan(client)
 
 
 def _change_merging(before: str, text: str, path: str, socket: str, program: str, seconds: float) -> None:
@@ -200,18 +201,19 @@ def _change_merging(before: str, text: str, path: str, socket: str, program: str
     `held_routes` says why. BIRD then has routes that hold the learned ones, until it reads `text` itself. If the run
     is stopped here, the old file stays, so that the next run repeats this. Does nothing if no BIRD runs.
     """
-    try:
-        with BirdClient(socket) as client:
-            with _candidate(text, path, program):
-                pass  # `text` itself is checked first, so that a refusal is not about another text
-            held, begun = held_routes.statics(client), held_routes.begun(client)
-            for step in (before, held_routes.with_merging_of(before, text)):
-                with _candidate(f"{step}\n{held}", path, program) as new:
-                    _configure(client, f"configure {encoding.quoted(new.path)}", seconds)
-            held_routes.wait(client, held, begun, kernel_sync.FIRST_SCAN, time.sleep)
-    except NotAnswering as error:
-        if not error.nobody_there:
-            raise
+    with _if_it_runs(), BirdClient(socket) as client:
+        with _candidate(text, path, program):
+            pass  # `text` itself is checked first, so that a refusal is not about another text
+        held, begun = held_routes.statics(client), held_routes.begun(client)
+        for step in (before, held_routes.with_merging_of(before, text)):
+            _read_meanwhile(client, f"{step}\n{held}", path, program, seconds)
+        held_routes.wait(client, held, begun, kernel_sync.FIRST_SCAN, time.sleep)
+
+
+def _read_meanwhile(client: BirdClient, text: str, path: str, program: str, seconds: float) -> None:
+    """Let BIRD read `text` in a file beside `path`, which stays as it is, and wait until it has."""
+    with _candidate(text, path, program) as new:
+        _configure(client, f"configure {encoding.quoted(new.path)}", seconds)
 
 
 @contextlib.contextmanager
