@@ -114,13 +114,18 @@ def _ipset(ipset: IpSet, owners: t.Mapping[str, str]) -> IpSet:
 def _table(table: IptablesTable, own: t.Mapping[str, str]) -> IptablesTable:
     if table.family == 4 or not own:
         return table
-    words = {f"-s {encoding.cidr(old)} ": f"-s {encoding.cidr(new)} " for old, new in own.items()}
+    words = {from_source(old): from_source(new) for old, new in own.items()}
 
     def changed(rule: str) -> str:
         old = next((word for word in words if rule.startswith(word)), "")
         return words[old] + rule[len(old) :] if old else rule
 
     return dataclasses.replace(table, chains={name: tuple(map(changed, rules)) for name, rules in table.chains.items()})
+
+
+def from_source(address: str) -> str:
+    """Return how a rule about packets from this address alone begins."""
+    return f"-s {encoding.cidr(address)} "
 
 
 def _member(member: FleetMember, now: t.Optional[FleetMember]) -> FleetMember:

@@ -37,10 +37,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ...base import iptables_encoding as encoding
 from ...base.addresses import family_of, inside
 from ...bgp import placement, route_sources, session_changes
 from ...bgp.bird_state import BackupRoute, Bird, BirdPool
+from ...state.fleet_list import bare
 from ...state.node_state import (
     PROBE_MARK,
     PROBE_PRIORITY,
@@ -430,8 +430,8 @@ def _iptables(current: NodeState, target: NodeState) -> tuple[IptablesTable, ...
     Left out are rules about an IPv6 address that the node no longer has: another node may have it.
     """
     tables: dict[tuple[str, int], IptablesTable] = {}
-    old6, new6 = (state.address6.partition("/")[0] for state in (current, target))
-    left = f"-s {encoding.cidr(old6)} " if old6 and old6 != new6 else ""
+    old6, new6 = bare(current.address6), bare(target.address6)
+    left = renumbering.from_source(old6) if old6 and old6 != new6 else ""
     for table in (*target.iptables, *current.iptables):
         key = table.name, table.family
         before = tables.get(key, IptablesTable(table.name, family=table.family))

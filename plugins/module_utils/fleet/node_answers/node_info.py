@@ -15,6 +15,7 @@ from ...ipam.allocation_plan import ENCAPSULATIONS, TUNNEL_KINDS
 from ...state.answers import limits
 from ...state.answers.endpoints import single_address
 from ...state.answers.left_out import LeftOut
+from ...state.fleet_list import bare
 from ...state.node_state import NodeState, Pool
 from ...state.phase import Phase
 
@@ -89,7 +90,7 @@ def held_addresses(result: t.Any) -> frozenset[str]:
         found = _HELD(result)["preflight"]["addresses"]
     except Unreadable:
         return frozenset()
-    return frozenset(cidr.partition("/")[0] for cidrs in found.values() for cidr in cidrs)
+    return frozenset(bare(cidr) for cidrs in found.values() for cidr in cidrs)
 
 
 def _words(error: BaseException) -> str:

@@ -104,7 +104,7 @@ def earlier_addresses(
     from such an address: a host alone cannot add one. While a host has two addresses, its kernel chooses the source of
     IPIP, and often takes the older one.
     """
-    expected = {address for member in members if (address := member.address.partition("/")[0])}
+    expected = {bare(member.address) for member in members if member.address}
     accepted = [
         ipset.members
         for state in observed.values()
