@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,9 @@ import yaml
 
 from tests import prepared_ansible
 from tests.lab import Lab
-from tests.lab.fleet import SPARING
+from tests.lab.fleet import SPARING, mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
+from tests.lab.measure.streams import Streams
 from tests.lab.topology import NODES
 from tests.long_form import LONG
 
@@ -194,6 +195,24 @@ def new_lab(
     yield lab
     if not os.environ.get("HOST_ROUTING_LAB_KEEP"):
         lab.down()
+
+
+@contextlib.contextmanager
+def nothing_lost(lab: BaseLab, but: Collection[str] = ()) -> Iterator[Streams]:
+    """Yield streams that run between all workloads but those of the nodes in `but`, and assert that they lose nothing.
+
+    Each must reach LEAST_PPS. Raise LabError if they cannot start. The unreachable routes of `no_way_around` stay.
+    """
+    no_way_around(lab)
+    ends = [end for end in workloads(lab) if end.node not in but]
+    with Streams(lab, mesh_of_streams(lab, ends, PPS)) as streams:
+        yield streams
+        report = streams.stop()
+    print(report.summary())
+    assert report.sent > 0 and not report.silent_hosts
+    assert min(result.rate for result in report.streams) >= LEAST_PPS, report.summary()
+    assert report.lost_by_us == 0, report.summary()
+    assert report.resets == 0 and report.corrupt == 0 and report.bytes_missing == 0, report.summary()
 
 
 @pytest.fixture(scope="session")

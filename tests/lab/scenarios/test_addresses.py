@@ -3,30 +3,25 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Hosts get other addresses: with both on the host no packet is lost, and otherwise none between the other hosts.
 
-Streams of packets (see PPS) between workloads of all pairs of nodes, in both subnets, run over each run.
+Streams between workloads of all pairs of nodes, in both subnets, run over each run (see PPS in conftest.py).
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.lab import Lab
-from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.checks import Pool
-from tests.lab.measure.streams import Streams
 
 from . import inventory
-from .conftest import LAB, LEAST_PPS, PPS, Fleet, Run
+from .conftest import LAB, Fleet, Run, new_lab, nothing_lost
 
 NAME = f"{LAB}-addresses"
 FOUR = ("node1", "node2", "node3", "node4")
@@ -49,7 +44,7 @@ class Wanted:
         return self.fleet.site("-ecalico_node_soak_seconds=3", inventory=path)
 
     def has(self, node: str, *addresses: str) -> None:
-        """Give a host these addresses, the first of them first, and no others on the underlay."""
+        """Give a host exactly these addresses on the underlay. Its default route leads to the first one's router."""
         commands = [f"ip address add {address}/24 dev eth0 2>/dev/null" for address in addresses]
         here = self.lab.exec(node, "ip -o -4 address show dev eth0 | awk '{print $4}'").stdout.split()
         gone = [f"ip address del {cidr} dev eth0" for cidr in here if cidr.partition("/")[0] not in addresses]
@@ -62,28 +57,10 @@ class Wanted:
 @pytest.fixture(scope="module")
 def wanted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wanted]:
     """A running mesh of four nodes, whose inventory tests rewrite."""
-    lab = Lab(NAME, machine="native")
-    lab.down()
-    lab.up(FOUR)
-    wanted = Wanted(lab, tmp_path_factory.mktemp("addresses"))
-    wanted.site().check()
-    yield wanted
-    if not os.environ.get("HOST_ROUTING_LAB_KEEP"):
-        lab.down()
-
-
-@contextlib.contextmanager
-def nothing_lost(lab: BaseLab, but: Collection[str] = ()) -> Iterator[None]:
-    """Run streams between all workloads but those of the nodes in `but`, and assert that no packet is lost."""
-    no_way_around(lab)
-    ends = [end for end in workloads(lab) if end.node not in but]
-    with Streams(lab, mesh_of_streams(lab, ends, PPS)) as streams:
-        yield
-        report = streams.stop()
-    print(report.summary())
-    assert report.sent > 0 and not report.silent_hosts
-    assert min(result.rate for result in report.streams) >= LEAST_PPS, report.summary()
-    assert report.lost_by_us == 0, report.summary()
+    with new_lab(NAME, FOUR) as lab:
+        wanted = Wanted(lab, tmp_path_factory.mktemp("addresses"))
+        wanted.site().check()
+        yield wanted
 
 
 def moved(lab: BaseLab, node: str, address: str) -> None:

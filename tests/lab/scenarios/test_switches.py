@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -23,13 +22,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import Lab, topology
+from tests.lab import topology
 from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Streams
 from tests.lab.shell import wait_until
 
-from .conftest import LAB, LEAST_PPS, PPS, ROOT, Fleet, Run
+from .conftest import LAB, LEAST_PPS, PPS, ROOT, Fleet, Run, new_lab
 
 NAME = f"{LAB}-switches"
 FLEET_AS = 64512
@@ -53,14 +52,10 @@ CONNECTION = f"-e@{ROOT}/inventories/lab/group_vars/all/connection.yml"
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[BaseLab]:
-    lab = Lab(NAME, machine="native")
-    lab.down()
-    lab.up(switches=True)
-    for tor in topology.TORS:
-        patient_bfd(lab, tor)
-    yield lab
-    if not os.environ.get("HOST_ROUTING_LAB_KEEP"):
-        lab.down()
+    with new_lab(NAME, switches=True) as lab:
+        for tor in topology.TORS:
+            patient_bfd(lab, tor)
+        yield lab
 
 
 @pytest.fixture(scope="module")

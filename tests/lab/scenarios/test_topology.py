@@ -9,8 +9,6 @@ changes something.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import subprocess
 import time
@@ -20,14 +18,11 @@ from typing import Any
 
 import pytest
 
-from tests.lab import Lab
-from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.checks import Pool
-from tests.lab.measure.streams import Streams
 
 from . import inventory
-from .conftest import LAB, LEAST_PPS, PPS, ROOT, Fleet, Run
+from .conftest import LAB, ROOT, Fleet, Run, new_lab, nothing_lost
 from .killed_controller import ANNOUNCING, kill_run, output_until, run_to_kill
 
 NAME = f"{LAB}-topology"
@@ -61,27 +56,10 @@ class Wanted:
 @pytest.fixture(scope="module")
 def wanted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wanted]:
     """A running mesh of four nodes, whose inventory tests rewrite."""
-    lab = Lab(NAME, machine="native")
-    lab.down()
-    lab.up(FOUR)
-    wanted = Wanted(lab, tmp_path_factory.mktemp("topology"))
-    wanted.site().check()
-    yield wanted
-    if not os.environ.get("HOST_ROUTING_LAB_KEEP"):
-        lab.down()
-
-
-@contextlib.contextmanager
-def nothing_lost(lab: BaseLab) -> Iterator[Streams]:
-    no_way_around(lab)
-    with Streams(lab, mesh_of_streams(lab, workloads(lab), PPS)) as streams:
-        yield streams
-        report = streams.stop()
-    print(report.summary())
-    assert report.sent > 0 and not report.silent_hosts
-    assert min(result.rate for result in report.streams) >= LEAST_PPS, report.summary()
-    assert report.lost_by_us == 0, report.summary()
-    assert report.resets == 0 and report.corrupt == 0 and report.bytes_missing == 0, report.summary()
+    with new_lab(NAME, FOUR) as lab:
+        wanted = Wanted(lab, tmp_path_factory.mktemp("topology"))
+        wanted.site().check()
+        yield wanted
 
 
 def sessions(lab: BaseLab, node: str) -> dict[str, str]:
