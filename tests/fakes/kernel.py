@@ -366,7 +366,7 @@ class FakeKernel:
                 for address in link.addresses:
                     self._connect(address)
             else:
-                # A route with another next hop stays, and shows the dead one, too.
+                # The kernel keeps a route with a next hop by another device, and still lists the dead one.
                 self._routes = {
                     key: value
                     for key, value in self._routes.items()

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""inventories/as-per-rack-tor, and IPv6: an AS per rack, eBGP with two FRR switches in each, MD5, BFD, no tunnel."""
+"""Each rack of inventories/as-per-rack-tor has an AS and two FRR switches, with which its nodes speak eBGP.
+
+Here the nodes have IPv6 as well. Sessions have passwords and BFD, and no pool has a tunnel.
+"""
 
 from __future__ import annotations
 

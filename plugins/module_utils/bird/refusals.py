@@ -176,7 +176,7 @@ def _segments(count: int) -> str:
 
 
 def _template(text: str) -> t.Callable[[_Case], str]:
-    """Return a function that returns `text`, with each name in braces replaced by that attribute of the _Case."""
+    """Return a function that fills a _Case into the braces of `text`, such as `{case.within}`."""
     return lambda case: text.format(case=case)
 
 

@@ -179,7 +179,7 @@ def test_a_new_node_joins_while_another_host_gets_its_new_address(bgp: bool) -> 
 
 
 def test_a_host_that_alone_says_that_it_had_another_address_changes_nothing_else() -> None:
-    """The others know the same address as the inventory, so root on one host cannot start a change of all nodes."""
+    """All other nodes already know the address that the inventory has, so one node cannot start their change."""
     hosts = fleets.hosts(pool("vxlan"), workloads=[], bgp_enabled=False)
     lockfile, answers = after(plan_run(hosts, [], NONE, FRESH, RunRequest()))
     state = answers.states["node2"]

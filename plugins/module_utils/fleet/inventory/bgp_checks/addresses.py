@@ -103,9 +103,9 @@ class PeerAddresses:
 
 
 def _special(subnet: str) -> t.Iterator[tuple[str, str]]:
-    """Yield (address, what it is) of the addresses of a subnet that no host has, for a CIDR with or without host bits.
+    """Yield each address of `subnet` that no host can have, with words such as "network address of the subnet ...".
 
-    It is for example "broadcast address of the subnet 10.10.1.0/24".
+    `subnet` is a CIDR, which may have bits beyond its prefix.
     """
     found = ipaddress.ip_network(subnet, strict=False)
     for address in (found.network_address, found.broadcast_address):
