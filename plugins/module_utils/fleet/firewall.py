@@ -25,8 +25,8 @@ from ..policy.chains.rules.rule import jump
 from ..policy.chains.settings import ChainSettings
 from ..policy.chains.tables import RAW
 from ..policy.sets.ip_sets import ETCD_MEMBERS, name_of
-from ..state import outgoing_nat
 from ..state.attachment import WORKLOAD_INTERFACES
+from ..state.derived import outgoing_nat
 from ..state.fleet_list import Addressed
 from ..state.node_state import Hook, IpSet, IptablesTable, Pool, TunnelDevice
 

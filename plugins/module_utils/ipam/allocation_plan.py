@@ -36,7 +36,8 @@ class NodeAllocations:
 
     `blocks` are open, in the order of opening: addresses are taken from them. `spare_blocks` may be opened by the node
     itself. `tunnels` maps a kind of TUNNEL_KINDS to an address, `workloads` and `workloads6` a workload's name to its
-    IPv4 and IPv6 address. All addresses lie in `blocks`.
+    IPv4 and IPv6 address, `probes` a pool's name to the address of the node's probe endpoint in it. All addresses lie
+    in `blocks`.
     """
 
     blocks: tuple[BlockGrant, ...] = ()
@@ -44,6 +45,7 @@ class NodeAllocations:
     tunnels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     workloads: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     workloads6: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    probes: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def addresses(self) -> t.Iterator[tuple[str, str]]:
         """Yield (workload name, address) for all workloads: first IPv4, then IPv6, each in order of names."""

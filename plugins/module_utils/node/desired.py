@@ -10,8 +10,8 @@ import typing as t
 
 from ..dataplane.kernel.port import Kernel
 from ..policy.host_endpoints import Interfaces
-from ..state import before_network as network_to_come
 from ..state.attachment import AttachedWorkload, with_workloads
+from ..state.derived import before_network as network_to_come
 from ..state.node_policy_tables import NO_INTERFACES, NO_OTHERS, NodePolicyTables, needs_interfaces
 from ..state.node_state import NodeState
 from ..state.other_endpoints import OtherEndpoints

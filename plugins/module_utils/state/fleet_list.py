@@ -24,6 +24,7 @@ class FleetMember:
     reflector: bool = False
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     address6: str = ""  # the node's IPv6 address with its prefix length; "" without IPv6
+    probes: tuple[str, ...] = ()  # the addresses of its probe endpoint, one of each pool that it is tested in
 
 
 class Addressed(t.Protocol):
@@ -64,7 +65,7 @@ class FleetList:
 
 _MEMBER = table(
     {"name": text(), "address": text(), "as_number": whole()},
-    {"reflector": flag, "labels": by_name(text()), "address6": text()},
+    {"reflector": flag, "labels": by_name(text()), "address6": text(), "probes": items(text())},
 )
 _STATE = open_table(
     {"version": whole(VERSION, VERSION), "node": text()},
@@ -80,6 +81,6 @@ def from_state(data: t.Any) -> FleetList:
     """Return the list of nodes in a NodeState that is plain data. Raise Unreadable for a part of another type."""
     state = _STATE(data)
     bird = state.get("bird") or {}
-    members = tuple(FleetMember(**one) for one in state.get("nodes", ()))
+    members = tuple(FleetMember(**{**one, "probes": tuple(one.get("probes", ()))}) for one in state.get("nodes", ()))
     tunnels = state.get("ipam", {}).get("tunnels", {})
     return FleetList(state["node"], members, tunnels, bird.get("as_number"), bird.get("cluster_id"))

@@ -57,6 +57,12 @@ TABLE_MAIN = 254
 TABLE_PROBE = 179
 PROBE_MARK = 0xCA11
 PROBE_PRIORITY = 179
+#: The TOS byte of probes that test a pool's next mode: DSCP 7, which no standard uses (RFC 2474, pool 2). Older kernels
+#: compare only the bits 0x1c of a TOS in routing rules.
+PROBE_TOS = 0x1C
+#: The host end of the probe endpoint, and its network namespace.
+PROBE_INTERFACE = "caliprobe"
+PROBE_NETNS = "calico-probe"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +111,7 @@ class NodeIpam:
     workloads: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {workload name: IPv4 address}
     reservations: tuple[str, ...] = ()
     workloads6: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {workload name: IPv6 address}
+    probes: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {pool: address of the probe endpoint in it}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,11 +188,13 @@ class VethEndpoint:
     source_spoofing: bool = False  # whether the workload may send from addresses that are not its own
     handed_over: bool = False  # whether somebody else moves and configures the inner end
     ports: tuple[PublishedPort, ...] = ()  # of the host, which lead to it
+    further: tuple[str, ...] = ()  # more addresses, of other pools; only the probe endpoint has any
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """The addresses of the workload, IPv4 first; () if it has none."""
-        return tuple(address for address in (self.address, self.address6) if address)
+        own = tuple(address for address in (self.address, self.address6) if address)
+        return (*own, *self.further) if self.further else own
 
     def publishes(self, family: int) -> bool:
         """Return whether a port of the host leads to its address of this IP version."""
@@ -210,12 +219,17 @@ class Route:
 
 @dataclasses.dataclass(frozen=True)
 class RoutingRule:
-    """A routing policy rule: packets with `fwmark` are looked up in `table`. `family` is 4 or 6."""
+    """A routing policy rule: packets with `fwmark` are looked up in `table`. `family` is 4 or 6.
+
+    A rule for probes has no mark (0): it selects packets with the TOS `tos` that arrive by `interface`.
+    """
 
     fwmark: int
     table: int
     priority: int
     family: int = 4
+    interface: str = ""
+    tos: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -287,6 +301,12 @@ class NodeState:
     policy: t.Optional[PolicyState] = None  # None: none is in force; NodePolicyTables puts it into `iptables`, `ipsets`
     address6: str = ""  # of the node itself, CIDR; "" without IPv6
     workload_source_spoofing: bool = False  # whether workloads may send from addresses that are not theirs
+    probe_endpoint: t.Optional[VethEndpoint] = None  # no workload: it proves that a workload's packets arrive
+
+    @property
+    def endpoints(self) -> tuple[VethEndpoint, ...]:
+        """The workloads and the probe endpoint: everything that a veth pair joins to this host."""
+        return self.workloads if self.probe_endpoint is None else (*self.workloads, self.probe_endpoint)
 
     def to_dict(self) -> dict[str, t.Any]:
         """Return the state as plain data for JSON; `from_dict` reads it. Without policy there is no key `policy`.
@@ -419,7 +439,12 @@ def _check_networks(state: NodeState) -> None:
         "ipam.reservations": ipam.reservations,
         "bird_routes": [route.destination for route in state.bird_routes],
     }
-    addresses = {"tunnels": ipam.tunnels, "workloads": ipam.workloads, "workloads6": ipam.workloads6}
+    addresses = {
+        "tunnels": ipam.tunnels,
+        "workloads": ipam.workloads,
+        "workloads6": ipam.workloads6,
+        "probes": ipam.probes,
+    }
     for place, texts in cidrs.items():
         for text in texts:
             if not _is_network(text):
@@ -470,8 +495,11 @@ def _plain(value: t.Any) -> t.Any:
 #: Fields of later releases that are not written while they have these defaults, because earlier releases refuse unknown
 #: fields: {class: {field: default}}, as plain data.
 _LATER: t.Mapping[type, t.Mapping[str, t.Any]] = {
-    NodeState: {"workload_source_spoofing": False},
-    VethEndpoint: {"source_spoofing": False, "handed_over": False, "ports": []},
+    NodeState: {"workload_source_spoofing": False, "probe_endpoint": None},
+    NodeIpam: {"probes": {}},
+    VethEndpoint: {"source_spoofing": False, "handed_over": False, "ports": [], "further": []},
+    RoutingRule: {"interface": "", "tos": 0},
+    FleetMember: {"probes": []},
     Bird: {"merge_paths": True},
 }
 

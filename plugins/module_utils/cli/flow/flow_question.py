@@ -13,7 +13,7 @@ from ...base.addresses import family_of
 from ...policy.explain.evaluator import ALLOWED, DENIED, Evaluator
 from ...policy.explain.packet_path import Path, PathHost, Paths, Stage
 from ...policy.model import Flow
-from ...state import outgoing_nat
+from ...state.derived import outgoing_nat
 from ...state.node_policy_tables import chain_settings
 from ...state.node_state import NodeState
 from ...state.policy_state import PolicyState

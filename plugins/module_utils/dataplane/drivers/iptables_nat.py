@@ -24,7 +24,8 @@ import typing as t
 from ...base import addresses, published_port
 from ...base.naming import INTERFACE_PREFIX
 from ...policy.model import PROTOCOL_NUMBERS, Flow
-from ...state import outgoing_nat, published_ports
+from ...state import published_ports
+from ...state.derived import outgoing_nat
 from ..kernel.port import Connection, ConnectionFilter, Kernel
 
 #: The table with the rules of translations.

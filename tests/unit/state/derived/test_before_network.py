@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import model
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.names import policy_chain
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.before_network import NAME, closed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.before_network import NAME, closed
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (

@@ -13,11 +13,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..base.ports import PortRange
-from ..policy import model
-from .node_policy_tables import needs_interfaces
-from .node_state import NodeState
-from .policy_state import PolicyState
+from ...base.ports import PortRange
+from ...policy import model
+from ..node_policy_tables import needs_interfaces
+from ..node_state import NodeState
+from ..policy_state import PolicyState
 
 #: The name of the HostEndpoint that closes interfaces, the name of its tier, and the beginning of its policies' names.
 #: It sorts before every valid name, so this HostEndpoint governs "*" in place of the node's own.

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ..base.ports import BFD_PORTS, BGP_PORT
-from .node_state import NodeState
+from ...base.ports import BFD_PORTS, BGP_PORT
+from ..node_state import NodeState
 
 #: The chain of the table nat with the rules of natOutgoing.
 CHAIN = "cali-nat-outgoing"
