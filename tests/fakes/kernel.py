@@ -128,11 +128,11 @@ class FakeKernel:
         self._links: dict[str, _Link] = {}
         self._routes: dict[tuple[int, str, int], port.RouteAttributes] = {}
         self._rules: list[port.RuleEntry] = [
-            port.RuleEntry(0, 255, protocol=2),
-            port.RuleEntry(32766, 254, protocol=2),
-            port.RuleEntry(32767, 253, protocol=2),
-            port.RuleEntry(0, 255, protocol=2, family=6),
-            port.RuleEntry(32766, 254, protocol=2, family=6),
+            port.RuleEntry(0, 255, fwmask=0, protocol=2),
+            port.RuleEntry(32766, 254, fwmask=0, protocol=2),
+            port.RuleEntry(32767, 253, fwmask=0, protocol=2),
+            port.RuleEntry(0, 255, fwmask=0, protocol=2, family=6),
+            port.RuleEntry(32766, 254, fwmask=0, protocol=2, family=6),
         ]
         self._sysctls: dict[str, str] = {"net/ipv4/ip_forward": "0", "net/ipv4/udp_early_demux": "1"}
         self.netfilter = FakeNetfilter()
@@ -665,7 +665,7 @@ class FakeKernel:
         return sorted((rule for rule in self._rules if rule.family == family), key=lambda rule: rule.priority)
 
     def rule_add(self, rule: port.RuleEntry) -> None:
-        operation = f"add rule {rule.priority} (mark {rule.fwmark:#x})"
+        operation = f"add rule {rule.priority} ({rule.selector})"
         self._may_fail("rule_add", str(rule.priority), operation)
         if any(other[:4] == rule[:4] and other[5:] == rule[5:] for other in self._rules):
             raise port.KernelError(errno.EEXIST, operation)
@@ -673,7 +673,7 @@ class FakeKernel:
         self._written()
 
     def rule_delete(self, rule: port.RuleEntry) -> None:
-        operation = f"delete rule {rule.priority} (mark {rule.fwmark:#x})"
+        operation = f"delete rule {rule.priority} ({rule.selector})"
         self._may_fail("rule_delete", str(rule.priority), operation)
         if rule not in self._rules:
             raise port.KernelError(errno.ENOENT, operation)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The driver of policy routing rules by mark, of both IP versions.
+"""The driver of policy routing rules of both IP versions: by mark, or by interface and TOS.
 
 Our rules carry our protocol number. An equal rule without it satisfies a desired one, too, but is never removed.
 """
@@ -16,43 +16,65 @@ from ..change import Change, apply_each, refused
 from ..driver import DriverStep
 from ..kernel.port import Kernel, KernelError, RuleEntry
 
-#: The key of a rule: (priority, mark, number of the table, IP version).
-Key = tuple[int, int, int, int]
+
+class RuleKey(t.NamedTuple):
+    """What distinguishes a rule from others. `interface` is "" and `tos` 0 for a rule by mark alone."""
+
+    priority: int
+    fwmark: int
+    table: int
+    family: int
+    interface: str = ""
+    tos: int = 0
 
 
-def observe(kernel: Kernel, desired: t.Iterable[RoutingRule]) -> dict[Key, RuleEntry]:
+def observe(kernel: Kernel, desired: t.Iterable[RoutingRule]) -> dict[RuleKey, RuleEntry]:
     wanted = {_key(rule) for rule in desired}
-    observed: dict[Key, RuleEntry] = {}
+    observed: dict[RuleKey, RuleEntry] = {}
     for entry in (*kernel.rules(), *kernel.rules(6)):
-        key = (entry.priority, entry.fwmark, entry.table, entry.family)
-        if not entry.plain or entry.fwmask != 0xFFFFFFFF:
+        key = RuleKey(entry.priority, entry.fwmark, entry.table, entry.family, entry.interface, entry.tos)
+        if not entry.plain or entry.fwmask != _mask(key) or not (key.fwmark or key.interface or key.tos):
             continue
         if entry.protocol == ROUTE_PROTOCOL or (key in wanted and key not in observed):
             observed[key] = entry
     return observed
 
 
-def _key(rule: RoutingRule) -> Key:
-    return rule.priority, rule.fwmark, rule.table, rule.family
+def _mask(key: RuleKey) -> int:
+    """Return the mask of a rule as this driver writes it: all bits of its mark, 0 for a rule without a mark."""
+    return 0xFFFFFFFF if key.fwmark else 0
 
 
-def _entry(priority: int, mark: int, table: int, family: int) -> RuleEntry:
-    return RuleEntry(priority, table, mark, protocol=ROUTE_PROTOCOL, family=family)
+def _key(rule: RoutingRule) -> RuleKey:
+    return RuleKey(rule.priority, rule.fwmark, rule.table, rule.family, rule.interface, rule.tos)
 
 
-def _text(mark: int, table: int, family: int) -> str:
-    return f"{'IPv6 ' if family == 6 else ''}fwmark {mark:#x} lookup {table}"
+def _entry(key: RuleKey) -> RuleEntry:
+    return RuleEntry(
+        key.priority,
+        key.table,
+        key.fwmark,
+        _mask(key),
+        protocol=ROUTE_PROTOCOL,
+        family=key.family,
+        interface=key.interface,
+        tos=key.tos,
+    )
 
 
-def diff(desired: t.Iterable[RoutingRule], observed: t.Mapping[Key, RuleEntry]) -> list[Change]:
+def _text(key: RuleKey) -> str:
+    return f"{'IPv6 ' if key.family == 6 else ''}{_entry(key).selector} lookup {key.table}"
+
+
+def diff(desired: t.Iterable[RoutingRule], observed: t.Mapping[RuleKey, RuleEntry]) -> list[Change]:
     wanted = {_key(rule): rule for rule in desired}
     changes = [
-        Change("rule", "+", str(key[0]), None, _text(*key[1:]), new=_entry(*key))
+        Change("rule", "+", str(key.priority), None, _text(key), new=_entry(key))
         for key in wanted
         if key not in observed
     ]
     changes += [
-        Change("rule", "-", str(key[0]), _text(*key[1:]), None, old=entry)
+        Change("rule", "-", str(key.priority), _text(key), None, old=entry)
         for key, entry in observed.items()
         if key not in wanted and entry.protocol == ROUTE_PROTOCOL
     ]
@@ -75,7 +97,7 @@ def _reason(change: Change, error: KernelError) -> t.Optional[str]:
     return None if done else refused(error)
 
 
-STEP: DriverStep[t.Sequence[RoutingRule], dict[Key, RuleEntry]] = DriverStep(
+STEP: DriverStep[t.Sequence[RoutingRule], dict[RuleKey, RuleEntry]] = DriverStep(
     name="rule",
     kinds=("rule",),
     stage="routing",

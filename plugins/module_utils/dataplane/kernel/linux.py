@@ -658,7 +658,12 @@ class LinuxKernel:
 
     def _rule(self, kind: int, flags: int, rule: port.RuleEntry, operation: str) -> None:
         family = socket.AF_INET6 if rule.family == 6 else socket.AF_INET
-        header = {"family": family, "table": rule.table if rule.table < 256 else 0, "action": 1}
+        header = {
+            "family": family,
+            "tos": rule.tos,
+            "table": rule.table if rule.table < 256 else 0,
+            "action": 1,
+        }
         data: list[tuple[str, t.Any]] = [
             ("FRA_PRIORITY", rule.priority),
             ("FRA_FWMARK", rule.fwmark),
@@ -666,14 +671,16 @@ class LinuxKernel:
             ("FRA_TABLE", rule.table),
             ("FRA_PROTOCOL", rule.protocol),
         ]
+        if rule.interface:
+            data.append(("FRA_IIFNAME", rule.interface))
         self._send(_encode("fibmsg", kind, flags, header, data), operation)
 
     def rule_add(self, rule: port.RuleEntry) -> None:
-        operation = f"add rule {rule.priority} (mark {rule.fwmark:#x})"
+        operation = f"add rule {rule.priority} ({rule.selector})"
         self._rule(rt.RTM_NEWRULE, rt.NLM_F_CREATE | rt.NLM_F_EXCL, rule, operation)
 
     def rule_delete(self, rule: port.RuleEntry) -> None:
-        self._rule(rt.RTM_DELRULE, 0, rule, f"delete rule {rule.priority} (mark {rule.fwmark:#x})")
+        self._rule(rt.RTM_DELRULE, 0, rule, f"delete rule {rule.priority} ({rule.selector})")
 
     def sysctl_write(self, key: str, value: str) -> None:
         path = _encoded(sysctl_encoding.path, key, "write sysctl")
@@ -738,7 +745,7 @@ def _doing(item: port.Write) -> str:
     if isinstance(item, port.InterfaceAddress):
         return f"add address {item.address}/{item.prefix_length} to {item.device}"
     if isinstance(item, port.RuleEntry):
-        return f"add rule {item.priority} (from {item.source})"
+        return f"add rule {item.priority} ({item.selector})"
     return f"{item.action} route {item.destination}"
 
 

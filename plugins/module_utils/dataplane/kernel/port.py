@@ -222,8 +222,10 @@ class ForwardingEntry(t.NamedTuple):
 class RuleEntry(t.NamedTuple):
     """A policy routing rule.
 
-    `plain` is False if it has selectors or actions besides mark, table and priority. `source` is the one address whose
-    packets it applies to (or, inverted, does not), "" if the rule selects no source or a network.
+    `plain` is False if it has selectors or actions besides mark, interface, TOS, table and priority. `source` is the
+    one address whose packets it applies to (or, inverted, does not), "" if the rule selects no source or a network.
+    `interface` is the device by which packets arrive, "" for any, and `tos` their TOS byte, 0 for any. A rule with the
+    mark and the mask 0 applies to packets with any mark.
     """
 
     priority: int
@@ -234,6 +236,18 @@ class RuleEntry(t.NamedTuple):
     plain: bool = True
     family: int = 4
     source: str = ""
+    interface: str = ""
+    tos: int = 0
+
+    @property
+    def selector(self) -> str:
+        """The words for the packets that it applies to: `fwmark 0xca11`, or `iif caliprobe tos 0x1c`."""
+        if self.source:
+            return f"from {self.source}"
+        words = [f"fwmark {self.fwmark:#x}"] if self.fwmark else []
+        words += [f"iif {self.interface}"] if self.interface else []
+        words += [f"tos {self.tos:#x}"] if self.tos else []
+        return " ".join(words) or "from all"
 
 
 class Interior(t.NamedTuple):
@@ -327,7 +341,7 @@ class Kernel(t.Protocol):
 
     All methods that read or write, except `netns_exists` and `netns_is`, raise KernelError if the kernel refuses, as it
     does for a write to a missing device, if it does not answer, or if the namespace cannot be entered. `link_add`
-    (except for veth) and the writes of neighbours, forwarding entries and rules by mark raise MissingLibrary if
+    (except for veth) and the writes of neighbours, forwarding entries and rules raise MissingLibrary if
     pyroute2 is missing. For a text that is no address or no MAC, methods raise ValueError, TypeError or OSError. A
     missing device has [] as its objects, `link` returns None for it, and `ipset_mark` returns 0 for a missing set.
     """

@@ -916,7 +916,8 @@ def _dump_ndmsg(
 
 
 #: Attributes that a plain rule may have; any other one is a further selector or action.
-_PLAIN_RULE = {6, 10, 14, 15, 16, 21}  # priority, mark, suppress_prefixlength (-1), table, mask, protocol
+#: interface, priority, mark, suppress_prefixlength (-1), table, mask, protocol
+_PLAIN_RULE = {3, 6, 10, 14, 15, 16, 21}
 
 
 def dump_rules(channel: Channel, family: int = 4) -> list[port.RuleEntry]:
@@ -931,7 +932,7 @@ def dump_rules(channel: Channel, family: int = 4) -> list[port.RuleEntry]:
         if family_ != wanted:
             continue
         data = attributes(message, 28)
-        plain = set(data) <= _PLAIN_RULE and action == 1 and not tos and not flags & 0x2  # FIB_RULE_INVERT
+        plain = set(data) <= _PLAIN_RULE and action == 1 and not flags & 0x2  # FIB_RULE_INVERT
         plain = plain and data.get(14, b"\xff\xff\xff\xff") == b"\xff\xff\xff\xff"
         mark = _U32.unpack(data[10])[0] if 10 in data else 0
         found.append(
@@ -939,11 +940,13 @@ def dump_rules(channel: Channel, family: int = 4) -> list[port.RuleEntry]:
                 priority=_U32.unpack(data[6])[0] if 6 in data else 0,
                 table=_U32.unpack(data[15])[0] if 15 in data else table,
                 fwmark=mark,
-                fwmask=_U32.unpack(data[16])[0] if 16 in data else 0xFFFFFFFF,
+                fwmask=_U32.unpack(data[16])[0] if 16 in data else 0,
                 protocol=data[21][0] if data.get(21) else 0,
                 plain=plain,
                 family=family,
                 source=address_text(data[2]) if 2 in data and bits == 8 * _SIZES[wanted] else "",
+                interface=_text(data[3]) if 3 in data else "",
+                tos=tos,
             )
         )
     return found

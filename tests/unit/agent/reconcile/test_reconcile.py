@@ -778,7 +778,7 @@ def test_a_failed_removal_is_a_problem_and_is_retried():
         node.kernel.fail_next("rule_delete", errno.EBUSY)
         outcome = await node.passes.resync()
         assert outcome.problems == (
-            "rule 179: The kernel refused to delete rule 179 (mark 0xca11). It said: Device or resource busy.",
+            "rule 179: The kernel refused to delete rule 179 (fwmark 0xca11). It said: Device or resource busy.",
         )
         assert not outcome.in_sync
         await asyncio.sleep(0.2)

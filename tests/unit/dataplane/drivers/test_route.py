@@ -161,7 +161,7 @@ def test_rules_of_ipv6_are_worded_as_such(kernel: FakeKernel) -> None:
         "+ rule     100  IPv6 fwmark 0x1 lookup 200",
     ]
     ours = RuleEntry(100, 200, 1, protocol=ROUTE_PROTOCOL)
-    assert lines(rule.diff([], {(100, 1, 200, 4): ours})) == ["- rule     100  fwmark 0x1 lookup 200"]
+    assert lines(rule.diff([], {rule.RuleKey(100, 1, 200, 4): ours})) == ["- rule     100  fwmark 0x1 lookup 200"]
 
 
 @pytest.mark.parametrize(("error", "ignored"), [(errno.ENOENT, True), (errno.ENODEV, True), (errno.EPERM, False)])

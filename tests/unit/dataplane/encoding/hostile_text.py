@@ -188,7 +188,7 @@ def state() -> NodeState:
         pools=(Pool("pool", "10.244.0.0/16", 26, "IPIP", True), Pool("six", "fd00::/64", 122, "VXLAN", True)),
         ipam=NodeIpam(
             1, (Block("10.244.1.0/26", "pool"),), (Block("10.244.3.0/26", "pool"),), {"ipip": "10.244.1.2"},
-            {"default/w": "10.244.1.1"}, ("10.244.9.0/24",), {"default/w": "fd00::1"},
+            {"default/w": "10.244.1.1"}, ("10.244.9.0/24",), {"default/w": "fd00::1"}, {"pool": "10.244.1.63"},
         ),
         devices=(
             TunnelDevice("tunl0", "ipip", 1480, "10.10.1.11", "10.244.1.2"),
@@ -202,7 +202,7 @@ def state() -> NodeState:
                              ports=(PublishedPort("tcp", 8080, 80, "10.10.1.11"),)),
         ),
         routes=(Route("10.244.1.1/32", device="cali1", gateway="10.10.1.1"),),
-        rules=(RoutingRule(1, 2, 3),),
+        rules=(RoutingRule(1, 2, 3), RoutingRule(0, 2, 3, interface="caliprobe", tos=28)),
         sysctls=(Sysctl("net/ipv4/conf/cali1/proxy_arp", "1"),),
         ipsets=(
             IpSet("cali40all-hosts-net", "hash:net", ("10.10.1.11", "10.10.1.12")),
@@ -214,7 +214,11 @@ def state() -> NodeState:
         ),
         bird_routes=(BirdRoute("10.244.2.0/26", "10.10.1.12", "tunl0", True, "n2", None, "10.10.1.12"),),
         bird=_bird(),
-        nodes=(FleetMember("n2", "10.10.1.12/24", 64512, False, label, "fd01::2/64"),),
+        nodes=(FleetMember("n2", "10.10.1.12/24", 64512, False, label, "fd01::2/64", ("10.244.2.63",)),),
+        probe_endpoint=VethEndpoint(
+            "probe", "caliprobe", "10.244.1.63", 1480, "pool", "calico-system", "calico-probe",
+            further=("10.245.1.63",),
+        ),
         policy=_policy_state(),
     )  # fmt: skip
 
@@ -392,12 +396,13 @@ def write(desired: NodeState, others: t.Iterable[Endpoint] = (), known: t.Option
 
 
 _Known = tuple[NodeState, Written]
-_OF_FIREWALL = ("node", "address", "address6", "policy", "workloads", "devices", "ipsets", "iptables", "pools")
+_OF_FIREWALL = ("node", "address", "address6", "policy", "workloads", "devices", "ipsets", "iptables", "pools",
+                "probe_endpoint", "nodes")  # fmt: skip
 
 
 def _write_rest(desired: NodeState, written: Written) -> None:
     _attempt(written, lambda: _sysctls(desired, written))
-    for workload in desired.workloads:
+    for workload in desired.endpoints:
         name = workload.netns or workload.name
         _attempt(written, lambda: written.paths.append(f"/run/netns/{netns_encoding.name(name)}"))  # noqa: B023
     if desired.bird is not None:

@@ -174,6 +174,18 @@ def test_rules_of_both_families(kernel):
     assert (len(kernel.rules()), len(kernel.rules(6))) == (4, 2)
 
 
+def test_rules_for_probes_of_both_families(kernel):
+    both = [RoutingRule(0, 179, 179, family, "caliprobe", 0x1C) for family in (4, 6)]
+    assert converge(rule, kernel, both) == [
+        "+ rule     179  iif caliprobe tos 0x1c lookup 179",
+        "+ rule     179  IPv6 iif caliprobe tos 0x1c lookup 179",
+    ]
+    for family in (4, 6):
+        wanted = RuleEntry(179, 179, 0, 0, protocol=179, family=family, interface="caliprobe", tos=0x1C)
+        assert wanted in kernel.rules(family)
+    assert converge(rule, kernel, both[:1]) == ["- rule     179  IPv6 iif caliprobe tos 0x1c lookup 179"]
+
+
 def test_the_way_that_a_packet_takes(kernel):
     dual_stack(kernel)
     write_route(kernel, "fd00:99::/64", RouteAttributes(device="eth0", gateway=PEER6, metric=1024))

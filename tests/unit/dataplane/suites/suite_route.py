@@ -253,6 +253,51 @@ def test_a_routing_rule_is_added_and_removed(kernel):
     assert len(kernel.rules()) == 3
 
 
+def test_a_rule_for_probes_replaces_one_by_mark(kernel):
+    """A rule by interface and TOS is written, and an earlier release's rule by mark is removed as not desired."""
+    by_mark, probes = RoutingRule(0xCA11, 179, 179), RoutingRule(0, 179, 179, interface="caliprobe", tos=0x1C)
+    converge(rule, kernel, [by_mark])
+    assert converge(rule, kernel, [probes]) == [
+        "+ rule     179  iif caliprobe tos 0x1c lookup 179",
+        "- rule     179  fwmark 0xca11 lookup 179",
+    ]
+    assert kernel.rules()[1] == RuleEntry(179, 179, 0, 0, protocol=179, interface="caliprobe", tos=0x1C)
+    assert converge(rule, kernel, []) == ["- rule     179  iif caliprobe tos 0x1c lookup 179"]
+    assert len(kernel.rules()) == 3
+
+
+@pytest.mark.parametrize("protocol", [3, 179])
+@pytest.mark.parametrize(
+    ("rest", "serves"),
+    [
+        ({"interface": "caliprobe", "tos": 0x1C}, True),
+        ({"interface": "cali1", "tos": 0x1C}, False),
+        ({"interface": "caliprobe", "tos": 0x10}, False),
+        ({"interface": "caliprobe"}, False),
+        ({"tos": 0x1C}, False),
+        ({"interface": "caliprobe", "tos": 0x1C, "fwmark": 1, "fwmask": 0xFFFFFFFF}, False),
+    ],
+)
+def test_rules_beside_one_for_probes(kernel, rest, serves, protocol):
+    """Only an equal rule serves as the one for probes; others are removed if they are ours."""
+    other = RuleEntry(**{"priority": 179, "table": 179, "fwmask": 0, "protocol": protocol, **rest})
+    kernel.rule_add(other)
+    probes = [RoutingRule(0, 179, 179, interface="caliprobe", tos=0x1C)]
+    done = converge(rule, kernel, probes)
+    assert [line[0] for line in done] == ([] if serves else ["+", "-"] if protocol == 179 else ["+"])
+    if protocol == 3:
+        converge(rule, kernel, [])
+        assert other in kernel.rules()
+
+
+def test_rule_without_a_selector_is_never_ours(kernel):
+    """A rule for all packets stays, also with our protocol number: the driver writes no such rule."""
+    all_packets = RuleEntry(180, 179, fwmask=0, protocol=179)
+    kernel.rule_add(all_packets)
+    assert converge(rule, kernel, []) == []
+    assert all_packets in kernel.rules()
+
+
 def test_rule_of_somebody_else_serves_and_stays(kernel):
     theirs = RuleEntry(179, 179, 0xCA11, protocol=3)
     kernel.rule_add(theirs)
