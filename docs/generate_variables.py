@@ -89,6 +89,7 @@ SECTIONS = (
             "calico_spare_blocks",
             "calico_ip_reservations",
             "calico_pools_known_to_routers",
+            "calico_unprobed_pools",
             "calico_release_blocks",
             "calico_lockfile",
             "calico_rebuild_lockfile",

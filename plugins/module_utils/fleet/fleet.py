@@ -104,13 +104,16 @@ class Fleet:
                 reservations=inventory.settings.ip_reservations,
                 released=inventory.settings.release_blocks,
                 allocated=allocated,
+                probes=_probes(inventory),
             )
         except IpamError as error:
             raise FleetError(_where(error, inventory), error.value, error.rule, error.remedy) from error
+        allocation = _in_order(allocation, [pool.name for pool in inventory.pools])
         workloads: dict[str, list[InventoryWorkload]] = {}
         for workload in inventory.workloads:
             workloads.setdefault(workload.node, []).append(workload)
         policy = _policy(inventory, allocation)
+        probes = {name: part.probes for name, part in allocation.nodes.items()}
         return cls(
             settings=inventory.settings,
             pools=inventory.pools,
@@ -128,6 +131,7 @@ class Fleet:
                     node.reflector,
                     node.labels,
                     node.cidr6,
+                    tuple(probes.get(node.name, {}).values()),
                 )
                 for node in inventory.nodes.values()
             ),
@@ -145,6 +149,7 @@ class Fleet:
             dict(part.workloads),
             self.settings.ip_reservations,
             dict(part.workloads6),
+            dict(part.probes),
         )
 
     @property
@@ -219,6 +224,33 @@ def _tunnels(inventory: Inventory) -> dict[str, dict[str, tuple[str, ...]]]:
     return found
 
 
+def _probes(inventory: Inventory) -> dict[str, tuple[str, ...]]:
+    """Return the pools in which the probe endpoint of each workload node wants an address, by node.
+
+    They are the pools of the IP versions that the node has, without those of calico_unprobed_pools.
+    """
+    probed = [pool for pool in inventory.pools if pool.name not in inventory.settings.unprobed_pools]
+    # Nodes share these lists, because there may be thousands of nodes.
+    of_families: dict[tuple[int, ...], tuple[str, ...]] = {
+        versions: tuple(pool.name for pool in probed if pool.version in versions)
+        for versions in ((), (4,), (6,), (4, 6))
+    }
+    return {
+        node.name: of_families[tuple(version for version in (4, 6) if node.address_of(version))]
+        for node in inventory.nodes.values()
+        if node.workload_node
+    }
+
+
+def _in_order(allocation: AllocationPlan, pools: t.Sequence[str]) -> AllocationPlan:
+    """Return the plan with the addresses of each node's probe endpoint in the order of `pools`."""
+    nodes = {
+        name: dataclasses.replace(part, probes={pool: part.probes[pool] for pool in pools if pool in part.probes})
+        for name, part in allocation.nodes.items()
+    }
+    return dataclasses.replace(allocation, nodes=nodes)
+
+
 def _policy(inventory: Inventory, allocation: AllocationPlan) -> t.Optional[PolicyParts]:
     if inventory.policy is None:
         return None
@@ -231,7 +263,7 @@ def _policy(inventory: Inventory, allocation: AllocationPlan) -> t.Optional[Poli
 
 def _without_defaults(settings: dict[str, t.Any]) -> dict[str, t.Any]:
     """Return `settings` without newer ones at their default, so that a plan's name does not change with the release."""
-    later = ("allow_vxlan_from_workloads", "allow_ipip_from_workloads", "etcd_members")
+    later = ("allow_vxlan_from_workloads", "allow_ipip_from_workloads", "etcd_members", "unprobed_pools")
     return {name: value for name, value in settings.items() if value or name not in later}
 
 
@@ -255,6 +287,7 @@ def _digest(inventory: Inventory, allocation: AllocationPlan, policy: t.Optional
                 dict(part.tunnels),
                 dict(part.workloads),
                 *([dict(part.workloads6)] if part.workloads6 else ()),
+                *([{"probes": dict(part.probes)}] if part.probes else ()),
             ]
             for name, part in allocation.nodes.items()
         },

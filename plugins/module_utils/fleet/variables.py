@@ -32,10 +32,11 @@ class Variable:
     `scope` is FLEET (one value for all nodes), NODE (one value per node) or GROUP. The name of a group variable has the
     name of its group in it, so the lists of several groups add up.
 
-    `type` is str, int, bool, dict, list or "bool or dict". `default` is None if the variable is required, or if it has
-    no fixed default; in the second case `default_text` says what holds without it. Numbers are from `minimum` to
-    `maximum`, both allowed. `choices` are the allowed texts, () for any. An error does not show the value of a `secret`
-    variable that has the wrong type or differs between hosts. Every entry of a list `of_texts` must be a text.
+    `type` is str, int, bool, dict, list, "bool or dict" or "list or *"; the last reads the text `*` as a list of it.
+    `default` is None if the variable is required, or if it has no fixed default; in the second case `default_text` says
+    what holds without it. Numbers are from `minimum` to `maximum`, both allowed. `choices` are the allowed texts, ()
+    for any. An error does not show the value of a `secret` variable that has the wrong type or differs between hosts.
+    Every entry of a list `of_texts` must be a text.
     """
 
     name: str
@@ -575,6 +576,16 @@ VARIABLES: tuple[Variable, ...] = (
         of_texts=True,
     ),
     Variable(
+        "calico_unprobed_pools",
+        "list or *",
+        "Names of pools in which no node has a probe endpoint, or the text `*` for all pools. A probe endpoint takes "
+        "one address of each pool on each node, from which runs and agents prove that the pool's packets arrive. "
+        "Name a pool here if its addresses are scarce; what is not proven then, runs say.",
+        default=[],
+        example="[public]",
+        of_texts=True,
+    ),
+    Variable(
         "calico_release_blocks",
         "list",
         "Names of removed nodes, or blocks, to release from quarantine in this run. They may then be granted again.",
@@ -680,6 +691,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "dict": (dict,),
     "list": (list, tuple),
     "bool or dict": (bool, dict),
+    "list or *": (list, tuple),
 }
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,20}")
 _WORDS = {
@@ -689,6 +701,7 @@ _WORDS = {
     "dict": "a dictionary",
     "list": "a list",
     "bool or dict": "true, false or a dictionary",
+    "list or *": "a list or the text *",
 }
 
 
@@ -740,6 +753,8 @@ def check(name: str, value: t.Any, where: str = "") -> t.Any:
         value = int(value)
     if variable.type == "bool" and isinstance(value, str) and value.lower() in ("true", "false", "yes", "no"):
         value = value.lower() in ("true", "yes")
+    if variable.type == "list or *" and value == "*":
+        value = ["*"]
     wrong = not isinstance(value, _TYPES[variable.type]) or (variable.type == "int" and isinstance(value, bool))
     if wrong:
         found = None if variable.secret else value

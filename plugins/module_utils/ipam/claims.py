@@ -50,6 +50,7 @@ class Copy:
     tunnels: t.Mapping[str, str]
     workloads: t.Mapping[str, str]
     workloads6: t.Mapping[str, str]
+    probes: t.Mapping[str, str]
 
 
 class Base:

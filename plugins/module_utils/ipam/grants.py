@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""New grants: declared addresses, a first block of every pool, tunnels, workloads and, last, spare blocks.
+"""New grants: declared addresses, a first block of every pool, tunnels, workloads, spare blocks and, last, probes.
 
 The functions raise PlanError for what the inventory cannot have, and if required blocks are not there.
 """
@@ -269,6 +269,37 @@ def grant_spare_blocks(ledger: Ledger) -> None:
                 f"IP pool {name} has too few blocks left to give {names(nodes)} {ledger.spare_blocks} spare "
                 f"{'block' if ledger.spare_blocks == 1 else 'blocks'} each. Add a pool before they run out."
             )
+
+
+def grant_probes(
+    ledger: Ledger, wanted: t.Mapping[str, t.Collection[str]], before: t.Mapping[str, t.Mapping[str, str]]
+) -> None:
+    """Assign the addresses of probe endpoints, from what all others leave free. No block is opened for one.
+
+    `wanted` maps a node to the pools in which its endpoint wants an address, `before` a node to the addresses (texts)
+    that it has by the last plan, by pool. An address that is still free in an open block of the pool stays. A pool
+    without a free address, or in which there are no probes (`PoolState.probed`), gives none.
+    """
+    for node in ledger.nodes.values():
+        held = before.get(node.name, {})
+        for name in sorted(wanted.get(node.name, ())):
+            pool = ledger.pools.get(name)
+            if pool is None or not pool.probed:
+                continue
+            address = _kept_probe(ledger, pool, node, held[name]) if name in held else None
+            if address is None:
+                address = node.highest_address(pool)
+            if address is not None:
+                pool.holders[address] = f"the probe endpoint of {node.name}"
+                node.probes[name] = address
+
+
+def _kept_probe(ledger: Ledger, pool: PoolState, node: NodeHoldings, text: str) -> t.Optional[int]:
+    """Return the address `text` as a number if the node's probe endpoint can keep it in `pool`, else None."""
+    version, address = canonical_address(text)
+    if ledger.index.at(version, address) is not pool or address in pool.holders or address in pool.reserved:
+        return None
+    return address if pool.space.index_at(address) in node.open_in.get(pool.name, ()) else None
 
 
 def _too_few(ledger: Ledger, pool: PoolState, need: str) -> PlanError:

@@ -61,6 +61,14 @@ class PoolState:
         """
         return spare_blocks if self.pool.automatic and self.allows(WORKLOAD) else 0
 
+    @property
+    def probed(self) -> bool:
+        """Whether probe endpoints have addresses of the pool: enabled, for workloads, with blocks of several addresses.
+
+        The only address of a block is left to a workload.
+        """
+        return not self.pool.disabled and self.allows(WORKLOAD) and self.space.size > 1
+
     def usable_by(self, node: str, use: str) -> bool:
         return not self.pool.disabled and node in self.selected and self.allows(use)
 
@@ -93,6 +101,14 @@ class PoolState:
         self._lowest[index] = address
         return address if address < end else None
 
+    def highest_free(self, index: int, avoid: t.Container[int]) -> t.Optional[int]:
+        """Return the block's highest address (a number) that is not in use, reserved or in `avoid`, or None."""
+        first = self.space.first_address(index)
+        for address in range(first + self.space.size - 1, first - 1, -1):
+            if not (address in self.holders or address in avoid or address in self.reserved):
+                return address
+        return None
+
 
 class NodeHoldings:
     """The blocks, in order of granting, and addresses (numbers) that a node has been granted so far."""
@@ -108,6 +124,7 @@ class NodeHoldings:
         self.returning: dict[str, collections.deque[int]] = {}
         self.tunnels: dict[str, tuple[str, int]] = {}  # kind of tunnel -> (pool, address)
         self.workloads: dict[WorkloadKey, tuple[str, int]] = {}  # (name, IP version) -> (pool, address)
+        self.probes: dict[str, int] = {}  # pool -> address of the probe endpoint
         self._freed: dict[str, frozenset[int]] = {}  # pool -> addresses that became free in this run
         self._last_resort: dict[str, collections.deque[int]] = {}  # pool -> addresses of _freed, lowest first
         self._full: dict[str, int] = {}  # pool -> number of blocks at the beginning of open_in[pool] that are full
@@ -156,6 +173,18 @@ class NodeHoldings:
         while queue and (queue[0] in pool.holders or queue[0] in pool.reserved):
             queue.popleft()
         return queue[0] if queue else None
+
+    def highest_address(self, pool: PoolState) -> t.Optional[int]:
+        """Return the highest free address of the node's first open block of the pool that has one, or None.
+
+        Addresses that became free in this run come last: packets for their former owners may still be on the way.
+        """
+        for avoid in (self._freed.get(pool.name, frozenset()), frozenset()):
+            for index in self.open_in.get(pool.name, ()):
+                address = pool.highest_free(index, avoid)
+                if address is not None:
+                    return address
+        return None
 
 
 def pools_by_name(pools: t.Iterable[PoolRange], nodes: t.Iterable[NodeEntry]) -> dict[str, PoolState]:

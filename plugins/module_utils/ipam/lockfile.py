@@ -13,6 +13,7 @@
         tunnels: {ipip: <address>, vxlan: <address>, vxlan6: <IPv6 address>}
         workloads: {<workload>: <address>}
         workloads6: {<workload>: <IPv6 address>}      only where there are any
+        probes: {<pool>: <address>}                   of the node's probe endpoint, only where there are any
     quarantine: [{cidr: <CIDR>, pool: <pool>, node: <node>, generation: <of the plan that set it aside>, spare: true}]
 
 At the top, only version and generation are required. The text has one line per block and address, in a fixed order. So
@@ -73,6 +74,7 @@ def to_document(plan: AllocationPlan) -> dict[str, t.Any]:
             "tunnels": dict(sorted(node.tunnels.items())),
             "workloads": dict(sorted(node.workloads.items())),
             "workloads6": dict(sorted(node.workloads6.items())),
+            "probes": dict(sorted(node.probes.items())),
         }
         nodes[name] = {key: value for key, value in entry.items() if value}
     return {
@@ -115,7 +117,7 @@ def dump(plan: AllocationPlan) -> str:
                 if key in node:
                     lines.append(f"    {key}:")
                     lines += [f"      - {_flow(grant)}" for grant in node[key]]
-            for key in ("tunnels", "workloads", "workloads6"):
+            for key in ("tunnels", "workloads", "workloads6", "probes"):
                 if key in node:
                     lines += _mapping(key, node[key], 4, _scalar)
     else:
@@ -219,6 +221,7 @@ _NODE = table(
         "tunnels": table({}, dict.fromkeys(TUNNEL_KINDS, text())),
         "workloads": _ADDRESSES,
         "workloads6": _ADDRESSES,
+        "probes": _ADDRESSES,
     },
 )
 _QUARANTINED = table({"cidr": text(), "pool": text(), "node": text(), "generation": whole()}, {"spare": flag})
@@ -293,7 +296,18 @@ class _Reader:
             }
             for key, version in (("workloads", 4), ("workloads6", 6))
         )
-        return NodeAllocations(blocks, spare, tunnels, workloads, workloads6)
+        probes = {
+            pool: self._probe(pool, value, f"{path}.probes.{pool}", blocks)
+            for pool, value in entry.get("probes", {}).items()
+        }
+        return NodeAllocations(blocks, spare, tunnels, workloads, workloads6, probes)
+
+    def _probe(self, pool: str, value: str, path: str, blocks: t.Sequence[BlockGrant]) -> str:
+        space = self._spaces.get(pool)
+        if space is None:
+            self._fail(f"names pool {pool} at {path}, which is not among its pools.")
+        own = BlockSet(canonical_cidr(grant.cidr) for grant in blocks if grant.pool == pool)
+        return self._address(value, space.version, path, own)
 
     def _blocks(self, entries: t.Iterable[t.Mapping[str, str]], path: str, node: str) -> tuple[BlockGrant, ...]:
         found = tuple(BlockGrant(**entry) for entry in entries)

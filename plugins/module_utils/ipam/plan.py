@@ -31,6 +31,7 @@ def plan(
     reservations: t.Collection[str] = (),
     allocated: t.Optional[t.Mapping[str, t.Collection[str]]] = None,
     opened: t.Optional[t.Mapping[str, t.Collection[str]]] = None,
+    probes: t.Optional[t.Mapping[str, t.Collection[str]]] = None,
 ) -> AllocationPlan:
     """Return the plan that follows `previous`.
 
@@ -46,14 +47,20 @@ def plan(
     `spare_blocks` is the number of spare blocks per node and pool. `released` has names of nodes, and CIDRs, whose
     blocks leave quarantine. `reservations` are CIDRs; an address in them is newly assigned only to a workload that
     declares it. `allocated` maps a node to the addresses that its agent assigned, `opened` a node to the spare blocks
-    that it opened.
+    that it opened. `probes` maps a node to the names of the pools in which its probe endpoint wants an address.
 
     Grants stay: open blocks and tunnel addresses at least as long as the pool selects the node, a workload's address as
     long as the workload is on its node and requests no other. An address that an agent gave to another workload is
     replaced, or refused if a workload declares it. Each enabled pool with automatic assignment gives one open block to
     every node that it selects, more where addresses need them, and then spare ones as far as they go. Blocks of removed
     nodes, blocks without a used address of nodes that a pool no longer selects, and surplus spare blocks of enabled
-    pools go to quarantine. The result's `warnings` are sentences for people. Its generation is that of `previous` (or
+    pools go to quarantine.
+
+    A probe endpoint gets the highest address that all others leave free in the node's first open block of the pool that
+    has one, and keeps it until another claims it. No block is opened or kept for it. Blocks of one address, disabled
+    pools and pools that are not for workloads give none. So `probes` changes nothing else in the plan.
+
+    The result's `warnings` are sentences for people. Its generation is that of `previous` (or
     0) plus one, or the same if the content is the same. Its `encapsulations` are empty.
     """
     entries = list(nodes)
@@ -74,6 +81,8 @@ def plan(
     grants.grant_first_blocks(ledger)
     grants.grant_addresses(ledger, requests, needs)
     grants.grant_spare_blocks(ledger)
+    held = previous.nodes if previous is not None else {}
+    grants.grant_probes(ledger, probes or {}, {name: part.probes for name, part in held.items()})
     result = _result(ledger, previous)
     if previous is not None and result.same_content(previous):
         return dataclasses.replace(result, generation=previous.generation)
@@ -176,4 +185,5 @@ def _node(ledger: Ledger, node: NodeHoldings) -> NodeAllocations:
         {kind: text(place) for kind, place in sorted(node.tunnels.items())},
         {name: text(place) for (name, version), place in workloads if version == 4},
         {name: text(place) for (name, version), place in workloads if version == 6},
+        {name: text((name, address)) for name, address in sorted(node.probes.items())},
     )

@@ -32,7 +32,7 @@ _Copy = claims.Copy
 class NodeCopy(t.Protocol):
     """A node's own part of a plan, as the node stores it (state.node_state.NodeIpam).
 
-    `generation` is the plan's, 0 if the node has no part. `tunnels` and the workloads are as in NodeAllocations.
+    `generation` is the plan's, 0 if the node has no part. Addresses are as in NodeAllocations.
     """
 
     @property
@@ -52,6 +52,9 @@ class NodeCopy(t.Protocol):
 
     @property
     def workloads6(self) -> t.Mapping[str, str]: ...
+
+    @property
+    def probes(self) -> t.Mapping[str, str]: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,7 +214,8 @@ def _read(node: str, copy: NodeCopy, notices: t.Optional[list[str]]) -> _Copy:
 
     opened = grants(copy.blocks)
     spare = {key: grant for key, grant in grants(copy.spare_blocks).items() if key not in opened}
-    return _Copy(copy.generation, opened, spare, dict(copy.tunnels), dict(copy.workloads), dict(copy.workloads6))
+    workloads, workloads6 = dict(copy.workloads), dict(copy.workloads6)
+    return _Copy(copy.generation, opened, spare, dict(copy.tunnels), workloads, workloads6, dict(copy.probes))
 
 
 def _forget(loser: str) -> str:
@@ -303,6 +307,7 @@ def _part(
         _inside(blocks, source.tunnels),
         _inside(blocks, source.workloads),
         _inside(blocks, source.workloads6),
+        _probes(blocks, source.probes),
     )
 
 
@@ -357,6 +362,16 @@ def _set_aside_lost(
 
 def _keyed(grants: t.Iterable[BlockGrant]) -> dict[_Key, BlockGrant]:
     return {canonical_cidr(grant.cidr): grant for grant in grants}
+
+
+def _probes(blocks: t.Mapping[_Key, BlockGrant], addresses: t.Mapping[str, str]) -> dict[str, str]:
+    """Return the entries of `addresses` (pool to address) that lie in the blocks of their pool."""
+    pools = {grant.pool for grant in blocks.values()}
+    found: dict[str, str] = {}
+    for pool in pools & addresses.keys():
+        own = {key: grant for key, grant in blocks.items() if grant.pool == pool}
+        found.update(_inside(own, {pool: addresses[pool]}))
+    return dict(sorted(found.items()))
 
 
 def _inside(blocks: t.Mapping[_Key, BlockGrant], addresses: t.Mapping[str, str]) -> dict[str, str]:

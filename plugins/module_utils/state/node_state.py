@@ -111,7 +111,9 @@ class NodeIpam:
     workloads: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {workload name: IPv4 address}
     reservations: tuple[str, ...] = ()
     workloads6: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {workload name: IPv6 address}
-    probes: t.Mapping[str, str] = dataclasses.field(default_factory=dict)  # {pool: address of the probe endpoint in it}
+    probes: t.Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )  # {pool, in the order of pools: address of the probe endpoint}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,6 +33,7 @@ PLAN = AllocationPlan(
             {"vxlan": "10.244.3.1", "ipip": "10.244.3.0", "vxlan6": "fd00::40"},
             {"web-1": "10.244.3.2", "db": "10.244.3.3"},
             {"db": "fd00::41"},
+            {"six": "fd00::7f", "main": "10.244.3.63"},
         ),
         "on": NodeAllocations(),
     },
@@ -68,6 +69,9 @@ nodes:
       web-1: 10.244.3.2
     workloads6:
       db: "fd00::41"
+    probes:
+      main: 10.244.3.63
+      six: "fd00::7f"
   "on": {}
 quarantine:
   - {cidr: 10.244.9.0/26, pool: main, node: node9, generation: 6}
@@ -98,6 +102,21 @@ def test_encapsulations_of_pools_are_stored_and_optional() -> None:
     assert lockfile.load(TEXT).encapsulations == {}
     assert lockfile.load(text.replace("VXLANCrossSubnet", "None")).encapsulations == {"main": "None"}
     assert knowing.same_content(PLAN)
+
+
+def test_a_plan_without_probe_endpoints_has_no_such_key() -> None:
+    part = dataclasses.replace(PLAN.nodes["node1"], probes={})
+    text = TEXT.replace('    probes:\n      main: 10.244.3.63\n      six: "fd00::7f"\n', "")
+    assert lockfile.dump(dataclasses.replace(PLAN, nodes={**PLAN.nodes, "node1": part})) == text
+    assert lockfile.load(text).nodes["node1"].probes == {}
+
+
+def test_ten_thousand_probe_endpoints_are_refused_at_the_first_unknown_pool() -> None:
+    document = lockfile.to_document(PLAN)
+    document["nodes"]["on"] = {"probes": {f"pool-{number}": "10.244.3.9" for number in range(10_000)}}
+    with pytest.raises(LockfileError) as caught:
+        lockfile.from_document(document, "lock")
+    assert caught.value.rule == "names pool pool-0 at nodes.on.probes.pool-0, which is not among its pools."
 
 
 def test_the_text_and_the_document_give_the_plan_back() -> None:
@@ -181,7 +200,7 @@ BROKEN = {
     "unknown field of a node": (
         changed("nodes.node1.block", []),
         "has a wrong field: nodes.node1.block is not known. There are: blocks, spareBlocks, tunnels, workloads, "
-        "workloads6.",
+        "workloads6, probes.",
     ),
     "node is nothing": (changed("nodes.node1", None), "has a wrong field: nodes.node1 is None, not a table."),
     "node named with a number": (
@@ -294,6 +313,40 @@ BROKEN = {
         }),
         "has workload db twice, at node1 and at on.",
     ),
+    "probe endpoint outside of the node's blocks": (
+        changed("nodes.node1.probes.main", "10.244.7.63"),
+        "has address 10.244.7.63 at nodes.node1.probes.main, which lies in none of the node's blocks.",
+    ),
+    "probe endpoint in a spare block": (
+        changed("nodes.node1.probes.main", "10.244.3.127"),
+        "has address 10.244.3.127 at nodes.node1.probes.main, which lies in none of the node's blocks.",
+    ),
+    "probe endpoint in another node's block": (
+        changed("nodes.on", {
+            "blocks": [{"cidr": "10.244.7.0/26", "pool": "main"}], "probes": {"main": "10.244.3.62"},
+        }),
+        "has address 10.244.3.62 at nodes.on.probes.main, which lies in none of the node's blocks.",
+    ),
+    "probe endpoint in a block of another pool": (
+        changed("nodes.node1.probes.main", "fd00::7e"),
+        "has address fd00::7e at nodes.node1.probes.main, where an IPv4 address should stand.",
+    ),
+    "probe endpoint in a pool that is not there": (
+        changed("nodes.node1.probes.public", "10.244.3.60"),
+        "names pool public at nodes.node1.probes.public, which is not among its pools.",
+    ),
+    "probe endpoint with a workload's address": (
+        changed("nodes.node1.probes.main", "10.244.3.3"),
+        "has address 10.244.3.3 twice, at nodes.node1.workloads.db and at nodes.node1.probes.main.",
+    ),
+    "probe endpoint with a tunnel's address": (
+        changed("nodes.node1.probes.six", "fd00::40"),
+        "has address fd00::40 twice, at nodes.node1.tunnels.vxlan6 and at nodes.node1.probes.six.",
+    ),
+    "probe endpoint without an address": (
+        changed("nodes.node1.probes.main", "no address"),
+        "has a wrong address at nodes.node1.probes.main: 'no address' is not an IP address.",
+    ),
     "quarantine without its node": (
         changed("quarantine.1.node", "del"), "has a wrong field: quarantine[1].node is missing.",
     ),
@@ -349,7 +402,7 @@ def test_an_unfinished_merge_is_refused() -> None:
 
 
 def test_a_duplicate_key_is_refused() -> None:
-    assert refusal(TEXT.replace('"on": {}', "node1: {}")) == f"lockfile lock has node1 twice (line 26). {RESTORE}"
+    assert refusal(TEXT.replace('"on": {}', "node1: {}")) == f"lockfile lock has node1 twice (line 29). {RESTORE}"
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

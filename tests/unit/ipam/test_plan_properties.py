@@ -12,7 +12,10 @@ import typing as t
 import netaddr
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import lockfile
-from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
+    AllocationPlan,
+    NodeAllocations,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import PlanError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.inputs import (
     NodeEntry,
@@ -51,6 +54,7 @@ class Inventory:
     reservations: tuple[str, ...] = ()
     allocated: t.Mapping[str, t.Sequence[str]] = dataclasses.field(default_factory=dict)
     opened: t.Mapping[str, t.Sequence[str]] = dataclasses.field(default_factory=dict)
+    unprobed: t.Collection[str] = ()
 
     def tunnels(self) -> dict[str, dict[str, list[str]]]:
         needs: dict[str, list[str]] = {}
@@ -63,6 +67,7 @@ class Inventory:
         self, previous: t.Optional[AllocationPlan], released: t.Collection[str] = (), seed: int = 0
     ) -> AllocationPlan:
         """Return the plan, made from most inputs in an order of `seed`; raise PlanError if it is refused."""
+        probed = [name for name in self.pools if name not in self.unprobed]
         order = random.Random(seed)
 
         def shuffled(items: t.Iterable) -> list:
@@ -83,7 +88,14 @@ class Inventory:
             reservations=shuffled(self.reservations),
             allocated=dict(shuffled(self.allocated.items())),
             opened=self.opened,
+            probes=dict.fromkeys(shuffled(self.nodes), shuffled(probed)),
         )
+
+    def without_probes(
+        self, previous: t.Optional[AllocationPlan], released: t.Collection[str] = ()
+    ) -> dict[str, NodeAllocations]:
+        """Return what nodes get if no pool is probed."""
+        return dict(dataclasses.replace(self, unprobed=tuple(self.pools)).plan(previous, released).nodes)
 
     def reference(self, previous: t.Optional[AllocationPlan], released: t.Collection[str]) -> tuple[dict, tuple]:
         return Reference(
@@ -191,8 +203,39 @@ class Fleet(RuleBasedStateMachine):
         assert nodes == expected[0]
         assert after.quarantine == expected[1]
         assert after.generation == before.generation + (not after.same_content(before))
+        assert {
+            name: dataclasses.replace(part, probes={}) for name, part in after.nodes.items()
+        } == changed.without_probes(before, released)
+        assert {name: part.probes for name, part in after.nodes.items()} == self._probes(before, after, changed)
         self._nothing_moved(before, after, changed, released)
         self.inventory, self.found = changed, after
+
+    @staticmethod
+    def _probes(before: AllocationPlan, after: AllocationPlan, inventory: Inventory) -> dict[str, dict[str, str]]:
+        """Return the addresses that probe endpoints must have, by the blocks and other addresses of `after`."""
+        found: dict[str, dict[str, str]] = {}
+        for node, part in after.nodes.items():
+            found[node] = {}
+            taken = {*part.tunnels.values(), *part.workloads.values(), *part.workloads6.values()}
+            old = before.nodes.get(node, NodeAllocations())
+            freed = {*old.tunnels.values(), *old.workloads.values(), *old.workloads6.values()} - taken
+            taken |= {*inventory.allocated.get(node, ())}
+            for name, pool in inventory.pools.items():
+                blocks = [netaddr.IPNetwork(grant.cidr) for grant in part.blocks if grant.pool == name]
+                if pool.disabled or "Workload" not in pool.allowed_uses or name in inventory.unprobed:
+                    continue
+                free = [
+                    str(address)
+                    for block in blocks
+                    for address in sorted(netaddr.IPSet([block]), reverse=True)
+                    if str(address) not in taken
+                    and not any(address in netaddr.IPNetwork(cidr) for cidr in inventory.reservations)
+                    and block.size > 1
+                ]
+                if free:
+                    fresh = [address for address in free if address not in freed]
+                    found[node][name] = old.probes[name] if old.probes.get(name) in free else (fresh or free)[0]
+        return found
 
     def _nothing_moved(
         self, before: AllocationPlan, after: AllocationPlan, changed: Inventory, released: t.Collection[str]
@@ -291,6 +334,10 @@ class Fleet(RuleBasedStateMachine):
                   for pool, offset in places}  # fmt: skip
         self.run(seed, reservations=tuple(sorted(ranges)))
 
+    @rule(pools=st.sets(st.sampled_from(sorted(RANGES)), max_size=2), seed=st.integers(0, 9))
+    def change_unprobed_pools(self, pools: set[str], seed: int) -> None:
+        self.run(seed, unprobed=tuple(sorted(pools)))
+
     @precondition(lambda self: any(part.blocks for part in self.found.nodes.values()))
     @rule(data=st.data(), count=st.integers(0, 6))
     def agent_gives_addresses_away(self, data: st.DataObject, count: int) -> None:
@@ -336,7 +383,8 @@ class Fleet(RuleBasedStateMachine):
         seen = set()
         for name, part in self.found.nodes.items():
             own = [netaddr.IPNetwork(grant.cidr) for grant in part.blocks]
-            for text in (*part.tunnels.values(), *part.workloads.values(), *part.workloads6.values()):
+            held = (part.tunnels, part.workloads, part.workloads6, part.probes)
+            for text in (text for addresses in held for text in addresses.values()):
                 assert text not in seen
                 assert text not in self.inventory.allocated.get(name, ())
                 seen.add(text)

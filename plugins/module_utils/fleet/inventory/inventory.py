@@ -44,6 +44,7 @@ class FleetSettings:
     allow_vxlan_from_workloads: bool = False
     allow_ipip_from_workloads: bool = False
     etcd_members: tuple[str, ...] = ()
+    unprobed_pools: tuple[str, ...] = ()  # names of pools without probe endpoints, sorted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +93,11 @@ def _read(hosts: t.Sequence[Host], documents: t.Sequence[Document], etcd_members
     nodes = node_inventory.read(hosts)
     pool_inventory.check_families(pools, nodes, settings.underlay_mtu)
     pool_inventory.check_underlay(pools, nodes)
-    settings = dataclasses.replace(settings, ip_reservations=pool_inventory.reservations(reader.get, pools))
+    settings = dataclasses.replace(
+        settings,
+        ip_reservations=pool_inventory.reservations(reader.get, pools),
+        unprobed_pools=pool_inventory.unprobed(reader.get, pools),
+    )
     bgp = bgp_inventory.read(reader.get, hosts, nodes, pools)
     if not settings.bgp_enabled and any(host.reflector for host in hosts):
         raise FleetError(

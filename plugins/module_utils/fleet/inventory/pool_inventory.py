@@ -143,12 +143,26 @@ def check_underlay(pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, Fl
 
 def check_known_to_routers(get: Get, pools: t.Sequence[resources.IPPool]) -> None:
     """Raise FleetError for an entry of calico_pools_known_to_routers that names no pool."""
+    _check_names("calico_pools_known_to_routers", get("calico_pools_known_to_routers"), pools)
+
+
+def unprobed(get: Get, pools: t.Sequence[resources.IPPool]) -> tuple[str, ...]:
+    """Return the sorted names of the pools in calico_unprobed_pools; `*` stands for all pools.
+
+    Raise FleetError for an entry that names no pool.
+    """
+    entries = get("calico_unprobed_pools")
+    _check_names("calico_unprobed_pools", [entry for entry in entries if entry != "*"], pools)
+    return tuple(sorted({pool.name for pool in pools} if "*" in entries else {*entries}))
+
+
+def _check_names(variable: str, entries: t.Sequence[str], pools: t.Sequence[resources.IPPool]) -> None:
+    """Raise FleetError for the first of a variable's `entries` that names no pool."""
     names = [pool.name for pool in pools]
-    for index, entry in enumerate(get("calico_pools_known_to_routers")):
+    for index, entry in enumerate(entries):
         if entry not in names:
-            label = f"calico_pools_known_to_routers[{index}]"
             remedy = did_you_mean(entry, names, "The pools are")
-            raise FleetError(label, entry, "is not a pool of this inventory.", remedy)
+            raise FleetError(f"{variable}[{index}]", entry, "is not a pool of this inventory.", remedy)
 
 
 def reservations(get: Get, pools: t.Sequence[resources.IPPool]) -> tuple[str, ...]:

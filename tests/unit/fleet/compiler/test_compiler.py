@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import typing as t
 
+import netaddr
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
@@ -16,7 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 
-from tests.unit.fleet.fleets import LAB, MODES, WORKLOADS, build, hosts, pool, states, stored, workload
+from tests.unit.fleet.fleets import ADDRESSES6, LAB, MODES, WORKLOADS, build, hosts, pool, states, stored, workload
 
 TUNNEL_OF = {
     "ipip": "tunl0",
@@ -605,3 +607,55 @@ def test_source_spoofing_is_allowed_by_node_and_left_out_of_the_stored_state_els
         values = {sysctl.key: sysctl.value for sysctl in found[name].sysctls}
         assert values[f"net/ipv4/conf/{one.interface}/rp_filter"] == wanted
     assert "source_spoofing" not in found["node1"].to_dict()["workloads"][0]
+
+
+def test_the_probe_endpoints_addresses_stand_in_the_order_of_pools() -> None:
+    """Each node has one of each pool of its IP versions, and all nodes know them; a route reflector has none."""
+    fleet = states(
+        build(
+            pool("vxlan", "zone", "10.245.0.0/16"),
+            pool("direct", "racks", "10.244.0.0/16"),
+            pool("direct", "six", "fd00:10:244::/64", blockSize=122),
+            pool("direct", "manual", "10.246.0.0/16", assignmentMode="Manual"),
+            pool("direct", "off", "10.247.0.0/16", disabled=True),
+            pool("direct", "addresses", "10.248.0.0/24", blockSize=32),
+            pool("vxlan", "tunnels", "10.249.0.0/16", allowedUses=["Tunnel"]),
+            own=ADDRESSES6,
+            nodes={name: LAB[name] for name in ("node1", "node2")},
+            reflectors={"node3": LAB["node3"]},
+            workloads=[],
+        )
+    )
+    first = {block.pool: netaddr.IPNetwork(block.cidr) for block in reversed(fleet["node1"].ipam.blocks)}
+    expected = {name: str(netaddr.IPAddress(first[name].last)) for name in ("zone", "racks", "six")}
+    assert list(fleet["node1"].ipam.probes.items()) == list(expected.items())
+    for state in fleet.values():
+        assert [(one.name, bool(one.probes)) for one in state.nodes] == [
+            ("node1", True), ("node2", True), ("node3", False),
+        ]  # fmt: skip
+        assert state.nodes[0].probes == tuple(expected.values())
+        assert state.nodes[1].probes == tuple(fleet["node2"].ipam.probes.values())
+    assert fleet["node3"].ipam.probes == {}
+
+
+@pytest.mark.parametrize(
+    ("unprobed", "left"),
+    [([], ["zone", "racks"]), (["zone"], ["racks"]), (["racks", "zone"], []), ("*", []), (["*"], [])],
+)
+def test_probes_are_switched_off_by_pool(unprobed: t.Union[str, list[str]], left: list[str]) -> None:
+    pools = pool("vxlan", "zone", "10.245.0.0/16"), pool("direct", "racks", "10.244.0.0/16")
+    fleet = build(*pools, unprobed_pools=unprobed)
+    with_all = build(*pools)
+    assert {name: list(state.ipam.probes) for name, state in states(fleet).items()} == dict.fromkeys(LAB, left)
+    for name, state in states(fleet).items():
+        assert dataclasses.replace(state.ipam, probes={}) == dataclasses.replace(states(with_all)[name].ipam, probes={})
+    again = build(*pools, previous=with_all.allocation, unprobed_pools=unprobed)
+    assert {name: list(part.probes) for name, part in again.allocation.nodes.items()} == dict.fromkeys(LAB, left)
+    assert (again.digest == with_all.digest) is (not unprobed)
+
+
+def test_a_node_of_one_ip_version_has_no_probe_address_of_the_other() -> None:
+    six = pool("direct", "six", "fd00:10:244::/64", nodeSelector="has(six)")
+    own = {"node1": {**ADDRESSES6["node1"], "calico_node_labels": {"six": "yes"}}}
+    fleet = states(build(pool(), six, own=own))
+    assert [list(state.ipam.probes) for state in fleet.values()] == [["default", "six"], *[["default"]] * 3]

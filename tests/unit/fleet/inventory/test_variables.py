@@ -63,6 +63,7 @@ def test_the_entries_of_a_list_of_names_are_texts(entry: t.Any, shown: str) -> N
         "calico_pools_known_to_routers",
         "calico_release_blocks",
         "calico_staged_policies",
+        "calico_unprobed_pools",
         "calico_workload_profiles",
     ]
     for name in names:
