@@ -28,6 +28,7 @@ ROOMS = {
     "resources": ("tests/unit/resources", VALUES),
     "ipam": ("tests/unit/ipam", VALUES),
     "bgp": ("tests/unit/bgp", VALUES),
+    "pathwatch": ("tests/unit/pathwatch",),
     "policy": ("tests/unit/policy", VALUES),
     "state": ("tests/unit/state", "tests/unit/fleet/node_answers/test_node_answers.py", VALUES),
     "fleet": ("tests/unit/fleet", BAD_INVENTORIES, "tests/unit/plugin_utils/sources/test_fleet_source.py", VALUES),

@@ -33,6 +33,8 @@ ALLOWED: dict[str, set[str]] = {
     # The contract between controller and node. Drivers read it; they know nothing about the compiler.
     "state": {"bgp", "policy", "resources", "base"},
     "fleet": {"state", "bgp", "ipam", "policy", "resources", "base"},
+    # The watch over paths between runs, as values: a second passes when its caller says so.
+    "pathwatch": {"state", "base"},
     # The agent's API, for the agent and for all that ask it.
     "wire": {"files", "sockets", "ipam", "state", "base"},
     "dataplane": {"files", "state", "bgp", "policy", "base"},
@@ -46,8 +48,8 @@ ALLOWED: dict[str, set[str]] = {
         "ipam.allocations", "resources", "state", "wire", "base",
     },
     "agent": {
-        "node", "datastore", "runtimes", "bgp", "dataplane", "bird", "files", "preflight", "ipam", "policy", "sockets",
-        "state", "resources", "wire", "base",
+        "node", "datastore", "runtimes", "bgp", "dataplane", "bird", "files", "preflight", "ipam", "pathwatch",
+        "policy", "sockets", "state", "resources", "wire", "base",
     },
     "cli": {
         "node", "datastore", "bgp", "dataplane", "bird", "files", "preflight", "ipam", "policy", "state",
@@ -59,7 +61,7 @@ ALLOWED: dict[str, set[str]] = {
     "modules": {"cli", "node", "bgp", "dataplane", "bird", "datastore", "preflight", "state", "wire", "base"},
 }  # fmt: skip
 
-PURE = {"base", "resources", "bgp", "ipam", "policy", "state", "fleet", "report"}
+PURE = {"base", "resources", "bgp", "ipam", "pathwatch", "policy", "state", "fleet", "report"}
 # Modules with which code reads clocks, files, the kernel or random numbers.
 IMPURE = {
     "asyncio", "fcntl", "glob", "http", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets",

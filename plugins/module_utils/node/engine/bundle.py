@@ -41,8 +41,8 @@ PACKAGE = engine_start.PACKAGE
 
 #: The folders below module_utils that a node needs. `fleet`, the compiler, is not among them.
 ROOMS = (
-    "agent", "base", "bgp", "bird", "cli", "dataplane", "datastore", "files", "ipam", "modules", "node", "policy",
-    "preflight", "resources", "runtimes", "sockets", "state", "wire",
+    "agent", "base", "bgp", "bird", "cli", "dataplane", "datastore", "files", "ipam", "modules", "node",
+    "pathwatch", "policy", "preflight", "resources", "runtimes", "sockets", "state", "wire",
 )  # fmt: skip
 
 _MAIN = """# Runs the engine beside this file: the agent, calicoctl, Docker's driver, or node/change/command.py.

@@ -1,0 +1,107 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the watch found, as values: counts of each pool, paths that are down, and nodes that are down as a whole."""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import typing as t
+
+from ..state.derived.path_loss import NO_ANSWER, REASONS, PathLoss
+from . import schedule
+from .paths import DOWN, UNTRIED, UP
+from .watch import PathWatch
+
+
+class PoolPaths(t.NamedTuple):
+    """The paths of one pool: how many there are, are up, are down, and were never tried; those of absent nodes apart.
+
+    `down` leaves out the paths to nodes that are down as a whole, whose number is `absent`. Each path is tried within
+    `seconds` while all are up.
+    """
+
+    pool: str
+    paths: int
+    up: int
+    down: int
+    untested: int
+    absent: int
+    seconds: int
+
+
+class DownPath(t.NamedTuple):
+    """A path that is down for `seconds`. `heard` is how many seconds ago a probe came from `address`; None: never."""
+
+    pool: str
+    node: str
+    source: str
+    address: str
+    size: int
+    loss: PathLoss
+    seconds: float
+    heard: t.Optional[float]
+
+
+class Findings(t.NamedTuple):
+    """What the watch found: `down` and `nodes` name at most as many as were asked for.
+
+    `nodes` are down as a whole: their session is gone, and none of their paths answers.
+    """
+
+    pools: tuple[PoolPaths, ...]
+    down: tuple[DownPath, ...]
+    nodes: tuple[str, ...]
+    count_nodes: int
+
+    @property
+    def count_down(self) -> int:
+        return sum(pool.down for pool in self.pools)
+
+
+def findings(watch: PathWatch, now: float, absent: t.Container[str] = (), most: int = 16) -> Findings:
+    """Return what `watch` found at `now`, with at most `most` paths and nodes by name: first those of each pool.
+
+    `absent` has the names of nodes whose BGP session or heartbeat is gone.
+    """
+    table = watch.table
+    # A path whose last probe was answered shows that its node is there.
+    answering = {table.node[path] for path in range(len(table)) if table.state[path] == UP and not table.lost[path]}
+    failing = {table.node[path] for path in range(len(table)) if table.state[path] == DOWN}
+    gone = {node for node in failing - answering if table.nodes[node] in absent}
+    pools, named = [], []
+    for pool, (name, (first, end)) in enumerate(zip(table.names, table.ranges())):
+        states = [0, 0, 0]
+        count_absent = 0
+        down: list[int] = []
+        for path in range(first, end):
+            if table.node[path] in gone:
+                count_absent += 1
+                continue
+            states[table.state[path]] += 1
+            if table.state[path] == DOWN and len(down) < most:
+                down.append(path)
+        seconds = schedule.tried_within(end - first, watch.round.rates[pool])
+        pools.append(PoolPaths(name, end - first, states[UP], states[DOWN], states[UNTRIED], count_absent, seconds))
+        named.append(down)
+    order = [path for path in itertools.chain(*itertools.zip_longest(*named)) if path is not None]
+    nodes = sorted(table.nodes[node] for node in gone)
+    return Findings(
+        tuple(pools), tuple(_down_path(watch, path, now) for path in order[:most]), tuple(nodes[:most]), len(nodes)
+    )
+
+
+def _down_path(watch: PathWatch, path: int, now: float) -> DownPath:
+    table = watch.table
+    reason = REASONS[table.reason[path] - 1] if table.reason[path] else NO_ANSWER
+    return DownPath(
+        table.names[table.pool[path]],
+        table.nodes[table.node[path]],
+        table.sources[table.source[path]],
+        str(ipaddress.ip_address(table.addresses[path])),
+        table.size[path],
+        PathLoss(reason, table.speakers[table.by[path]], watch.direction(path)),
+        max(0.0, now - table.since[path]),
+        max(0.0, now - table.heard_at[path]) if table.heard[path] else None,
+    )
