@@ -376,6 +376,8 @@ class FakeKernel:
                 link.neighbors.clear()
                 link.fdb = [entry for entry in link.fdb if entry.permanent]
         if alias is not None:
+            if len(alias) > 255:  # IFALIASZ, with the NUL at its end
+                raise port.KernelError(errno.ERANGE, f"change device {name}")
             link.alias = alias
         self._written()
 

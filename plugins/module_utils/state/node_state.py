@@ -63,6 +63,9 @@ PROBE_TOS = 0x1C
 #: The host end of the probe endpoint, and its network namespace.
 PROBE_INTERFACE = "caliprobe"
 PROBE_NETNS = "calico-probe"
+#: The name and namespace of the probe endpoint, and both as one text, as a workload's.
+PROBE_NAME, PROBE_NAMESPACE = "probe", "calico-system"
+PROBE_IDENTITY = f"{PROBE_NAMESPACE}/{PROBE_NAME}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,3 +6,4 @@
 from __future__ import annotations
 
 from tests.unit.dataplane.suites.suite_ipv6 import *  # noqa: F403
+from tests.unit.dataplane.suites.suite_probe_endpoint import *  # noqa: F403

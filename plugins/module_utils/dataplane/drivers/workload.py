@@ -19,6 +19,9 @@ A namespace with two such interfaces reaches everything by its eth0. Answers fro
 leave by that one, for which it has a rule and a table of its own, because the host drops packets whose source address
 is not that of the interface that they arrive on.
 
+The probe endpoint is such a workload, too, with an address of each pool. Its namespace has a fixed name, so it is used
+only if it was made here.
+
 A container engine moves the inner end of a workload that is handed over (`handed_over`), and configures it. Only its
 host end, and the MTU of its inner end where that is found, are compared and repaired. Nothing is made anew: the
 workload ends with its pair.
@@ -40,7 +43,14 @@ import re
 import typing as t
 
 from ...base.addresses import GATEWAY, GATEWAY6, family_of
-from ...state.node_state import HOST_MAC, ROUTE_PROTOCOL, TABLE_MAIN, VethEndpoint
+from ...state.node_state import (
+    HOST_MAC,
+    PROBE_IDENTITY,
+    PROBE_INTERFACE,
+    ROUTE_PROTOCOL,
+    TABLE_MAIN,
+    VethEndpoint,
+)
 from .. import hardening
 from ..change import Change, apply_each
 from ..driver import DriverStep, Scope
@@ -65,6 +75,9 @@ from ..kernel.port import (
 
 MARK = "calico: workload "
 _ADDRESS_MARK = "calico: address "
+#: The mark of an inner end with more addresses than its alias can list, in bytes: all of them are ours.
+_EVERY_ADDRESS_MARK = "calico: every address"
+_LONGEST_ALIAS = 255
 
 #: The beginning of each text about what only the inside of a workload's namespace is to blame for.
 INSIDE = "Inside network namespace "
@@ -114,6 +127,7 @@ class Observed(t.NamedTuple):
     unmounted: bool = False  # whether the namespace's name leads to something that is no namespace
     ended: str = ""  # why the workload has ended, "" if it has not
     refused: str = ""  # why the namespace of this name cannot be a workload's, "" if it can
+    foreign: bool = False  # whether others made the namespace, which may not be so: only for the probe endpoint
     by_source: bool = True  # whether packets from the workload's addresses leave by its interface
     # The addresses and routes that advertisements left on the host end; None: none, or they were not searched for.
     advertised: t.Optional[hardening.Advertised] = None
@@ -121,6 +135,11 @@ class Observed(t.NamedTuple):
 
 def identity(endpoint: VethEndpoint) -> str:
     return f"{endpoint.namespace}/{endpoint.name}"
+
+
+def _subject(owner: str) -> str:
+    """Return what plans call the workload with this identity. The probe endpoint is called by its device."""
+    return PROBE_INTERFACE if owner == PROBE_IDENTITY else owner
 
 
 def netns_name(endpoint: VethEndpoint) -> str:
@@ -321,6 +340,8 @@ def _marked(link: t.Optional[Link], endpoint: VethEndpoint) -> bool:
 
 def _inside(kernel: Kernel, endpoint: VethEndpoint, link: t.Optional[Link]) -> Observed:
     name, expected = netns_name(endpoint), expected_identity(endpoint)
+    if identity(endpoint) == PROBE_IDENTITY and kernel.netns_owners().get(name) != PROBE_IDENTITY:
+        return Observed(link, True, foreign=True)
     try:
         table = _second_table(endpoint)
         more = () if table is None else (table,)
@@ -390,8 +411,8 @@ def expected_identity(endpoint: VethEndpoint) -> str:
 
 
 def _has6(link: Link) -> bool:
-    """Return whether the alias of an inner end records an IPv6 address of ours."""
-    return any(family_of(address) == 6 for address in _recorded(link))
+    """Return whether the alias of an inner end records an IPv6 address of ours, or may do so."""
+    return link.alias == _EVERY_ADDRESS_MARK or any(family_of(address) == 6 for address in _recorded(link, ()))
 
 
 def _ends(link: Link, peer: Link) -> bool:
@@ -486,9 +507,10 @@ def _alike(have: RouteAttributes, want: RouteAttributes) -> bool:
 
 
 def _text(endpoint: VethEndpoint) -> str:
+    is_probe = identity(endpoint) == PROBE_IDENTITY
     words = [
         f"{endpoint.peer_interface} {' '.join(endpoint.addresses)}",
-        f"host end {endpoint.interface}",
+        "probe endpoint" if is_probe else f"host end {endpoint.interface}",
         f"mtu {endpoint.mtu}",
     ]
     if endpoint.route_mtu:
@@ -502,7 +524,7 @@ def diff(desired: t.Iterable[VethEndpoint], observed: t.Mapping[str, Observed]) 
     for endpoint in desired:
         keys.add(endpoint.interface)
         have = observed.get(endpoint.interface, Observed())
-        subject, after = identity(endpoint), _text(endpoint)
+        subject, after = _subject(identity(endpoint)), _text(endpoint)
         if have.ended or (not have.netns and not endpoint.netns_owned):
             changes.append(Change("workload", "=", subject, None, after, have.ended or GONE, have, endpoint))
             continue
@@ -527,7 +549,7 @@ def diff(desired: t.Iterable[VethEndpoint], observed: t.Mapping[str, Observed]) 
         if owner not in keys and (have.owned or (have.link is not None and have.link.alias == MARK + owner)):
             before = f"host end {have.link.name}" if have.link else f"network namespace {have.owned}"
             note = f"with its network namespace {have.owned}" if have.owned and have.link else ""
-            changes.append(Change("workload", "-", owner, before, None, note, have))
+            changes.append(Change("workload", "-", _subject(owner), before, None, note, have))
     return changes
 
 
@@ -555,6 +577,12 @@ def _in_the_way(endpoint: VethEndpoint, have: Observed) -> str:
         return (
             f"What has the name of network namespace {name} is not a namespace (any more). It was not touched."
             f" Delete it (ip netns del {name}), then run again to have it made anew."
+        )
+    if have.foreign:
+        return (
+            f"A network namespace {name} exists on this host that this collection did not make, which needs this name"
+            f" for its probe endpoint. It was not touched. Give it another name or delete it (ip netns del {name}),"
+            " then run again."
         )
     if have.refused:
         return (
@@ -635,12 +663,12 @@ def _differing_inside(endpoint: VethEndpoint, have: Observed, peer: Link) -> lis
     if endpoint.mac is not None and peer.mac != endpoint.mac:
         found.append((f"{peer.name} mac {peer.mac}", f"{peer.name} mac {endpoint.mac}"))
     addresses = {address.address for address in have.addresses}
-    recorded, wanted = _recorded(peer), endpoint.addresses
+    recorded, wanted = _recorded(peer, have.addresses), endpoint.addresses
     gone = [address for address in recorded if address in addresses and address not in wanted]
     missing = [address for address in wanted if address not in addresses]
     if missing or gone:
         found.append((f"address {' '.join(gone) or 'none'}", f"address {' '.join(missing) or 'none'}"))
-    elif recorded != [*wanted]:
+    elif peer.alias != address_mark(endpoint):
         found.append((f"{peer.name} unmarked", f"{peer.name} marked"))
     for destination, want in wanted_routes(endpoint).items():
         have_route = have.routes.get(destination)
@@ -661,10 +689,18 @@ def _words(attributes: RouteAttributes) -> str:
 
 def address_mark(endpoint: VethEndpoint) -> str:
     """Return the alias of the inner end, which records the addresses on it that are ours."""
-    return _ADDRESS_MARK + " ".join(endpoint.addresses)
+    return _mark_of(endpoint.addresses)
 
 
-def _recorded(peer: Link) -> list[str]:
+def _mark_of(addresses: t.Iterable[str]) -> str:
+    listed = _ADDRESS_MARK + " ".join(addresses)
+    return listed if len(listed) <= _LONGEST_ALIAS else _EVERY_ADDRESS_MARK
+
+
+def _recorded(peer: Link, addresses: t.Iterable[InterfaceAddress]) -> list[str]:
+    """Return the addresses that the alias of an inner end records as ours; `addresses` are all that it has."""
+    if peer.alias == _EVERY_ADDRESS_MARK:
+        return list(dict.fromkeys(one.address for one in addresses if one.scope != SCOPE_LINK))
     return peer.alias[len(_ADDRESS_MARK) :].split() if peer.alias.startswith(_ADDRESS_MARK) else []
 
 
@@ -851,7 +887,6 @@ def _bring_inside(inner: Kernel, endpoint: VethEndpoint) -> None:
         inner.link_set("lo", up=True)
     if peer is None:
         raise nothing_inside(endpoint)
-    recorded = _recorded(peer)
     alias = address_mark(endpoint)
     mtu = endpoint.mtu if peer.mtu != endpoint.mtu else None
     mac = endpoint.mac if endpoint.mac is not None and peer.mac != endpoint.mac else None
@@ -862,11 +897,12 @@ def _bring_inside(inner: Kernel, endpoint: VethEndpoint) -> None:
         inner.link_set(device, up=True, mtu=mtu, mac=mac)
     held = [address for family in families for address in inner.addresses(device, family)]
     present = {address.address for address in held}
+    recorded = _recorded(peer, held)
     gone = [address for address in recorded if address in present and address not in endpoint.addresses]
     missing = [address for address in endpoint.addresses if address not in present]
     if gone or missing:
         # The alias records all of our addresses while old and new ones exist, even if this process is stopped.
-        inner.link_set(device, alias=" ".join([alias, *gone]))
+        inner.link_set(device, alias=_mark_of([*endpoint.addresses, *gone]))
     for address in missing:
         inner.address_add(inner_address(device, address))
     routes = {
@@ -979,7 +1015,7 @@ STEP: DriverStep[t.Sequence[VethEndpoint], dict[str, Observed]] = DriverStep(
     name="workload",
     kinds=("workload",),
     stage="workloads",
-    desired=lambda state: state.workloads,
+    desired=lambda state: state.endpoints,
     followers=("sysctl", "route"),
     made=_made,
     recreated=recreated,

@@ -96,7 +96,7 @@ def _harmless(
     kernel: Kernel, plan: NodePlan, failures: t.Sequence[tuple[Change, str]], harmless: Harmless
 ) -> list[tuple[Change, str]]:
     """Return the failures that `apply_node` passes over."""
-    names = {endpoint.interface for endpoint in plan.state.workloads}
+    names = {endpoint.interface for endpoint in plan.state.endpoints}
 
     def is_of_missing_end(change: Change) -> bool:
         name = plan.registry.name_of(change)

@@ -151,7 +151,7 @@ def plan_node(
         state = underlay.resolve(kernel, state, device)
     wanted = state
     if not set(workload.STEP.followers).isdisjoint(names):
-        wanted = _without(state, workload.gone(kernel, state.workloads))
+        wanted = _without(state, workload.gone(kernel, state.endpoints))
     scope = Scope(interiors, stale)
     parts: list[Part] = []
     anew: set[str] = set()

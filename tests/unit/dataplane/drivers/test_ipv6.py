@@ -9,3 +9,4 @@ The same suite runs on a real kernel: tests/integration/dataplane/test_ipv6.py.
 from __future__ import annotations
 
 from tests.unit.dataplane.suites.suite_ipv6 import *  # noqa: F403
+from tests.unit.dataplane.suites.suite_probe_endpoint import *  # noqa: F403
