@@ -42,6 +42,7 @@ def endpoints(draw, name=None):
         peer_interface=draw(st.sampled_from(["eth0", "net1"])),
         route_mtu=draw(st.sampled_from([None, 1400])),
         mac=draw(st.sampled_from([None, "02:11:22:33:44:55", "02:11:22:33:44:66"])),
+        further=(f"10.244.2.{10 + NAMES.index(name)}",) if 4 in families and draw(st.booleans()) else (),
     )
 
 
@@ -71,7 +72,8 @@ def test_after_attach_the_drivers_want_nothing_and_after_detach_nothing_is_left(
     `changed` is the workload of `endpoint` with other settings, attached again. The state is compared only if both have
     the same namespace, and without that namespace's inside.
     """
-    changed = dataclasses.replace(changed, address=endpoint.address, address6=endpoint.address6)
+    own = {"address": endpoint.address, "address6": endpoint.address6, "further": endpoint.further}
+    changed = dataclasses.replace(changed, **own)
     kernel = machine(other)
     for one in (endpoint, changed):
         ready_for(kernel, one)

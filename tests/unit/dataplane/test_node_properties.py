@@ -78,6 +78,17 @@ def workloads(draw, name):
 
 
 @st.composite
+def probe_endpoints(draw):
+    first, *further = draw(
+        st.lists(st.sampled_from(["10.244.1.63", "10.245.1.63", "10.246.1.63"]), min_size=1, unique=True)
+    )
+    mtu = draw(st.sampled_from([1400, 1450]))
+    return VethEndpoint(
+        "probe", "caliprobe", first, mtu, "pool", "calico-system", "calico-probe", further=tuple(further)
+    )
+
+
+@st.composite
 def node_states(draw):
     devices = []
     if draw(st.booleans()):
@@ -87,7 +98,9 @@ def node_states(draw):
         devices.append(vxlan)
     peers = draw(st.sets(st.integers(12, 15))) if vxlan else set()
     endpoints = tuple(draw(workloads(name)) for name in NAMES if draw(st.booleans()))
-    routes = [Route(f"{endpoint.address}/32", device=endpoint.interface) for endpoint in endpoints]
+    probe = draw(st.none() | probe_endpoints())
+    joined = endpoints if probe is None else (*endpoints, probe)
+    routes = [Route(f"{one}/32", device=endpoint.interface) for endpoint in joined for one in endpoint.addresses]
     gateways = st.sampled_from([UNDERLAY, *(device.name for device in devices)])
     for block in sorted(draw(st.sets(st.integers(2, 6)))):
         if draw(st.booleans()):
@@ -99,10 +112,12 @@ def node_states(draw):
             routes.append(Route(f"10.244.{block}.0/26", device=device, gateway="10.10.1.12", onlink=onlink, mtu=mtu))
     rules = []
     if draw(st.booleans()):
-        rules.append(RoutingRule(0xCA11, 179, 179))
+        rules.append(
+            draw(st.sampled_from([RoutingRule(0xCA11, 179, 179), RoutingRule(0, 179, 179, 4, "caliprobe", 28)]))
+        )
         routes.append(Route("10.244.2.0/26", device=UNDERLAY, gateway="10.10.1.13", table=179))
     sysctls = [Sysctl("net/ipv4/ip_forward", "1"), Sysctl(f"net/ipv4/conf/{UNDERLAY}/accept_redirects", "0")]
-    for endpoint in endpoints:
+    for endpoint in joined:
         sysctls += [
             Sysctl(f"net/ipv4/neigh/{endpoint.interface}/proxy_delay", "0"),
             Sysctl(f"net/ipv4/conf/{endpoint.interface}/proxy_arp", "1"),
@@ -130,6 +145,7 @@ def node_states(draw):
         neighbors=tuple(Neighbor("vxlan.calico", f"10.10.1.{n}", f"66:00:00:00:01:{n}") for n in sorted(peers)),
         fdb=tuple(FdbEntry("vxlan.calico", f"66:00:00:00:01:{n}", f"10.10.1.{n}") for n in sorted(peers)),
         workloads=endpoints,
+        probe_endpoint=probe,
         routes=tuple(routes),
         rules=tuple(rules),
         sysctls=tuple(sysctls),
@@ -202,9 +218,9 @@ def holds(kernel, state):
         assert {(e.mac, e.destination) for e in kernel.fdb("vxlan.calico")} == {
             (e.mac, e.destination) for e in state.fdb
         }
-    assert {name for name in links if name.startswith("cali")} == {w.interface for w in state.workloads}
-    assert set(kernel.netns_list()) == {"theirs"} | {w.netns for w in state.workloads}
-    for endpoint in state.workloads:
+    assert {name for name in links if name.startswith("cali")} == {w.interface for w in state.endpoints}
+    assert set(kernel.netns_list()) == {"theirs"} | {w.netns for w in state.endpoints}
+    for endpoint in state.endpoints:
         link, inner = links[endpoint.interface], kernel.inside(endpoint.netns)
         peer = inner.link("eth0")
         assert (link.up, link.mtu, link.mac, peer.up, peer.mtu) == (
@@ -214,7 +230,7 @@ def holds(kernel, state):
             True,
             endpoint.mtu,
         )
-        assert [a.address for a in inner.addresses("eth0")] == [endpoint.address]
+        assert sorted(a.address for a in inner.addresses("eth0")) == sorted(endpoint.addresses)
         assert sorted((d, r.gateway, r.device, r.mtu) for d, r in inner.routes()) == [
             ("0.0.0.0/0", "169.254.1.1", "eth0", endpoint.route_mtu),
             ("169.254.1.1/32", None, "eth0", endpoint.route_mtu),
@@ -222,8 +238,8 @@ def holds(kernel, state):
     assert sorted(
         (d, r.table, r.type, r.device, r.gateway, r.onlink, r.mtu) for d, r in kernel.routes(protocol=179)
     ) == sorted((r.destination, r.table, r.type, r.device, r.gateway, r.onlink, r.mtu) for r in state.routes)
-    assert [(r.fwmark, r.table) for r in kernel.rules() if r.protocol == 179] == [
-        (r.fwmark, r.table) for r in state.rules
+    assert [(r.fwmark, r.interface, r.tos, r.table) for r in kernel.rules() if r.protocol == 179] == [
+        (r.fwmark, r.interface, r.tos, r.table) for r in state.rules
     ]
     for sysctl in state.sysctls:
         assert kernel.sysctl_read(sysctl.key) == sysctl.value

@@ -126,8 +126,8 @@ def test_namespace_of_others_with_its_name_is_reported_and_left(kernel):
     converge(workload, kernel, [PROBE])
 
 
-def test_its_namespace_is_made_again(kernel):
-    """A deleted namespace, as after a restart of the host, is made again with all addresses."""
+def test_its_namespace_is_recreated(kernel):
+    """A deleted namespace, as after a restart of the host, is recreated with all addresses."""
     converge(workload, kernel, [WEB, PROBE])
     kernel.netns_delete(PROBE_NETNS)
     converge(workload, kernel, [WEB, PROBE])
