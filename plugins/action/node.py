@@ -17,10 +17,11 @@ from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_encodable import NotEncodable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.change import renumbering
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import probing, untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes.node_request import NodeRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write import datastore_files
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import probe_paths
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import has_moved
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
@@ -73,9 +74,7 @@ class ActionModule(StateAction):
             )
             settle = boolean(args.get("settle", False)) and not self._task.check_mode
             if settle:
-                paths, gaps = probing.plan(
-                    state, self.targets.ipams() if self.targets else {}, int(args.get("sample") or 0)
-                )
+                paths, gaps = probe_paths.plan(state, sample=int(args.get("sample") or 0))
                 to_probe = [(path.address, path.size, path.node) for path in paths]
                 request = dataclasses.replace(request, targets=to_probe)
             if settle or boolean(args.get("look", False)):

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import probing, untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import probe_paths
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import PROBE_MARK
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 
 _PROOF_COUNT = 3
 #: The least and the most milliseconds between two probes of a path by which it is proven. In between there is 1 ms for
@@ -49,7 +49,7 @@ class ActionModule(StateAction):
             # Only during a change do nodes have the tunnels of both modes.
             phase = Phase.FLIP if proof or "watch" in args else Phase.CONVERGE
             state = self.host_state(task_vars, fleet, observed, phase)
-            paths, gaps = probing.plan(state, targets.load(fleet).ipams(), sample, proof=bool(proof))
+            paths, gaps = probe_paths.plan(state, sample=sample, proof=bool(proof))
             args["targets"] = self.probed(paths)
             if proof:
                 interval = min(_PROOF_INTERVAL[1], max(_PROOF_INTERVAL[0], len(paths)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import probing, untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import probe_paths
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
 
@@ -25,7 +26,7 @@ class ActionModule(StateAction):
             sample = int(args.pop("sample", 0) or 0)
             state = self.host_state(task_vars, fleet, observed, Phase.FLIP)
             args["state"] = self.without_absent(state, task_vars)
-            paths, gaps = probing.plan(state, self.targets.ipams() if self.targets else {}, sample)
+            paths, gaps = probe_paths.plan(state, sample=sample)
             args["targets"] = self.probed(paths)
         answer = self._execute_module(module_name="baremetal.host_routing.soak", module_args=args, task_vars=task_vars)
         return {**answer, "untried": untried.to_data(gaps)}

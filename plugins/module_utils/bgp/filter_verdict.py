@@ -10,7 +10,9 @@ import ipaddress
 import re
 import typing as t
 
-from .filter_rules import FilterFunction, FilterOperation, FilterRule
+from ..base.addresses import family_of
+from .bird_state import Bird, BirdPeer
+from .filter_rules import IMPORT, FilterFunction, FilterOperation, FilterRule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +75,27 @@ def matches(rule: FilterRule, route: BgpRoute, same_as: bool) -> bool:
     if rule.local_pref is None:
         return True
     return rule.unset_local_pref if route.local_pref is None else route.local_pref == rule.local_pref
+
+
+def surely_rejects(bird: Bird, peer: BirdPeer, cidr: str, direction: str) -> bool:
+    """Return whether the filters of a session reject the route to the block `cidr`, whatever attributes it has.
+
+    For EXPORT it is a block of this node. A rule about communities, the AS path, the preference or the interface may
+    match or not: it never rejects surely, and if it accepts, neither do the rules after it. `direction` is IMPORT or
+    EXPORT. Raise ValueError if `cidr` has host bits.
+    """
+    same_as = peer.as_number == (bird.as_number if peer.local_as is None else peer.local_as)
+    family = family_of(cidr)
+    route = BgpRoute(cidr, from_peers=direction == IMPORT)
+    for name in peer.filters:
+        for function in bird.filters:
+            if (function.filter, function.direction, function.family) != (name, direction, family):
+                continue
+            for rule in function.rules:
+                sure = dataclasses.replace(rule, community=(), as_path=(), local_pref=None, interface="")
+                if matches(sure, route, same_as) and (rule.accept or rule == sure):
+                    return not rule.accept
+    return False
 
 
 def _prefix_matches(rule: FilterRule, cidr: str) -> bool:

@@ -10,7 +10,7 @@ while a session of the fleet would bring one via the block's node.
 from __future__ import annotations
 
 from ..base.addresses import family_of
-from .bird_state import Bird, BirdRoute
+from .bird_state import Bird, BirdPeer, BirdRoute
 
 
 def routers(bird: Bird, route: BirdRoute) -> tuple[str, ...]:
@@ -28,8 +28,21 @@ def by_routers_alone(bird: Bird, route: BirdRoute) -> bool:
 
 def within_fleet(bird: Bird, route: BirdRoute) -> bool:
     """Return whether a session of the fleet in the route's family advertises the route."""
+    return bool(_of_fleet(bird, route))
+
+
+def sessions(bird: Bird, route: BirdRoute) -> list[BirdPeer]:
+    """Return the sessions that may advertise the route: those of the fleet, and those with `routers`."""
+    outside = routers(bird, route)
+    return [
+        *_of_fleet(bird, route),
+        *(peer for peer in bird.peers if peer.kind == "external" and peer.address in outside),
+    ]
+
+
+def _of_fleet(bird: Bird, route: BirdRoute) -> list[BirdPeer]:
     family = family_of(route.destination)
     peers = [peer for peer in bird.peers if peer.family == family]
     # A peer's `cluster_id` means that this node reflects for the peer. Such a node gets routes from any fleet session.
     reflects = any(peer.cluster_id for peer in peers)
-    return any(peer.kind == "reflector" or (peer.node and (reflects or peer.node == route.node)) for peer in peers)
+    return [peer for peer in peers if peer.kind == "reflector" or (peer.node and (reflects or peer.node == route.node))]

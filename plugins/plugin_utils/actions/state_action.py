@@ -10,9 +10,9 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import observed_nodes
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import probing
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import ProbePath
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
@@ -43,7 +43,7 @@ class StateAction(GuardedAction):
         return convergence.without(state, convergence.absent(state, task_vars.get("ansible_play_hosts", ()))).to_dict()
 
     @staticmethod
-    def probed(paths: t.Iterable[probing.ProbePath]) -> list[dict[str, t.Any]]:
+    def probed(paths: t.Iterable[ProbePath]) -> list[dict[str, t.Any]]:
         """Return the option `targets` of the modules that probe: a dict of name, address and size (bytes) per path."""
         return [{"name": path.node, "address": path.address, "size": path.size} for path in paths]
 

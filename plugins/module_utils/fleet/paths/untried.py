@@ -3,9 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The paths that no probe tries, and why: what a run or a status must not call proven.
 
-A path leads from one node to a block of another node. Nodes answer probes at the addresses of their tunnels alone, and
-a node has one such address for each kind of tunnel. So a pool without a tunnel has no path that is tried, and of
-several pools with the same kind of tunnel only one has.
+A path leads from one node to a block of another node. Which ones a node does not try is in
+`state.derived.probe_paths`; this adds them up for a run and for a status, and puts them into words.
 """
 
 from __future__ import annotations
@@ -13,65 +12,15 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ...base.addresses import contains
-from ...ipam.allocation_plan import AllocationPlan, NodeAllocations
-from ...state.node_state import NodeIpam, Pool
-from ..fleet import tunnel_kind
+from ...ipam.allocation_plan import AllocationPlan
+from ...state.derived.probe_paths import NAMED as NAMED
+from ...state.derived.probe_paths import PathEnd, missing
+from ...state.derived.probe_paths import Untried as Untried
+from ...state.node_state import Pool
 
-#: The most nodes that an Untried names.
-NAMED = 6
-
-WITHOUT_TUNNEL = "without a tunnel it has no address to probe"
-OTHER_POOL = "the addresses of its tunnels are in another pool"
-NO_ADDRESS = "nodes have no tunnel address in it"
-NOT_ADVERTISED = "disableBGPExport keeps its routes from other nodes"
-SAMPLED = "calico_node_probe_sample leaves them out"
 NO_PROBES = "status.yml sends no probes"
 NOT_IN_RUN = "not in this run"
 FAILED = "unreachable or failed in this run"
-
-
-@dataclasses.dataclass(frozen=True)
-class Untried:
-    """Paths that are not tried for one `reason`.
-
-    They are `count` paths of `pool`; or with pool "" all paths of `count` nodes. `nodes` has the names of at most NAMED
-    nodes, sorted: of those at the other end, or of the nodes that took no part.
-    """
-
-    pool: str
-    reason: str
-    count: int
-    nodes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        if not self.pool:
-            more = f" and {self.count - len(self.nodes)} more" if self.count > len(self.nodes) else ""
-            return f"paths of {', '.join(self.nodes)}{more} ({self.reason})"
-        return f"{self.count} {'path' if self.count == 1 else 'paths'} of pool {self.pool} ({self.reason})"
-
-
-def address_in(pool: Pool, tunnels: t.Mapping[str, str], kinds: t.Container[t.Optional[str]]) -> t.Optional[str]:
-    """Return the least of the `tunnels` (kind to address) of one of `kinds` that lies in the pool, None without one."""
-    return next(
-        (found for found in sorted(tunnels[kind] for kind in tunnels if kind in kinds) if contains(pool.cidr, found)),
-        None,
-    )
-
-
-def reason_for(pool: Pool, owner: t.Union[NodeIpam, NodeAllocations]) -> t.Optional[str]:
-    """Return why paths to an owner's blocks of `pool`, without an `address_in`, are untried; None without blocks."""
-    if not any(block.pool == pool.name for block in (*owner.blocks, *owner.spare_blocks)):
-        return None
-    kind = tunnel_kind(pool)
-    if kind is None:
-        return WITHOUT_TUNNEL
-    return OTHER_POOL if kind in owner.tunnels else NO_ADDRESS
-
-
-def grouped(gaps: t.Mapping[tuple[str, str], t.Collection[str]]) -> list[Untried]:
-    """Return an Untried for each (pool, reason) in `gaps`, whose values are the names of nodes at the other ends."""
-    return [Untried(pool, reason, len(nodes), tuple(sorted(nodes)[:NAMED])) for (pool, reason), nodes in gaps.items()]
 
 
 def of_run(own: t.Mapping[str, t.Iterable[Untried]], absent: t.Mapping[str, str]) -> list[Untried]:
@@ -94,23 +43,30 @@ def of_run(own: t.Mapping[str, t.Iterable[Untried]], absent: t.Mapping[str, str]
 
 
 def by_any_run(plan: AllocationPlan) -> list[Untried]:
-    """Return a plan's paths that no run tries, by pool. An unknown encapsulation counts as one without a tunnel."""
+    """Return a plan's paths that no run tries, by pool: those that lack a probe address."""
     pools = [
         Pool(name, planned.cidr, planned.block_size, plan.encapsulations.get(name, "None"))
         for name, planned in sorted(plan.pools.items())
     ]
-    kinds = {tunnel_kind(pool) for pool in pools}
-    gaps: dict[tuple[str, str], list[str]] = {}
-    for name, owner in plan.nodes.items():
-        for pool in pools:
-            reason = reason_for(pool, owner)
-            if reason is not None and address_in(pool, owner.tunnels, kinds) is None:
-                gaps.setdefault((pool.name, reason), []).append(name)
-    return [
-        dataclasses.replace(gap, count=gap.count * (len(plan.nodes) - 1))
-        for gap in grouped(gaps)
-        if len(plan.nodes) > 1
-    ]
+    names: dict[tuple[frozenset[str], frozenset[str]], list[str]] = {}
+    ends: dict[tuple[frozenset[str], frozenset[str]], PathEnd] = {}
+    for name, owner in sorted(plan.nodes.items()):
+        blocks = frozenset(block.pool for block in (*owner.blocks, *owner.spare_blocks))
+        alike = blocks, frozenset(owner.probes)  # the many nodes of a fleet are of a few kinds
+        ends[alike] = PathEnd(blocks, owner.probes)
+        names.setdefault(alike, []).append(name)
+    probed = {pool for end in ends.values() for pool in end.probes}
+    counts: dict[tuple[str, str], int] = {}
+    nodes: dict[tuple[str, str], set[str]] = {}
+    for pool in pools:
+        for other in ends:
+            for own in ends if pool.name in other[0] else ():
+                count = len(names[own]) * len(names[other]) - (len(names[own]) if own == other else 0)
+                reason = missing(pool, ends[own], ends[other], probed)
+                if reason is not None and count:
+                    counts[pool.name, reason] = counts.get((pool.name, reason), 0) + count
+                    nodes.setdefault((pool.name, reason), set()).update(names[other][: NAMED + 1])
+    return [Untried(*key, count, tuple(sorted(nodes[key])[:NAMED])) for key, count in counts.items()]
 
 
 def of_status(hosts: t.Collection[str], plan: t.Optional[AllocationPlan]) -> list[Untried]:

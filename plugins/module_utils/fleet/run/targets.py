@@ -9,7 +9,7 @@ import dataclasses
 import typing as t
 
 from ...state.errors import FleetError
-from ...state.node_state import NodeIpam, NodeState
+from ...state.node_state import NodeState
 from ...state.phase import PHASES, Phase
 from .. import compiler
 from ..change import transition
@@ -48,14 +48,6 @@ class Targets:
         if self.fleet is not None:
             return transition.with_sessions_of(compiler.node_state(self.fleet, node), self.sessions_of.get(node))
         return self.states[node]
-
-    def ipams(self) -> dict[str, NodeIpam]:
-        """Return blocks and addresses by node: of a fleet's workload nodes, or of all nodes with a stored state."""
-        if self.fleet is not None:
-            return {
-                node.name: self.fleet.ipam_of(node.name) for node in self.fleet.nodes.values() if node.workload_node
-            }
-        return {name: state.ipam for name, state in self.states.items()}
 
     def phase(self, node: str, current: t.Optional[NodeState], phase: Phase) -> NodeState:
         """Return the node's `transition.phase_state` from `current` to its target. Raise KeyError if it has none."""

@@ -17,8 +17,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPool, BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.change import transition
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import probing
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run import impact
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import probe_paths
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import TABLE_PROBE, NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import PHASES, Phase
 from hypothesis import given, settings
@@ -219,14 +219,13 @@ def test_paths_that_only_switches_make_are_not_probed_before_they_do() -> None:
 
 def test_probes_of_the_proof_are_no_larger_than_the_way_that_they_take() -> None:
     fleet, target = build(pool("vxlan"), workloads=[]), as_per_rack_fleet()
-    ipams = {name: fleet.ipam_of(name) for name in LAB}
     flip = transition.phase_state(states(fleet)["node1"], states(target)["node1"], Phase.FLIP, True)
-    assert {path.node: path.size for path in probing.plan(flip, ipams, proof=True).paths} == {
+    assert {path.node: path.size for path in probe_paths.plan(flip, proof=True).paths} == {
         "node2": 1500,
         "node3": 1450,
         "node4": 1450,
     }
-    assert {path.size for path in probing.plan(flip, ipams).paths} == {1500}
+    assert {path.size for path in probe_paths.plan(flip).paths} == {1500}
 
 
 def test_without_bird_on_both_sides_nothing_is_diverted() -> None:
