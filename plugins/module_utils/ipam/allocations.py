@@ -89,9 +89,9 @@ Event = t.Union[Opened, Assigned, Released]
 class Usage(t.NamedTuple):
     """The numbers of addresses of one block, by what they are used for. `size` is the number of all of them.
 
-    `in_use` counts addresses of workloads, of tunnels and of the inventory, `reserved` those in reservations, `cooling`
-    those that rest after their release. An address may count in several. `free` counts all others; it is 0 in a block
-    that is no longer granted.
+    `in_use` counts addresses of workloads, of tunnels, of the inventory and of the probe endpoint, `reserved` those in
+    reservations, `cooling` those that rest after their release. An address may count in several. `free` counts all
+    others; it is 0 in a block that is no longer granted.
     """
 
     cidr: str
@@ -206,7 +206,9 @@ class Allocations:
         # The granted blocks, and whether each is a spare one; None before the first call of `grant`.
         self._grants: t.Optional[tuple[tuple[Granted, bool], ...]] = None
         self._pools: t.Mapping[str, PoolUse] = {}
-        self._fixed: dict[_Key, str] = {}  # addresses of tunnels and of the inventory's workloads -> whose, in words
+        # Addresses of tunnels, of the inventory's workloads and of the probe endpoint -> whose, in words.
+        self._fixed: dict[_Key, str] = {}
+        self._probes: frozenset[_Key] = frozenset()  # those of the probe endpoint
         self._reservations = {version: AddressRanges() for version in BITS}  # by IP version
         self._events: list[Event] = []
         # `_derive` computes the attributes below from those above. The other methods keep both consistent.
@@ -306,23 +308,31 @@ class Allocations:
         reserved: t.Mapping[str, str],
         reservations: t.Iterable[str] = (),
         pools: t.Optional[t.Mapping[str, PoolUse]] = None,
+        probes: t.Optional[t.Mapping[str, str]] = None,
     ) -> list[str]:
         """Replace the granted blocks, and return sentences for people about allocations that contradict the new grant.
 
-        An allocation, which stays, contradicts it if its block is no longer granted, or if its address is in
-        `reserved`. That maps an address of a tunnel or of the inventory to words for its owner ("this node's ipip
-        tunnel"). `reservations` are CIDRs. `pools` maps a pool's name to its settings. A pool that is missing in it
-        takes part in the automatic choice with PoolUse's defaults, but requests for it are refused unless the mapping
-        is empty. Spare blocks with allocated addresses become open, with an event for each. Raise ValueError, with
-        nothing changed, if a text in the first four parameters is not an address or CIDR, or a CIDR has host bits.
+        An allocation, which stays, contradicts it if its block is no longer granted, or if its address is in `reserved`
+        or `probes`. `reserved` maps an address of a tunnel or of the inventory to words for its owner ("this node's
+        ipip tunnel"), `probes` a pool's name to the address of the node's probe endpoint in it. `reservations` are
+        CIDRs. `pools` maps a pool's name to its settings. A pool that is missing in it takes part in the automatic
+        choice with PoolUse's defaults, but requests for it are refused unless the mapping is empty. Spare blocks with
+        allocated addresses become open, with an event for each. Raise ValueError, with nothing changed, if an address
+        or block in another parameter is none, or a CIDR has host bits.
         """
-        fixed = {canonical_address(address): whose for address, whose in reserved.items()}
+        fixed = {
+            canonical_address(address): f"this node's probe endpoint in pool {pool}"
+            for pool, address in (probes or {}).items()
+        }
+        of_probes = frozenset(fixed)
+        fixed.update((canonical_address(address), whose) for address, whose in reserved.items())
         cidrs = tuple(reservations)
         ranges = {version: AddressRanges(cidrs, version) for version in BITS}
         for granted in (*blocks, *spares):
             canonical_cidr(granted.cidr)
         self._grants = (*((block, False) for block in blocks), *((block, True) for block in spares))
         self._fixed, self._reservations, self._pools = fixed, ranges, dict(pools or {})
+        self._probes = of_probes
         self._derive()
         in_use = {held.block for held in self._held.values()}
         for block in self._blocks.values():
@@ -346,10 +356,14 @@ class Allocations:
         for key, whose in self._fixed.items():
             held = self._held.get(key)
             if held is not None:
-                yield (
-                    f"{held.address} is planned for {whose}, but {held.handle} has it: only one can be reached. "
-                    "Delete that workload, or plan another address, then run site.yml."
-                )
+                planned = f"{held.address} is planned for {whose}, but {held.handle} has it"
+                if key in self._probes:
+                    yield f"{planned}, which stays so. Run site.yml, which plans another address for the endpoint."
+                else:
+                    yield (
+                        f"{planned}: only one can be reached. Delete that workload, or plan another address, then run "
+                        "site.yml."
+                    )
 
     # --- requests of workloads ---
 
@@ -374,9 +388,9 @@ class Allocations:
         the opening of a spare block, are recorded as events.
 
         On an error no allocation changes. Raise HandleTaken if `handle` has another address of the version of
-        `address`, AddressTaken if `address` is allocated or reserved for a tunnel or an inventory workload, NotInBlocks
-        if it is no address or lies in no granted block (of `pools`), and NoAddress if no address is left to choose.
-        Without `pools`, NoSuchPool is about the pool of `address`.
+        `address`, AddressTaken if `address` is allocated or reserved for a tunnel, an inventory workload or the probe
+        endpoint, NotInBlocks if it is no address or lies in no granted block (of `pools`), and NoAddress if no address
+        is left to choose. Without `pools`, NoSuchPool is about the pool of `address`.
         """
         self._tick(now)
         wanted = None if address is None else self._parse(address)
@@ -573,7 +587,10 @@ class Allocations:
         held = self._held.get(key)
         whose = self._fixed.get(key) if held is None else held.handle
         if whose is not None:
-            raise AddressTaken(f"{address} belongs to {whose}. Ask for another address, or for none to get a free one.")
+            remedy = "Ask for another address, or for none to get a free one"
+            if held is None and key in self._probes:
+                remedy += "; or add the pool to calico_unprobed_pools and run site.yml"
+            raise AddressTaken(f"{address} belongs to {whose}. {remedy}.")
         block = self._block_of(key)
         if block is None or (pools is not None and block.pool not in pools):
             where = "this node's blocks" if pools is None else f"this node's blocks of {_of_pools(pools)}"

@@ -21,7 +21,7 @@ class Grants(t.NamedTuple):
     """The part of the plan that belongs to the node.
 
     `pools` maps the names of active pools to CIDRs. `blocks` are (CIDR, pool, whether it is a spare block, not opened).
-    `planned` maps the addresses of tunnels and of the inventory's workloads to their handles.
+    `planned` maps the addresses of tunnels, of the inventory's workloads and of the probe endpoint to their handles.
     """
 
     node: str
@@ -54,7 +54,7 @@ class Report:
 
     lines: tuple[str, ...]
     leaked: tuple[Allocation, ...]  # allocated, not in use
-    unused: tuple[Use, ...]  # planned for a tunnel or an inventory workload, not in use
+    unused: tuple[Use, ...]  # planned for a tunnel, an inventory workload or the probe endpoint, not in use
     missing: tuple[Use, ...]  # in use, in an active pool, neither allocated nor planned
     outside: tuple[Use, ...]  # in use, in no active pool, neither allocated nor planned
     mismatched: tuple[Mismatch, ...]
@@ -83,15 +83,18 @@ def check(
     workloads: t.Mapping[str, t.Sequence[str]],
     tunnels: t.Mapping[str, str],
     grants: Grants,
+    probes: t.Mapping[str, str],
 ) -> Report:
     """Compare what IPAM assigned and planned with what is in use, and return a report.
 
     `workloads` maps a handle to the addresses that the workload has, workloads of the inventory included, `tunnels` the
-    handle of a tunnel to its address. Addresses are compared as texts, so each must be canonical. Raise ValueError if a
-    text is not an address or CIDR, or a CIDR has host bits.
+    handle of a tunnel to its address, and `probes` a handle of the probe endpoint to its address. Addresses are
+    compared as texts, so each must be canonical. Raise ValueError if a text is not an address or CIDR, or a CIDR has
+    host bits.
     """
     users: dict[str, list[str]] = {}
-    for handle, addresses in [*workloads.items(), *((handle, (address,)) for handle, address in tunnels.items())]:
+    single = [(handle, (address,)) for handle, address in (*tunnels.items(), *probes.items())]
+    for handle, addresses in [*workloads.items(), *single]:
         for address in addresses:
             users.setdefault(address, []).append(handle)
     given = {held.address: held.handle for held in allocations}
@@ -119,7 +122,7 @@ def check(
         duplicate=tuple(sorted(duplicate, key=_by_address)),
         invalid=tuple(_invalid(allocations, grants, given)),
     )
-    text = _text(report, allocations, workloads, tunnels, grants, users, booked)
+    text = _text(report, allocations, workloads, (len(tunnels), len(probes)), grants, users, booked)
     return dataclasses.replace(report, lines=tuple(text))
 
 
@@ -148,7 +151,7 @@ def _text(
     report: Report,
     allocations: t.Sequence[Allocation],
     workloads: t.Mapping[str, t.Sequence[str]],
-    tunnels: t.Mapping[str, str],
+    own: tuple[int, int],
     grants: Grants,
     users: t.Mapping[str, t.Sequence[str]],
     booked: t.Mapping[str, str],
@@ -168,7 +171,10 @@ def _text(
     yield f"Found {len(grants.pools)} active IP pools."
     yield ""
     yield "Loading all nodes."
-    yield f"Found {len(tunnels)} node tunnel IPs."
+    tunnels, probes = own
+    yield f"Found {tunnels} node tunnel IPs."
+    if probes:
+        yield f"Found {probes} probe endpoint IPs."
     yield ""
     yield "Loading all workload endpoints."
     yield f"Found {sum(map(len, workloads.values()))} workload IPs."

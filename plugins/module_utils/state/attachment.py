@@ -19,6 +19,7 @@ from . import published_ports
 from .node_state import (
     OVERHEAD,
     OVERHEAD6,
+    PROBE_INTERFACE,
     TABLE_MAIN,
     Block,
     IpSet,
@@ -321,12 +322,15 @@ def with_workloads(
 
     `opened` are CIDRs. Sysctls, routes, blackhole routes of opened blocks and rules for published ports are added, and
     empty chains for the IP versions in `published`. A blackhole gives way to a workload's route with its destination;
-    any other route of the table main stays in place of a new one. The same object is returned if nothing is added.
+    any other route of the table main stays in place of a new one. The probe endpoint gives up an address that one of
+    the workloads has. The same object is returned if nothing is added.
     """
     ipam = with_opened(state.ipam, opened)
     endpoints = beside_inventory(state, workloads, own)
     if not endpoints and ipam is state.ipam and not published:
         return state
+    state = without_probes_at(state, [address for found in endpoints for address in found.addresses])
+    ipam = with_opened(state.ipam, opened)
     opened_now = NodeIpam(blocks=ipam.blocks[len(state.ipam.blocks) :])
     routes = own_routes(True, opened_now, endpoints)
     hosts = {route.destination for route in routes if route.device}
@@ -339,6 +343,34 @@ def with_workloads(
         routes=(*kept, *(route for route in routes if route.destination not in present)),
         sysctls=(*state.sysctls, *(sysctl for found in endpoints for sysctl in endpoint_sysctls(found))),
         iptables=with_published(state.iptables, endpoints, published),
+    )
+
+
+def without_probes_at(state: NodeState, addresses: t.Iterable[str]) -> NodeState:
+    """Return `state` with a probe endpoint that has none of `addresses`, and without it if no other address is left.
+
+    The same object is returned if it has none of them. The sysctls and routes of a lost address go with it.
+    """
+    taken = {*state.ipam.probes.values()}.intersection(addresses)
+    if not taken:
+        return state
+    probes = {pool: address for pool, address in state.ipam.probes.items() if address not in taken}
+    endpoint = state.probe_endpoint
+    left = [address for address in endpoint.addresses if address not in taken] if endpoint is not None else []
+    first = {version: next((a for a in left if family_of(a) == version), "") for version in (4, 6)}
+    if endpoint is not None:
+        further = tuple(address for address in left if address not in first.values())
+        endpoint = dataclasses.replace(endpoint, address=first[4], address6=first[6], further=further)
+    own = f"/{PROBE_INTERFACE}/"
+    lost = {host(address) for address in taken}
+    return dataclasses.replace(
+        state,
+        ipam=dataclasses.replace(state.ipam, probes=probes),
+        probe_endpoint=endpoint if left else None,
+        routes=tuple(
+            route for route in state.routes if route.destination not in lost or route.device != PROBE_INTERFACE
+        ),
+        sysctls=state.sysctls if left else tuple(one for one in state.sysctls if own not in one.key),
     )
 
 

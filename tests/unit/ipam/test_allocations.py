@@ -40,9 +40,9 @@ POOLS = {
 }
 
 
-def granted(blocks=(A,), spares=(), reserved=None, reservations=(), pools=POOLS):
+def granted(blocks=(A,), spares=(), reserved=None, reservations=(), pools=POOLS, probes=None):
     allocations = Allocations()
-    assert allocations.grant(blocks, spares, reserved or {}, reservations, pools) == []
+    assert allocations.grant(blocks, spares, reserved or {}, reservations, pools, probes) == []
     return allocations
 
 
@@ -350,6 +350,15 @@ def test_usage_tells_everything_apart():
             "10.0.0.0 belongs to this node's ipip tunnel. Ask for another address, or for none to get a free one.",
         ),
         (
+            {"probes": {"p": "10.0.0.3"}},
+            0,
+            {"address": "10.0.0.3"},
+            AddressTaken,
+            "conflict",
+            "10.0.0.3 belongs to this node's probe endpoint in pool p. Ask for another address, or for none to get a "
+            "free one; or add the pool to calico_unprobed_pools and run site.yml.",
+        ),
+        (
             {"spares": (B,)},
             0,
             {"address": "10.0.0.8"},
@@ -467,6 +476,22 @@ def test_a_withdrawn_block_in_use_stays_and_is_reported():
     allocations.release("h4", 1.0)
     assert allocations.grant([A], [], {}, (), POOLS) == []
     assert [usage.cidr for usage in allocations.usage(1.0)] == ["10.0.0.0/30"]
+
+
+def test_a_probe_endpoints_address_is_given_to_no_workload():
+    allocations = granted([A], [B], probes={"p": "10.0.0.3"})
+    assert allocations.usage(0.0)[0] == Usage("10.0.0.0/30", "p", 4, 1, 0, 3, False, 0)
+    assert take(allocations, 4) == ["10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.0.4"]
+
+
+def test_a_workload_keeps_an_address_that_is_planned_for_the_probe_endpoint():
+    allocations = granted()
+    take(allocations, 1)
+    assert allocations.grant([A], [], {}, (), POOLS, {"p": "10.0.0.0"}) == [
+        "10.0.0.0 is planned for this node's probe endpoint in pool p, but h0 has it, which stays so. Run site.yml, "
+        "which plans another address for the endpoint."
+    ]
+    assert allocations.by_address("10.0.0.0").handle == "h0"
 
 
 def test_an_allocated_address_planned_for_another_is_reported():

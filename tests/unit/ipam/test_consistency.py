@@ -72,7 +72,7 @@ Check complete; found 0 problems."""
 
 
 def test_a_node_in_order():
-    report = check(BOOKS, USED, TUNNELS, GRANTS)
+    report = check(BOOKS, USED, TUNNELS, GRANTS, {})
     assert "\n".join(report.lines) == CLEAN
     assert report.problems == 0
 
@@ -161,7 +161,7 @@ def test_a_node_in_order():
     ],
 )
 def test_each_kind_of_problem_is_printed_and_counted(books, used, tunnels, grants, lines):
-    report = check(books, used, tunnels, grants)
+    report = check(books, used, tunnels, grants, {})
     found = [line for line in report.lines if line in lines]
     assert found == lines
     problems = [line for line in lines if line.startswith("  ")]
@@ -170,7 +170,7 @@ def test_each_kind_of_problem_is_printed_and_counted(books, used, tunnels, grant
 
 
 def test_a_report_is_json():
-    report = check([*BOOKS, held("10.65.79.3", "net.x.eth0")], {**USED, "y": ["10.65.79.2"]}, TUNNELS, GRANTS)
+    report = check([*BOOKS, held("10.65.79.3", "net.x.eth0")], {**USED, "y": ["10.65.79.2"]}, TUNNELS, GRANTS, {})
     data = json.loads(json.dumps(report.to_dict()))
     assert data["problems"] == 2
     assert data["lines"] == list(report.lines)
@@ -187,5 +187,5 @@ def test_a_report_is_json():
 
 
 def test_an_address_of_another_family_lies_in_no_pool():
-    report = check([], {"six": ["fd00::1"]}, {}, GRANTS._replace(planned={}))
+    report = check([], {"six": ["fd00::1"]}, {}, GRANTS._replace(planned={}), {})
     assert report.outside == (("fd00::1", "six"),)

@@ -39,7 +39,9 @@ def run(
     workloads: t.Sequence[WorkloadRequest] = (),
     **more: t.Any,
 ) -> AllocationPlan:
-    return plan([POOL], [NodeEntry(name) for name in names], previous, workloads=workloads, tunnels=NEEDS, **more)
+    probes = dict.fromkeys(names, ("main",))
+    entries = [NodeEntry(name) for name in names]
+    return plan([POOL], entries, previous, workloads=workloads, tunnels=NEEDS, probes=probes, **more)
 
 
 def copy_of(found: AllocationPlan, node: str) -> NodeIpam:
@@ -51,6 +53,7 @@ def copy_of(found: AllocationPlan, node: str) -> NodeIpam:
         dict(part.tunnels),
         dict(part.workloads),
         workloads6=dict(part.workloads6),
+        probes=dict(part.probes),
     )
 
 
@@ -618,3 +621,40 @@ def test_a_lost_or_reverted_lockfile_never_moves_a_live_block(data: st.DataObjec
         routes = {**(routes if revenants else {}), **dict.fromkeys(inventory, open_blocks(found))}
         history.append(found)
         assert both(found, copies(found), inventory) == Reconciled(found)
+
+
+def test_probe_endpoints_come_back_from_the_nodes_copies() -> None:
+    found = run(NAMES)
+    assert all(part.probes for part in found.nodes.values())
+    again = both(None, copies(found)).plan
+    assert again is not None
+    assert {name: part.probes for name, part in again.nodes.items()} == {
+        name: part.probes for name, part in found.nodes.items()
+    }
+    assert run(NAMES, again).nodes == found.nodes
+
+
+def test_a_copy_names_no_probe_endpoint_outside_of_its_nodes_blocks_of_the_pool() -> None:
+    """An address of another node's block, of a spare block, of a pool that is not there and a bad text are left out."""
+    found = run(NAMES)
+    kept = copies(found)
+    mine, other = kept["node1"], kept["node2"]
+    spare = mine.spare_blocks[0].cidr.partition("/")[0]
+    for probes in (
+        dict(other.probes), {"main": spare}, {"public": mine.probes["main"]}, {"main": "none"},
+        {f"pool-{number}": mine.probes["main"] for number in range(10_000)},
+    ):  # fmt: skip
+        said = {**kept, "node1": dataclasses.replace(mine, probes=probes)}
+        again = both(None, said).plan
+        assert again is not None
+        assert again.nodes["node1"].probes == {}
+        assert run(NAMES, again).nodes == found.nodes
+
+
+def test_a_copy_that_names_a_workloads_address_as_its_probe_endpoints_moves_no_workload() -> None:
+    workloads = [WorkloadRequest("web", "node1")]
+    found = run(NAMES, workloads=workloads)
+    kept = copies(found)
+    taken = found.nodes["node1"].workloads["web"]
+    again = both(None, {**kept, "node1": dataclasses.replace(kept["node1"], probes={"main": taken})}).plan
+    assert run(NAMES, again, workloads).nodes == found.nodes

@@ -17,11 +17,14 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import FleetMember
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
+    PROBE_INTERFACE,
+    PROBE_NETNS,
     Block,
     NodeState,
     Pool,
     Route,
     Sysctl,
+    VethEndpoint,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -222,6 +225,48 @@ def test_an_attached_workload_replaces_none_of_the_inventory() -> None:
     assert attachment.with_workloads(before, [same_interface, same_address], ()) == before
 
 
+def probed(before: NodeState) -> NodeState:
+    """Return a state with a probe endpoint, its routes and sysctls: IPv4 addresses of two pools and an IPv6 address."""
+    addresses = {"default": "10.244.228.255", "six": "fd00:10:244::7f", "zone": "10.245.0.63"}
+    endpoint = VethEndpoint(
+        "probe", PROBE_INTERFACE, addresses["default"], 1500, "default", "calico-system", PROBE_NETNS,
+        address6=addresses["six"], pool6="six", further=(addresses["zone"],),
+    )  # fmt: skip
+    return dataclasses.replace(
+        before,
+        ipam=dataclasses.replace(before.ipam, probes=addresses),
+        probe_endpoint=endpoint,
+        routes=(*before.routes, *attachment.endpoint_routes(endpoint)),
+        sysctls=(*before.sysctls, *attachment.endpoint_sysctls(endpoint)),
+    )
+
+
+def test_the_probe_endpoint_gives_up_an_address_that_an_agent_gave_away() -> None:
+    """The workload has the route, the further address of the IP version comes in its place, and all else stays."""
+    before = probed(state(unprobed_pools="*"))
+    for taken, left in (
+        ("10.244.228.255", ("10.245.0.63", "fd00:10:244::7f")),
+        ("10.245.0.63", ("10.244.228.255", "fd00:10:244::7f")),
+        ("fd00:10:244::7f", ("10.244.228.255", "10.245.0.63")),
+    ):
+        found = attachment.with_workloads(before, [attached(1, taken)], ())
+        assert found.probe_endpoint is not None
+        assert found.probe_endpoint.addresses == left
+        assert sorted(found.ipam.probes.values()) == sorted(left)
+        routes = [route for route in found.routes if route.device in (PROBE_INTERFACE, "calid1")]
+        assert {route.destination.partition("/")[0]: route.device for route in routes} == {
+            **dict.fromkeys(left, PROBE_INTERFACE), taken: "calid1",
+        }  # fmt: skip
+        assert {*before.sysctls} <= {*found.sysctls}
+    assert attachment.without_probes_at(before, ["10.244.228.254"]) is before
+
+
+def test_a_probe_endpoint_without_an_address_is_none() -> None:
+    plain = state(unprobed_pools="*")
+    before = probed(plain)
+    assert attachment.without_probes_at(before, before.ipam.probes.values()) == plain
+
+
 def test_a_workload_without_an_address_has_nothing_here() -> None:
     before = state()
     assert attachment.with_workloads(before, [AttachedWorkload("default/d1", "d1")], ()) is before
@@ -356,8 +401,9 @@ def test_every_node_knows_all_nodes() -> None:
     found = state(reflectors={"rr1": "10.10.1.2/24"}, own={"node2": {"calico_node_labels": {"rack": "a"}}})
     assert [member.name for member in found.nodes] == ["node1", "node2", "node3", "node4", "rr1"]
     assert found.nodes[1] == FleetMember(
-        "node2", "10.10.1.12/24", 64512, False, {"rack": "a", "kubernetes.io/hostname": "node2"}
-    )
+        "node2", "10.10.1.12/24", 64512, False, {"rack": "a", "kubernetes.io/hostname": "node2"},
+        probes=found.nodes[1].probes,
+    )  # fmt: skip
     assert found.nodes[4].reflector
     assert stored(found) == found
 

@@ -11,7 +11,7 @@ import typing as t
 
 from ...base import terminal_text
 from ...base.addresses import contains, parse_address
-from ...node.ipam.local_ipam import tunnel_handle
+from ...node.ipam.local_ipam import probe_handle, tunnel_handle
 from ...state.node_state import NodeState
 from ...wire import settings
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
@@ -90,7 +90,8 @@ def _of_inventory(arguments: argparse.Namespace) -> int:
     nodes = len({block["node"] for block in found["usage"]})
     sys.stdout.write(
         f"Counts are of the blocks of {nodes} node{'' if nodes == 1 else 's'}, and of addresses that the inventory "
-        "assigns to tunnels and workloads. Only the nodes know the addresses that their agents assigned.\n"
+        "assigns to tunnels, probe endpoints and workloads. Only the nodes know the addresses that their agents "
+        "assigned.\n"
     )
     if not found["planned"]:
         lockfile = terminal_text.line(found["lockfile"])
@@ -124,11 +125,15 @@ def _show_address(arguments: argparse.Namespace, address: str, entries: t.Iterab
 def planned(state: NodeState) -> t.Iterator[Data]:
     """Yield {address, handle, attributes} for each address that the inventory's plan gives to this node.
 
-    These are the addresses of its tunnels and of its workloads. The handle of a workload is "namespace/name".
+    These are the addresses of its tunnels, of its probe endpoint and of its workloads. The handle of a workload is
+    "namespace/name".
     """
     for kind, address in state.ipam.tunnels.items():
         handle = tunnel_handle(kind, state.node)
         yield _entry(address, handle, {"node": state.node, "type": f"{kind}TunnelAddress"})
+    for pool, address in state.ipam.probes.items():
+        handle = probe_handle(state.node, pool)
+        yield _entry(address, handle, {"node": state.node, "type": "probeEndpointAddress", "pool": pool})
     for endpoint in state.workloads:
         name = f"{endpoint.namespace}/{endpoint.name}"
         for address in endpoint.addresses:

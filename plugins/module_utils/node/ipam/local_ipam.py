@@ -133,7 +133,12 @@ class LocalIpam:
         }
         with self._memory:
             return self._allocations.grant(
-                state.ipam.blocks, state.ipam.spare_blocks, reserved, state.ipam.reservations, pools
+                state.ipam.blocks,
+                state.ipam.spare_blocks,
+                reserved,
+                state.ipam.reservations,
+                pools,
+                state.ipam.probes,
             )
 
     def allocations(self) -> list[Allocation]:
@@ -195,6 +200,7 @@ class LocalIpam:
             planned={
                 **{address: tunnel_handle(kind, state.node) for kind, address in state.ipam.tunnels.items()},
                 **{address: f"inventory workload {name}" for name, address in _inventorys(state)},
+                **{address: probe_handle(state.node, pool) for pool, address in state.ipam.probes.items()},
             },
         )
         tunnels = {
@@ -208,7 +214,8 @@ class LocalIpam:
             if not {(endpoint.name, address) for address in endpoint.addresses} <= planned:
                 continue  # not from the inventory: `state` may include `workloads`, which are counted above
             used.setdefault(f"inventory workload {endpoint.name}", endpoint.addresses)
-        return consistency.check(self.allocations(), used, tunnels, grants)
+        probes = _probes_in_use(state)
+        return consistency.check(self.allocations(), used, tunnels, grants, probes)
 
     # --- changes of the allocations, and writing them to the disk ---
 
@@ -438,6 +445,19 @@ def tunnel_handle(kind: str, node: str) -> str:
     `kind` is a key of NodeIpam.tunnels, such as "vxlan6". Raise NamingError for an unknown kind of tunnel.
     """
     return naming.tunnel_handle_id({"vxlan6": "vxlan-v6"}.get(kind, kind), node)
+
+
+def probe_handle(node: str, pool: str) -> str:
+    """Return the handle of the address that the probe endpoint on `node` has in a pool: "probe-addr-node1-default"."""
+    return f"probe-addr-{node}-{pool}"
+
+
+def _probes_in_use(state: NodeState) -> dict[str, str]:
+    """Return the addresses of the node's probe endpoint, by handle. One that is not planned is under the bare name."""
+    pools = {address: probe_handle(state.node, pool) for pool, address in state.ipam.probes.items()}
+    endpoint = state.probe_endpoint
+    found = endpoint.addresses if endpoint is not None else ()
+    return {pools.get(address, f"probe-addr-{state.node}"): address for address in found}
 
 
 def _inventorys(state: NodeState) -> t.Iterator[tuple[str, str]]:

@@ -55,8 +55,8 @@ TABLE = """\
 | Block         | 10.245.0.0/26  |        64 | 1 (2%)     | 0 (0%)       | 63 (98%)  |
 | Block (spare) | 10.245.0.64/26 |        64 | 1 (2%)     | 0 (0%)       | 63 (98%)  |
 +---------------+----------------+-----------+------------+--------------+-----------+
-Counts are of the blocks of 2 nodes, and of addresses that the inventory assigns to tunnels and workloads. Only the \
-nodes know the addresses that their agents assigned.
+Counts are of the blocks of 2 nodes, and of addresses that the inventory assigns to tunnels, probe endpoints and \
+workloads. Only the nodes know the addresses that their agents assigned.
 """
 
 

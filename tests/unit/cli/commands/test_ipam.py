@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -200,3 +201,16 @@ def test_blocks_of_a_pool_that_is_gone_are_shown() -> None:
     usage = [{"cidr": "10.9.0.0/26", "pool": "old", "size": 64, "in_use": 3, "reserved": 0, "free": 61, "spare": False}]
     table = ipam.usage_table(usage, {}, blocks=True)
     assert "| IP Pool  |             |        64 | 3 (5%)     | 0 (0%)       | 61 (95%) |\n" in table
+
+
+def test_ipam_show_names_the_probe_endpoint(node: Node) -> None:
+    """Its address is in use, as a tunnel's is, whether the agent answers or the disk does."""
+    probes = {"default": "10.244.3.63"}
+    node.store(dataclasses.replace(STATE, ipam=dataclasses.replace(STATE.ipam, probes=probes)))
+    expected = (
+        "IP 10.244.3.63 is in use\nHandle ID: probe-addr-node1-default\nActive Owner Attributes:\n  node: node1\n"
+        "  pool: default\n  type: probeEndpointAddress\n"
+    )
+    assert node.run("ipam", "show", "--ip", "10.244.3.63")[:2] == (0, expected)
+    block = next(line for line in node.run("ipam", "show", "--show-blocks")[1].splitlines() if "10.244.3.0/26" in line)
+    assert block == "| Block         | 10.244.3.0/26  |        64 | 3 (5%)     | 4 (6%)       | 58 (91%)  |"

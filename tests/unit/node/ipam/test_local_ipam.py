@@ -28,6 +28,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.l
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
+    PROBE_INTERFACE,
+    PROBE_NETNS,
     Block,
     NodeIpam,
     NodeState,
@@ -118,6 +120,32 @@ def test_addresses_of_tunnels_and_of_the_inventory_are_never_given(machine):
     for address, whose in (("10.0.0.0", "this node's ipip tunnel"), ("10.0.0.1", "inventory workload web-1")):
         with pytest.raises(AddressTaken, match=f"{address} belongs to {whose}"):
             ipam.assign("h6", {}, address=address)
+
+
+PROBED = dataclasses.replace(
+    STATE,
+    ipam=dataclasses.replace(STATE.ipam, probes={"p": "10.0.0.3"}),
+    probe_endpoint=VethEndpoint("probe", PROBE_INTERFACE, "10.0.0.3", 1480, "p", "calico-system", PROBE_NETNS),
+)
+
+
+def test_the_address_of_the_probe_endpoint_is_never_given(machine):
+    ipam = machine.start(PROBED)
+    assert [ipam.assign(f"h{number}", {}).address for number in range(2)] == ["10.0.0.2", "10.0.0.4"]
+    with pytest.raises(AddressTaken, match=r"10\.0\.0\.3 belongs to this node's probe endpoint in pool p"):
+        ipam.assign("h6", {}, address="10.0.0.3")
+    assert ipam.usage()[0] == Usage("10.0.0.0/30", "p", 4, 4, 0, 0, False, 0)
+
+
+def test_a_check_counts_the_probe_endpoint_and_says_if_it_is_missing(machine):
+    ipam = machine.start(PROBED)
+    report = ipam.check(PROBED, ())
+    assert (report.problems, "Found 1 probe endpoint IPs." in report.lines) == (0, True)
+    missing = ipam.check(dataclasses.replace(PROBED, probe_endpoint=None), ())
+    assert missing.unused == (("10.0.0.3", "probe-addr-node1-p"),)
+    assert "Found 1 probe endpoint IPs." not in missing.lines
+    stray = ipam.check(dataclasses.replace(PROBED, ipam=STATE.ipam), ())
+    assert stray.missing == (("10.0.0.3", "probe-addr-node1"),)
 
 
 @pytest.mark.parametrize(
