@@ -17,6 +17,8 @@ import re
 import typing as t
 
 INTERFACE_PREFIX = "cali"
+#: The host end of a node's probe endpoint. A workload's name has hexadecimal digits after the prefix.
+PROBE_INTERFACE = f"{INTERFACE_PREFIX}probe"
 #: The most bytes in a network device's name: IFNAMSIZ of linux/if.h, less the final zero byte.
 DEVICE_NAME_LIMIT = 15
 

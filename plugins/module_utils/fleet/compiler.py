@@ -11,6 +11,7 @@ from ..base import naming
 from ..base.addresses import family_of
 from ..bgp.bird_state import Bird, BirdPool, BirdRoute, Vtep6
 from ..policy.chains.settings import ChainSettings
+from ..policy.sets.ip_sets import PROBES, name_of
 from ..state.attachment import LOOSE, block_sets, endpoint_sysctls, own_routes
 from ..state.node_state import (
     UNDERLAY,
@@ -151,13 +152,16 @@ def _packet_filter(
         etcd_members=settings.etcd_members,
     )
     own = block_sets((*ipam.blocks, *ipam.spare_blocks), versions)
+    probes = firewall.probes(fleet.members)
+    probed = [version for version in (4, 6) if name_of(version, PROBES) in {ipset.name for ipset in probes}]
     return (
         (
             *firewall.ipsets(devices, fleet.nodes.values(), fleet.earlier_addresses),
             *firewall.etcd_members(settings.etcd_members),
             *own,
+            *probes,
         ),
-        (*firewall.sources(checks), *firewall.tables(own_pools, devices, fleet.bgp.ports)),
+        (*firewall.sources(checks), *firewall.tables(own_pools, devices, fleet.bgp.ports, probed)),
     )
 
 

@@ -9,6 +9,7 @@ checks sources as it does with policy (`policy/chains/source_checks.py`).
 
 dockerd and others set the policy of FORWARD to DROP. What comes from workloads and goes to them is accepted at the end
 of that chain, so that rules of others can still deny it. With policy, the packets that it allows are accepted there.
+The probe endpoint is no exception, but most of its packets are dropped at the beginning of the chain.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ import typing as t
 
 from ..base import iptables_encoding as encoding
 from ..base.addresses import family_of
-from ..policy.chains import source_checks
+from ..policy.chains import probe_rules, source_checks
 from ..policy.chains.policy_chains import RuleWriter
 from ..policy.chains.rules.marks import marks
-from ..policy.chains.rules.rule import jump
+from ..policy.chains.rules.rule import Chains, jump
 from ..policy.chains.settings import ChainSettings
 from ..policy.chains.tables import RAW
-from ..policy.sets.ip_sets import ETCD_MEMBERS, name_of
+from ..policy.sets.ip_sets import ETCD_MEMBERS, PROBES, name_of
 from ..state.attachment import WORKLOAD_INTERFACES
 from ..state.derived import outgoing_nat
-from ..state.fleet_list import Addressed
+from ..state.fleet_list import Addressed, FleetMember
 from ..state.node_state import Hook, IpSet, IptablesTable, Pool, TunnelDevice
 
 #: A mapping from IP version to the name of the IP set with the addresses of all nodes.
@@ -54,11 +55,19 @@ def ipsets(
 
 def etcd_members(addresses: t.Sequence[str]) -> tuple[IpSet, ...]:
     """Return the IP sets of the addresses of hosts with a member of etcd: one for each IP version that they have."""
-    of_version = {version: [one for one in addresses if family_of(one) == version] for version in (4, 6)}
+    return _by_version(ETCD_MEMBERS, addresses)
+
+
+def probes(nodes: t.Iterable[FleetMember]) -> tuple[IpSet, ...]:
+    """Return the IP sets of the addresses of all probe endpoints of `nodes`: one for each IP version that they have."""
+    return _by_version(PROBES, [address for node in nodes for address in node.probes])
+
+
+def _by_version(name: str, addresses: t.Sequence[str]) -> tuple[IpSet, ...]:
+    """Return the IP sets `name` of `addresses`, without those that would be empty."""
+    of_version = {version: sorted({one for one in addresses if family_of(one) == version}) for version in (4, 6)}
     return tuple(
-        IpSet(name_of(version, ETCD_MEMBERS), "hash:net", tuple(sorted(found)))
-        for version, found in of_version.items()
-        if found
+        IpSet(name_of(version, name), "hash:net", tuple(found)) for version, found in of_version.items() if found
     )
 
 
@@ -80,21 +89,28 @@ def sources(settings: ChainSettings) -> tuple[IptablesTable, ...]:
 
 
 def tables(
-    pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice], bgp_ports: t.Iterable[int] = ()
+    pools: t.Sequence[Pool],
+    devices: t.Sequence[TunnelDevice],
+    bgp_ports: t.Iterable[int] = (),
+    probed: t.Collection[int] = (),
 ) -> tuple[IptablesTable, ...]:
     """Return the tables filter and nat of both IP versions, without those that would be empty.
 
     filter accepts encapsulated packets from the fleet's nodes only, and forwarded packets from and to workloads for the
-    IP versions of `pools`. nat has the outgoing NAT of `pools`, except for TCP to port 179 and `bgp_ports` (the
-    fleet's) and for BFD. It also rewrites the source of packets that the host itself sends into a tunnel to the
-    tunnel's address.
+    IP versions of `pools`. If there are IP sets of probe endpoints, for the IP versions `probed`, it restricts packets
+    of the node's own probe endpoint in both IP versions. nat has the outgoing NAT of `pools`, except for TCP to port
+    179 and `bgp_ports` (the fleet's) and for BFD. It also rewrites the source of packets that the host itself sends
+    into a tunnel to the tunnel's address.
     """
     exempt = outgoing_nat.exemptions(bgp_ports)
     found = []
     for version in (4, 6):
         here = [device for device in devices if _version(device) == version]
         own = [pool for pool in pools if family_of(pool.cidr) == version]
-        found += [_filter(here, version, bool(own)), _nat(own, here, version, exempt)]
+        nat = _nat(own, here, version, exempt)
+        # Connections are tracked already where nat has rules.
+        restricted = probe_rules.without_policy(version, version in probed, bool(nat.chains)) if probed else {}
+        found += [_filter(here, version, bool(own), restricted), nat]
     return tuple(table for table in found if table.chains or table.hooks)
 
 
@@ -103,18 +119,20 @@ def _version(device: TunnelDevice) -> int:
     return family_of(device.local)
 
 
-def _filter(devices: t.Sequence[TunnelDevice], version: int, forwards: bool) -> IptablesTable:
+def _filter(devices: t.Sequence[TunnelDevice], version: int, forwards: bool, restricted: Chains) -> IptablesTable:
+    """Return the table filter. `restricted` are the chains for the probe endpoint, {} for none."""
     rules: list[str] = []
     for device in devices:
         match = "-p 4" if device.kind == "ipip" else f"-p udp -m udp --dport {device.port}"
         rules.append(f"{match} -m set --match-set {ALL_HOSTS[version]} src -m addrtype --dst-type LOCAL -j ACCEPT")
         rules.append(f"{match} -m addrtype --dst-type LOCAL -j DROP")
+    chains = {name: tuple(rule.render() for rule in found) for name, found in restricted.items()}
+    if rules:
+        chains["cali-INPUT"] = (*rules, *chains.get("cali-INPUT", ()))
+    hooks = [Hook(name, jump(f"cali-{name}")) for name in ("INPUT", "FORWARD") if f"cali-{name}" in chains]
     patterns = WORKLOAD_INTERFACES if forwards else ()
-    accepting = [Hook("FORWARD", f"-{way} {one} -j ACCEPT", last=True) for one in patterns for way in "io"]
-    if not rules:
-        return IptablesTable("filter", hooks=tuple(accepting), family=version)
-    hooks = (Hook("INPUT", "-j cali-INPUT"), *accepting)
-    return IptablesTable("filter", {"cali-INPUT": tuple(rules)}, hooks, version)
+    hooks += [Hook("FORWARD", f"-{way} {one} -j ACCEPT", last=True) for one in patterns for way in "io"]
+    return IptablesTable("filter", dict(sorted(chains.items())), tuple(hooks), version)
 
 
 def _nat(

@@ -22,7 +22,7 @@ from ..policy.index.labels import namespaced_labels
 from ..policy.index.policy_index import PolicyIndex
 from ..policy.model import Endpoint
 from ..policy.node_policy import NodePolicy
-from ..policy.sets.ip_sets import ETCD_MEMBERS, LOCAL_BLOCKS, name_of
+from ..policy.sets.ip_sets import ETCD_MEMBERS, LOCAL_BLOCKS, PROBES, name_of
 from .node_state import IpSet, IptablesTable, NodeState, VethEndpoint
 from .other_endpoints import OtherEndpoints
 from .policy_state import PolicySettings, PolicyState
@@ -323,15 +323,17 @@ def chain_settings(state: NodeState, settings: PolicySettings) -> ChainSettings:
         cut_marked_flows=settings.cut_denied_flows,
         mark_mask=settings.mark_mask,
         workload_source_spoofing=state.workload_source_spoofing,
-        local_blocks=_local_blocks(state),
+        local_blocks=_with_set(state, LOCAL_BLOCKS),
         own_address6=state.address6.partition("/")[0],
         etcd_members=_etcd_members(state),
+        probes=_with_set(state, PROBES),
     )
 
 
-def _local_blocks(state: NodeState) -> tuple[int, ...]:
+def _with_set(state: NodeState, name: str) -> tuple[int, ...]:
+    """Return the IP versions in which `state` has the IP set `name`."""
     names = {ipset.name for ipset in state.ipsets}
-    return tuple(family for family in FAMILIES if name_of(family, LOCAL_BLOCKS) in names)
+    return tuple(family for family in FAMILIES if name_of(family, name) in names)
 
 
 def _etcd_members(state: NodeState) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import json
 import re
 import typing as t
 
-from ..base import packed_json
+from ..base import naming, packed_json
 from ..base.addresses import canonical_cidr, family_of, host
 from ..base.published_port import PublishedPort
 from ..bgp.bird_state import Bird, BirdRoute
@@ -61,7 +61,7 @@ PROBE_PRIORITY = 179
 #: compare only the bits 0x1c of a TOS in routing rules.
 PROBE_TOS = 0x1C
 #: The host end of the probe endpoint, and its network namespace.
-PROBE_INTERFACE = "caliprobe"
+PROBE_INTERFACE = naming.PROBE_INTERFACE
 PROBE_NETNS = "calico-probe"
 #: The name and namespace of the probe endpoint, and both as one text, as a workload's.
 PROBE_NAME, PROBE_NAMESPACE = "probe", "calico-system"

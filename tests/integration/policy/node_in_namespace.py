@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node in a network namespace: four workloads' interfaces, two of its own, and one namespace beyond them all.
+"""A node in a network namespace: interfaces of four workloads and a probe endpoint, and two of its own.
 
-The namespace beyond has the other ends of the interfaces. Tests send frames on these ends, and what arrives there is
+One namespace beyond has the other ends of the interfaces. Tests send frames on these ends, and what arrives there is
 what the node forwarded or sent. Raw sockets receive what is for the node itself.
 """
 
@@ -16,6 +16,7 @@ import struct
 import time
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.naming import PROBE_INTERFACE
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.tables import (
     FILTER,
@@ -28,6 +29,8 @@ from tests.integration.policy.packets import is_error, tag
 from tests.unit.policy.explain.node_between import BY_ETH1, OWN
 
 WORKLOADS = 4
+#: The addresses of the probe endpoint.
+PROBE, PROBE_V6 = "10.65.0.62", "fd65::3e"
 
 _BEYOND = "beyond"
 _ETHERTYPE = {4: 0x0800, 6: 0x86DD}
@@ -50,6 +53,10 @@ def workload_interface(index: int) -> str:
     return f"cali{index:011x}"
 
 
+def _interfaces() -> list[str]:
+    return [*(workload_interface(index) for index in range(WORKLOADS)), PROBE_INTERFACE, *OWN]
+
+
 class Node:
     """The node; `backend`, "nft" or "legacy", selects iptables-nft or iptables-legacy for all that it loads."""
 
@@ -70,7 +77,7 @@ class Node:
             one.close()
 
     def _make(self, beyond: str) -> None:
-        interfaces = [*(workload_interface(index) for index in range(WORKLOADS)), *OWN]
+        interfaces = _interfaces()
         lines = ["link set lo up"]
         for index, name in enumerate(interfaces):
             lines += [
@@ -82,11 +89,12 @@ class Node:
         for index in range(WORKLOADS):
             nets = (f"10.65.0.{index + 1}/32", f"fd65::{index + 1:x}/128")
             lines += [f"route add {net} dev {workload_interface(index)}" for net in nets]
+        lines += [f"route add {net} dev {PROBE_INTERFACE}" for net in (f"{PROBE}/32", f"{PROBE_V6}/128")]
         lines += [f"route add {net} dev eth0" for net in ("0.0.0.0/0", "::/0")]
         lines += [f"route add {net} dev eth1" for net in BY_ETH1]
         self._must(["sysctl", "-q", "-w", *(f"{name}={value}" for name, value in _SYSCTLS.items())])
         self._must(["ip", "-batch", "-"], "\n".join(lines) + "\n")
-        checked = (f"net.ipv4.conf.{workload_interface(index)}.rp_filter=1" for index in range(WORKLOADS))
+        checked = (f"net.ipv4.conf.{name}.rp_filter=1" for name in interfaces if name not in OWN)
         self._must(["sysctl", "-q", "-w", *checked])
         for name in interfaces:
             done = self.beyond.run(["ip", "link", "set", name, "arp", "off", "addrgenmode", "none", "up"])
@@ -171,7 +179,7 @@ class Node:
         """
         version = packet[0] >> 4
         if interface not in self._macs:
-            index = [*(workload_interface(number) for number in range(WORKLOADS)), *OWN].index(interface)
+            index = _interfaces().index(interface)
             self._macs[interface] = bytes((2, 0, 0, 0, 0, index)) + b"\x02\x00\x00\x00\xff\xff"
         frame = self._macs[interface] + struct.pack("!H", _ETHERTYPE[version]) + packet
         self._frames.sendto(frame, (interface, _ETHERTYPE[version]))

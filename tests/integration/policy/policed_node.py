@@ -22,6 +22,7 @@ import time
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.naming import PROBE_INTERFACE
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.cached_drivers import (
     CachedSets,
@@ -34,6 +35,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chai
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.documents import from_resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, Flow
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import FleetMember
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import NodePolicyTables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
@@ -50,8 +52,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
 
 from tests.integration.policy import nflog
 from tests.integration.policy.documents import Document, allow_all_profile
+from tests.integration.policy.node_in_namespace import PROBE, PROBE_V6, Node, workload_interface
 from tests.integration.policy.node_in_namespace import WORKLOADS as WORKLOADS_OF_NODE
-from tests.integration.policy.node_in_namespace import Node, workload_interface
 from tests.integration.policy.packets import packet, tag
 from tests.unit.policy.explain.node_between import OWN, OWN_ADDRESSES, interface_to
 from tests.unit.policy.random_policies import NODE
@@ -116,6 +118,8 @@ def interface_of(address: str) -> str:
     """Return the node's interface for packets from and to an address, "" for the node's own addresses."""
     if address in OWN_ADDRESSES:
         return ""
+    if address in (PROBE, PROBE_V6):
+        return PROBE_INTERFACE
     for index in range(WORKLOADS_OF_NODE):
         if address in (f"10.65.0.{index + 1}", f"fd65::{index + 1:x}"):
             return workload_interface(index)
@@ -148,13 +152,14 @@ class PolicedNode:
         fleet: t.Sequence[str] = (),
         pools: t.Sequence[Pool] = (),
         etcd_members: t.Sequence[str] = (),
+        probes: t.Sequence[str] = (),
     ) -> None:
         """Replace the node's policy by these documents and a profile `open` that allows all, and program it.
 
         `devices` are the node's tunnels, and `fleet` holds the addresses of the fleet's nodes, which may send
-        encapsulated packets. `pools` decide about natOutgoing, `etcd_members` are addresses of hosts of etcd, and
-        `settings` None means the defaults. Raise ResourceError for an invalid document, ValueError if two policies have
-        the same name, and what `program` raises.
+        encapsulated packets. `pools` decide about natOutgoing, `etcd_members` are addresses of hosts of etcd, `probes`
+        those of all probe endpoints. `settings` None means the defaults. Raise ResourceError for an invalid document,
+        ValueError if two policies have the same name, and what `program` raises.
         """
         found = [resources.parse(one) for one in (allow_all_profile(), *documents)]
         policy_set = from_resources.policy_set(found)
@@ -167,8 +172,9 @@ class PolicedNode:
                 *_sets(devices, fleet),
                 *firewall.etcd_members(etcd_members),
                 *attachment.block_sets(BLOCKS, (4, 6)),
+                *firewall.probes((FleetMember(NODE, "", 0, probes=tuple(probes)),)),
             ),
-            iptables=firewall.tables(pools, devices),
+            iptables=firewall.tables(pools, devices, probed=_versions(probes)),
             policy=PolicyState(policy_set, tuple(_endpoints(found)), settings or PolicySettings()),
         )
         self.program()
@@ -180,11 +186,12 @@ class PolicedNode:
         fleet: t.Sequence[str] = (),
         pools: t.Sequence[Pool] = (),
         etcd_members: t.Sequence[str] = (),
+        probes: t.Sequence[str] = (),
     ) -> None:
         """Remove the policy, and program the rules that the compiler gives a node without policy.
 
-        They check the sources of packets, and hold the rules of `pools` and `devices`. `fleet` and `etcd_members` are
-        as for `apply`, and `settings` None means the defaults. Raise what `program` raises.
+        They check the sources of packets, and hold the rules of `pools` and `devices`. `fleet`, `etcd_members`
+        and `probes` are as for `apply`, and `settings` None means the defaults. Raise what `program` raises.
         """
         checks = dataclasses.replace(
             settings or ChainSettings(), local_blocks=(4, 6), own_address6=HOST_V6, etcd_members=tuple(etcd_members)
@@ -197,8 +204,9 @@ class PolicedNode:
                 *_sets(devices, fleet),
                 *firewall.etcd_members(etcd_members),
                 *attachment.block_sets(BLOCKS, (4, 6)),
+                *firewall.probes((FleetMember(NODE, "", 0, probes=tuple(probes)),)),
             ),
-            iptables=(*firewall.sources(checks), *firewall.tables(pools, devices)),
+            iptables=(*firewall.sources(checks), *firewall.tables(pools, devices, probed=_versions(probes))),
             policy=None,
         )
         self.program()
@@ -393,6 +401,10 @@ def _sets(devices: t.Sequence[TunnelDevice], fleet: t.Sequence[str]) -> tuple[Ip
     """Return the IP sets of the fleet's addresses, one for each IP version that `devices` tunnel through."""
     four = [_Node(address) for address in fleet if ":" not in address]
     return firewall.ipsets(devices, four + [_Node("", address) for address in fleet if ":" in address])
+
+
+def _versions(addresses: t.Iterable[str]) -> tuple[int, ...]:
+    return tuple(sorted({6 if ":" in address else 4 for address in addresses}))
 
 
 def _source(frames: socket.socket) -> str:

@@ -33,6 +33,7 @@ _HOST = {
     log_prefix.ENCAPSULATION: "host: encapsulated",
     log_prefix.ENDPOINT_TO_HOST: "host: workload to host",
     log_prefix.ETCD: "host: workload to etcd",
+    log_prefix.PROBE_ENDPOINT: "host: no probe",
     log_prefix.CUT: "a new policy, which cut it",
 }
 

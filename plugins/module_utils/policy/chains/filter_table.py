@@ -4,7 +4,8 @@
 """The table filter: rules for packets to the host, from it and through it, in this order.
 
     INPUT     encapsulated packets, from nodes of the fleet only; packets from workloads; host endpoints
-    FORWARD   incoming host endpoint, source workload, destination workload, outgoing host endpoint
+    FORWARD   incoming host endpoint, source workload, destination workload, outgoing host endpoint; the probe endpoint
+              takes the place of a workload
     OUTPUT    workloads of this node, which the host may always reach; encapsulated packets; host endpoints
 
 Each begins with the drop of packets of cut connections, if the settings want it. Without host endpoints there is no
@@ -18,7 +19,7 @@ import typing as t
 
 from ..model import EGRESS, INGRESS
 from ..sets.ip_sets import ALL_HOSTS, name_of
-from . import failsafes, host_dispatch, settings, workload_groups
+from . import failsafes, host_dispatch, probe_rules, settings, workload_groups
 from .endpoint_chains import EndpointChains
 from .node_chains import DIRECTIONS, NodeChains
 from .rules import log_prefix, names
@@ -171,9 +172,21 @@ def _workloads(node: NodeChains, write: EndpointChains, direction: str, chains: 
     if node.settings.workload_source_spoofing:
         by = comes_in_by if direction == EGRESS else goes_out_by
         otherwise = (*workload_groups.by_interface(node.groups, by, chain_of_group), *otherwise)
+    if node.family in node.settings.probes:
+        # Behind the lookups of workloads, whose packets then do not pass this rule.
+        by_probe, chain = probe_rules.WAYS[0 if direction == EGRESS else 1]
+        otherwise = (IptablesRule((by_probe,), goto(chain)), *otherwise)
+        chains[chain] = tuple(_probe(node, write, direction))
     chains.update(workload_groups.chains(node.dispatch, root, side, node.family, chain_of_group, otherwise))
     for group in node.groups.values():
         chains[chain_of_group(group.id)] = node.workload_chain(write, group, direction)
+
+
+def _probe(node: NodeChains, write: EndpointChains, direction: str) -> t.Iterator[IptablesRule]:
+    """Yield the rules for packets from the probe endpoint (egress) or to it. Related errors are accepted before."""
+    yield from probe_rules.echoes(node.family, "dst" if direction == EGRESS else "src", goto(names.ALLOWED))
+    reason = Reason(log_prefix.DENY, direction, log_prefix.HOST, 0, log_prefix.PROBE_ENDPOINT)
+    yield from write.writer.drop_unasked((), reason)
 
 
 def _hosts(node: NodeChains, write: EndpointChains, chains: Chains) -> None:

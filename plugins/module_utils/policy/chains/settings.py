@@ -76,6 +76,7 @@ class ChainSettings:
     - `local_blocks`: the IP versions for which the node has a set of its own blocks.
     - `own_address6`: the node's IPv6 address, which no other host sends from; "" without one.
     - `etcd_members`: addresses of hosts with a member of etcd, to whose ports workloads may not connect.
+    - `probes`: the IP versions for which the node has a set of the addresses of all probe endpoints.
     """
 
     interface_prefixes: tuple[str, ...] = ("cali",)
@@ -97,6 +98,7 @@ class ChainSettings:
     local_blocks: tuple[int, ...] = ()
     own_address6: str = ""
     etcd_members: tuple[str, ...] = ()
+    probes: tuple[int, ...] = ()
 
     @property
     def vxlan_ports(self) -> tuple[int, ...]:

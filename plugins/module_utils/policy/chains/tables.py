@@ -35,7 +35,7 @@ class Table:
 class Tables:
     """The tables and sets for IP version `family`, 4 or 6. A table without rules of ours is left out.
 
-    `sets` are sorted by name: all to which the rules refer, except `all-hosts-net` and `local-blocks`.
+    `sets` are sorted by name: all to which the rules refer, except those of fleet/firewall.py.
     """
 
     family: int

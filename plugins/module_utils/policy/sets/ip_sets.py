@@ -29,6 +29,8 @@ ALL_HOSTS = "all-hosts-net"
 LOCAL_BLOCKS = "local-blocks"
 #: The set of the addresses of hosts with a member of etcd (fleet/firewall.py).
 ETCD_MEMBERS = "etcd-members"
+#: The set of the addresses of all nodes' probe endpoints (fleet/firewall.py).
+PROBES = "probes"
 
 
 class PolicyIpSet(t.NamedTuple):

@@ -150,6 +150,7 @@ def test_follow_asks_each_second_for_newer_drops(node: Node, monkeypatch: pytest
         ({"kind": "no-profile", "name": "", "rule": 0}, "no profile allows it"),
         ({"kind": "host", "name": "spoofed", "rule": 0}, "host: forged address"),
         ({"kind": "host", "name": "endpoint-to-host", "rule": 0}, "host: workload to host"),
+        ({"kind": "host", "name": "probe-endpoint", "rule": 0}, "host: no probe"),
         ({"kind": "host", "name": "etcd", "rule": 0}, "host: workload to etcd"),
         ({"kind": "host", "name": "new-one", "rule": 0}, "host: new-one"),
     ],

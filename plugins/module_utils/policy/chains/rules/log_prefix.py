@@ -24,6 +24,7 @@ POLICY, PROFILE, TIER, NO_PROFILE, HOST = "policy", "profile", "tier", "no-profi
 #: Names of the kind HOST: the reasons for which the host drops packets without policy.
 UNKNOWN_INTERFACE, SPOOFED, INVALID_STATE = "unknown-interface", "spoofed", "invalid-state"
 ENCAPSULATION, ENDPOINT_TO_HOST, ETCD = "encapsulation", "endpoint-to-host", "etcd"
+PROBE_ENDPOINT = "probe-endpoint"
 #: Another name of the kind HOST: for packets of a connection that was allowed when it began and is denied since.
 CUT = "cut"
 

@@ -21,6 +21,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9.][A-Za-z0-9._/-]*", re.ASCII)
 FROM_WORKLOAD, TO_WORKLOAD = "cali-from-workload", "cali-to-workload"
 FROM_WORKLOAD_DISPATCH, TO_WORKLOAD_DISPATCH = "cali-from-wl-dispatch", "cali-to-wl-dispatch"
 WORKLOAD_TO_HOST = "cali-wl-to-host"
+#: Chains for the packets from and to the probe endpoint, with or without policy: `probe_rules.py` says what passes.
+FROM_PROBE, TO_PROBE = "cali-from-probe", "cali-to-probe"
+PROBE_TO_HOST = "cali-probe-to-host"
 #: Chains in the table raw on every node of group calico_nodes: `source_checks.py` says what they do.
 WORKLOAD_SOURCES, LINK_LOCAL = "cali-wl-sources", "cali-wl-link-local"
 SPOOFED, ENCAPSULATED, TO_ETCD = "cali-spoofed", "cali-encapsulated", "cali-to-etcd"
