@@ -152,8 +152,8 @@ def _packet_filter(
         etcd_members=settings.etcd_members,
     )
     own = block_sets((*ipam.blocks, *ipam.spare_blocks), versions)
-    probes = firewall.probes(fleet.members)
-    probed = [version for version in (4, 6) if name_of(version, PROBES) in {ipset.name for ipset in probes}]
+    probes = firewall.probes(fleet.members, versions)
+    probed = [version for version in versions if name_of(version, PROBES) in {ipset.name for ipset in probes}]
     return (
         (
             *firewall.ipsets(devices, fleet.nodes.values(), fleet.earlier_addresses),

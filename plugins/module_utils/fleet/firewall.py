@@ -58,9 +58,12 @@ def etcd_members(addresses: t.Sequence[str]) -> tuple[IpSet, ...]:
     return _by_version(ETCD_MEMBERS, addresses)
 
 
-def probes(nodes: t.Iterable[FleetMember]) -> tuple[IpSet, ...]:
-    """Return the IP sets of the addresses of all probe endpoints of `nodes`: one for each IP version that they have."""
-    return _by_version(PROBES, [address for node in nodes for address in node.probes])
+def probes(nodes: t.Iterable[FleetMember], versions: t.Collection[int] = (4, 6)) -> tuple[IpSet, ...]:
+    """Return the IP sets of the addresses of all probe endpoints of `nodes`.
+
+    There is one for each IP version in `versions` in which they have addresses.
+    """
+    return _by_version(PROBES, [one for node in nodes for one in node.probes if family_of(one) in versions])
 
 
 def _by_version(name: str, addresses: t.Sequence[str]) -> tuple[IpSet, ...]:
@@ -97,8 +100,8 @@ def tables(
     """Return the tables filter and nat of both IP versions, without those that would be empty.
 
     filter accepts encapsulated packets from the fleet's nodes only, and forwarded packets from and to workloads for the
-    IP versions of `pools`. If there are IP sets of probe endpoints, for the IP versions `probed`, it restricts packets
-    of the node's own probe endpoint in both IP versions. nat has the outgoing NAT of `pools`, except for TCP to port
+    IP versions of `pools`. For the IP versions `probed`, which have an IP set of probe endpoints, it restricts packets
+    of the node's own probe endpoint. nat has the outgoing NAT of `pools`, except for TCP to port
     179 and `bgp_ports` (the fleet's) and for BFD. It also rewrites the source of packets that the host itself sends
     into a tunnel to the tunnel's address.
     """
@@ -109,7 +112,7 @@ def tables(
         own = [pool for pool in pools if family_of(pool.cidr) == version]
         nat = _nat(own, here, version, exempt)
         # Connections are tracked already where nat has rules.
-        restricted = probe_rules.without_policy(version, version in probed, bool(nat.chains)) if probed else {}
+        restricted = probe_rules.without_policy(version, bool(nat.chains)) if version in probed else {}
         found += [_filter(here, version, bool(own), restricted), nat]
     return tuple(table for table in found if table.chains or table.hooks)
 

@@ -48,6 +48,11 @@ def has_moved(old: Addressed, new: Addressed) -> bool:
     return any(before and after and bare(before) != bare(after) for before, after in pairs)
 
 
+def probe_nodes(members: t.Iterable[FleetMember]) -> dict[str, str]:
+    """Return a mapping from the address of each probe endpoint to its node."""
+    return {address: member.name for member in members for address in member.probes}
+
+
 @dataclasses.dataclass(frozen=True)
 class FleetList:
     """The nodes of the fleet as the node `node` knows them.

@@ -14,6 +14,7 @@ from ...policy.explain.evaluator import ALLOWED, DENIED, Evaluator
 from ...policy.explain.packet_path import Path, PathHost, Paths, Stage
 from ...policy.model import Flow
 from ...state.derived import outgoing_nat
+from ...state.fleet_list import probe_nodes
 from ...state.node_policy_tables import chain_settings
 from ...state.node_state import NodeState
 from ...state.policy_state import PolicyState
@@ -160,7 +161,7 @@ class FlowQuestion:
     def _paths(self, node: str, policy: PolicyState) -> Paths:
         settings = chain_settings(self.known.states.get(node, self.state), policy.settings)
         nodes = {*self.known.members.values(), *self.known.members6.values()}
-        return Paths(self.evaluator, [self._host(node)], settings, nodes)
+        return Paths(self.evaluator, [self._host(node)], settings, nodes, probe_nodes(self.state.nodes))
 
     def _host(self, node: str) -> PathHost:
         """Return `node` with its known interfaces, and default routes by the one that leads to the flow's other end.

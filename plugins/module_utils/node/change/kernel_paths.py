@@ -12,6 +12,7 @@ from ...dataplane.kernel.port import Kernel
 from ...policy.explain.evaluator import Evaluator
 from ...policy.explain.packet_path import PathHost, Paths
 from ...policy.model import Endpoint
+from ...state.fleet_list import probe_nodes
 from ...state.node_policy_tables import all_endpoints, chain_settings
 from ...state.node_state import NodeState
 from ...state.policy_state import PolicyState
@@ -49,4 +50,4 @@ def paths(
     """
     nodes = {cidr.partition("/")[0] for member in state.nodes for cidr in (member.address, member.address6) if cidr}
     evaluator = Evaluator(policy.policy_set, all_endpoints(state, policy, others, live))
-    return Paths(evaluator, [host], chain_settings(state, policy.settings), nodes)
+    return Paths(evaluator, [host], chain_settings(state, policy.settings), nodes, probe_nodes(state.nodes))

@@ -49,28 +49,24 @@ def errors(family: int, tracked: bool, action: str) -> t.Iterator[IptablesRule]:
         yield IptablesRule((*_icmp(family, kind), *related), action)
 
 
-def without_policy(family: int, known: bool, tracked: bool) -> Chains:
+def without_policy(family: int, tracked: bool) -> Chains:
     """Return the chains of a node without policy, and the rules of cali-FORWARD and cali-INPUT that lead to them.
 
-    Without `known` the node has no IP set of probe endpoints in IP version `family`, and all packets are dropped.
     Packets that pass return, so that rules of others can still deny them. Without `tracked` no rule looks at
     connections: it would make the kernel track all packets of the host.
     """
     dropped = (IptablesRule((), DROP),)
-    from_probe = echoes(family, "dst", RETURN) if known else ()
-    to_probe = (*echoes(family, "src", RETURN), *errors(family, tracked, RETURN)) if known else ()
+    incoming = comes_in_by(PROBE_INTERFACE)
     found: Chains = {
         "cali-FORWARD": tuple(IptablesRule((way,), jump(chain)) for way, chain in WAYS),
-        names.FROM_PROBE: (*from_probe, *dropped),
-        names.TO_PROBE: (*to_probe, *dropped),
+        "cali-INPUT": (IptablesRule((incoming,), DROP),),
+        names.FROM_PROBE: (*echoes(family, "dst", RETURN), *dropped),
+        names.TO_PROBE: (*echoes(family, "src", RETURN), *errors(family, tracked, RETURN), *dropped),
     }
-    incoming = comes_in_by(PROBE_INTERFACE)
-    if family == 4 or not known:
-        found["cali-INPUT"] = (IptablesRule((incoming,), DROP),)
-        return found
-    needed = (IptablesRule(_icmp(family, kind), RETURN) for kind in NEIGHBOR_DISCOVERY)
-    found["cali-INPUT"] = (IptablesRule((incoming,), goto(names.PROBE_TO_HOST)),)
-    found[names.PROBE_TO_HOST] = (*needed, *dropped)
+    if family == 6:
+        found["cali-INPUT"] = (IptablesRule((incoming,), goto(names.PROBE_TO_HOST)),)
+        needed = (IptablesRule(_icmp(family, kind), RETURN) for kind in NEIGHBOR_DISCOVERY)
+        found[names.PROBE_TO_HOST] = (*needed, *dropped)
     return found
 
 

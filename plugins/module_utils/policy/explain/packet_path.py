@@ -19,7 +19,8 @@ protocol begins in another way.
 
 The host also decides without policy: a host may always reach its own workloads, failsafe ports are open, other nodes
 may send encapsulated packets and workloads, by default, may not. Workloads may not connect to members of etcd. A
-default action follows the policy of a workload that sends to its own host.
+default action follows the policy of a workload that sends to its own host. No workload's policy applies to a node's
+probe endpoint: it exchanges echo messages with those of other nodes and nothing else.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import typing as t
 
 from ...base.addresses import cidr
 from ...base.ports import ETCD_PORTS
+from ..chains.probe_rules import ECHOES
 from ..chains.settings import DROP, IPIP, NEIGHBOR_DISCOVERY, ChainSettings
 from ..chains.source_checks import LOOPBACK
 from ..hooks import FORWARD, NORMAL, PRE_DNAT, UNTRACKED
@@ -50,6 +52,7 @@ from ..model import (
 from .evaluator import ALLOWED, DENIED, UNDECIDED, EvaluationStep, Evaluator, Verdict
 
 _IPIP = 4  # the number of the protocol
+_ICMP = {4: "icmp", 6: "icmpv6"}  # the name of the protocol, by IP version
 
 #: The protocols whose answers connection tracking finds invalid without the packet that they answer.
 _WITH_FIRST_PACKETS = frozenset(PROTOCOL_NUMBERS[name] for name in ("tcp", "sctp", "icmp", "icmpv6"))
@@ -118,8 +121,8 @@ class Paths:
     """A finder of the paths of many flows through the same hosts.
 
     `hosts` are the hosts that contribute stages. `settings` are those of all hosts, None means the defaults. `nodes`
-    are the addresses of nodes that may send and receive encapsulated packets. Methods pass on errors of
-    `Evaluator.verdict` and of a host's `interface_to`.
+    are the addresses of nodes that may send and receive encapsulated packets. `probes` maps the addresses of all probe
+    endpoints to their nodes. Methods pass on errors of `Evaluator.verdict` and of a host's `interface_to`.
     """
 
     def __init__(
@@ -128,10 +131,12 @@ class Paths:
         hosts: t.Iterable[PathHost],
         settings: t.Optional[ChainSettings] = None,
         nodes: t.Collection[str] = (),
+        probes: t.Optional[t.Mapping[str, str]] = None,
     ) -> None:
         self.evaluator = evaluator
         self.settings = settings or ChainSettings()
         self.nodes = nodes
+        self.probes = probes or {}
         self._hosts = {host.name: host for host in hosts}
         self._untracked = any(policy.do_not_track for policy in evaluator.policy_set.policies)
         self._places: dict[str, _Place] = {}
@@ -196,17 +201,26 @@ class Paths:
         return Path(ALLOWED, tuple(asked.stages))
 
     def _place(self, address: str) -> _Place:
-        return self._places.get(address, _Place(""))
+        if address in self._places:
+            return self._places[address]
+        node = self.probes.get(address, "")
+        return _Place(node if node in self._hosts else "", is_probe=bool(node))
 
 
 class _Place(t.NamedTuple):
     """The place of an address: its host, "" if none of the known hosts, and the workload that has it.
 
-    `workload` is None if the address is the host's own, or of none of these hosts.
+    `workload` is None if the address is the host's own, that of a probe endpoint, or of none of these hosts.
     """
 
     host: str
     workload: t.Optional[Endpoint] = None
+    is_probe: bool = False
+
+    @property
+    def forwarded(self) -> bool:
+        """Whether the host forwards the packets of this address, which is not its own."""
+        return self.is_probe or self.workload is not None
 
 
 class _Asked:
@@ -231,11 +245,11 @@ class _Asked:
         governed = self._governed[host.name]
         from_here, to_here = source.host == host.name, destination.host == host.name
         to_workload = destination.workload if to_here else None
-        to_host = to_here and not to_workload
-        if from_here and not source.workload:
+        to_host = to_here and not destination.forwarded
+        if from_here and not source.forwarded:
             if to_workload and self._answered is None:
                 self._host_says(host, EGRESS, ALLOWED, "a host may always reach its own workloads")
-            elif not to_host and not to_workload:
+            elif not to_here:
                 self._out_of_host(host, _leading_to(flow.destination, host, governed), flow)
             return
         if from_here:
@@ -252,13 +266,17 @@ class _Asked:
             self._ask(host, came_in, INGRESS, FORWARD, flow)
         if from_here and source.workload:
             self._from_workload(host, source.workload, flow, to_host)
+        elif from_here:
+            self._by_probes(host, EGRESS, flow, destination)
         elif to_host:
             self._into_host(host, came_in, flow, accepted)
         if to_host:
             return
         if to_workload:
             self._ask(host, to_workload, INGRESS, NORMAL, flow)
-        goes_out = governed.get(WILDCARD) if to_workload else _leading_to(flow.destination, host, governed)
+        elif to_here:
+            self._by_probes(host, INGRESS, flow, source)
+        goes_out = governed.get(WILDCARD) if to_here else _leading_to(flow.destination, host, governed)
         if goes_out:
             self._ask(host, goes_out, EGRESS, FORWARD, flow)
 
@@ -303,6 +321,15 @@ class _Asked:
             action = self.settings.default_endpoint_to_host_action
             verdict = DENIED if action == DROP else ALLOWED
             self._host_says(host, INGRESS, verdict, f"defaultEndpointToHostAction is {action}")
+
+    def _by_probes(self, host: PathHost, direction: str, flow: Flow, other: _Place) -> None:
+        """Add the stage of a probe endpoint of `host`, whose flow has `other` at its other end."""
+        echo = ECHOES[flow.ip_version] if flow.protocol == PROTOCOL_NUMBERS[_ICMP[flow.ip_version]] else ()
+        if other.is_probe and flow.icmp_type in echo:
+            self._host_says(host, direction, ALLOWED, "probe endpoints of nodes may always exchange echo messages")
+        else:
+            reason = "a probe endpoint exchanges only echo messages, and only with probe endpoints of other nodes"
+            self._host_says(host, direction, DENIED, reason)
 
     def _into_host(self, host: PathHost, endpoint: t.Optional[Endpoint], flow: Flow, accepted: bool) -> None:
         if self._is_tunnel(flow):

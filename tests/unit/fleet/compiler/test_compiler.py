@@ -288,14 +288,14 @@ def test_ports_of_all_sessions_are_exempt_from_outgoing_nat() -> None:
 
 
 def test_sources_are_checked_without_policy_and_nat() -> None:
-    state = states(build(pool("direct")))["node1"]
+    state = states(build(pool("direct"), unprobed_pools="*"))["node1"]
     assert [(table.name, table.family) for table in state.iptables] == [("raw", 4), ("raw", 6), ("filter", 4)]
     assert [ipset.name for ipset in state.ipsets] == ["cali40local-blocks"]
 
 
 def test_packets_of_workloads_are_accepted_at_the_end_of_forward() -> None:
     """Dockerd sets the policy of FORWARD to DROP, and rules of others before the end still count."""
-    state = states(build(pool("direct")))["node1"]
+    state = states(build(pool("direct"), unprobed_pools="*"))["node1"]
     (table,) = [table for table in state.iptables if table.name == "filter"]
     assert table.chains == {} and [dataclasses.astuple(hook) for hook in table.hooks] == [
         ("FORWARD", "-i cali+ -j ACCEPT", True),
@@ -375,54 +375,45 @@ def test_workloads_reach_members_of_etcd_where_the_inventory_says_so() -> None:
     assert "etcd" not in str(states(plain)["node1"].iptables)
 
 
-def probed_states(*pools: object, **probes: tuple[str, ...]) -> dict[str, NodeState]:
-    """Return the states of a fleet, some of whose nodes have probe endpoints with these addresses."""
-    fleet = build(*pools)
-    members = tuple(dataclasses.replace(one, probes=probes.get(one.name, ())) for one in fleet.members)
-    return states(dataclasses.replace(fleet, members=members))
-
-
 def test_all_nodes_know_the_addresses_of_all_probe_endpoints_with_policy_or_without() -> None:
-    found = probed_states(pool("direct"), node1=("10.244.0.63", "fd00::3f"), node2=("10.244.0.127",))
+    found = states(build(pool("direct"), pool("vxlan", "six", "fd00:10:244::/64"), own=ADDRESSES6))
+    assert len(found) == 4
     for state in found.values():
         policed = with_policy(dataclasses.replace(state, policy=PolicyState()))
         for kind in (state, stored(state), policed):
             sets = {ipset.name: (ipset.type, ipset.members) for ipset in kind.ipsets}
-            assert sets["cali40probes"] == ("hash:net", ("10.244.0.127", "10.244.0.63"))
-            assert sets["cali60probes"] == ("hash:net", ("fd00::3f",))
-            for table in (one for one in kind.iptables if one.name == "filter"):
+            for name, probed in (("cali40probes", "default"), ("cali60probes", "six")):
+                addresses = sorted(one.ipam.probes[probed] for one in found.values())
+                assert sets[name] == ("hash:net", tuple(addresses))
+            tables = [one for one in kind.iptables if one.name == "filter"]
+            assert len(tables) == 2
+            for table in tables:
                 assert table.chains["cali-to-probe"][0].startswith("-p 1 " if table.family == 4 else "-p 58 ")
-                assert {"cali-from-probe", "cali-to-probe"} <= table.chains.keys()
-    assert not [one for one in states(build(pool("direct")))["node1"].ipsets if one.name.endswith("probes")]
+                assert "cali-from-probe" in table.chains
+
+
+def test_a_fleet_without_probe_endpoints_has_no_rules_for_them() -> None:
+    state = states(build(pool("ipip"), unprobed_pools="*"))["node1"]
+    for kind in (state, with_policy(dataclasses.replace(state, policy=PolicyState()))):
+        assert "probe" not in str((kind.ipsets, kind.iptables))
 
 
 def test_without_policy_the_probe_endpoint_is_restricted_first_and_accepted_last() -> None:
-    state = probed_states(pool("direct"), node1=("10.244.0.63",))["node3"]
-    hooks = {
-        table.family: [(hook.chain, hook.rule, hook.last) for hook in table.hooks]
-        for table in state.iptables
-        if table.name == "filter"
-    }
-    restricted = [("INPUT", "-j cali-INPUT", False), ("FORWARD", "-j cali-FORWARD", False)]
-    accepted = [("FORWARD", "-i cali+ -j ACCEPT", True), ("FORWARD", "-o cali+ -j ACCEPT", True)]
-    assert hooks == {4: restricted + accepted, 6: restricted}
+    state = states(build(pool("direct")))["node3"]
+    (table,) = [table for table in state.iptables if table.name == "filter"]
+    assert [dataclasses.astuple(hook) for hook in table.hooks] == [
+        ("INPUT", "-j cali-INPUT", False),
+        ("FORWARD", "-j cali-FORWARD", False),
+        ("FORWARD", "-i cali+ -j ACCEPT", True),
+        ("FORWARD", "-o cali+ -j ACCEPT", True),
+    ]
 
 
 @pytest.mark.parametrize("nat", [False, True])
 def test_no_rule_makes_the_kernel_track_connections_for_the_probe_endpoint(nat: bool) -> None:
-    state = probed_states(pool("direct", natOutgoing=nat), node1=("10.244.0.63",))["node1"]
+    state = states(build(pool("direct", natOutgoing=nat)))["node1"]
     rules = [rule for table in state.iptables for chain in table.chains.values() for rule in chain]
     assert any("conntrack" in rule for rule in rules) is nat
-
-
-def test_a_tunnels_rules_precede_those_of_the_probe_endpoint() -> None:
-    state = probed_states(pool("ipip"), node1=("10.244.0.63",))["node1"]
-    (table,) = [one for one in state.iptables if (one.name, one.family) == ("filter", 4)]
-    assert [rule.split(" ", 2)[:2] for rule in table.chains["cali-INPUT"]] == [
-        ["-p", "4"],
-        ["-p", "4"],
-        ["-i", "caliprobe"],
-    ]
 
 
 def test_a_fleet_without_allowances_keeps_the_name_of_its_plan() -> None:
@@ -439,10 +430,12 @@ def test_encapsulated_packets_are_accepted_from_the_fleet_alone(mode: str) -> No
     assert table.chains["cali-INPUT"] == (
         f"{match} -m set --match-set cali40all-hosts-net src -m addrtype --dst-type LOCAL -j ACCEPT",
         f"{match} -m addrtype --dst-type LOCAL -j DROP",
+        "-i caliprobe -j DROP",
     )
     assert [(ipset.name, ipset.type, ipset.members) for ipset in state.ipsets] == [
         ("cali40all-hosts-net", "hash:net", tuple(sorted(map(address, LAB)))),
         ("cali40local-blocks", "hash:net", tuple(block.cidr for block in state.ipam.blocks + state.ipam.spare_blocks)),
+        ("cali40probes", "hash:net", tuple(sorted(one for member in state.nodes for one in member.probes))),
     ]
 
 

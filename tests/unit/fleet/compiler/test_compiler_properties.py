@@ -211,6 +211,10 @@ def test_neighbours_fdb_and_sets_name_every_other_node_once(hosts: list[Host]) -
                 own = {cidr.removesuffix("/32") for cidr in own}
                 assert set(ipset.members) == {one for one in own if (":" in one) == ipset.name.startswith("cali60")}
                 continue
+            if ipset.name.endswith("probes"):
+                probes = {address for other in nodes.values() for address in other.ipam.probes.values()}
+                assert set(ipset.members) == {one for one in probes if (":" in one) == ipset.name.startswith("cali60")}
+                continue
             addresses = [
                 other.address6 if ipset.name.startswith("cali60") else other.address for other in nodes.values()
             ]

@@ -124,13 +124,13 @@ def test_policy_of_workloads_does_not_select_the_probe_endpoint() -> None:
 # --- without policy ---------------------------------------------------------------------------------------------------
 
 
-def closed_by(family: int, known: bool, tracked: bool) -> dict[str, list[str]]:
-    chains = probe_rules.without_policy(family, known, tracked)
+def chains_of(family: int, tracked: bool) -> dict[str, list[str]]:
+    chains = probe_rules.without_policy(family, tracked)
     return {name: [rule.render() for rule in rules] for name, rules in chains.items()}
 
 
 def test_the_chains_without_policy() -> None:
-    found = closed_by(4, True, True)
+    found = chains_of(4, True)
     assert found == {
         "cali-FORWARD": ["-i caliprobe -j cali-from-probe", "-o caliprobe -j cali-to-probe"],
         "cali-from-probe": [
@@ -150,7 +150,7 @@ def test_the_chains_without_policy() -> None:
 
 
 def test_the_chains_of_ipv6_without_policy() -> None:
-    found = closed_by(6, True, False)
+    found = chains_of(6, False)
     assert found["cali-to-probe"][2:] == [
         *(f"-p 58 -m icmp6 --icmpv6-type {kind} -j RETURN" for kind in (1, 2, 3)),
         "-j DROP",
@@ -160,14 +160,3 @@ def test_the_chains_of_ipv6_without_policy() -> None:
         *(f"-p 58 -m icmp6 --icmpv6-type {kind} -j RETURN" for kind in (130, 131, 132, 133, 135, 136)),
         "-j DROP",
     ]
-
-
-@pytest.mark.parametrize("family", [4, 6])
-def test_an_ip_version_without_probe_endpoints_is_closed(family: int) -> None:
-    found = closed_by(family, False, True)
-    assert found == {
-        "cali-FORWARD": ["-i caliprobe -j cali-from-probe", "-o caliprobe -j cali-to-probe"],
-        "cali-from-probe": ["-j DROP"],
-        "cali-to-probe": ["-j DROP"],
-        "cali-INPUT": ["-i caliprobe -j DROP"],
-    }

@@ -123,6 +123,77 @@ def test_17_both_workloads_have_a_say_and_no_host_between() -> None:
     assert (denied.action, len(denied.stages)) == ("deny", 1)
 
 
+PROBES = {
+    "10.65.0.62": "node0",
+    "fd65::3e": "node0",
+    "10.65.1.62": "node1",
+    "fd65::1:3e": "node1",
+    "10.65.2.62": "node2",
+}
+
+
+def echo(source: str, destination: str, kind: int = 0) -> Flow:
+    version6 = ":" in source
+    return Flow(58 if version6 else 1, source, destination, None, None, kind or (128 if version6 else 8), 0)
+
+
+def verdicts(fleet: Fleet, *flows: Flow) -> list[str]:
+    paths = Paths(fleet.evaluator, HOSTS, fleet.settings, probes=PROBES)
+    return [paths.of(flow).action for flow in flows]
+
+
+def test_probe_endpoints_exchange_echoes_whatever_policy_says() -> None:
+    closed = Fleet(Policy("p", types=("Ingress", "Egress")))
+    passing = [
+        echo("10.65.0.62", "10.65.1.62"),
+        echo("10.65.1.62", "10.65.0.62"),
+        echo("10.65.0.62", "10.65.2.62"),
+        echo("10.65.1.62", "10.65.0.62", 0),
+        echo("fd65::3e", "fd65::1:3e", 129),
+    ]
+    for fleet in (Fleet(), closed):
+        assert verdicts(fleet, *passing) == ["allow"] * len(passing)
+    own, other = A.addresses[0], "10.65.0.62"
+    refused = [
+        echo(own, other),
+        echo(other, own),
+        echo(other, HOST0),
+        echo(other, OUTSIDE),
+        echo(OUTSIDE, other),
+        echo(other, "10.65.1.62", 13),
+        tcp(other, "10.65.1.62"),
+        tcp("10.65.1.62", other),
+        tcp(C, other),
+    ]
+    for fleet in (Fleet(), Fleet(audit=True)):
+        assert verdicts(fleet, *refused) == ["deny"] * len(refused)
+    # The host reaches it, as it reaches its own workloads.
+    assert verdicts(Fleet(), echo(HOST0, other)) == ["allow"]
+
+
+def test_the_stages_of_a_probe() -> None:
+    def said(flow: Flow) -> list[tuple[str, str, str]]:
+        found = Paths(Fleet().evaluator, HOSTS, probes=PROBES).of(flow).stages
+        return [(stage.host, stage.direction, stage.verdict.trace[-1].reason) for stage in found]
+
+    allowed = "probe endpoints of nodes may always exchange echo messages"
+    assert said(echo("10.65.0.62", "10.65.1.62")) == [("node0", EGRESS, allowed), ("node1", INGRESS, allowed)]
+    denied = "a probe endpoint exchanges only echo messages, and only with probe endpoints of other nodes"
+    assert said(echo(OUTSIDE, "10.65.1.62")) == [("node1", INGRESS, denied)]
+
+
+@pytest.mark.parametrize(
+    ("interface", "direction", "denied"),
+    [("eth0", "ingress", (0, 1)), ("eth0", "egress", (1, 0)), ("*", "ingress", (1, 1)), ("*", "egress", (1, 1))],
+)
+def test_policy_on_forwarded_packets_applies_to_probes(interface: str, direction: str, denied: tuple[int, int]) -> None:
+    policy = for_hosts(PolicyRule("Deny", protocol="icmp"), direction=direction, apply_on_forward=True)
+    fleet = Fleet(host("node0", interface), policy)
+    there_and_back = echo("10.65.0.62", "10.65.1.62"), echo("10.65.1.62", "10.65.0.62")
+    expected = [("allow", "deny")[one] for one in denied]
+    assert verdicts(fleet, *there_and_back) == expected
+
+
 @pytest.mark.parametrize(("protocol", "port"), [(4, None), (17, 4789)])
 def test_22_workloads_send_nothing_encapsulated(protocol: int, port: t.Optional[int]) -> None:
     from_a, to_a = Flow(protocol, *ends(A, OUTSIDE), None, port), Flow(protocol, *ends(OUTSIDE, A), None, port)
