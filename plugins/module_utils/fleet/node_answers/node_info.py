@@ -15,7 +15,7 @@ from ...ipam.allocation_plan import ENCAPSULATIONS, TUNNEL_KINDS
 from ...state.answers import limits
 from ...state.answers.endpoints import single_address
 from ...state.answers.left_out import LeftOut
-from ...state.fleet_list import bare
+from ...state.fleet_list import FleetMember, bare
 from ...state.node_state import NodeState, Pool
 from ...state.phase import Phase
 
@@ -116,12 +116,27 @@ def _check(found: NodeState) -> None:
     for kind, text in found.ipam.tunnels.items():
         if addresses.family_of(text) != TUNNEL_KINDS[kind]:
             raise Unreadable(f"ipam.tunnels {kind}", f"{shown(text)}, no IPv{TUNNEL_KINDS[kind]} address")
+    if len(found.ipam.probes) > limits.POOLS:
+        raise Unreadable("ipam.probes", f"more than {limits.POOLS}")
+    _check_probes(found.nodes)
     if found.bird is not None:
         _check_bird(found.bird)
         _check_blocks("bird_routes", [route.destination for route in found.bird_routes])
         _check_addresses("bird_routes next_hop", {route.next_hop for route in found.bird_routes})
         _check_names("bird_routes node", {route.node for route in found.bird_routes})
     _check_blocks("routes", [route.destination for route in found.routes if route.gateway])
+
+
+def _check_probes(members: t.Iterable[FleetMember]) -> None:
+    """Raise Unreadable if a node of the state's list has probe endpoints at what is no address, or at too many."""
+    addresses: set[str] = set()
+    for member in members:
+        if len(member.probes) > limits.POOLS:
+            raise Unreadable("nodes probes", f"more than {limits.POOLS}")
+        addresses.update(member.probes)
+    if "" in addresses:
+        raise Unreadable("nodes probes", "'', no single address")
+    _check_addresses("nodes probes", addresses)
 
 
 def _check_pool(pool: Pool) -> None:

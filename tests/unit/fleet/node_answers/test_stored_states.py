@@ -31,6 +31,11 @@ def bird(**fields: t.Any) -> dict[str, t.Any]:
     return {"bird": {**BIRD, **fields}}
 
 
+def members(*probes: str) -> dict[str, t.Any]:
+    """Return {"nodes": ...}, a part of a state, with one node, whose probe endpoint has these addresses."""
+    return {"nodes": [{"name": "node2", "address": "10.10.1.12/24", "as_number": 64512, "probes": list(probes)}]}
+
+
 def read(change: t.Mapping[str, t.Any]) -> str:
     """Return the error for the state of node1 with `change`, "" if it is accepted."""
     data = {**json.loads(json.dumps(with_state().to_dict())), **change}
@@ -54,6 +59,9 @@ def read(change: t.Mapping[str, t.Any]) -> str:
         {"ipam": {"generation": 2**53}},
         {"ipam": {"blocks": [BLOCK] * 16_383, "spare_blocks": [BLOCK]}},
         {"ipam": {"tunnels": {"ipip": "10.0.0.1", "vxlan": "10.0.0.2", "vxlan6": "fd00::1"}}},
+        {"ipam": {"probes": {f"pool-{number}": "10.0.0.1" for number in range(1024)}}},
+        members("10.0.0.1", "fd00::1"),
+        members(*["10.0.0.1"] * 1024),
         bird(blocks=[LONGEST]),
         bird(blocks=["10.244.1.0/26"] * 131_072),
         bird(peers=[PEER] * 16_384),
@@ -86,6 +94,15 @@ def test_a_state_up_to_its_limits_is_read(change: dict[str, t.Any]) -> None:
             (pools({"cidr": "fd00::/48", "encapsulation": one}), f"pools p encapsulation is {one}, none that there is")
             for one in ("IPIP", "IPIPCrossSubnet", "GRE")
         ),
+        (
+            {"ipam": {"probes": {f"pool-{number}": "10.0.0.1" for number in range(1025)}}},
+            "ipam.probes is more than 1024",
+        ),
+        ({"ipam": {"probes": {"lab": "10.0.0.1/32"}}}, "it is ipam.probes has 10.0.0.1/32, which is not an IP address"),
+        (members(*["10.0.0.1"] * 1025), "nodes probes is more than 1024"),
+        (members("10.0.0.1", ""), "nodes probes is '', no single address"),
+        (members("10.0.0.1/32"), "nodes probes is 10.0.0.1/32, no single address"),
+        (members("web; reboot"), "nodes probes is web; reboot, no single address"),
         ({"ipam": {"generation": 2**53 + 1}}, f"ipam.generation is {2**53 + 1}, no count"),
         ({"ipam": {"generation": True}}, "it is true is not of the type int"),
         (
