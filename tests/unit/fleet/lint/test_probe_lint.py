@@ -33,6 +33,7 @@ def hosts(ingress: t.Any, egress: t.Any = (ALLOW,), **fields: t.Any) -> dict[str
     return {
         "kind": "GlobalNetworkPolicy",
         "name": "hosts",
+        "applyOnForward": True,
         "selector": "role == 'node'",
         "ingress": list(ingress),
         "egress": list(egress),
@@ -47,9 +48,9 @@ def texts(*policies: t.Any, mode: str = "vxlan", **rest: t.Any) -> list[str]:
 
 def test_a_policy_without_icmp_is_a_finding_for_each_host_endpoint() -> None:
     assert texts(endpoint("node1"), endpoint("node3"), hosts([ALLOW_TCP])) == [
-        f"HostEndpoint {node}-all: keeps {node} and {peer} from proving the path between them: ICMP echo between their "
-        f"tunnel addresses is denied by the default of tier default (ingress, HostEndpoint {node}-all), so that every "
-        "run and every change of mode takes it for broken. Allow it both ways: "
+        f"HostEndpoint {node}-all: keeps {node} and {peer} from proving the path between them in pool default: ICMP "
+        f"echo that they forward is denied by the default of tier default (ingress, HostEndpoint {node}-all), so that "
+        "every run and every change of mode takes it for broken. Allow it both ways: "
         "{action: Allow, protocol: ICMP, icmp: {type: 8}}, with the pools as source nets if you like."
         for node, peer in (("node1", "node4"), ("node3", "node2"))
     ]
@@ -60,7 +61,7 @@ def test_denied_probes_of_ipv6_are_a_finding() -> None:
     refused = [endpoint("node1"), hosts([ALLOW_TCP, ALLOW_ECHO])]
     found = probe_lint.findings(build(pool("vxlan"), six, policies=refused, own=ADDRESSES6))
     assert [one.text for one in found] == [
-        "keeps node1 and node4 from proving the path between them: ICMPv6 echo between their tunnel addresses is "
+        "keeps node1 and node4 from proving the path between them in pool six: ICMPv6 echo that they forward is "
         "denied by the default of tier default (ingress, HostEndpoint node1-all), so that every run and every change "
         "of mode takes it for broken. Allow it both ways: {action: Allow, protocol: ICMPv6, icmp: {type: 128}}, with "
         "the pools as source nets if you like."
@@ -84,15 +85,15 @@ def test_a_probe_is_an_echo_of_code_0(code: int, count: int) -> None:
 
 
 def test_a_finding_about_probes_needs_two_nodes() -> None:
-    """A fleet needs two nodes with tunnels of an IP version for a finding about its probes."""
+    """A pool needs probe endpoints of two nodes for a finding about its probes."""
     refused = (endpoint("node1"), hosts([ALLOW_TCP]))
     two = {"node1": "10.10.1.11/24", "node2": "10.10.1.12/24"}
     assert len(texts(*refused, nodes=two, workloads=[])) == 1
     assert texts(*refused, nodes={"node1": two["node1"]}, workloads=[]) == []
 
 
-def test_one_tunnel_of_ipv4_hides_no_finding_about_ipv6() -> None:
-    """The IP versions are checked one by one: probes of IPv6 are reported where a single node has a tunnel of IPv4."""
+def test_one_probe_endpoint_of_a_pool_hides_no_finding_about_another() -> None:
+    """The pools are checked one by one: probes of IPv6 are reported where a single node has an address of IPv4."""
     pools = [pool("vxlan", nodeSelector="has(four)"), pool("vxlan", "six", "fd00:10:244::/64")]
     own = {**ADDRESSES6, "node1": {**ADDRESSES6["node1"], "calico_node_labels": {"four": "yes"}}}
     fleet = build(*pools, policies=[endpoint("node1"), hosts([ALLOW_TCP])], own=own)
@@ -113,7 +114,16 @@ def test_a_policy_that_no_probe_meets_has_no_finding() -> None:
     assert texts(endpoint("node1", "eth0"), hosts([ALLOW_TCP])) == []
     assert texts(endpoint("node1", "tunl0"), hosts([ALLOW_TCP])) == []
     assert len(texts(endpoint("node1", "tunl0"), hosts([ALLOW_TCP]), mode="ipip")) == 1
-    assert texts(endpoint("node1"), hosts([ALLOW_TCP]), mode="direct") == [], "nothing of a node answers there"
     assert texts(hosts([ALLOW_TCP])) == []
     audit = {"node1": {"calico_node_policy_audit": True}}
     assert texts(endpoint("node1"), hosts([ALLOW_TCP]), own=audit) == [], "nothing is dropped there"
+    assert texts(endpoint("node1"), hosts([ALLOW_TCP]), unprobed_pools="*") == []
+
+
+def test_a_pool_without_a_tunnel_is_checked_where_one_host_endpoint_has_all_interfaces() -> None:
+    (found,) = texts(endpoint("node1"), hosts([ALLOW_TCP]), mode="direct")
+    assert "ICMP echo that they forward is denied by the default of tier default (ingress," in found
+
+
+def test_policy_that_does_not_apply_to_forwarded_packets_denies_no_probe() -> None:
+    assert texts(endpoint("node1"), hosts([ALLOW_TCP], applyOnForward=False)) == []

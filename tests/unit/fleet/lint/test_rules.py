@@ -325,16 +325,15 @@ OTHER_CASES = [
             "pools": [pool("vxlan")],
             "policies": [
                 GATEWAY,
-                {"kind": "GlobalNetworkPolicy", "name": "no", "types": ["Ingress", "Egress"]},
+                {"kind": "GlobalNetworkPolicy", "name": "no", "types": ["Ingress", "Egress"], "applyOnForward": True},
             ],
         },
         [
             "warning: calico_policies[0] (HostEndpoint node1-all) keeps node1 and node4 from proving the path between "
-            f"them: ICMP echo between their tunnel addresses is denied by the default of tier default ({direction}, "
+            "them in pool default: ICMP echo that they forward is denied by the default of tier default (ingress, "
             "HostEndpoint node1-all), so that every run and every change of mode takes it for broken. Allow it both "
             "ways: {action: Allow, protocol: ICMP, icmp: {type: 8}}, with the pools as source nets if you like. "
             "[probes-denied]"
-            for direction in ("ingress", "egress")
         ],
         {
             "pools": [pool("vxlan")],
@@ -343,6 +342,7 @@ OTHER_CASES = [
                 {
                     "kind": "GlobalNetworkPolicy",
                     "name": "all",
+                    "applyOnForward": True,
                     "ingress": [{"action": "Allow"}],
                     "egress": [{"action": "Allow"}],
                 },

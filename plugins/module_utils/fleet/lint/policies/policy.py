@@ -25,7 +25,7 @@ def odd_policy(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def denies_probes(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a HostEndpoint that denies the probes by which nodes test their paths.
+    """Report a HostEndpoint whose policies with `applyOnForward` deny the probes by which nodes test their paths.
 
     There is an issue for each direction and protocol. A HostEndpoint that `odd_policy` reports is left out.
     """

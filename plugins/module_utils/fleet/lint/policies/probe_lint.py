@@ -11,7 +11,8 @@ from ....policy.explain.evaluator import DENIED, Evaluator
 from ....policy.explain.explanation import decided_by
 from ....policy.explain.packet_path import PathHost, Paths
 from ....policy.model import HOST_ENDPOINT, PROTOCOL_NUMBERS, Endpoint, Flow
-from ...fleet import TUNNEL_DEVICE, Fleet, tunnel_kind
+from ....state.fleet_list import probe_nodes
+from ...fleet import Fleet, tunnel_device
 from .policy_lint import PolicyFinding
 
 
@@ -30,9 +31,11 @@ _ECHOES = (_Echo(4, "ICMP", 8, "0.0.0.0/0"), _Echo(6, "ICMPv6", 128, "::/0"))  #
 def findings(fleet: Fleet) -> list[PolicyFinding]:
     """Return a finding for each HostEndpoint, direction and protocol (ICMP or ICMPv6) that denies a probe.
 
-    Each node with a HostEndpoint is checked with one other node, by an echo request between their tunnel addresses in
-    both directions. Of two HostEndpoints that deny the same probe, only the first on its path is found. Left out are
-    nodes in audit mode, without a tunnel of an IP version, or with the only one.
+    Probes are forwarded as workloads' packets are, so policy with applyOnForward applies to them. Each node with a
+    HostEndpoint is checked with one other node in each pool, by an echo request between their probe endpoints in both
+    directions. Of two HostEndpoints that deny the same probe, only the first on its path is found. Left out are nodes
+    in audit mode, and nodes with the only probe endpoint of a pool. Without a tunnel the underlay's interface is not
+    known here, so only a HostEndpoint of "*" is checked.
     """
     if fleet.policy is None:
         return []
@@ -44,46 +47,42 @@ def findings(fleet: Fleet) -> list[PolicyFinding]:
     heard = [one for one in endpoints if one.kind != HOST_ENDPOINT or one.node not in audited]
     evaluator = Evaluator(fleet.policy.policy_set, heard)
     found: dict[tuple[str, str, str], PolicyFinding] = {}
-    for echo in _ECHOES:
-        probed = _probed(fleet, echo.version)
+    nodes = probe_nodes(fleet.members)
+    for pool in fleet.pools:
+        echo = _ECHOES[0] if pool.version == 4 else _ECHOES[1]
+        probed = _probed(fleet, pool.name)
         if len(probed) < 2:
             continue
-        hosts = [
-            PathHost(name, ((device, (address,)),), ((echo.everything, device),)) for name, device, address in probed
-        ]
-        paths = Paths(evaluator, hosts)
-        for index, (name, _device, address) in enumerate(probed):
+        hosts = [PathHost(name, routes=((echo.everything, tunnel_device(pool)),)) for name, _address in probed]
+        paths = Paths(evaluator, hosts, probes=nodes)
+        for index, (name, address) in enumerate(probed):
             if name not in protected:
                 continue
-            peer, _its, other = probed[index - 1]
+            peer, other = probed[index - 1]
             for source, destination in ((other, address), (address, other)):
                 number = PROTOCOL_NUMBERS[echo.protocol.lower()]
                 answer = paths.of(Flow(number, source, destination, icmp_type=echo.request, icmp_code=0))
                 endpoint = answer.stages[-1].endpoint if answer.action == DENIED else None
                 if endpoint is not None:
                     key = endpoint.name, answer.stages[-1].direction, echo.protocol
-                    found.setdefault(key, _finding(echo, endpoint, name, peer, decided_by(answer.stages[-1])))
+                    by = decided_by(answer.stages[-1])
+                    found.setdefault(key, _finding(echo, endpoint, (name, peer, pool.name), by))
     return list(found.values())
 
 
-def _probed(fleet: Fleet, version: int) -> list[tuple[str, str, str]]:
-    """Return (node, tunnel device, its address) for the first tunnel of each node that a pool of `version` uses."""
-    kinds = {tunnel_kind(pool) for pool in fleet.pools if pool.version == version}
-    found = []
-    for node in fleet.nodes.values():
-        tunnels = fleet.ipam_of(node.name).tunnels if node.workload_node else {}
-        kind = next((kind for kind in sorted(tunnels) if kind in kinds), None)
-        if kind is not None:
-            found.append((node.name, TUNNEL_DEVICE[kind], tunnels[kind]))
-    return found
+def _probed(fleet: Fleet, pool: str) -> list[tuple[str, str]]:
+    """Return (node, address) for each probe endpoint in a pool."""
+    addresses = ((name, fleet.ipam_of(name).probes.get(pool, "")) for name in fleet.nodes)
+    return [(name, address) for name, address in addresses if address]
 
 
-def _finding(echo: _Echo, endpoint: Endpoint, node: str, peer: str, decided: str) -> PolicyFinding:
+def _finding(echo: _Echo, endpoint: Endpoint, path: tuple[str, str, str], decided: str) -> PolicyFinding:
+    node, peer, pool = path
     return PolicyFinding(
         HOST_ENDPOINT,
         endpoint.name,
-        f"keeps {node} and {peer} from proving the path between them: {echo.protocol} echo between their tunnel "
-        f"addresses is denied by {decided}, so that every run and every change of mode takes it for broken. Allow it "
+        f"keeps {node} and {peer} from proving the path between them in pool {pool}: {echo.protocol} echo that they "
+        f"forward is denied by {decided}, so that every run and every change of mode takes it for broken. Allow it "
         f"both ways: {{action: Allow, protocol: {echo.protocol}, icmp: {{type: {echo.request}}}}}, with the pools as "
         "source nets if you like.",
     )
