@@ -9,6 +9,7 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Reader
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import verdict as path_verdict
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import report_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
@@ -19,8 +20,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 class ActionModule(GuardedAction):
     """The action fleet_report, which prints whether the fleet has converged, or in check mode what a run would change.
 
-    The result has the `lines`, and `not_tried`, the paths that were not tried. A host that failed has a line, and does
-    not fail this task. The task fails if a path between nodes that took part has answered no probe.
+    The result has the `lines`, `paths`, those that lost probes, and `not_tried`, those that were not tried. A host that
+    failed has a line, and does not fail this task. The task fails by the verdict on the paths (fleet/paths/verdict.py).
     """
 
     _requires_connection = False
@@ -33,6 +34,7 @@ class ActionModule(GuardedAction):
                 "convergence": {"type": "str"},
                 "reachability": {"type": "str"},
                 "started": {"type": "float"},
+                "max_lost_probes": {"type": "int", "default": 0},
             }
         )
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
@@ -51,17 +53,22 @@ class ActionModule(GuardedAction):
         convergence = read("convergence", readers.CONVERGENCE) or settled
         reachability = read("reachability", readers.PROBES) or settled
         elapsed = time.time() - args["started"] if args["started"] else None
-        members = targets.members(args["fleet"], task_vars) if args["fleet"] else ()
-        verdict = report_lines.converged(hosts, plans, convergence, reachability, elapsed, members)
+        fleet = args["fleet"] or ""
+        verdict = report_lines.converged(
+            hosts,
+            plans,
+            convergence,
+            reachability,
+            elapsed,
+            targets.members(fleet, task_vars),
+            args["max_lost_probes"],
+            targets.names(fleet),
+        )
         shown_lines.show(verdict.lines)
-        answer = {"lines": verdict.lines, "not_tried": untried.to_data(verdict.untried)}
-        if verdict.silent:
-            count = len(verdict.silent)
-            return {
-                **answer,
-                "failed": True,
-                "msg": f"{count} {'path gets' if count == 1 else 'paths get'} no answer, see above: packets of "
-                "workloads may not arrive there. Correct what is named there, and run again; "
-                "playbooks/validate.yml names a policy that denies the probes.",
-            }
-        return answer
+        failure = {"failed": True, "msg": verdict.problem} if verdict.problem else {}
+        return {
+            "lines": verdict.lines,
+            "paths": path_verdict.to_data(verdict.paths),
+            "not_tried": untried.to_data(verdict.untried),
+            **failure,
+        }

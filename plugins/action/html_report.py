@@ -52,6 +52,7 @@ class ActionModule(GuardedAction):
                 "gates": {"type": "dict", "default": {}},
                 "subject": {"type": "str", "default": ""},
                 "switched": {"type": "bool", "default": True},
+                "max_lost_probes": {"type": "int", "default": 0},
             }
         )
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
@@ -59,8 +60,11 @@ class ActionModule(GuardedAction):
         reachability = self._read(task_vars, args["reachability"], report_readers.soak)
         gates = {str(phase): self._gate(str(name), task_vars, hosts) for phase, name in args["gates"].items()}
         soaks = self._read(task_vars, args["soak"], report_readers.soak) if args["soak"] else reachability
+        names = targets.names(str(run.get("path", "")))
         loss = (
-            switch_loss.measured(args["subject"], gates, soaks, args["switched"], origin.local_time) if gates else None
+            switch_loss.measured(args["subject"], gates, soaks, args["switched"], origin.local_time, names)
+            if gates
+            else None
         )
         try:
             if loss is not None and run.get("lockfile") and not self._task.check_mode:
@@ -68,7 +72,7 @@ class ActionModule(GuardedAction):
             if not args["path"]:
                 return {}
             path = report_file.path_for(args["path"])
-            report_file.write(path, self._page(args, task_vars, hosts, run, reachability, gates, loss))
+            report_file.write(path, self._page(args, task_vars, hosts, run, reachability, gates, loss, names))
         except FleetError as error:
             if not gates:
                 raise
@@ -90,6 +94,7 @@ class ActionModule(GuardedAction):
         reachability: Results,
         gates: t.Mapping[str, t.Mapping[str, t.Any]],
         loss: t.Optional[Loss],
+        names: t.Mapping[str, str],
     ) -> str:
         def read(name: t.Optional[str], reader: Reader) -> Results:
             return self._read(task_vars, name, reader)
@@ -105,9 +110,17 @@ class ActionModule(GuardedAction):
             convergence = read(args["convergence"], readers.CONVERGENCE) or settled
             elapsed = time.time() - run["started"] if run.get("started") else None
             members = targets.members(str(run.get("path", "")), task_vars)
-            lines, _silent, gaps = report_lines.converged(
-                hosts, plans, convergence, reachability or settled, elapsed, members
+            verdict = report_lines.converged(
+                hosts,
+                plans,
+                convergence,
+                reachability or settled,
+                elapsed,
+                members,
+                args["max_lost_probes"],
+                names,
             )
+            lines, gaps = verdict.lines, verdict.untried
         phases = {str(name): read(str(variable), report_readers.CHANGES) for name, variable in args["phases"].items()}
         try:
             fleet = targets.load(str(run.get("path", ""))).fleet
@@ -134,6 +147,7 @@ class ActionModule(GuardedAction):
                 run_report.phase_lines(phases),
                 [str(problem) for gate in gates.values() for problem in gate.get("problems", ())],
                 gaps,
+                names,
             ),
             lines,
             loss,

@@ -65,7 +65,7 @@ class ActionModule(GuardedAction):
                     if answer.get("failed") or answer.get("unreachable"):
                         causes.append(f"{host}: {outcome.reason(answer)}")
             return {**recorded, "failed": True, "msg": phase_lines.returned(hosts, results, causes, fleet.hold)}
-        line, problems = phase_lines.phase(args["phase"], hosts, results, fleet, args["max_lost_probes"])
+        line, problems = phase_lines.phase(args["phase"], hosts, results, fleet, args["max_lost_probes"], fleet.names())
         shown_lines.show([line], color=None if not problems else "red")
         settled = all(_settled(results.get(host)) for host in hosts)
         answer = {"ok": not problems, "line": line, "problems": problems, "settled": settled, "at": time.time()}

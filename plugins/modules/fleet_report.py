@@ -12,7 +12,8 @@ version_added: 0.1.0
 description:
   - Sums up what all hosts of the play registered; in check mode, what a run would change. Names the hosts that could
     not be reached, and the paths that were not tried.
-  - Fails if a path between nodes that took part has answered no probe.
+  - Fails if a path between nodes that took part has answered no probe, or if more probes were lost on other paths
+    between them than O(max_lost_probes).
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -42,6 +43,12 @@ options:
     description:
       - Start of the run, in seconds since the epoch.
     type: float
+  max_lost_probes:
+    description:
+      - The number of lost probes of all hosts together, on paths that answered others, up to which the run has not
+        failed.
+    type: int
+    default: 0
 """
 
 EXAMPLES = r"""
@@ -58,6 +65,14 @@ lines:
   returned: success
   type: list
   elements: str
+paths:
+  description:
+    - At most 100 paths with lost probes, those without any answer first.
+    - Each has C(pool), C(from), C(to), C(address), C(sent), C(lost), C(dead) for no answer at all, and why - C(reason),
+      C(by) for the address that said so, and C(direction), which is V(there) or V(back) or empty.
+  returned: success, not in check mode
+  type: list
+  elements: dict
 not_tried:
   description: The paths that were not tried, each with its pool, the reason, their count and up to six nodes.
   returned: success, not in check mode

@@ -77,6 +77,12 @@ options:
 seealso:
   - module: baremetal.host_routing.fleet_report
   - module: baremetal.host_routing.fleet_status
+  max_lost_probes:
+    description:
+      - The number of lost probes of all hosts together, on paths that answered others, up to which the run has not
+        failed.
+    type: int
+    default: 0
 """
 
 EXAMPLES = r"""

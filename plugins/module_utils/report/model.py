@@ -171,13 +171,17 @@ class SwitchPhase:
 
 @dataclasses.dataclass(frozen=True)
 class LossyPath:
-    """A path with lost probes or a gap. `gap` is the longest time without an answer in milliseconds."""
+    """A path with lost probes or a gap. `gap` is the longest time without an answer in milliseconds.
+
+    `why` also says on which way the probes were lost, if that is known. `pool` is "" in records that lack it.
+    """
 
     path: str
     sent: int
     lost: int
     gap: float
     why: str = ""
+    pool: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,5 +236,7 @@ class FleetReport:
     pools: tuple[ShownPool, ...] = ()
     modes: tuple[RouteMode, ...] = ()
     plan: t.Optional[ShownPlan] = None
+    paths: tuple[LossyPath, ...] = ()  # those of a run that lost probes, of at most some
+    paths_more: int = 0
     loss: t.Optional[Loss] = None
     loss_note: str = ""

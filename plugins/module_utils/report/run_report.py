@@ -9,9 +9,10 @@ import dataclasses
 import typing as t
 
 from ..fleet.node_answers import outcome
+from ..fleet.paths import probed
 from ..fleet.paths.untried import Untried
-from . import drawing
-from .lines import probed_paths, report_lines
+from . import drawing, switch_loss
+from .lines import report_lines
 from .model import ChangeGroup, FleetReport, Loss, Origin, ShownNode, ShownPlan, State
 from .places import Links, Places
 
@@ -34,6 +35,7 @@ class RunFacts(t.NamedTuple):
     phases: t.Sequence[str] = ()  # lines about the phases that were gone through
     problems: t.Sequence[str] = ()  # why a switch was not made
     untried: t.Sequence[Untried] = ()  # paths that the run did not try
+    names: t.Mapping[str, str] = {}  # the names of nodes by their addresses
 
 
 def report(
@@ -55,12 +57,14 @@ def report(
     usable = {host: answer for host, answer in plans.items() if outcome.usable(answer)}
     put_back = loss is not None and not loss.switched
     links = Links(places, drawing.RING)
-    for path in probed_paths.probed(reachability):
+    tried = probed.probed(reachability)
+    for path in tried:
         if path.other not in ("", path.host):
             links.probes(path.host, path.other, path.sent, path.lost)
     lossy = links.all()
     wrong = [line[2:] for line in lines if line.startswith("! ")]
     lost = sum(link.lost for link in lossy)
+    paths = sorted((path for path in tried if path.lost), key=lambda path: (not path.silent, -path.lost, str(path)))
     plan = ShownPlan(
         made=not facts.check,
         put_back=put_back,
@@ -82,8 +86,10 @@ def report(
         ]
         verdict = f"  {len(usable)} of {len(hosts)} nodes run as before"
     state: State = "good" if len(usable) == len(hosts) and not wrong else "bad"
-    if lost or (loss is not None and (loss.lost or not loss.switched)):
+    if loss is not None and (loss.lost or not loss.switched):
         state = "bad"
+    if lost and state == "good":
+        state = "warn"  # within what the run allows, or to nodes that took no part: else the verdict names them
     if facts.check and state == "good" and (plan.changing or facts.warnings):
         state = "warn"
     return FleetReport(
@@ -98,6 +104,8 @@ def report(
             _node(places.node(host), plans.get(host), changes.get(host), facts.check, put_back) for host in hosts
         ),
         links=lossy,
+        paths=tuple(switch_loss.shown_path(path, facts.names) for path in paths[: switch_loss.PATHS]),
+        paths_more=max(0, len(paths) - switch_loss.PATHS),
         pools=places.pools({}, {}),
         modes=places.route_modes(None),
         plan=plan,

@@ -10,7 +10,7 @@ import typing as t
 
 from . import drawing
 from .drawing import LossChart, MatrixRow, Ring, Spot, describe, worst
-from .model import WORDS, ChangeGroup, FleetReport, Loss, MapLink, ShownNode, ShownPlan, ShownPool, State
+from .model import WORDS, ChangeGroup, FleetReport, Loss, LossyPath, MapLink, ShownNode, ShownPlan, ShownPool, State
 from .shown_text import LONGEST, MOST, cut, plural
 from .shown_text import name as shown_name
 
@@ -201,6 +201,7 @@ class ReportPage:
     drift: t.Optional[Limited]
     plan: t.Optional[PlanSection]
     loss: t.Optional[LossSection]
+    paths: t.Optional[Limited]
     nodes: t.Optional[Nodes]
 
 
@@ -217,6 +218,7 @@ def page(report: FleetReport) -> ReportPage:
         _drift(report),
         _plan(report.plan),
         _loss(report),
+        _run_paths(report) if report.loss is None else None,
         _nodes(report),
     )
 
@@ -562,19 +564,30 @@ def _seconds(found: Loss) -> str:
     )
 
 
-def _paths(found: Loss) -> t.Optional[ShownTable]:
-    if not found.lossy:
+def _run_paths(report: FleetReport) -> t.Optional[Limited]:
+    """Return the paths of a run that lost probes. A switch has them in its loss."""
+    if not report.paths:
         return None
+    words = "Probes have the full size that fits the path. A path without any answer carries no packets of workloads."
+    return Limited(_path_table(report.paths), report.paths_more, words)
+
+
+def _paths(found: Loss) -> t.Optional[ShownTable]:
+    return _path_table(found.lossy) if found.lossy else None
+
+
+def _path_table(paths: t.Sequence[LossyPath]) -> ShownTable:
     rows = [
         (
             Cell(path.path, style="mono"),
+            shown_name(path.pool or "-"),
             Cell(f"{path.lost:,} of {path.sent:,}", "bad") if path.lost else f"0 of {path.sent:,}",
             f"{path.gap:.1f} ms",
             path.why or "-",
         )
-        for path in found.lossy
+        for path in paths
     ]
-    return _table("Path|Lost|Longest gap#|Why", rows)
+    return _table("Path|Pool|Lost|Longest gap#|Why", rows)
 
 
 def _all_paths(found: Loss) -> str:

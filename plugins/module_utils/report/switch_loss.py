@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import typing as t
 
-from .lines import probed_paths
+from ..fleet.paths.probed import ProbedPath, probed, unwatched
+from .lines import path_lines
 from .model import Loss, LossyPath, SwitchPhase
 
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
 #: The phases in their order, with the suffix of the variable that their gate registered.
 GATES = ("prepare", "prove", "divert", "flip", "soak", "retire")
-_PATHS = 100
+#: The most paths with losses that a report shows.
+PATHS = 100
 #: The form of strftime for a time in words.
 MOMENT = "%Y-%m-%d %H:%M:%S %Z"
 
@@ -24,15 +26,15 @@ def measured(
     soaks: Results,
     switched: bool,
     local_time: t.Callable[[float, str], str],
+    names: t.Optional[path_lines.Names] = None,
 ) -> Loss:
     """Return the loss by the gates' results, by phase, and the results of `soak` by host (readers.soak).
 
-    `switched` says whether the change was made. `local_time` writes seconds since 1970 in a form of strftime.
+    `switched` says whether the change was made. `local_time` writes seconds since 1970 in a form of strftime. `names`
+    has the names of nodes by their addresses.
     """
-    probed = probed_paths.probed(soaks)
-    paths = [
-        LossyPath(str(path), path.sent, path.lost, path.gap, path.reason) for path in probed if path.lost or path.gap
-    ]
+    tried = probed(soaks)
+    paths = [shown_path(path, names or {}) for path in tried if path.lost or path.gap]
     by_second: dict[int, int] = {}
     watches = [answer.get("watch") or {} for answer in soaks.values()]
     for pair in (pair for watch in watches for pair in watch.get("lost_by_second", ())):
@@ -48,18 +50,23 @@ def measured(
         switched=switched,
         proof=not switched and "line" not in gates.get("flip", {}),  # a skipped gate has none
         phases=phases,
-        sent=sum(path.sent for path in probed),
-        lost=sum(path.lost for path in probed),
-        paths=len(probed),
+        sent=sum(path.sent for path in tried),
+        lost=sum(path.lost for path in tried),
+        paths=len(tried),
         gap=longest.gap if longest else 0.0,
         worst=longest.path if longest else "",
         resolution=max((watch.get("resolution", 0.0) for watch in watches), default=0.0),
-        lossy=tuple(paths[:_PATHS]),
-        lossy_more=max(0, len(paths) - _PATHS),
+        lossy=tuple(paths[:PATHS]),
+        lossy_more=max(0, len(paths) - PATHS),
         by_second=tuple(sorted(by_second.items())),
         watched=max((watch.get("seconds", 0.0) for watch in watches), default=0.0),
-        unwatched=tuple(probed_paths.unwatched(soaks)),
+        unwatched=tuple(unwatched(soaks)),
     )
+
+
+def shown_path(path: ProbedPath, names: path_lines.Names) -> LossyPath:
+    """Return a path as a report shows it. `names` has the names of nodes by their addresses."""
+    return LossyPath(str(path), path.sent, path.lost, path.gap, path_lines.why(path.loss, names), path.pool)
 
 
 def _phases(

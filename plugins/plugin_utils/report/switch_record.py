@@ -32,7 +32,7 @@ _TEXT = text(20_000)
 _COUNT = whole(0, 10**15)
 _SIZE = number(0.0, 1e12)
 _PHASE = open_table({"name": _TEXT, "line": _TEXT, "ok": flag, "at": _TEXT, "seconds": maybe(_SIZE)})
-_PATH = open_table({"path": _TEXT, "sent": _COUNT, "lost": _COUNT, "gap": _SIZE, "why": _TEXT})
+_PATH = open_table({"path": _TEXT, "sent": _COUNT, "lost": _COUNT, "gap": _SIZE, "why": _TEXT}, {"pool": _TEXT})
 _LOSS = open_table(
     {
         **dict.fromkeys(("subject", "when", "worst"), _TEXT),

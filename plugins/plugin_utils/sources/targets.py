@@ -75,6 +75,14 @@ def members(folder: str, task_vars: t.Mapping[str, t.Any]) -> tuple[str, ...]:
     return tuple(map(str, task_vars.get("groups", {}).get(_WORKLOAD_NODES, ())))
 
 
+def names(folder: str) -> dict[str, str]:
+    """Return the name of each node by its addresses, by the targets in the folder; an empty dict without targets."""
+    try:
+        return load(folder).names()
+    except OSError:
+        return {}
+
+
 def load_policy(folder: str, node: str) -> t.Optional[dict[str, t.Any]]:
     """Return the policy of the node's state as PolicyWire sends it, None without one. Raise OSError if that fails."""
     try:

@@ -69,7 +69,7 @@ def test_the_gate_stays_shut_for_every_host_that_failed_or_is_gone(phase: str) -
 
 def test_proof_names_the_paths_that_do_not_answer() -> None:
     results = {
-        "node1": {"targets": [probe("node2", 3, 0), probe("node3", 3, 3, "too large for the path")]},
+        "node1": {"targets": [probe("node2", 3, 0), probe("node3", 3, 3, "too large")]},
         "node2": {"targets": [probe("node1", 3, 0), probe("node3", 3, 1)]},
         "node3": {"targets": [probe("node1", 3, 0), probe("node2", 3, 0)]},
     }
@@ -79,7 +79,7 @@ def test_proof_names_the_paths_that_do_not_answer() -> None:
 
 
 def watched(name: str, sent: int, lost: int = 0, gap: float = 0.0, **more: t.Any) -> dict[str, t.Any]:
-    target = {**probe(name, sent, lost, f"{lost} not answered" if lost else ""), "longest_gap": gap, **more}
+    target = {**probe(name, sent, lost, "no answer" if lost else ""), "longest_gap": gap, **more}
     return {"targets": [target], "watch": {"running": False, "complete": True, "reason": ""}}
 
 
@@ -96,8 +96,8 @@ def test_soaking_counts_what_is_lost_since_before_the_flip() -> None:
         "soak      7 lost of 4,812 probes over 3 paths since before the flip · longest gap 300.2 ms (node2 -> node3)"
     )
     assert problems == [
-        "node2 -> node3: 6 not answered, longest gap 300.2 ms",
-        "node3 -> node1: 1 not answered, longest gap 50.0 ms",
+        "node2 -> node3: 6 of 1,604 lost, longest gap 300.2 ms",
+        "node3 -> node1: 1 of 1,604 lost, longest gap 50.0 ms",
     ]
 
 
@@ -231,23 +231,46 @@ def test_the_verdict_of_a_run_names_what_was_not_tried() -> None:
 
 
 def test_a_path_without_any_answer_between_nodes_that_took_part_is_no_success() -> None:
-    """A path to a node that took no part may stay silent, and so may one that lost some probes only."""
+    """A path to a node that took no part may stay silent: it is listed."""
     convergence: dict[str, t.Any] = {host: {"sessions": {}} for host in HOSTS}
     reach = {
-        "node1": {"targets": [probe("node2", 3, 3, "too large"), probe("node3", 3, 1), probe("node4", 3, 3)]},
+        "node1": {"targets": [probe("node2", 3, 3, "too large"), probe("node3", 3, 0), probe("node4", 3, 3)]},
         "node2": {"targets": [probe("node1", 3, 0), probe("node3", 3, 3)]},
     }
     verdict = report_lines.converged(HOSTS, dict.fromkeys(HOSTS, OK), convergence, reach, None)
-    assert verdict.silent == ["node1 -> node2: too large", "node2 -> node3: no answer"]
     assert verdict.lines == [
-        "! node1 -> node2: too large",
+        "! node1 -> node2: too large for the path",
         "! node2 -> node3: no answer",
-        "incomplete  3/3 nodes · 2/5 paths answer · 10 lost of 15 probes",
+        "no answer  on 1 path to node4, not in this run or failed in it",
+        "incomplete  3/3 nodes · 2/5 paths answer · 9 lost of 15 probes",
     ]
-    assert report_lines.converged(HOSTS, {"node1": OK, "node3": OK}, convergence, reach, None).silent == []
-    many = {"node1": {"targets": [probe("node2", 3, 3)] * 23}}
-    lines = report_lines.converged(HOSTS, dict.fromkeys(HOSTS, OK), convergence, many, None).lines
-    assert len(lines) == 22 and lines[20] == "! ... and 3 more paths without an answer."
+    assert verdict.problem == (
+        "2 paths get no answer, see above: packets of workloads may not arrive there. docs/troubleshooting.md says "
+        "what each reason means. Correct what is named there, and run again."
+    )
+    verdict = report_lines.converged(HOSTS, {"node1": OK, "node3": OK}, convergence, reach, None)
+    assert verdict.problem == "" and verdict.paths.dead == ()
+
+
+def test_single_losses_fail_a_run_if_there_are_more_than_the_limit() -> None:
+    convergence: dict[str, t.Any] = {host: {"sessions": {}} for host in HOSTS}
+    reach = {host: {"targets": [probe(other, 3, 1) for other in HOSTS if other != host]} for host in HOSTS[:2]}
+
+    def verdict(limit: int) -> report_lines.RunVerdict:
+        return report_lines.converged(HOSTS, dict.fromkeys(HOSTS, OK), convergence, reach, None, (), limit)
+
+    assert verdict(3).lines == [
+        "! node1 -> node2: 1 of 3 lost",
+        "! node1 -> node3: 1 of 3 lost",
+        "! node2 -> node1: 1 of 3 lost",
+        "! node2 -> node3: 1 of 3 lost",
+        "incomplete  3/3 nodes · 4/4 paths answer · 4 lost of 12 probes",
+    ]
+    assert verdict(3).problem.startswith("4 probes were lost, more than calico_node_max_lost_probes (3), see above:")
+    assert verdict(4).lines == [
+        "converged  3/3 nodes · 4/4 paths answer · 4 lost of 12 probes · calico_node_max_lost_probes is 4"
+    ]
+    assert verdict(4).problem == ""
 
 
 def test_the_phases_name_what_was_not_tried() -> None:

@@ -9,6 +9,7 @@ import dataclasses
 import typing as t
 
 from ...state.errors import FleetError
+from ...state.fleet_list import Addressed, bare
 from ...state.node_state import NodeState
 from ...state.phase import PHASES, Phase
 from .. import compiler
@@ -48,6 +49,16 @@ class Targets:
         if self.fleet is not None:
             return transition.with_sessions_of(compiler.node_state(self.fleet, node), self.sessions_of.get(node))
         return self.states[node]
+
+    def names(self) -> dict[str, str]:
+        """Return the name of each node by its addresses: its own ones, and those of tunnels and its probe endpoint."""
+        nodes: t.Mapping[str, Addressed] = self.fleet.nodes if self.fleet is not None else self.states
+        found = {}
+        for name, node in nodes.items():
+            ipam = self.fleet.ipam_of(name) if self.fleet is not None else self.states[name].ipam
+            own = (bare(address) for address in (node.address, node.address6) if address)
+            found.update(dict.fromkeys((*own, *ipam.tunnels.values(), *ipam.probes.values()), name))
+        return found
 
     def phase(self, node: str, current: t.Optional[NodeState], phase: Phase) -> NodeState:
         """Return the node's `transition.phase_state` from `current` to its target. Raise KeyError if it has none."""

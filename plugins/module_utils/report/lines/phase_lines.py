@@ -8,24 +8,28 @@ from __future__ import annotations
 import typing as t
 
 from ...fleet.node_answers import outcome
-from ...fleet.paths import untried
+from ...fleet.paths import probed, untried, verdict
 from ...fleet.run.targets import Targets
 from ...state.phase import Phase
-from . import probed_paths
+from . import path_lines
+
+Results = t.Mapping[str, t.Mapping[str, t.Any]]
 
 
 def phase(
     name: str,
     hosts: t.Sequence[str],
-    results: t.Mapping[str, t.Mapping[str, t.Any]],
+    results: Results,
     targets: Targets,
     max_lost_probes: int = 0,
+    names: t.Optional[t.Mapping[str, str]] = None,
 ) -> tuple[str, list[str]]:
     """Return the line about the phase `name`, and the problems that stop the change, an empty list for none.
 
-    `results` are those of the phase, by host. Each host without a usable result is a problem, and so is each path with
-    lost probes in the phases "prove" and "soak". Up to `max_lost_probes` lost probes of the phase "soak", summed over
-    all paths, are no problem; if there are more, each path with a loss is one.
+    `results` are those of the phase, by host. Each host without a usable result is a problem. In the phases "prove" and
+    "soak" the paths that make the verdict on them (`verdict.of_run`) fail are problems as well. Its limit is
+    `max_lost_probes` in "soak", and 0 in "prove": a path is proven if a round of probes lost none. `names` has the
+    names of nodes by their addresses.
     """
     problems = []
     for host in hosts:
@@ -33,7 +37,10 @@ def phase(
         if not outcome.usable(answer):
             problems.append(f"{host}: {outcome.reason(answer)}")
     if name in ("prove", "soak"):
-        return _probes(name, results, problems, max_lost_probes if name == "soak" else 0, targets)
+        limit = max_lost_probes if name == "soak" else 0
+        paths = verdict.of_run(results, [host for host in hosts if outcome.usable(results.get(host))], limit)
+        problems += path_lines.problems(paths, names or {})
+        return (_proven if name == "prove" else _soaked)(results, paths, targets), problems
     done = f"{len(hosts) - len(problems)}/{len(hosts)}"
     texts: dict[str, str] = {
         Phase.PREPARE: "receive paths of both modes in place, packets held at the smaller MTU",
@@ -56,49 +63,43 @@ def phase(
     return f"{name:<9} {done}  {text}".rstrip(), problems
 
 
-def _probes(
-    name: str, results: t.Mapping[str, t.Mapping[str, t.Any]], problems: list[str], max_lost_probes: int, to: Targets
-) -> tuple[str, list[str]]:
-    paths = probed_paths.probed(results)
-    sent, lost = sum(path.sent for path in paths), sum(path.lost for path in paths)
-    tolerated = 0 < lost <= max_lost_probes
-    for path in paths if not tolerated else ():
-        if path.lost:
-            why = path.reason or f"{path.lost} of {path.sent} lost"
-            gap = f", longest gap {path.gap:.1f} ms" if name == "soak" and path.gap else ""
-            problems.append(f"{path}: {why}{gap}")
-    gaps = untried.of_run({host: untried.from_data(answer.get("untried", ())) for host, answer in results.items()}, {})
-    if name == "prove":
-        good = sum(not path.lost for path in paths)
-        where = "the routes to come" if to.hold or to.moved else "the new mode"
-        proven = f"{name:<9} {good}/{len(paths)} paths answer over {where}, full size"
-        untouched = f"{proven} (marked probes, live traffic untouched)"
-        return " · ".join([untouched, *(f"not tried: {gap}" for gap in gaps)]), problems
-    counted = f"{name:<9} {lost:,} lost of {sent:,} probes over {len(paths)} paths"
-    worst = max(paths, key=lambda path: path.gap, default=None)
+def _proven(results: Results, paths: verdict.PathVerdict, to: Targets) -> str:
+    good = sum(not path.lost for path in paths.paths)
+    where = "the routes to come" if to.hold or to.moved else "the new mode"
+    proven = f"prove     {good:,}/{paths.count:,} paths answer over {where}, full size"
+    untouched = f"{proven} (marked probes, live traffic untouched)"
+    return " · ".join([untouched, *(f"not tried: {gap}" for gap in _untried(results))])
+
+
+def _soaked(results: Results, paths: verdict.PathVerdict, dummy: Targets) -> str:
+    counted = f"soak      {paths.lost:,} lost of {paths.sent:,} probes over {paths.count:,} paths"
+    worst = max(paths.paths, key=lambda path: path.gap, default=None)
     longest = f"{worst.gap:.1f} ms ({worst})" if worst is not None and worst.gap else "0.0 ms"
-    unseen = probed_paths.unwatched(results)
+    unseen = probed.unwatched(results)
     parts = [counted + ("" if unseen else " since before the flip"), f"longest gap {longest}"]
-    if tolerated:
-        parts.append(f"calico_node_max_lost_probes is {max_lost_probes:,}")
+    if paths.tolerated:
+        parts.append(f"calico_node_max_lost_probes is {paths.limit:,}")
     if unseen:
         more = f" and {len(unseen) - 3} more" if len(unseen) > 3 else ""
         parts.append(f"the flip is not all counted on {', '.join(unseen[:3])}{more}")
-    late = sum(path.late for path in paths)
+    late = sum(path.late for path in paths.paths)
     if late:
         parts.append(f"{late} {'path' if late == 1 else 'paths'} answered only since the flip")
-    parts += untried.clause(gaps)
-    return " · ".join(parts), problems
+    return " · ".join([*parts, *untried.clause(_untried(results))])
 
 
-def _kept(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> str:
+def _untried(results: Results) -> list[untried.Untried]:
+    return untried.of_run({host: untried.from_data(answer.get("untried", ())) for host, answer in results.items()}, {})
+
+
+def _kept(results: Results) -> str:
     kept = [f"{host}: {line}" for host, answer in sorted(results.items()) for line in answer.get("kept", ())]
     return f" ({'; '.join(kept)})" if kept else ""
 
 
 def returned(
     hosts: t.Sequence[str],
-    results: t.Mapping[str, t.Mapping[str, t.Any]],
+    results: Results,
     causes: t.Sequence[str],
     hold: bool = False,
 ) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import typing as t
 
 from ...fleet.node_answers import outcome
-from ...fleet.paths import untried
-from . import probed_paths
-from .probed_paths import ProbedPath
+from ...fleet.paths import untried, verdict
+from ...fleet.paths.verdict import PathVerdict
+from . import path_lines
 
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
 
@@ -98,15 +98,16 @@ def _names(names: t.Sequence[str]) -> str:
 
 
 class RunVerdict(t.NamedTuple):
-    """The end of a run: its `lines`, the paths without an answer, and what was not tried.
+    """The end of a run: its `lines`, the verdict on its paths, what was not tried, and `problem`.
 
-    `silent` has a sentence for each path between nodes that took part on which no probe was answered. Such a run has
-    failed.
+    `problem` says why the run has failed by its paths, "" if it has not. A host that failed is no part of it: that host
+    has failed its own task.
     """
 
     lines: list[str]
-    silent: list[str]
+    paths: PathVerdict
     untried: list[untried.Untried]
+    problem: str
 
 
 def converged(
@@ -116,13 +117,16 @@ def converged(
     reachability: Results,
     elapsed: t.Optional[float],
     members: t.Collection[str] = (),
+    max_lost_probes: int = 0,
+    names: t.Optional[t.Mapping[str, str]] = None,
 ) -> RunVerdict:
     """Return the verdict of a run.
 
     A host has failed if its result in `plans` or in `convergence` is not usable. `plans`, `convergence` and
     `reachability` are the results of the modules `node`, `convergence_info` and `probe`, by host. The last two may be
     the fields `settled` in the results of `node` instead. `elapsed` is in seconds, None if it was not measured.
-    `members` are the nodes of the fleet that may have workloads.
+    `members` are the nodes of the fleet that may have workloads. `max_lost_probes` is the limit of `verdict.of_run`,
+    and `names` has the names of nodes by their addresses.
     """
     lines = []
     good: list[str] = []
@@ -143,38 +147,20 @@ def converged(
     parts = [f"{len(good)}/{len(hosts)} nodes"]
     if wanted:
         parts.append(f"{up // 2}/{wanted // 2} sessions Established")
-    probed = probed_paths.probed(reachability)
-    reached = frozenset(good)
-    silent = [f"{path}: {path.reason or 'no answer'}" for path in probed if _is_silent(path, reached)]
-    lines += [f"! {path}" for path in silent[:_NAMED_PATHS]]
-    if len(silent) > _NAMED_PATHS:
-        lines.append(f"! ... and {len(silent) - _NAMED_PATHS} more paths without an answer.")
-    sent, lost = sum(path.sent for path in probed), sum(path.lost for path in probed)
-    paths, answered = len(probed), sum(path.lost < path.sent for path in probed)
-    for answer in reachability.values():
-        if "paths" in answer:  # a settled host: sums, by which no path answers if one probe is lost
-            paths += answer["paths"]
-            answered += answer["paths"] if not answer["lost"] else 0
-            sent += answer["sent"]
-            lost += answer["lost"]
-    if paths:
-        parts += [f"{answered}/{paths} paths answer", f"{lost} lost of {sent} probes"]
+    paths = verdict.of_run(reachability, good, max_lost_probes)
+    lines += [f"! {text}" for text in path_lines.problems(paths, names or {})]
+    lines += path_lines.absent(paths)
+    if paths.count:
+        parts += [f"{paths.answered:,}/{paths.count:,} paths answer", f"{paths.lost:,} lost of {paths.sent:,} probes"]
+    if paths.tolerated:
+        parts.append(f"calico_node_max_lost_probes is {max_lost_probes:,}")
     gaps = _untried(hosts, good, reachability, members)
     parts += untried.clause(gaps)
     if elapsed is not None:
         parts.append(f"{elapsed:.0f} s")
-    word = "converged" if len(good) == len(hosts) and not silent else "incomplete"
+    word = "converged" if len(good) == len(hosts) and not paths.failed else "incomplete"
     lines += [*confirmed(plans), *untried.line(gaps), f"{word}  {' · '.join(parts)}"]
-    return RunVerdict(lines, silent, gaps)
-
-
-#: The most silent paths that a run names.
-_NAMED_PATHS = 20
-
-
-def _is_silent(path: ProbedPath, good: t.Container[str]) -> bool:
-    """Return whether no probe was answered on a path between `good` nodes."""
-    return 0 < path.sent <= path.lost and path.host in good and path.other in good
+    return RunVerdict(lines, paths, gaps, path_lines.failure(paths))
 
 
 def _untried(

@@ -240,7 +240,8 @@ def soaks(made: Fleet, losses: t.Mapping[tuple[str, str], int]) -> dict[str, Ans
                 targets.append(
                     {
                         "address": "10.244.0.1", "name": other, "sent": 482, "lost": lost,
-                        "reason": f"{lost} not answered" if lost else "", "longest_gap": lost * 51.3, "silent": 0.0,
+                        "pool": "default-ipv4-ippool", "reason": "no answer" if lost else "",
+                        "longest_gap": lost * 51.3, "silent": 0.0,
                     }
                 )  # fmt: skip
             for one in range(lost):

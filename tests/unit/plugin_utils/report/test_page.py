@@ -12,7 +12,12 @@ import re
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.report import drawing, status_report, switch_loss
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report import (
+    drawing,
+    run_report,
+    status_report,
+    switch_loss,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines.heartbeat_lines import HeartbeatStatus
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import FleetReport, ShownNode
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
@@ -166,7 +171,7 @@ def test_a_switch_has_phases_losses_and_seconds(reports: t.Mapping[str, FleetRep
     for said in (
         "Switched, 13 of 5,784 probes lost",
         "12 s: 8 lost",
-        "node1 -> node3 9 of 482 461.7 ms 9 not answered",
+        "node1 -> node3 default-ipv4-ippool 9 of 482 461.7 ms no answer",
         "retire done",
         "gaps shorter than 51 ms may be missed",
         "12 paths in all.",
@@ -176,6 +181,34 @@ def test_a_switch_has_phases_losses_and_seconds(reports: t.Mapping[str, FleetRep
     assert (
         "Not switched" in words and "soak stopped here" in words and "retire" not in words.partition("Nodes")[0][:200]
     )
+
+
+def test_a_run_shows_paths_with_losses_and_where_they_are_lost() -> None:
+    """Dead paths come first, with their pool, the reason and the direction, and addresses with the node's name."""
+    target = {"address": "10.244.0.1", "source": "10.244.0.1", "pool": "racks", "sent": 3, "lost": 3}
+    answers = {
+        "node1": {
+            "targets": [
+                {**target, "name": "node2", "pool": "web", "lost": 1, "reason": "no answer"},
+                {**target, "name": "node3", "reason": "unreachable", "by": "10.10.1.12"},
+                {**target, "name": "node4", "reason": "no answer"},
+            ]
+        },
+        "node4": {"targets": [{**target, "name": "node1", "lost": 0, "heard": 0}]},
+    }
+    made = simulated.fleet(4, 2)
+    report = run_report.report(
+        simulated.ORIGIN, list(made.nodes), simulated.plans(made, ()), {}, answers, Places(made, list(made.nodes)),
+        run_report.RunFacts(False, names={"10.10.1.12": "node2"}), ["incomplete  4/4 nodes"],
+    )  # fmt: skip
+    words = Elements(page.html(report)).words
+    assert (
+        "Paths with losses Probes have the full size that fits the path. A path without any answer carries no packets "
+        "of workloads. Path Pool Lost Longest gap Why "
+        "node1 -> node3 racks 3 of 3 0.0 ms unreachable, says node2 (10.10.1.12) "
+        "node1 -> node4 racks 3 of 3 0.0 ms no answer (lost on the way there) "
+        "node1 -> node2 web 1 of 3 0.0 ms no answer"
+    ) in words
 
 
 def test_a_switch_that_ended_before_the_flip_lost_no_live_traffic() -> None:

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The paths that nodes probed, in the answers of the modules `probe` and `soak` together.
+
+An answer is a node's word about its own probes, and a node of another release may leave fields out. What an answer does
+not say is not known; nothing in it can raise an error here.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...base.addresses import parse_address
+from ...state.derived.path_loss import NO_ANSWER, REASONS, THERE, PathLoss, direction_of
+
+Results = t.Mapping[str, t.Mapping[str, t.Any]]
+
+
+class ProbedPath(t.NamedTuple):
+    """A path from `host` to the node `other` ("" if it is not known) in `pool` ("" as well), and the probes on it.
+
+    `address` is the one that was probed. `gap` is the longest time without an answer in milliseconds. `late` says that
+    the path answered only since the flip. `loss` is None if no probe was lost.
+    """
+
+    host: str
+    other: str
+    address: str
+    pool: str
+    sent: int
+    lost: int
+    gap: float = 0.0
+    late: bool = False
+    loss: t.Optional[PathLoss] = None
+
+    @property
+    def silent(self) -> bool:
+        """Whether probes were sent and none was answered."""
+        return 0 < self.sent <= self.lost
+
+    def __str__(self) -> str:
+        return f"{self.host} -> {self.other or self.address}"
+
+
+def probed(results: Results) -> list[ProbedPath]:
+    """Return the paths in the answers by host, in the order of hosts. Of one that an answer repeats, the first counts.
+
+    Where the probes of a silent path were lost follows from how many of them its other end heard from its source
+    address, by the answer of that other end.
+    """
+    heard = {
+        (host, target["address"]): target["heard"]
+        for host, answer in results.items()
+        for target in answer.get("targets", ())
+        if target.get("heard") is not None
+    }
+    found: dict[tuple[str, str, str, str], ProbedPath] = {}
+    for host, answer in sorted(results.items()):
+        for target in answer.get("targets", ()):
+            path = _path(host, target, heard)
+            found.setdefault((host, path.other, path.pool, path.address), path)
+    return list(found.values())
+
+
+def _path(host: str, target: t.Mapping[str, t.Any], heard: t.Mapping[tuple[str, str], int]) -> ProbedPath:
+    other = target.get("name") or ""
+    path = ProbedPath(
+        host,
+        other,
+        target["address"],
+        target.get("pool") or "",
+        target["sent"],
+        target["lost"],
+        target.get("longest_gap", 0.0),
+        bool(target.get("silent")),
+    )
+    if not path.lost:
+        return path
+    reason, by = target.get("reason"), target.get("by") or ""
+    loss = PathLoss(reason if reason in REASONS else NO_ANSWER, by if parse_address(by) else "")
+    if loss.reason != NO_ANSWER:
+        loss = loss._replace(direction=THERE)  # what an error reports is a request
+    elif path.silent:
+        loss = loss._replace(direction=direction_of(heard.get((other, target.get("source") or ""))))
+    return path._replace(loss=loss)
+
+
+def unwatched(results: Results) -> list[str]:
+    """Return "name (reason)" for each host that sent probes, but did not count them from before the flip on."""
+    found = []
+    for host, answer in sorted(results.items()):
+        watch = answer.get("watch") or {}
+        if answer.get("targets") and not watch.get("complete"):
+            found.append(f"{host} ({watch.get('reason') or 'no watch was running'})")
+    return found
