@@ -74,15 +74,15 @@ options:
       - Whether a change in phases was made.
     type: bool
     default: true
-seealso:
-  - module: baremetal.host_routing.fleet_report
-  - module: baremetal.host_routing.fleet_status
   max_lost_probes:
     description:
       - The number of lost probes of all hosts together, on paths that answered others, up to which the run has not
         failed.
     type: int
     default: 0
+seealso:
+  - module: baremetal.host_routing.fleet_report
+  - module: baremetal.host_routing.fleet_status
 """
 
 EXAMPLES = r"""
