@@ -74,9 +74,11 @@ class ActionModule(StateAction):
             )
             settle = boolean(args.get("settle", False)) and not self._task.check_mode
             if settle:
-                paths, gaps = probe_paths.plan(state, sample=int(args.get("sample") or 0))
-                to_probe = [(path.address, path.size, path.node) for path in paths]
-                request = dataclasses.replace(request, targets=to_probe)
+                secret = targets.probe_secret(own["fleet"])
+                turn = targets.probe_turn(secret)
+                paths, gaps = probe_paths.plan(state, sample=int(args.get("sample") or 0), turn=turn)
+                to_probe = [(path.address, path.size, path.node, path.pool, path.source) for path in paths]
+                request = dataclasses.replace(request, targets=to_probe, secret=secret.hex())
             if settle or boolean(args.get("look", False)):
                 absent = convergence.absent(state, task_vars.get("ansible_play_hosts", ()))
                 request = dataclasses.replace(request, absent_nodes=absent)

@@ -7,9 +7,10 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import probe_paths
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import PROBE_MARK
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import PROBE_TOS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 
 _PROOF_COUNT = 3
 #: The least and the most milliseconds between two probes of a path by which it is proven. In between there is 1 ms for
@@ -49,15 +50,17 @@ class ActionModule(StateAction):
             # Only during a change do nodes have the tunnels of both modes.
             phase = Phase.FLIP if proof or "watch" in args else Phase.CONVERGE
             state = self.host_state(task_vars, fleet, observed, phase)
-            paths, gaps = probe_paths.plan(state, sample=sample, proof=bool(proof))
-            args["targets"] = self.probed(paths)
+            secret = targets.probe_secret(fleet)
+            turn = targets.probe_turn(secret)
+            paths, gaps = probe_paths.plan(state, sample=sample, turn=turn, proof=bool(proof))
+            args.update(targets=self.probed(paths), endpoint=True, secret=secret.hex())
             if proof:
                 interval = min(_PROOF_INTERVAL[1], max(_PROOF_INTERVAL[0], len(paths)))
-                args.update(mark=PROBE_MARK, count=_PROOF_COUNT, attempts=_PROOF_ATTEMPTS, interval=interval)
+                args.update(tos=PROBE_TOS, count=_PROOF_COUNT, attempts=_PROOF_ATTEMPTS, interval=interval)
             if args.get("watch") == "start":
                 args["limit"] = watch_limit(int(args.get("limit", 0)), task_vars)
             if not paths:
                 msg = f"{host} has no other node's block to probe."
                 return {"changed": False, "targets": [], "untried": untried.to_data(gaps), "msg": msg}
-        answer = self._execute_module(module_name="baremetal.host_routing.probe", module_args=args, task_vars=task_vars)
+        answer = self.ask_to_probe("probe", args, task_vars)
         return {**answer, "untried": untried.to_data(gaps)} if fleet else answer

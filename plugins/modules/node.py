@@ -132,7 +132,7 @@ options:
     default: false
   sample:
     description:
-      - For O(settle), the largest number of paths to probe; V(0) probes all.
+      - For O(settle), the largest number of paths of each pool to probe; V(0) probes all.
     type: int
     default: 0
 seealso:
@@ -248,6 +248,11 @@ settled:
     paths: {description: The number of addresses that were probed., type: int}
     sent: {description: The number of probes., type: int}
     lost: {description: The number of probes without an answer., type: int}
+    targets:
+      description:
+        - The targets that lost probes in the last of three rounds, as M(baremetal.host_routing.probe) returns them.
+      type: list
+      elements: dict
 confirmed:
   description: Whether the change was confirmed by a new connection.
   returned: when a change waited for that

@@ -10,11 +10,13 @@ version_added: 0.1.0
 description:
   - Sends ICMP echo requests to all targets at the same time, from one process, and counts the answers. Each of the
     O(attempts) takes at most O(count) times O(interval) plus O(timeout), whatever the number of targets.
-  - Probes are never fragmented. With O(mark), a routing rule can give them another route than live packets, so that a
+  - With O(fleet), probes leave from the probe endpoint of the node, a network namespace with an address of each pool.
+    So they take the path of workloads' packets, through the host's forwarding and source checks.
+  - Probes are never fragmented. With O(tos), a routing rule can give them another route than live packets, so that a
     path is proven before it is used.
   - Lost probes do not fail the module; see RV(targets).
   - With O(watch), a process on the host continues to probe after the module has ended, so that losses while routes are
-    replaced are counted as well. It sends packets of 84 bytes without a mark, 20 per second to each target, but at most
+    replaced are counted as well. It sends packets of 84 bytes without a TOS, 20 per second to each target, but at most
     200 per second in all, so that each of more than ten targets gets fewer. If that takes more than a fiftieth of a
     processor, it sends less often.
 author:
@@ -38,8 +40,8 @@ attributes:
 options:
   targets:
     description:
-      - The addresses to probe. If O(fleet) is given, the action fills in all other nodes, with an address in one of
-        their blocks and the largest packet that the path has to carry.
+      - The addresses to probe. If O(fleet) is given, the action fills in the addresses of the probe endpoints of all
+        other nodes, in each pool, with the largest packet that the path has to carry.
     type: list
     elements: dict
     suboptions:
@@ -52,17 +54,25 @@ options:
         type: str
         default: ""
       size:
-        description: Size of the whole IP packet in bytes, at least 52.
+        description: Size of the whole IP packet in bytes, at least 68, or 88 in IPv6.
         type: int
         default: 84
+      pool:
+        description: Pool of the path, for the report.
+        type: str
+        default: ""
+      source:
+        description: Source address of the packets, one of the host's or of its probe endpoint.
+        type: str
+        default: ""
   proof:
     description:
-      - Send a few marked probes, which use a pool's next mode. Used by the action.
+      - Send a few probes with a TOS of their own, which use a pool's next mode. Used by the action.
     type: bool
     default: false
   sample:
     description:
-      - Number of other nodes to probe, V(0) for all. Used by the action.
+      - Number of paths of each pool to probe, V(0) for all. Each run probes others. Used by the action.
     type: int
     default: 0
   seconds:
@@ -106,16 +116,28 @@ options:
       - The first packets of a path may have to wait for a neighbour's address to be resolved.
     type: int
     default: 1
-  mark:
+  tos:
     description:
-      - The packets' fwmark, V(0) for none.
+      - The packets' TOS byte, in IPv6 their traffic class.
     type: int
     default: 0
   source:
     description:
-      - Source address, one of the host's. By default the kernel chooses.
+      - Source address, one of the host's, of packets to targets of its IP version without their own. By default the
+        kernel chooses.
     type: str
     default: ""
+  endpoint:
+    description:
+      - Send from the network namespace C(calico-probe) of the node's probe endpoint, as a workload does. Used by the
+        action.
+    type: bool
+    default: false
+  secret:
+    description:
+      - The secret of the run, 16 bytes in hexadecimal digits. Probes of other nodes that were made with it are counted
+        in RV(targets[].heard). Made by the action.
+    type: str
 """
 
 EXAMPLES = r"""
@@ -157,7 +179,21 @@ targets:
     rtt_min: {description: "Shortest round trip in milliseconds, without those of a watch.", type: float, sample: 0.21}
     rtt_max: {description: "Longest round trip in milliseconds, without those of a watch.", type: float, sample: 0.83}
     longest_gap: {description: Longest time without an answer in milliseconds., type: float, sample: 0.0}
-    reason: {description: "Why probes were lost, as far as that is known.", type: str, sample: no answer}
+    pool: {description: Pool of the path., type: str, sample: default}
+    source: {description: "Source address, empty if the kernel chose it.", type: str, sample: 10.244.3.63}
+    reason:
+      description:
+        - Why probes were lost. V(no route), V(unreachable), V(too large), V(refused) and V(loop) are what this host's
+          kernel or an ICMP error said. V(no answer) means that nobody said anything. Empty if none was lost.
+      type: str
+      sample: no answer
+    by: {description: "Address that gave the reason, empty if it was this host.", type: str, sample: 10.10.1.1}
+    heard:
+      description:
+        - Number of probes that arrived here from this address meanwhile, V(null) if they were not counted. A node
+          counts only while it probes itself, and only probes of its own run.
+      type: int
+      sample: 3
     silent:
       description:
         - Milliseconds for which a watch sent before the first answer arrived, V(0.0) if less than a second. Probes of
@@ -173,6 +209,13 @@ lost:
   description: Probes without an answer.
   returned: always
   type: int
+clock:
+  description:
+    - When probes began and ended in this call, in seconds since it began, and how long it lasted. With O(fleet), the
+      action returns C(window) in its place, by the controller's clock.
+  returned: without O(fleet)
+  type: dict
+  sample: {began: 0.011, ended: 0.412, total: 0.413}
 watch:
   description: The state of the watch.
   returned: with O(watch)

@@ -53,12 +53,20 @@ options:
         type: str
         default: ""
       size:
-        description: Size of the whole IP packet in bytes, at least 52.
+        description: Size of the whole IP packet in bytes, at least 68, or 88 in IPv6.
         type: int
         default: 84
+      pool:
+        description: Pool of the path, for the report.
+        type: str
+        default: ""
+      source:
+        description: Source address of the packets, one of the host's or of its probe endpoint.
+        type: str
+        default: ""
   sample:
     description:
-      - Number of other nodes to probe, V(0) for all. Used by the action.
+      - Number of paths of each pool to probe, V(0) for all. Used by the action.
     type: int
     default: 0
   timeout:
@@ -71,6 +79,17 @@ options:
       - Seconds to probe, once all sessions and routes are there.
     type: int
     default: 10
+  endpoint:
+    description:
+      - Send from the network namespace C(calico-probe) of the node's probe endpoint, as a workload does. Used by the
+        action.
+    type: bool
+    default: false
+  secret:
+    description:
+      - The secret of the run, 16 bytes in hexadecimal digits. Probes of other nodes that were made with it are counted
+        in C(heard). Made by the action.
+    type: str
 seealso:
   - module: baremetal.host_routing.convergence_info
   - module: baremetal.host_routing.probe
@@ -120,6 +139,10 @@ lost:
   description: Probes without an answer.
   returned: success
   type: int
+clock:
+  description: When probes were sent, as M(baremetal.host_routing.probe) returns it.
+  returned: success
+  type: dict
 watch:
   description: The state of the watch, as M(baremetal.host_routing.probe) returns it.
   returned: if there are targets, outside of check mode

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import observed_nodes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import directions
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import ProbePath
@@ -44,8 +46,30 @@ class StateAction(GuardedAction):
 
     @staticmethod
     def probed(paths: t.Iterable[ProbePath]) -> list[dict[str, t.Any]]:
-        """Return the option `targets` of the modules that probe: a dict of name, address and size (bytes) per path."""
-        return [{"name": path.node, "address": path.address, "size": path.size} for path in paths]
+        """Return the option `targets` of the modules that probe: a dict for each path, whose size is in bytes."""
+        return [
+            {
+                "name": path.node,
+                "address": path.address,
+                "size": path.size,
+                "pool": path.pool,
+                "source": path.source,
+            }
+            for path in paths
+        ]
+
+    def ask_to_probe(self, module: str, args: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+        """Run a module that probes, and return its answer, with the field `window` in place of the node's `clock`.
+
+        The window says by this controller's clock when the node sent probes and heard those of others. It is missing if
+        the module failed or its clock is impossible.
+        """
+        before = time.monotonic()
+        answer = self._execute_module(
+            module_name=f"baremetal.host_routing.{module}", module_args=args, task_vars=task_vars
+        )
+        window = directions.window(answer.pop("clock", None), before, time.monotonic())
+        return {**answer, "window": window} if window is not None else answer
 
     @staticmethod
     def phase_of(args: dict[str, t.Any]) -> Phase:

@@ -21,7 +21,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.t
 
 from ..datastore.access import FleetDatastore
 
-_FILE, _POLICY, _DATASTORE = "targets", "policy", "datastore"
+_FILE, _POLICY, _DATASTORE, _SECRET = "targets", "policy", "datastore", "secret"
+_SECRET_BYTES = 16
 _WORKLOAD_NODES = "calico_nodes"  # the group of hosts that may have workloads
 
 
@@ -41,9 +42,27 @@ def save(targets: Targets, datastore: t.Optional[FleetDatastore] = None) -> str:
         targets = dataclasses.replace(
             targets, fleet=dataclasses.replace(targets.fleet, policy=targets.fleet.policy.bare())
         )
+    with open(os.path.join(folder, _SECRET), "wb") as stream:
+        stream.write(os.urandom(_SECRET_BYTES))
     with open(os.path.join(folder, _FILE), "wb") as stream:
         pickle.dump(targets, stream)
     return folder
+
+
+def probe_secret(folder: t.Optional[str]) -> bytes:
+    """Return the 16 bytes by which the nodes of a run know its probes; others, which no other node has, for None.
+
+    Raise OSError if they cannot be read.
+    """
+    if folder is None:
+        return os.urandom(_SECRET_BYTES)
+    with open(os.path.join(folder, _SECRET), "rb") as stream:
+        return stream.read()
+
+
+def probe_turn(secret: bytes) -> int:
+    """Return the number by which all tasks of a run choose the same sample of paths, and each run another one."""
+    return int.from_bytes(secret[:4], "big")
 
 
 def load(folder: str) -> Targets:

@@ -42,7 +42,7 @@ class Probed:
     def collect(self, process):
         self.collected = True
         entry = {"name": "node2", "address": "10.244.7.1", "sent": 40, "received": 39, "lost": 1}
-        found = {**entry, "longest_gap": 50.0, "silent": 0.0, "reason": "1 not answered"}
+        found = {**entry, "longest_gap": 50.0, "silent": 0.0, "reason": "no answer", "by": ""}
         return {
             "state": "stopped", "seconds": 9.0, "interval": 50.0, "resolution": 51.0, "lost_by_second": [[3, 1]],
             "targets": [found],

@@ -23,8 +23,9 @@ from ...base.typed_json import (
     whole,
 )
 from ...state.answers import limits
+from ...state.derived import path_loss
 from ...state.phase import Phase
-from ..paths import untried
+from ..paths import directions, untried
 
 _COUNT = whole(0, ENTRIES)
 _PLACE = text(512)
@@ -48,7 +49,16 @@ CONVERGENCE = open_table(
 _MILLISECONDS = number(0.0, 1e9)
 _TARGET = open_table(
     {"address": _PLACE, "sent": whole(0, 10**9), "lost": whole(0, 10**9)},
-    {"name": _PLACE, "reason": text(), "longest_gap": _MILLISECONDS, "silent": _MILLISECONDS},
+    {
+        "name": _PLACE,
+        "pool": _PLACE,
+        "source": _PLACE,
+        "reason": one_of("", *path_loss.REASONS),
+        "by": text(64),
+        "heard": maybe(whole(0, 10**6)),
+        "longest_gap": _MILLISECONDS,
+        "silent": _MILLISECONDS,
+    },
 )
 
 #: The reader of the paths that a node does not try, which actions add to answers; see fleet/paths/untried.py.
@@ -60,7 +70,12 @@ _UNTRIED = items(
 #: The reader of answers of the module `probe`.
 PROBES = open_table(
     {},
-    {"targets": items(_TARGET), "watch": open_table({}, {"complete": flag, "reason": text()}), "untried": _UNTRIED},
+    {
+        "targets": items(_TARGET),
+        "watch": open_table({}, {"complete": flag, "reason": text()}),
+        "untried": _UNTRIED,
+        "window": directions.WINDOW,
+    },
 )
 
 #: The reader of the field `settled` in an answer of the module `node`: the sessions, paths and probes that it found at
@@ -73,7 +88,7 @@ SETTLED = open_table(
         "sent": whole(0, 10**9),
         "lost": whole(0, 10**9),
     },
-    {"external_sessions": _COUNT, "untried": _UNTRIED},
+    {"external_sessions": _COUNT, "untried": _UNTRIED, "targets": items(_TARGET)},
 )
 
 #: The reader of answers of the module `node`.

@@ -32,6 +32,9 @@ from ..specs.nodes import ONE_ROUND
 from . import convergence_info, probe
 from .node_request import NodeRequest
 
+#: The most rounds of probes by which a path is found silent.
+_ATTEMPTS = 3
+
 
 def target_of(params: t.Mapping[str, t.Any]) -> Stored:
     """Return the state, bird.cfg (None without BIRD) and files (None to keep those of the node) to apply.
@@ -159,21 +162,24 @@ def settled(here: machine.Machine, state: NodeState, request: NodeRequest) -> t.
     """Return whether the node has all sessions and routes of `state`, and the counts of sessions, paths and probes.
 
     The keys are `converged`, `sessions` (see `sessions_of`), `paths`, and `sent` and `lost` of probes. Sessions with
-    `absent_nodes` of the request, and their routes, are not expected. Probes are sent only if nothing is missing. The
-    node is looked at once: what is missing may need a change of another host, which is not waited for here. A BIRD that
-    cannot be asked counts as not converged. Return None if the kernel cannot be asked or no probe can be sent.
+    `absent_nodes` of the request, and their routes, are not expected. Probes are sent only if nothing is missing, in at
+    most three rounds; `targets` has the paths that lost some of the last. The node is looked at once: what is missing
+    may need a change of another host, which is not waited for here. A BIRD that cannot be asked counts as not
+    converged. Return None if the kernel cannot be asked or no probe can be sent.
     """
     try:
         seen = convergence.wait(here, convergence.without(state, request.absent_nodes), 0)
         asked = request.targets if seen.converged else ()
-        targets = [probing.Target(address, size, name) for address, size, name in asked]
-        answers = probe.send(ONE_ROUND, targets, 1) if targets else []
+        targets = [probing.Target(*target) for target in asked]
+        options = {**ONE_ROUND, "attempts": _ATTEMPTS, "endpoint": True, "secret": request.secret}
+        answers = probe.send(options, targets, 1) if targets else []
         return {
             "converged": seen.converged,
             "sessions": convergence_info.sessions_of(seen),
             "paths": len(targets),
             "sent": sum(answer["sent"] for answer in answers),
             "lost": sum(answer["lost"] for answer in answers),
+            "targets": [answer for answer in answers if answer["lost"]],
         }
     except (BirdError, KernelError, ObserveError, probing.ProbeError):
         return None

@@ -11,8 +11,8 @@ import typing as t
 from ...base import packed_json
 from ...base.typed_json import Unreadable, anything, items, maybe, secret, table, text, whole
 
-#: A path to probe: address, size in bytes, and name of the node.
-ProbedPath = tuple[str, int, str]
+#: A path to probe: address, size in bytes, name of the node, pool and source address.
+PathToProbe = tuple[str, int, str, str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,8 @@ class NodeRequest:
     `phases` are those that lead to the state, for their plans in check mode: each has its name as `phase`, a NodeState
     as `state`, and `bird_config`, the content of bird.cfg or None. `bgp_passwords` and `datastore` are packed, see
     `bgp.passwords` and `node.write.datastore_files`. `change` is the name with which the change is confirmed.
-    `absent_nodes` do not take part in the run, and `targets` are the paths to probe. `engine_digest` is that of the
+    `absent_nodes` do not take part in the run. `targets` are the paths to probe, and `secret` is the run's for them, in
+    hexadecimal digits. `engine_digest` is that of the
     engine that the node shall have, "" for its own. `engine` is the path on the node of a packed engine with the
     SHA-256 `engine_sha256`, "" if none was sent. `previous` is what the node reverts to if its address changes: its
     stored state with the new address as `state`, and the `bird_config` of that; empty if the address stays.
@@ -33,7 +34,8 @@ class NodeRequest:
     datastore: str = ""
     change: str = ""
     absent_nodes: t.Sequence[str] = ()
-    targets: t.Sequence[ProbedPath] = ()
+    targets: t.Sequence[PathToProbe] = ()
+    secret: str = ""
     engine_digest: str = ""
     engine: str = ""
     engine_sha256: str = ""
@@ -59,10 +61,11 @@ class NodeRequest:
             raise ValueError(f"request: {error}. The module's action makes the request.") from None
 
 
-def _target(value: t.Any) -> ProbedPath:
-    if not isinstance(value, list) or len(value) != 3:
-        raise Unreadable("", "not an address, a size and a name")
-    return text(64)(value[0]), whole(0, 65_535)(value[1]), text(253)(value[2])
+def _target(value: t.Any) -> PathToProbe:
+    if not isinstance(value, list) or len(value) != 5:
+        raise Unreadable("", "not an address, a size, a name, a pool and a source address")
+    name = text(253)
+    return text(64)(value[0]), whole(0, 65_535)(value[1]), name(value[2]), name(value[3]), text(64)(value[4])
 
 
 _PHASE = table({"phase": text(32), "state": anything}, {"bird_config": maybe(text(packed_json.LIMIT))})
@@ -75,6 +78,7 @@ _REQUEST = table(
         "change": text(64),
         "absent_nodes": items(text(253)),
         "targets": items(_target),
+        "secret": secret(64),
         "engine_digest": text(64),
         "engine": text(),
         "engine_sha256": text(64),

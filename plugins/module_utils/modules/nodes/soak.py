@@ -23,9 +23,12 @@ def run(module: ModuleCall) -> t.NoReturn:
     answer = convergence_info.waited(module, fail=True)
     targets = probe.targets_of(params)
     lost: list[probe.Found] = []
+    clock = probe.Clock()
     try:
         if targets and not module.check_mode:
-            lost, answer["watch"] = probe.collect({**ONE_ROUND, "seconds": params["seconds"]}, targets)
+            lost, answer["watch"] = probe.collect(
+                {**ONE_ROUND, **{name: params[name] for name in ("seconds", "endpoint", "secret")}}, targets, clock
+            )
     except probing.ProbeError as error:
         module.fail_json(msg=str(error), **answer)
-    module.exit_json(**answer, **probe.counted(lost))
+    module.exit_json(**answer, **probe.counted(lost), clock=clock.read())

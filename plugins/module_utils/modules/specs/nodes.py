@@ -19,11 +19,19 @@ TARGET: dict[str, t.Any] = {
     "address": {"type": "str", "required": True},
     "name": {"type": "str", "default": ""},
     "size": {"type": "int", "default": 84},
+    "pool": {"type": "str", "default": ""},
+    "source": {"type": "str", "default": ""},
 }
 #: The defaults of the parameters that say how targets are probed.
 ONE_ROUND: t.Mapping[str, t.Any] = {
-    "seconds": 0, "count": 3, "interval": 200, "timeout": 1000, "attempts": 1, "mark": 0, "source": "",
+    "seconds": 0, "count": 3, "interval": 200, "timeout": 1000, "attempts": 1, "tos": 0, "source": "",
+    "endpoint": False, "secret": None,
 }  # fmt: skip
+#: The options by which the action makes targets those of a fleet.
+_OF_FLEET: t.Mapping[str, t.Any] = {
+    "endpoint": {"type": "bool", "default": ONE_ROUND["endpoint"]},
+    "secret": {"type": "str", "no_log": True},
+}
 #: The options of a state that a host has in a phase: the state itself, or what the action makes it from.
 _STATE_IN_PHASE: t.Mapping[str, t.Any] = {
     "state": {"type": "dict"},
@@ -119,8 +127,9 @@ SPECS: t.Mapping[str, ModuleSpec] = {
             "interval": {"type": "int", "default": ONE_ROUND["interval"]},
             "timeout": {"type": "int", "default": ONE_ROUND["timeout"]},
             "attempts": {"type": "int", "default": ONE_ROUND["attempts"]},
-            "mark": {"type": "int", "default": ONE_ROUND["mark"]},
+            "tos": {"type": "int", "default": ONE_ROUND["tos"]},
             "source": {"type": "str", "default": ONE_ROUND["source"]},
+            **_OF_FLEET,
         },
         required_one_of=[("targets", "fleet", "watch")],
     ),
@@ -146,6 +155,7 @@ SPECS: t.Mapping[str, ModuleSpec] = {
             "sample": {"type": "int", "default": 0},
             "timeout": {"type": "int", "default": 60},
             "seconds": {"type": "int", "default": 10},
+            **_OF_FLEET,
         },
     ),
     "teardown": ModuleSpec(

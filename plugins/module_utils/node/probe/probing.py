@@ -3,97 +3,81 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """ICMP echo to many addresses of both IP versions at once, from one process: which answer, how fast, and why not.
 
-A probe may carry a mark, so that a routing rule sends it by another route than live packets. It is never fragmented: a
-path that cannot carry its size is a path that does not answer. It needs the standard library only, and root (raw
-socket, SO_MARK).
+Probes of a fleet leave from the network namespace of the node's probe endpoint, on the way of a workload's packets. A
+TOS may send them by another route than live packets. A probe is never fragmented: a path that cannot carry its size is
+a path that does not answer. It needs the standard library only, and root (raw socket, network namespace).
 """
 
 from __future__ import annotations
 
 import array
+import contextlib
 import dataclasses
 import errno
 import os
 import select
 import socket
-import struct
 import time
 import typing as t
 
-from ...base.addresses import family_of
+from ...dataplane.kernel import linux, namespaces
+from ...dataplane.kernel.port import KernelError
+from ...state.derived import path_loss
+from ...state.derived.path_loss import PathLoss
+from . import icmp as packets
+from .icmp import IcmpFamily, ProbePayload, Quoted, Signature, icmp_of, packed
 
-# Numbers of linux/in6.h, linux/in.h and asm-generic/socket.h; the socket module has only some of them.
-_IP_MTU_DISCOVER = 10
-_IP_PMTUDISC_PROBE = 3  # sets DF and ignores a path MTU that was learnt before
-_SO_MARK = getattr(socket, "SO_MARK", 36)
-_SOL_RAW, _ICMP_FILTER = 255, 1  # linux/icmp.h; a set bit of the filter drops the ICMP type with its number
-_ICMP6_FILTER = 1  # linux/icmpv6.h; a set bit of the filter drops the type with its number
-_IPV6_MTU_DISCOVER, _IPV6_DONTFRAG = 23, 62
 _MOST_PACKETS = 16384  # packets read at once from a socket: more than its buffer holds
-_PAYLOAD = struct.Struct("!8sIId")  # id of the run, index of the target, sequence number, monotonic seconds
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Icmp:
-    """The constants of one IP version.
-
-    `family` is that of the socket, `header` the bytes of an IP header without options, and `destination` the offset of
-    the destination address in it. `request` and `reply` are the ICMP types of an echo, `errors` those of errors.
-    `codes` maps (type, code) of an error to words.
-    """
-
-    family: int
-    header: int
-    destination: int
-    request: int
-    reply: int
-    errors: tuple[int, ...]
-    codes: t.Mapping[tuple[int, int], str]
-
-
-_ICMP = _Icmp(socket.AF_INET, 20, 16, 8, 0, (3, 11), {  # RFC 792
-    (3, 0): "network unreachable",
-    (3, 1): "host unreachable",
-    (3, 3): "port unreachable",
-    (3, 4): "too large for the path",
-    (3, 9): "network prohibited",
-    (3, 10): "host prohibited",
-    (3, 13): "filtered",
-    (11, 0): "time to live exceeded (a loop)",
-})  # fmt: skip
-_ICMPV6 = _Icmp(socket.AF_INET6, 40, 24, 128, 129, (1, 2, 3), {  # RFC 4443
-    (1, 0): "network unreachable",
-    (1, 1): "filtered",
-    (1, 3): "host unreachable",
-    (1, 4): "port unreachable",
-    (1, 5): "filtered",
-    (1, 6): "network prohibited",
-    (2, 0): "too large for the path",
-    (3, 0): "time to live exceeded (a loop)",
-})  # fmt: skip
-
-
-def _icmp_of(address: str) -> _Icmp:
-    return _ICMPV6 if family_of(address) == 6 else _ICMP
+_MOST_HEARD = 4096  # requests of one other address that are counted
+_MOST_SOURCES = 64  # sockets: more than a node has pools
+#: What the sending kernel says, without a packet on the way.
+_ERRORS: t.Mapping[int, str] = {
+    errno.EMSGSIZE: path_loss.TOO_LARGE,
+    errno.ENETUNREACH: path_loss.NO_ROUTE,
+    errno.EHOSTUNREACH: path_loss.NO_ROUTE,  # a route of the type unreachable
+    errno.EINVAL: path_loss.NO_ROUTE,  # a route of the type blackhole
+    errno.ENETDOWN: path_loss.NO_ROUTE,
+    errno.EACCES: path_loss.REFUSED,  # a route of the type prohibit
+    errno.EPERM: path_loss.REFUSED,
+}
 
 
 class Target(t.NamedTuple):
-    """An address to probe. `size` is that of the whole IP packet in bytes, at least 52 (IPv6: 72).
+    """An address to probe. `size` is that of the whole IP packet in bytes, at least 68 (IPv6: 88).
 
-    A smaller `size` is sent with these bytes. `name` is copied into the result.
+    A smaller `size` is sent with these bytes. `source` is the packets' source address, "" for that of Sending. `name`
+    and `pool` are copied into the result.
     """
 
     address: str
     size: int = 84
     name: str = ""
+    pool: str = ""
+    source: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sending:
+    """How probes are sent, and what is listened for.
+
+    `tos` is the packets' TOS byte, `source` their source address for targets of its IP version without one; with "" the
+    kernel chooses. `namespace` is the name of the network namespace that they leave from, "" for the caller's. Requests
+    of other nodes are counted if their tags are made with `secret`, the run's; b"" counts none.
+    """
+
+    tos: int = 0
+    source: str = ""
+    namespace: str = ""
+    secret: bytes = dataclasses.field(default=b"", repr=False)
 
 
 class ProbeResult(t.NamedTuple):
-    """The result for one target, whose `size` it has. `sent` and `received` count probes.
+    """The result for one target, whose `size`, `pool` and `source` it has. `sent` and `received` count probes.
 
     `rtt_min` and `rtt_max` are round-trip times in milliseconds, None without an answer. `longest_gap` is the greatest
-    number of probes lost in a row, times the interval, in milliseconds. `reason` says why probes were lost, "" if none
-    was, or "no answer" if none was sent.
+    number of probes lost in a row, times the interval, in milliseconds. `reason` is one of path_loss.REASONS, or "" if
+    no probe was lost, and `by` the address that said so, "" without one. `heard` is the number of requests from the
+    target's address that arrived meanwhile, None if they were not counted.
     """
 
     name: str
@@ -105,6 +89,10 @@ class ProbeResult(t.NamedTuple):
     rtt_max: t.Optional[float]
     longest_gap: float
     reason: str
+    by: str = ""
+    heard: t.Optional[int] = None
+    pool: str = ""
+    source: str = ""
 
     @property
     def lost(self) -> int:
@@ -116,16 +104,20 @@ class ProbeError(Exception):
 
 
 class Tally:
-    """The count of probes and answers of one target, while they are under way."""
+    """The count of probes and answers of one target, while they are under way.
 
-    def __init__(self, target: Target) -> None:
+    `first` is the sequence number of its first probe: an exchange counts on through its rounds.
+    """
+
+    def __init__(self, target: Target, first: int = 0) -> None:
         self.target = target
+        self.first = first
         self.sent = 0
         self.sent_at = array.array("d")  # when each probe was sent, in monotonic seconds
-        self.answered: set[int] = set()  # sequence numbers, from 0, of the probes that were answered
+        self.answered: set[int] = set()  # numbers, from 0, of the probes that were answered
         self.rtts: list[float] = []  # round-trip times in seconds
-        self.refused = ""  # why the kernel did not send the last probe that it refused; "": it refused none
-        self.reported = ""  # the last ICMP error about a probe, in words; "": none
+        self.refused: t.Optional[PathLoss] = None  # why the kernel did not send a probe; None: it refused none
+        self.reported: t.Optional[PathLoss] = None  # what the last ICMP error about a probe says
 
     def longest_loss(self) -> int:
         """Return the greatest number of probes in a row that have no answer so far."""
@@ -135,13 +127,12 @@ class Tally:
             previous = sequence + 1
         return longest
 
-    def answer(self, interval: float) -> ProbeResult:
+    def answer(self, interval: float, heard: t.Optional[int] = None) -> ProbeResult:
         """Return the result so far. `interval` is the seconds between two probes."""
         received = len(self.answered)
-        lost = self.sent - received
-        reason = ""
-        if lost or not self.sent:
-            reason = self.refused or self.reported or ("no answer" if not received else f"{lost} not answered")
+        loss: t.Optional[PathLoss] = None
+        if self.sent > received or not self.sent:
+            loss = self.refused or self.reported or PathLoss(path_loss.NO_ANSWER)
         times = [round(rtt * 1000, 3) for rtt in self.rtts]
         return ProbeResult(
             self.target.name,
@@ -152,44 +143,88 @@ class Tally:
             min(times, default=None),
             max(times, default=None),
             round(self.longest_loss() * interval * 1000, 3),
-            reason,
+            loss.reason if loss else "",
+            loss.by if loss else "",
+            heard,
+            self.target.pool,
+            self.target.source,
         )
+
+
+class _Ends(t.NamedTuple):
+    """The addresses of a target's packets, as bytes. `source` is b"" if the kernel chooses it."""
+
+    source: bytes
+    destination: bytes
 
 
 class Exchange:
     """Probes to `targets` under way, and their counts so far: `tallies`, in the order of the targets.
 
-    `mark` is the packets' fwmark. `source` is the source address of packets of its IP version, "" for the kernel's
-    choice. Raise ProbeError if a socket cannot be opened, or cannot have `mark` or `source`. The caller must call
+    `heard` has the number of genuine requests that came from each target's address to its source address, None if they
+    are not counted. Raise ProbeError if a socket cannot be opened, or cannot be as `sending` says. The caller must call
     `close`.
     """
 
-    def __init__(self, targets: t.Sequence[Target], mark: int = 0, source: str = "") -> None:
+    def __init__(self, targets: t.Sequence[Target], sending: Sending = Sending()) -> None:
+        self._sending = sending
+        targets = [target if target.source else target._replace(source=self._default(target)) for target in targets]
         self.tallies = [Tally(target) for target in targets]
-        self._by_address: dict[str, list[Tally]] = {}
-        for tally in self.tallies:
-            self._by_address.setdefault(tally.target.address, []).append(tally)
-        self._run = os.urandom(8)
-        self._socks: dict[_Icmp, socket.socket] = {}
+        self._ends = [_Ends(packed(target.source), packed(target.address)) for target in targets]
+        self._numbers: dict[_Ends, list[int]] = {}
+        for number, ends in enumerate(self._ends):
+            self._numbers.setdefault(ends, []).append(number)
+        self._signature = Signature(sending.secret or os.urandom(16), os.urandom(8))
+        self._heard: list[set[bytes]] = [set() for dummy in targets]
+        self._own: dict[str, bool] = {}
         self._ready = select.poll()
+        self._socks: dict[tuple[IcmpFamily, str], socket.socket] = {}
+        needed = {(icmp_of(target.address), target.source): None for target in targets}
+        if len(needed) > _MOST_SOURCES:
+            raise ProbeError(f"probes leave from at most {_MOST_SOURCES} addresses, not from {len(needed)}.")
         try:
-            for address in self._by_address:
-                icmp = _icmp_of(address)
-                if icmp not in self._socks:
-                    self._socks[icmp] = _open(icmp, mark, source if source and _icmp_of(source) is icmp else "")
-                    self._ready.register(self._socks[icmp], select.POLLIN)
+            with _inside(sending.namespace) if targets else contextlib.nullcontext():
+                for icmp, source in needed:
+                    self._socks[icmp, source] = self._open(icmp, source)
         except ProbeError:
             self.close()
             raise
+        for sock in self._socks.values():
+            self._ready.register(sock, select.POLLIN)
+
+    @property
+    def heard(self) -> list[t.Optional[int]]:
+        return [len(tags) if self._sending.secret else None for tags in self._heard]
+
+    def renew(self, number: int) -> None:
+        """Count the target with the index `number` from zero: late answers to earlier probes do not count."""
+        before = self.tallies[number]
+        self.tallies[number] = Tally(before.target, before.first + before.sent)
 
     def send(self, number: int) -> None:
         """Send the next probe to the target with the index `number`; wait about 40 ms at most for room in the queue.
 
         A probe that the kernel refuses counts as lost.
         """
-        tally = self.tallies[number]
-        icmp = _icmp_of(tally.target.address)
-        _send(self._socks[icmp], icmp, tally, self._run, number)
+        tally, ends = self.tallies[number], self._ends[number]
+        icmp = icmp_of(tally.target.address)
+        sequence = tally.first + tally.sent
+        now = time.monotonic()
+        tag = self._signature.tag(ends.source, ends.destination, sequence)
+        packet = packets.request(icmp, ProbePayload(self._signature.run, number, sequence, now, tag), tally.target.size)
+        tally.sent += 1
+        tally.sent_at.append(now)
+        for attempt in range(20):
+            try:
+                self._socks[icmp, tally.target.source].sendto(packet, (tally.target.address, 0))
+                return
+            except OSError as error:
+                # ENOBUFS, EAGAIN: the send queue is full. It drains by itself, and says nothing about the path.
+                if error.errno in (errno.ENOBUFS, errno.EAGAIN) and attempt < 19:
+                    time.sleep(0.002)
+                    continue
+                tally.refused = PathLoss(_ERRORS.get(error.errno or 0, path_loss.NO_ANSWER))
+                return
 
     def receive(self, seconds: float = 0.0) -> bool:
         """Process all packets that have arrived, after waiting up to `seconds` and a millisecond for the first one.
@@ -199,8 +234,8 @@ class Exchange:
         """
         if seconds > 0 and not self._ready.poll(int(seconds * 1000) + 1):
             return False
-        for icmp, sock in self._socks.items():
-            _receive(sock, icmp, self.tallies, self._by_address, self._run)
+        for (icmp, source), sock in self._socks.items():
+            self._receive(sock, icmp, packed(source))
         return True
 
     def receive_late(self, timeout: float) -> None:
@@ -215,34 +250,178 @@ class Exchange:
         for sock in self._socks.values():
             sock.close()
 
+    def _default(self, target: Target) -> str:
+        source = self._sending.source
+        return source if source and icmp_of(source) is icmp_of(target.address) else ""
+
+    def _open(self, icmp: IcmpFamily, source: str) -> socket.socket:
+        try:
+            return packets.opened(icmp, source, self._sending.tos, bool(self._sending.secret))
+        except PermissionError:
+            raise ProbeError("probes need root's rights: a raw socket was refused. Set become: true.") from None
+        except OSError as error:
+            version = "IPv6" if icmp is packets.ICMPV6 else "IPv4"
+            place = f"the namespace {self._sending.namespace}" if self._sending.namespace else "this host"
+            raise ProbeError(
+                f"no {version} probe can be sent from {source or 'any address'} of {place}: {error.strerror}."
+            ) from error
+
+    def _receive(self, sock: socket.socket, icmp: IcmpFamily, bound: bytes) -> None:
+        for dummy in range(_MOST_PACKETS):
+            try:
+                packet, sender = sock.recvfrom(65535)
+            except BlockingIOError:
+                return
+            except OSError:
+                continue  # The kernel reports an error about a packet that was sent earlier.
+            now = time.monotonic()
+            body = packet if icmp is packets.ICMPV6 else packet[(packet[0] & 0xF) * 4 :]
+            if len(body) < 8:
+                continue
+            address = str(sender[0]).partition("%")[0]
+            if body[0] in icmp.errors:
+                self._note(icmp, body, address)
+                continue
+            payload = packets.payload_of(body)
+            if payload is not None and body[0] == icmp.reply:
+                self._count(payload, packed(address), now)
+            elif payload is not None and body[0] == icmp.request:
+                self._hear(payload, _Ends(bound, packed(address)))
+
+    def _count(self, payload: ProbePayload, sender: bytes, now: float) -> None:
+        """Count an answer, if its request was this process's and went to its sender."""
+        if payload.run != self._signature.run or payload.number >= len(self.tallies):
+            return
+        tally, ends = self.tallies[payload.number], self._ends[payload.number]
+        number = payload.sequence - tally.first
+        if sender != ends.destination or not payload.is_genuine(self._signature, *ends):
+            return
+        if 0 <= number < tally.sent and number not in tally.answered:
+            tally.answered.add(number)
+            tally.rtts.append(now - payload.sent_at)
+
+    def _hear(self, payload: ProbePayload, ends: _Ends) -> None:
+        """Count a request of another node, once, if it has a tag of this run."""
+        if not self._sending.secret or payload.run == self._signature.run:
+            return
+        numbers = self._numbers.get(ends, ())
+        if numbers and payload.is_genuine(self._signature, ends.destination, ends.source):
+            for number in numbers:
+                if len(self._heard[number]) < _MOST_HEARD:
+                    self._heard[number].add(payload.tag)
+
+    def _note(self, icmp: IcmpFamily, body: bytes, sender: str) -> None:
+        """Record an ICMP error for the targets with the addresses of the packet that caused it, if it is one of ours.
+
+        A quote that is long enough must have the tag of the packet, a shorter one its identifier and a number that was
+        sent.
+        """
+        quote = packets.quoted(icmp, body)
+        if quote is None or quote.identifier != self._signature.run[:2]:
+            return
+        for number in self._quoted(quote):
+            tally = self.tallies[number]
+            if (quote.sequence - tally.first) & 0xFFFF < tally.sent:
+                tally.reported = self._loss(icmp, body[0], body[1], sender)
+
+    def _quoted(self, quote: Quoted) -> list[int]:
+        """Return the indexes of the targets that the quoted request can have been for."""
+        known = _Ends(quote.source, quote.destination)
+        found = [*self._numbers.get(known, ()), *self._numbers.get(known._replace(source=b""), ())]
+        if quote.payload is None:
+            return found
+        payload = quote.payload
+        return [
+            number
+            for number in found
+            if payload.number == number
+            and payload.run == self._signature.run
+            and payload.is_genuine(self._signature, *self._ends[number])
+        ]
+
+    def _loss(self, icmp: IcmpFamily, kind: int, code: int, sender: str) -> PathLoss:
+        if (kind, code) == packets.NO_ROUTE[icmp] and self._is_own(sender):
+            return PathLoss(path_loss.NO_ROUTE)
+        return PathLoss(icmp.reason(kind, code), sender)
+
+    def _is_own(self, address: str) -> bool:
+        """Return whether this host has the address. The namespace of an endpoint has no link but that to its host."""
+        if self._sending.namespace and address.startswith("fe80:"):
+            return True
+        if address not in self._own and len(self._own) < _MOST_SOURCES:
+            self._own[address] = _is_local(address)
+        return self._own.get(address, False)
+
+
+def _is_local(address: str) -> bool:
+    """Return whether the kernel would take the address for a packet to it: an address of the host's own."""
+    try:
+        with socket.socket(icmp_of(address).family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+            sock.connect((address, 9))  # sends nothing
+            return packed(str(sock.getsockname()[0])) == packed(address)
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _inside(namespace: str) -> t.Iterator[None]:
+    """Open sockets in a network namespace: only the calling thread visits it, for these system calls.
+
+    Raise ProbeError if there is no such namespace.
+    """
+    if not namespace:
+        yield
+        return
+    try:
+        handle = namespaces.opened(f"{linux.NETNS_FOLDER}/{namespace}", namespace)
+    except KernelError as error:
+        raise ProbeError(
+            f"this host has no probe endpoint: {error}. Run site.yml for this host, which makes it."
+        ) from error
+    try:
+        with namespaces.Visit(handle, namespace):
+            yield
+    except KernelError as error:
+        raise ProbeError(f"the probe endpoint cannot be used: {error}.") from error
+    finally:
+        os.close(handle)
+
 
 def probe(
     targets: t.Sequence[Target],
     count: int = 3,
     interval: float = 0.2,
     timeout: float = 1.0,
-    mark: int = 0,
-    source: str = "",
+    attempts: int = 1,
+    sending: Sending = Sending(),
 ) -> list[ProbeResult]:
     """Send `count` probes to each target, and return one result for each, in their order.
 
     Probes to one target are `interval` seconds apart unless the process is held up, and those to all targets are spread
-    evenly over the interval. Answers may come until `timeout` seconds after the last probe. `mark`, `source` and the
-    errors are as in Exchange.
+    evenly over the interval. Answers may come until `timeout` seconds after the last probe. Targets with a loss are
+    probed again, in at most `attempts` rounds in all, and the last round of a target counts. Requests are heard from
+    the first to the last round. `sending` and the errors are as in Exchange.
     """
     if not targets:
         return []
-    exchange = Exchange(targets, mark, source)
+    exchange = Exchange(targets, sending)
     try:
-        _rounds(exchange, count, interval)
-        exchange.receive_late(timeout)
+        missing = list(range(len(targets)))
+        for attempt in range(max(1, attempts)):
+            for number in missing if attempt else ():
+                exchange.renew(number)
+            _round(exchange, missing, count, interval)
+            exchange.receive_late(timeout)
+            missing = [number for number in missing if len(exchange.tallies[number].answered) < count]
+            if not missing:
+                break
+        return [tally.answer(interval, heard) for tally, heard in zip(exchange.tallies, exchange.heard)]
     finally:
         exchange.close()
-    return [tally.answer(interval) for tally in exchange.tallies]
 
 
-def _rounds(exchange: Exchange, count: int, interval: float) -> None:
-    width = len(exchange.tallies)
+def _round(exchange: Exchange, numbers: t.Sequence[int], count: int, interval: float) -> None:
+    width = len(numbers)
     started = time.monotonic()
     step = interval / width
     total = count * width
@@ -252,137 +431,9 @@ def _rounds(exchange: Exchange, count: int, interval: float) -> None:
         # Send all probes that are due. A late process catches up with at most one probe to each target at once.
         due = min(total, int((now - started) / step) + 1 if step else total, sent + width)
         while sent < due:
-            exchange.send(sent % width)
+            exchange.send(numbers[sent % width])
             sent += 1
             if sent % 64 == 0:
                 exchange.receive()
         if sent < total:
             exchange.receive(max(0.001, started + sent * step - time.monotonic()))
-
-
-def _open(icmp: _Icmp, mark: int, source: str) -> socket.socket:
-    protocol = socket.IPPROTO_ICMPV6 if icmp is _ICMPV6 else socket.IPPROTO_ICMP
-    try:
-        sock = socket.socket(icmp.family, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, protocol)
-    except PermissionError:
-        raise ProbeError("probes need root's rights: a raw socket was refused. Set become: true.") from None
-    except OSError as error:
-        version = "IPv6" if icmp is _ICMPV6 else "IPv4"
-        raise ProbeError(
-            f"no {version} probe can be sent: {error.strerror}. Does the kernel have {version}?"
-        ) from error
-    try:
-        _filter(sock, icmp)
-        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-            sock.setsockopt(socket.SOL_SOCKET, option, 4 << 20)
-        if mark:
-            sock.setsockopt(socket.SOL_SOCKET, _SO_MARK, mark)
-        if source:
-            sock.bind((source, 0))
-    except OSError as error:
-        sock.close()
-        raise ProbeError(
-            f"probes cannot be sent from {source or 'here'} with mark {mark:#x}: {error.strerror}. "
-            "Choose an address of this host, and run as root."
-        ) from error
-    return sock
-
-
-def _filter(sock: socket.socket, icmp: _Icmp) -> None:
-    """Forbid fragmentation of what is sent, and let only echo replies and `icmp.errors` in."""
-    wanted = sum(1 << kind for kind in (icmp.reply, *icmp.errors))
-    if icmp is _ICMPV6:
-        sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _IP_PMTUDISC_PROBE)
-        sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_DONTFRAG, 1)
-        words = (~(wanted >> 32 * word) & 0xFFFFFFFF for word in range(8))
-        sock.setsockopt(socket.IPPROTO_ICMPV6, _ICMP6_FILTER, struct.pack("=8I", *words))
-    else:
-        sock.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_PROBE)
-        sock.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("=I", ~wanted & 0xFFFFFFFF))
-
-
-def _send(sock: socket.socket, icmp: _Icmp, tally: Tally, run: bytes, number: int) -> None:
-    sequence = tally.sent
-    now = time.monotonic()
-    payload = _PAYLOAD.pack(run, number, sequence, now)
-    head = struct.pack("!BBH2sH", icmp.request, 0, 0, run[:2], sequence & 0xFFFF)
-    if icmp is _ICMP:  # The kernel computes the checksum of ICMPv6, because it covers the addresses.
-        head = head[:2] + struct.pack("!H", checksum(head + payload)) + head[4:]
-    packet = head + payload
-    packet += b"\0" * (tally.target.size - icmp.header - len(packet))  # padding; zeros change no checksum
-    tally.sent += 1
-    tally.sent_at.append(now)
-    for attempt in range(20):
-        try:
-            sock.sendto(packet, (tally.target.address, 0))
-            return
-        except OSError as error:
-            # ENOBUFS, EAGAIN: the send queue is full. It drains by itself, and says nothing about the path.
-            if error.errno in (errno.ENOBUFS, errno.EAGAIN) and attempt < 19:
-                time.sleep(0.002)
-                continue
-            words = {
-                errno.EMSGSIZE: "too large for the interface",
-                errno.ENETUNREACH: "no route",
-                errno.EINVAL: "a blackhole route",
-            }
-            tally.refused = words.get(error.errno or 0, (error.strerror or str(error)).lower())
-            return
-
-
-def _receive(
-    sock: socket.socket, icmp: _Icmp, tallies: t.Sequence[Tally], by_address: t.Mapping[str, list[Tally]], run: bytes
-) -> None:
-    for dummy in range(_MOST_PACKETS):
-        try:
-            packet, sender = sock.recvfrom(65535)
-        except BlockingIOError:
-            return
-        except OSError:
-            continue  # The kernel reports an error about a packet that was sent earlier.
-        now = time.monotonic()
-        body = packet if icmp is _ICMPV6 else packet[(packet[0] & 0xF) * 4 :]
-        if len(body) < 8:
-            continue
-        if body[0] == icmp.reply:
-            if body[4:6] == run[:2] and body[8:16] == run and len(body) >= 8 + _PAYLOAD.size:
-                _count(tallies, body[8 : 8 + _PAYLOAD.size], now)
-        elif body[0] in icmp.errors and len(body) >= 8 + icmp.header + 8:
-            _note(body, by_address, run, str(sender[0]), icmp)
-
-
-def _count(tallies: t.Sequence[Tally], payload: bytes, now: float) -> None:
-    dummy, number, sequence, sent_at = _PAYLOAD.unpack(payload)
-    if number >= len(tallies):
-        return
-    tally = tallies[number]
-    if sequence < tally.sent and sequence not in tally.answered:
-        tally.answered.add(sequence)
-        tally.rtts.append(now - sent_at)
-
-
-def _note(body: bytes, by_address: t.Mapping[str, list[Tally]], run: bytes, sender: str, icmp: _Icmp = _ICMP) -> None:
-    """Record an ICMP error for the targets with the destination address of the packet that caused it.
-
-    `body` is the ICMP message, which quotes the first bytes of that packet. Errors about another `run` are ignored.
-    """
-    inner = body[8:]
-    length = icmp.header if icmp is _ICMPV6 else (inner[0] & 0xF) * 4
-    quoted = inner[length : length + 8]
-    if len(quoted) < 8 or quoted[0] != icmp.request or quoted[4:6] != run[:2]:
-        return
-    text = icmp.codes.get((body[0], body[1]), f"ICMP type {body[0]} code {body[1]}")
-    size = 16 if icmp is _ICMPV6 else 4
-    to = socket.inet_ntop(icmp.family, inner[icmp.destination : icmp.destination + size])
-    for tally in by_address.get(to, ()):
-        tally.reported = f"{text}, says {sender}"
-
-
-def checksum(data: bytes) -> int:
-    """Return the Internet checksum of `data` (RFC 1071): 16 bits, of words in network byte order."""
-    if len(data) % 2:
-        data += b"\0"
-    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF

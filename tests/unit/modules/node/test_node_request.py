@@ -22,7 +22,8 @@ FULL = NodeRequest(
     datastore=SECRET,
     change="1st",
     absent_nodes=["node2"],
-    targets=[("10.244.7.1", 1450, "node2")],
+    targets=[("10.244.7.1", 1450, "node2", "default", "10.244.3.63")],
+    secret=SECRET,
     engine_digest="0123456789abcdef",
     engine="/tmp/engine",
     engine_sha256="ab",
@@ -41,14 +42,18 @@ def test_a_request_arrives_as_it_was() -> None:
         (
             {"who": "x"},
             "who is not known. There are: phases, bgp_passwords, datastore, change, absent_nodes, targets, "
-            "engine_digest, engine, engine_sha256, previous",
+            "secret, engine_digest, engine, engine_sha256, previous",
         ),
         ({"phases": [{"state": {}}]}, "phases[0].phase is missing"),
         ({"phases": [{}] * 17}, "phases is a list of 17, not a list of at most 16"),
         ({"bgp_passwords": [SECRET]}, "bgp_passwords is no text of at most 67108864 characters"),
+        ({"secret": SECRET * 10}, "secret is no text of at most 64 characters"),
         ({"absent_nodes": [1]}, "absent_nodes[0] is 1, not a text of at most 253 characters"),
-        ({"targets": [["10.244.7.1", 1450]]}, "targets[0] is not an address, a size and a name"),
-        ({"targets": [["10.244.7.1", -1, "x"]]}, "targets[0] is -1, not a whole number from 0 to 65535"),
+        (
+            {"targets": [["10.244.7.1", 1450]]},
+            "targets[0] is not an address, a size, a name, a pool and a source address",
+        ),
+        ({"targets": [["10.244.7.1", -1, "x", "", ""]]}, "targets[0] is -1, not a whole number from 0 to 65535"),
     ],
 )
 def test_an_invalid_request_is_refused_and_changes_nothing(host: Host, asked: t.Any, why: str) -> None:

@@ -14,9 +14,9 @@ from ansible_collections.baremetal.host_routing.plugins.modules import node
 
 from tests.unit.modules.node.test_node import PARAMS
 
-ASKED = {**PARAMS, "settle": True, "targets": [("10.244.7.1", 1450, "node2")]}
+ASKED = {**PARAMS, "settle": True, "targets": [("10.244.7.1", 1450, "node2", "default", "10.244.3.63")]}
 CONVERGED = convergence.Convergence(2, 2, 3, 3, ())
-NONE_SENT = {"paths": 0, "sent": 0, "lost": 0}
+NONE_SENT = {"paths": 0, "sent": 0, "lost": 0, "targets": []}
 FOUND = {"converged": True, "sessions": {"expected": 2, "established": 2, "external_established": 0}}
 
 

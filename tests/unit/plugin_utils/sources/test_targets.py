@@ -38,5 +38,14 @@ def test_the_data_sent_to_a_node_equals_its_state() -> None:
 
 def test_without_policy_nothing_is_kept_of_it() -> None:
     folder = targets.save(Targets(build()))
-    assert os.listdir(folder) == ["targets"] and targets.load_policy(folder, "node1") is None
+    assert sorted(os.listdir(folder)) == ["secret", "targets"] and targets.load_policy(folder, "node1") is None
     assert targets.load(folder).state("node1") == states(build())["node1"]
+
+
+def test_each_run_has_a_secret_and_a_sample_of_its_own() -> None:
+    """All tasks of a run read one secret of 16 bytes and one turn; another run has others."""
+    folders = [targets.save(Targets(build())) for dummy in range(2)]
+    first, second = (targets.probe_secret(folder) for folder in folders)
+    assert first == targets.probe_secret(folders[0]) and len(first) == 16
+    assert first != second != targets.probe_secret(None)
+    assert targets.probe_turn(first) != targets.probe_turn(second)
