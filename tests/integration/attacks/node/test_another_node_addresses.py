@@ -171,3 +171,64 @@ def test_addresses_that_cannot_be_read_count_as_none(tmp_path: pathlib.Path) -> 
         lying[LIAR]["seen"]["preflight"] = preflight
         found = run(tmp_path / f"lying {number}", lying)
         assert (found["plan"], found["change"], found["warnings"]) == (expected["plan"], False, [])
+
+
+def _probes(**probes: str) -> t.Callable[[Data], t.Any]:
+    def change(state: Data) -> None:
+        state["ipam"]["generation"] += 1
+        state["ipam"]["probes"] = {**probes}
+
+    return change
+
+
+def _probes_of_all(address: str) -> t.Callable[[Data], t.Any]:
+    def change(state: Data) -> None:
+        for member in state["nodes"]:
+            member["probes"] = [address]
+
+    return change
+
+
+UNREADABLE = (
+    "stored state of node3 cannot be read: {}. It was written by another release of this collection: use that release, "
+    "or remove /var/lib/calico/state.json on the node if its workloads may be planned anew."
+)
+PROBES: dict[str, tuple[t.Callable[[Data], t.Any], str]] = {
+    "that of another node": (_probes(default="{of node1}"), ""),
+    "one of no pool": (_probes(public="{of node3}", default=FOREIGN), ""),
+    "one that is none": (
+        _probes(default="web; reboot"), "ipam.probes has web; reboot, which is not an IP address"
+    ),
+    "ten thousand": (_probes(**{f"pool-{n}": FOREIGN for n in range(10_000)}), "ipam.probes is more than 1024"),
+    "a foreign one for all nodes": (_probes_of_all(FOREIGN), ""),
+    "none for all nodes": (_probes_of_all("web; reboot"), "nodes probes is web; reboot, no single address"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", PROBES)
+def test_a_node_alone_moves_no_probe_endpoint(tmp_path: pathlib.Path, lie: str) -> None:
+    """Report other addresses as those of its probe endpoint, or of all nodes' probe endpoints.
+
+    Gain: All nodes send probes to a host of the attacker's choice, another node loses its address, or no run is made.
+    Precedent: CWE-20, CWE-345.
+    Closed: 0.3.0
+    Result: An address outside of the node's own blocks of the pool is left out, and a list of nodes counts for nobody
+    else. A state that cannot be read is named. The plan of all nodes is the same as with honest answers.
+    """
+    change, refusal = PROBES[lie]
+    states = fleet()
+    honest = told(states)
+    lying = copy.deepcopy(honest)
+    change(lying[LIAR]["seen"]["state"])
+    own = lying[LIAR]["seen"]["state"]["ipam"]["probes"]
+    for pool, address in own.items():
+        own[pool] = {f"{{of {name}}}": state.ipam.probes["default"] for name, state in states.items()}.get(
+            address, address
+        )
+    expected, found = run(tmp_path / "honest", honest), run(tmp_path / "lying", lying)
+    assert found["plan"] == expected["plan"]
+    assert lockfile_nodes(tmp_path / "lying") == lockfile_nodes(tmp_path / "honest")
+    newer = "node3 says that it runs generation 2, "
+    warnings = [text for text in found["warnings"] if not text.startswith(newer)]
+    assert warnings == ([UNREADABLE.format(refusal)] if refusal else [])
+    assert all(state.ipam.probes for state in states.values())
