@@ -12,7 +12,7 @@ from ..base.addresses import family_of
 from ..bgp.bird_state import Bird, BirdPool, BirdRoute, Vtep6
 from ..policy.chains.settings import ChainSettings
 from ..policy.sets.ip_sets import PROBES, name_of
-from ..state.attachment import LOOSE, block_sets, endpoint_sysctls, own_routes
+from ..state.attachment import LOOSE, block_sets, endpoint_sysctls, own_routes, probe_endpoint
 from ..state.node_state import (
     UNDERLAY,
     Block,
@@ -45,11 +45,17 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
     by_name = {pool.name: pool for pool in pools}
     devices = _devices(fleet, node, ipam, pools) if node.workload_node else ()
     workloads = _workloads(fleet, node, ipam, by_name)
+    probes = probe_endpoint(
+        (ipam.probes[pool.name] for pool in pools if pool.name in ipam.probes),
+        pools,
+        source_spoofing=node.workload_source_spoofing,
+    )
+    endpoints = workloads if probes is None else (*workloads, probes)
     remote = [
         (peer, fleet.ipam_of(peer.name)) for peer in fleet.nodes.values() if peer.name != name and peer.workload_node
     ]
     vxlan = [device.name for device in devices if device.kind == "vxlan"]
-    routes = own_routes(settings.bgp_enabled, ipam, workloads)
+    routes = own_routes(settings.bgp_enabled, ipam, endpoints)
     sets, tables = _packet_filter(fleet, node, ipam, pools, devices)
     bird: t.Optional[Bird] = None
     bird_routes: tuple[BirdRoute, ...] = ()
@@ -71,7 +77,7 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
         fdb=tuple(_fdb(vxlan, [peer for peer, dummy in remote])),
         workloads=workloads,
         routes=routes,
-        sysctls=tuple(_sysctls(node, devices, workloads, _has_ipv6(node, pools))) if node.workload_node else (),
+        sysctls=tuple(_sysctls(node, devices, endpoints, _has_ipv6(node, pools))) if node.workload_node else (),
         ipsets=sets,
         iptables=tables,
         bird_routes=bird_routes,
@@ -79,6 +85,7 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
         nodes=fleet.members,
         policy=fleet.policy.of(name) if fleet.policy is not None and node.workload_node else None,
         workload_source_spoofing=node.workload_source_spoofing,
+        probe_endpoint=probes,
     )
 
 
@@ -290,7 +297,7 @@ def _neighbors(
 
 
 def _sysctls(
-    node: FleetNode, devices: t.Sequence[TunnelDevice], workloads: t.Sequence[VethEndpoint], ipv6: bool
+    node: FleetNode, devices: t.Sequence[TunnelDevice], endpoints: t.Sequence[VethEndpoint], ipv6: bool
 ) -> t.Iterator[Sysctl]:
     if node.address:
         yield Sysctl("net/ipv4/ip_forward", "1")
@@ -309,8 +316,8 @@ def _sysctls(
             yield Sysctl(f"net/ipv6/conf/{device.name}/disable_ipv6", "0")
             yield Sysctl(f"net/ipv6/conf/{device.name}/accept_ra", "0")
             yield Sysctl(f"net/ipv6/conf/{device.name}/forwarding", "1")
-    for workload in workloads:
-        yield from endpoint_sysctls(workload)
+    for endpoint in endpoints:
+        yield from endpoint_sysctls(endpoint)
 
 
 def _bird(fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Sequence[Pool]) -> Bird:

@@ -528,7 +528,9 @@ def _features(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
         "vxlan": ("VXLAN (module vxlan)", "the pools with vxlanMode", "set ipipMode for the pools instead")
         if _device(state, "vxlan")
         else None,
-        "veth": ("veth pairs (module veth)", "workloads", "use a kernel that has it") if state.workloads else None,
+        "veth": ("veth pairs (module veth)", "workloads and probes", "use a kernel that has it")
+        if state.endpoints
+        else None,
         "ip_set": ("IP sets (module ip_set)", "firewall rules", "use a kernel that has it")
         if state.ipsets or state.policy
         else None,

@@ -20,6 +20,9 @@ from .node_state import (
     OVERHEAD,
     OVERHEAD6,
     PROBE_INTERFACE,
+    PROBE_NAME,
+    PROBE_NAMESPACE,
+    PROBE_NETNS,
     TABLE_MAIN,
     Block,
     IpSet,
@@ -204,6 +207,47 @@ def endpoint(
     )
 
 
+def probe_endpoint(
+    addresses: t.Iterable[str], pools: t.Sequence[Pool], *, source_spoofing: bool = False
+) -> t.Optional[VethEndpoint]:
+    """Return the probe endpoint with these addresses, each of one of `pools`; None without addresses.
+
+    Its MTU is the largest that a workload of its pools has: each probe has the size for its own path, and is not
+    fragmented. `source_spoofing` is that of the node's workloads.
+    """
+    own = {address: next((pool for pool in pools if contains(pool.cidr, address)), None) for address in addresses}
+    if not own:
+        return None
+    address = next((one for one in own if family_of(one) == 4), "")
+    address6 = next((one for one in own if family_of(one) == 6), "")
+    pool, pool6 = own.get(address), own.get(address6)
+    return VethEndpoint(
+        name=PROBE_NAME,
+        namespace=PROBE_NAMESPACE,
+        netns=PROBE_NETNS,
+        interface=PROBE_INTERFACE,
+        address=address,
+        mtu=max((found.workload_mtu for found in own.values() if found is not None), default=Pool.workload_mtu),
+        pool=pool.name if pool else "",
+        address6=address6,
+        pool6=pool6.name if pool6 else "",
+        source_spoofing=source_spoofing,
+        further=tuple(one for one in own if one not in (address, address6)),
+    )
+
+
+def with_probe_endpoint(state: NodeState, endpoint: t.Optional[VethEndpoint]) -> NodeState:
+    """Return `state` with `endpoint`, or none, as its probe endpoint, and with the sysctls and routes of that alone."""
+    routes = () if endpoint is None else endpoint_routes(endpoint)
+    sysctls = () if endpoint is None else endpoint_sysctls(endpoint)
+    return dataclasses.replace(
+        state,
+        probe_endpoint=endpoint,
+        routes=(*(route for route in state.routes if route.device != PROBE_INTERFACE), *routes),
+        sysctls=(*(one for one in state.sysctls if PROBE_INTERFACE not in one.key.split("/")), *sysctls),
+    )
+
+
 def endpoint_sysctls(workload: VethEndpoint) -> tuple[Sysctl, ...]:
     """Return the sysctls of the host end of a workload's link, in the order in which they must be written.
 
@@ -241,7 +285,10 @@ def endpoint_routes(workload: VethEndpoint) -> tuple[Route, ...]:
 
 
 def own_routes(bgp: bool, ipam: NodeIpam, workloads: t.Sequence[VethEndpoint]) -> tuple[Route, ...]:
-    """Return a blackhole route for each block that other nodes route here, and the routes to all workloads."""
+    """Return a blackhole route for each block that other nodes route here, and the routes to all `workloads`.
+
+    The probe endpoint counts as one of them.
+    """
     hosts = {route.destination: route for workload in workloads for route in endpoint_routes(workload)}
     # Without BGP, other nodes already have routes to spare blocks. Packets to unused addresses in them must end here.
     blocks = ipam.blocks if bgp else ipam.blocks + ipam.spare_blocks
@@ -294,10 +341,11 @@ def beside_inventory(
     """Return the veth endpoints of `workloads`, the node's own, sorted by id.
 
     A workload without an address is left out, because it cannot be on the host yet. So is one whose interface or
-    address another workload has: those of the inventory take precedence, then the smaller id.
+    address another workload has: those of the inventory take precedence, then the smaller id. So is one with the
+    interface of the probe endpoint, whose addresses do not count.
     """
     made = own or OwnEndpoints()
-    interfaces = {found.interface for found in state.workloads}
+    interfaces = {found.interface for found in state.endpoints}
     addresses = {address for found in state.workloads for address in found.addresses}
     endpoints: list[VethEndpoint] = []
     for workload in sorted(workloads, key=lambda found: found.id):
@@ -351,27 +399,17 @@ def without_probes_at(state: NodeState, addresses: t.Iterable[str]) -> NodeState
 
     The same object is returned if it has none of them. The sysctls and routes of a lost address go with it.
     """
-    taken = {*state.ipam.probes.values()}.intersection(addresses)
+    endpoint = state.probe_endpoint
+    taken = {*state.ipam.probes.values(), *(endpoint.addresses if endpoint is not None else ())}.intersection(addresses)
     if not taken:
         return state
     probes = {pool: address for pool, address in state.ipam.probes.items() if address not in taken}
-    endpoint = state.probe_endpoint
-    left = [address for address in endpoint.addresses if address not in taken] if endpoint is not None else []
-    first = {version: next((a for a in left if family_of(a) == version), "") for version in (4, 6)}
-    if endpoint is not None:
-        further = tuple(address for address in left if address not in first.values())
-        endpoint = dataclasses.replace(endpoint, address=first[4], address6=first[6], further=further)
-    own = f"/{PROBE_INTERFACE}/"
-    lost = {host(address) for address in taken}
-    return dataclasses.replace(
-        state,
-        ipam=dataclasses.replace(state.ipam, probes=probes),
-        probe_endpoint=endpoint if left else None,
-        routes=tuple(
-            route for route in state.routes if route.destination not in lost or route.device != PROBE_INTERFACE
-        ),
-        sysctls=state.sysctls if left else tuple(one for one in state.sysctls if own not in one.key),
-    )
+    state = dataclasses.replace(state, ipam=dataclasses.replace(state.ipam, probes=probes))
+    if endpoint is None:
+        return state
+    left = (address for address in endpoint.addresses if address not in taken)
+    fewer = probe_endpoint(left, state.pools, source_spoofing=endpoint.source_spoofing)
+    return with_probe_endpoint(state, fewer and dataclasses.replace(fewer, mtu=endpoint.mtu))
 
 
 def with_published(

@@ -280,7 +280,7 @@ def unharmed(before, after):
 
     def identities(state):
         devices = {(d.name, d.vni, d.port) for d in state.devices}
-        return devices | {("eth0",)} | {(w.interface, w.netns) for w in state.workloads}
+        return devices | {("eth0",)} | {(w.interface, w.netns) for w in state.endpoints}
 
     stay = {identity[0] for identity in identities(before) & identities(after)}
 

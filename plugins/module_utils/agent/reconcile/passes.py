@@ -95,7 +95,7 @@ class Passes:
         outcome = await self.make(kinds)
         state = self.stages.wanted.state()
         if state is not None and workload.STEP.name in kinds:
-            interfaces = [endpoint.interface for endpoint in state.workloads]
+            interfaces = [endpoint.interface for endpoint in state.endpoints]
             for start in range(0, len(interfaces), _INTERIORS):
                 self.stages.observe_namespace(interfaces[start : start + _INTERIORS])
                 inside = await self.make((workload.STEP.name,))

@@ -131,7 +131,7 @@ class Polling:
             return
         self._state = state
         self._sysctls = tuple(sysctl for sysctl in state.sysctls if _polled(sysctl))
-        self._endpoints = sorted(state.workloads, key=lambda endpoint: endpoint.interface)
+        self._endpoints = sorted(state.endpoints, key=lambda endpoint: endpoint.interface)
         self._interfaces = [endpoint.interface for endpoint in self._endpoints]
         for interface in self._troubled.keys() - set(self._interfaces):  # of workloads that are not desired any more
             del self._troubled[interface]

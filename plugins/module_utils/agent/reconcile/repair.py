@@ -19,7 +19,7 @@ from ...dataplane.drivers import sysctl, workload
 from ...dataplane.kernel.port import Kernel, MissingLibrary
 from ...dataplane.planning.apply import apply_node
 from ...dataplane.planning.plan import NodePlan, Part, plan_node
-from ...state.node_state import UNDERLAY, NodeState
+from ...state.node_state import PROBE_INTERFACE, UNDERLAY, NodeState
 from ..known.policy_compilers import PolicyNotCompiled
 
 #: The errors of reading or writing the node, or of a stored policy that cannot be compiled.
@@ -66,7 +66,7 @@ def plan(
 
 
 def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Change]) -> NodeState:
-    """Return `state` with only those of its workloads and sysctls that the changes `found` concern.
+    """Return `state` with only those of its endpoints and sysctls that the changes `found` concern.
 
     Planning these kinds again then reads much less. Other sysctls of these workloads and those of the underlay's device
     stay too. Return `state` itself if `kinds` has others than workloads and sysctls, if IPv4 forwarding changes, or if
@@ -82,6 +82,7 @@ def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Chang
     part = dataclasses.replace(
         state,
         workloads=tuple(endpoint for endpoint in state.workloads if endpoint.interface in interfaces),
+        probe_endpoint=state.probe_endpoint if PROBE_INTERFACE in interfaces else None,
         sysctls=tuple(
             wanted
             for wanted in state.sysctls

@@ -398,9 +398,11 @@ class Stages:
             return set()
         interiors, self._interiors = self._interiors, set()
         earlier = self.kinds[workload.STEP.name].nothing_missing
-        if earlier is not None and earlier.workloads is not state.workloads:
-            known = {endpoint.interface: endpoint for endpoint in earlier.workloads}
-            for endpoint in state.workloads:
+        if earlier is None:
+            return interiors
+        if earlier.workloads is not state.workloads or earlier.probe_endpoint != state.probe_endpoint:
+            known = {endpoint.interface: endpoint for endpoint in earlier.endpoints}
+            for endpoint in state.endpoints:
                 if known.get(endpoint.interface, endpoint) != endpoint:
                     interiors.add(endpoint.interface)
         return interiors

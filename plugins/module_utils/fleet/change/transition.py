@@ -12,7 +12,8 @@ Goals, in this order:
     them from `prepare` until `retire`, the node's routes to other nodes from `prepare` until `flip`. Links and tunnel
     devices change in between, in `links`. The routes from a node to its own workloads never have a limit, because it
     would also apply to packets from nodes that are one phase behind.
- 3. The new mode is tested before live packets use it. Its routes are in a table of their own, which a mark selects.
+ 3. The new mode is tested before live packets use it. Its routes are in a table of their own, for packets with the TOS
+    of such probes from the probe endpoint. That endpoint has its addresses in both modes, until `retire`.
  4. Any state can be the start. The run after an interrupted one completes the change, in either direction.
  5. No BGP session restarts while routes depend on it. If sessions change, `prepare` gives each node static backup
     routes to the other nodes' blocks and keeps its sessions. Sessions change in `flip`. `retire` removes the backup
@@ -40,10 +41,12 @@ import typing as t
 from ...base.addresses import family_of, inside
 from ...bgp import placement, route_sources, session_changes
 from ...bgp.bird_state import BackupRoute, Bird, BirdPool
+from ...state.attachment import probe_endpoint, with_probe_endpoint
 from ...state.fleet_list import bare
 from ...state.node_state import (
-    PROBE_MARK,
+    PROBE_INTERFACE,
     PROBE_PRIORITY,
+    PROBE_TOS,
     TABLE_PROBE,
     UNDERLAY_GATEWAY,
     IpSet,
@@ -143,7 +146,8 @@ def phase_state(current: t.Optional[NodeState], target: NodeState, phase: Phase,
     With `hold` BIRD has backup routes between the nodes: BGP sessions that routes depend on are interrupted. In the
     phases `converge` and `retire` the result is `target`, with `converge` as its phase. If `current` is None (a node
     without a state), the result is `target` with this phase, and with backup routes if `hold`. In the phases between,
-    it has the pools and policy of `target`, and the devices, workloads, routes and iptables rules of both states. Of
+    it has the pools and policy of `target`, and the devices, workloads, routes and iptables rules of both states. Its
+    probe endpoint has the addresses of both, except those that a workload or a tunnel has in one of them. Of
     two live routes to one destination it has that of `current`, in `flip` that of `target`. The module's goals say
     which MTUs and BGP sessions it has. A `current` with invalid values may raise ValueError, LookupError, TypeError or
     AttributeError.
@@ -157,7 +161,8 @@ def phase_state(current: t.Optional[NodeState], target: NodeState, phase: Phase,
     changed, flipped = phase != Phase.PREPARE, phase == Phase.FLIP
     on_routes = {} if flipped else _limits_of_routes(current, target, limits)
     moved = _moved(current, target)
-    probes = _probe_routes(target)
+    endpoint = _probe_endpoint(current, target)
+    probes = _probe_routes(target) if endpoint is not None else ()
     state = dataclasses.replace(
         target,
         phase=phase,
@@ -172,6 +177,7 @@ def phase_state(current: t.Optional[NodeState], target: NodeState, phase: Phase,
         ipsets=_ipsets(current, target),
         iptables=_iptables(current, target),
     )
+    state = with_probe_endpoint(state, endpoint)
     return dataclasses.replace(state, **_bird(current, target, on_routes, phase, hold, moved))
 
 
@@ -281,11 +287,8 @@ def _shared(current: NodeState, target: NodeState) -> t.Iterator[tuple[str, int]
 
 
 def _rules(probes: t.Iterable[Route]) -> t.Iterator[RoutingRule]:
-    families = {family_of(route.destination) for route in probes}
-    if 4 in families:
-        yield RoutingRule(PROBE_MARK, TABLE_PROBE, PROBE_PRIORITY)
-    if 6 in families:
-        yield RoutingRule(PROBE_MARK, TABLE_PROBE, PROBE_PRIORITY, family=6)
+    for family in sorted({family_of(route.destination) for route in probes}):
+        yield RoutingRule(0, TABLE_PROBE, PROBE_PRIORITY, family, PROBE_INTERFACE, PROBE_TOS)
 
 
 def _held_by_routes(state: NodeState) -> t.Iterator[tuple[str, int]]:
@@ -370,6 +373,22 @@ def _workloads(
     return _union(workloads, to_remove, key=lambda workload: workload.interface)
 
 
+def _probe_endpoint(current: NodeState, target: NodeState) -> t.Optional[VethEndpoint]:
+    """Return the probe endpoint of both states, with the larger MTU: the size of each probe is that of its path."""
+    both = [one for one in (target.probe_endpoint, current.probe_endpoint) if one is not None]
+    taken = {
+        address
+        for state in (target, current)
+        for found in ([state.ipam.tunnels.values()], (one.addresses for one in state.workloads))
+        for addresses in found
+        for address in addresses
+    }
+    addresses = dict.fromkeys(address for one in both for address in one.addresses if address not in taken)
+    spoofing = target.workload_source_spoofing
+    found = probe_endpoint(addresses, (*target.pools, *current.pools), source_spoofing=spoofing)
+    return found and dataclasses.replace(found, mtu=max(one.mtu for one in both))
+
+
 def _least_limit(workload: VethEndpoint, limits: t.Mapping[str, int]) -> t.Optional[int]:
     return min((limits[pool] for pool in (workload.pool, workload.pool6) if pool in limits), default=None)
 
@@ -388,11 +407,12 @@ def _limit(cidr: str, target: NodeState, limits: t.Mapping[str, int]) -> t.Optio
 
 
 def _live(state: NodeState) -> tuple[Route, ...]:
-    return tuple(route for route in state.routes if route.table != TABLE_PROBE)
+    """Return the routes of live packets, except for those to the node's own probe endpoint."""
+    return tuple(route for route in state.routes if route.table != TABLE_PROBE and route.device != PROBE_INTERFACE)
 
 
 def _probe_routes(target: NodeState) -> tuple[Route, ...]:
-    """Return the routes to other nodes' blocks that `target` has, in the routing table for marked probes.
+    """Return the routes to other nodes' blocks that `target` has, in the routing table for probes of its mode.
 
     A route of BIRD without a gateway gets the placeholder UNDERLAY_GATEWAY. Routes that only a router outside the fleet
     can advertise are left out: their gateway is unknown. Probes to them take the path of live packets.

@@ -91,7 +91,12 @@ def test_own_block_is_a_blackhole_and_each_workload_a_link_route(mode: str) -> N
         workload_name = f"w{name[-1]}"
         own = state.ipam.workloads[workload_name]
         interface = naming.interface_name("default", workload_name)
-        assert own_lines(state) == [f"blackhole {only_block(state)}", f"{own} dev {interface} scope link"]
+        probe = state.ipam.probes["default"]
+        assert own_lines(state) == [
+            f"blackhole {only_block(state)}",
+            f"{own} dev {interface} scope link",
+            f"{probe} dev caliprobe scope link",
+        ]
         assert all(route.mtu is None for route in state.routes)
 
 
@@ -454,7 +459,7 @@ def test_sysctls_and_their_order() -> None:
                 f"net/ipv4/conf/{interface}/proxy_arp=1",
                 f"net/ipv4/conf/{interface}/forwarding=1",
             )
-            for interface in (app, web)
+            for interface in (app, web, "caliprobe")
         ),
     ]
 

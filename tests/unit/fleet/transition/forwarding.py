@@ -51,8 +51,8 @@ class Reception:
     """The parts of a node's state that decide whether it receives packets from one other node.
 
     `tunnels` are its tunnels (device, mac, vni, port) that accept packets from that node. `workloads` are (address, MTU
-    in bytes) for the addresses of its workloads that other nodes have a route to. `own_addresses` are the node's, with
-    "" if it lacks an IP version.
+    in bytes) for the addresses of its workloads, and of its probe endpoint, that other nodes have a route to.
+    `own_addresses` are the node's, with "" if it lacks an IP version.
     """
 
     node: str
@@ -133,7 +133,7 @@ def reception(receiver: NodeState, sender: str) -> Reception:
     Tunnels of the other IP version than that of `sender` are left out. Raise AssertionError if a workload's route has
     another prefix length than that of a single address.
     """
-    interfaces = {endpoint.interface: endpoint for endpoint in receiver.workloads}
+    interfaces = {endpoint.interface: endpoint for endpoint in receiver.endpoints}
     workloads = set()
     for route in receiver.routes:
         endpoint = interfaces.get(route.device or "")
@@ -219,7 +219,8 @@ def steps(before: NodeState, after: NodeState) -> list[NodeState]:
             key = _KEYS[part]
             wanted = {key(item) for item in getattr(after, part)}
             merged = getattr(after, part) + tuple(i for i in getattr(before, part) if key(i) not in wanted)
-        now = dataclasses.replace(now, **{part: merged})
+        more = {"probe_endpoint": after.probe_endpoint or before.probe_endpoint} if part == "workloads" else {}
+        now = dataclasses.replace(now, **{part: merged}, **more)
         found.append(now)
     now = dataclasses.replace(
         now, bird=after.bird, bird_routes=after.bird_routes, pools=after.pools, underlay_mtu=after.underlay_mtu

@@ -15,7 +15,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.chang
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
-    PROBE_MARK,
+    PROBE_INTERFACE,
+    PROBE_TOS,
     TABLE_MAIN,
     TABLE_PROBE,
     NodeState,
@@ -79,7 +80,7 @@ def changes(draw: st.DrawFn, count: int = 2) -> list[Wish]:
 
 @dataclasses.dataclass(frozen=True)
 class Lasting:
-    """An address of a workload that exists during the whole change.
+    """An address of a workload, or of a probe endpoint, that exists during the whole change.
 
     `floor` is the MTU in bytes that fits all modes of its pools. `shared` is True if the workload also has an address
     of the other IP version, with which it shares one MTU.
@@ -121,6 +122,9 @@ def check_version(
             host = forwarding.sent(sender, target.address, next_hop)
             assert host.size >= target.floor
             packets.add(dataclasses.replace(host, size=target.floor) if target.shared else host)
+            if sender.probe_endpoint is not None:
+                assert sender.probe_endpoint.mtu >= target.floor
+                packets.add(forwarding.sent(sender, target.address, next_hop, target.floor))
             for source in sender.workloads:
                 size = forwarding.largest(source)
                 same = target.pool in (source.pool, source.pool6)
@@ -144,6 +148,14 @@ def lasting(fleets: t.Sequence[Fleet], wanted: t.Sequence[Wish]) -> list[Lasting
                 overheads = (OVERHEADS[wish.modes[list(POOLS).index(name[-1])]] for wish in wanted)
                 floor = min(wish.mtu for wish in wanted) - max(overheads)
                 found.append(Lasting(name, node, address, name[-1], floor))
+    found += [
+        dataclasses.replace(other, name="probe", node=node, address=address)
+        for node, part in fleets[0].allocation.nodes.items()
+        for pool_name, address in part.probes.items()
+        if all(address == fleet.allocation.nodes[node].probes.get(pool_name) for fleet in fleets)
+        for other in [next((one for one in found if one.pool == pool_name), None)]
+        if other is not None
+    ]
     return found
 
 
@@ -235,6 +247,9 @@ def lasting_of_both(fleets: t.Sequence[Fleet], modes: t.Sequence[Modes]) -> list
         for name, address in (*part.workloads.items(), *part.workloads6.items()):
             if address in (other.workloads.get(name), other.workloads6.get(name)):
                 found.append(Lasting(name, node, address, "six" if ":" in address else "a", floor, shared=True))
+        for pool_name, address in part.probes.items():
+            if address == other.probes.get(pool_name):
+                found.append(Lasting("probe", node, address, pool_name, floor, shared=True))
     return found
 
 
@@ -459,7 +474,7 @@ def test_receive_paths_of_both_modes_stand_until_the_end(phase: str) -> None:
         "-p 4",
     ]
     assert {s.key.split("/")[-2] for s in state.sysctls if s.key.endswith("rp_filter")} == {
-        "{underlay}", "tunl0", "vxlan.calico", *(workload.interface for workload in target.workloads),
+        "{underlay}", "tunl0", "vxlan.calico", *(endpoint.interface for endpoint in target.endpoints),
     }  # fmt: skip
 
 
@@ -547,13 +562,13 @@ def test_tunnels_change_their_mtu_with_the_links() -> None:
 
 
 @pytest.mark.parametrize("phase", [Phase.PREPARE, Phase.LINKS, Phase.DIVERT])
-def test_before_the_flip_live_packets_take_the_old_mode_and_marked_ones_the_new(phase: str) -> None:
+def test_before_the_flip_live_packets_take_the_old_mode_and_probes_the_new(phase: str) -> None:
     current, target = pair("ipip-crosssubnet", "vxlan")
     state = transition.phase_state(current, target, phase)
     assert [(r.destination, r.device, r.gateway) for r in state.bird_routes] == [
         (r.destination, r.device, r.gateway) for r in current.bird_routes
     ]
-    assert state.rules == (RoutingRule(PROBE_MARK, TABLE_PROBE, 179),)
+    assert state.rules == (RoutingRule(0, TABLE_PROBE, 179, 4, PROBE_INTERFACE, PROBE_TOS),)
     probes = [route for route in state.routes if route.table == TABLE_PROBE]
     assert [(r.destination, r.device, r.gateway, r.onlink, r.mtu) for r in probes] == [
         (r.destination, "vxlan.calico", r.gateway, True, None) for r in target.bird_routes
@@ -589,6 +604,71 @@ def test_without_bgp_probes_take_the_targets_routes_as_they_are() -> None:
     flipped = transition.phase_state(state, target, Phase.FLIP)
     live = {r.destination: (r.device, r.gateway) for r in flipped.routes if r.table == TABLE_MAIN and r.gateway}
     assert live == {r.destination: (r.device, r.gateway) for r in target.routes if r.gateway}
+
+
+def with_probes(*pools: t.Mapping[str, t.Any], previous: t.Optional[Fleet] = None, **rest: t.Any) -> Fleet:
+    return build(*pools, previous=previous.allocation if previous else None, **rest)
+
+
+def probes_of(state: NodeState) -> tuple[str, ...]:
+    """Return the addresses of the state's probe endpoint, after a check that exactly these have routes to it."""
+    found = () if state.probe_endpoint is None else state.probe_endpoint.addresses
+    routed = [route.destination for route in state.routes if route.device == PROBE_INTERFACE]
+    assert sorted(routed) == sorted(f"{one}/{128 if ':' in one else 32}" for one in found)
+    assert bool(found) == any(PROBE_INTERFACE in one.key for one in state.sysctls)
+    return found
+
+
+BETWEEN = [Phase.PREPARE, Phase.LINKS, Phase.DIVERT, Phase.FLIP]
+
+
+@pytest.mark.parametrize("phase", BETWEEN)
+def test_probe_endpoint_has_the_addresses_of_both_states_between(phase: str) -> None:
+    """An endpoint has the addresses of pools that go and of those that come, until the end, and the larger MTU."""
+    old = with_probes(pool("vxlan", "a", POOLS["a"]))
+    both = with_probes(pool("ipip", "a", POOLS["a"]), pool("direct", "b", POOLS["b"]), previous=old)
+    current, target = states(old)["node1"], states(both)["node1"]
+    assert len(probes_of(target)) == 2
+    for before, after in ((current, target), (target, current)):
+        between = transition.phase_state(before, after, phase)
+        assert set(probes_of(between)) == set(probes_of(target))
+        assert between.probe_endpoint is not None
+        assert (between.probe_endpoint.mtu, between.probe_endpoint.route_mtu) == (1500, None)
+        assert probes_of(transition.phase_state(between, after, Phase.RETIRE)) == probes_of(after)
+
+
+@pytest.mark.parametrize("phase", [*BETWEEN, Phase.CONVERGE, Phase.RETIRE])
+def test_probe_endpoint_appears_after_an_upgrade_and_goes_with_a_return(phase: str) -> None:
+    """A state of an earlier release has no endpoint: a change from it adds one at once, a change to it at the end."""
+    current, target = pair()
+    earlier = attachment.with_probe_endpoint(current, None)
+    assert probes_of(transition.phase_state(earlier, target, phase)) == probes_of(target)
+    back = transition.phase_state(target, earlier, phase)
+    assert probes_of(back) == (() if phase in (Phase.CONVERGE, Phase.RETIRE) else probes_of(target))
+
+
+@pytest.mark.parametrize("phase", BETWEEN)
+def test_without_probe_endpoints_there_is_no_table_for_probes(phase: str) -> None:
+    """Pools without probes need neither the rule nor the routes of the next mode."""
+    current, target = (attachment.with_probe_endpoint(one, None) for one in pair())
+    state = transition.phase_state(current, target, phase)
+    assert state.rules == () and not [route for route in state.routes if route.table == TABLE_PROBE]
+
+
+@pytest.mark.parametrize("phase", BETWEEN)
+@pytest.mark.parametrize("is_new", [False, True])
+def test_probe_endpoint_gives_way_to_a_workload_with_its_address(is_new: bool, phase: str) -> None:
+    """A workload that gets or loses the address of the probe endpoint has it throughout the change."""
+    current, target = pair()
+    taken = probes_of(target)[0]
+    workload_ = dataclasses.replace(target.workloads[0], interface="cali9", name="other", address=taken)
+    bare = attachment.with_probe_endpoint(target, None)
+    having = dataclasses.replace(
+        bare, workloads=(*bare.workloads, workload_), routes=(*bare.routes, *attachment.endpoint_routes(workload_))
+    )
+    between = transition.phase_state(*((current, having) if is_new else (having, target)), phase)
+    assert probes_of(between) == ()
+    assert [route.device for route in between.routes if route.destination == f"{taken}/32"] == ["cali9"]
 
 
 def test_retiring_is_the_target() -> None:
