@@ -40,7 +40,8 @@ options:
     type: str
   netns:
     description:
-      - Network namespace, as in C(ip netns). By default the name of the workload.
+      - Network namespace, as in C(ip netns). By default the name of the workload. C(calico-probe) is that of the node's
+        own probe endpoint, and refused.
     type: str
   interface:
     description:

@@ -16,7 +16,7 @@ from ..bird import status
 from ..bird.errors import BirdError, NotAnswering
 from ..dataplane.drivers import iptables, tunnel, workload
 from ..dataplane.kernel.port import PROTOCOL_BIRD, SCOPE_LINK, Kernel, RouteAttributes
-from ..state.node_state import ROUTE_PROTOCOL, TABLE_MAIN, NodeState
+from ..state.node_state import PROBE_INTERFACE, ROUTE_PROTOCOL, TABLE_MAIN, NodeState
 from .ipam.local_ipam import LocalIpam
 from .machine import Machine
 from .store.store import Stored
@@ -75,9 +75,9 @@ def tunnels(kernel: Kernel) -> list[Data]:
 def endpoints(kernel: Kernel) -> list[Data]:
     """Return the workload endpoints that the kernel has, sorted by interface, each as a dict.
 
-    They are found by their interfaces' alias. The keys are name, namespace, interface, up, mtu (bytes), netns (the name
-    of the network namespace that this collection created, else None) and addresses (a sorted list of the CIDRs that
-    this collection routes there).
+    They are found by their interfaces' alias; the probe endpoint is none of them. The keys are name, namespace,
+    interface, up, mtu (bytes), netns (the name of the network namespace that this collection created, else None) and
+    addresses (a sorted list of the CIDRs that this collection routes there).
     """
     owners = {owner: name for name, owner in kernel.netns_owners().items()}
     routed: dict[str, list[str]] = {}
@@ -87,7 +87,7 @@ def endpoints(kernel: Kernel) -> list[Data]:
                 routed.setdefault(attributes.device, []).append(destination)
     found = []
     for link in sorted(kernel.links(), key=lambda link: link.name):
-        if link.alias.startswith(workload.MARK):
+        if link.alias.startswith(workload.MARK) and link.name != PROBE_INTERFACE:
             owner = link.alias[len(workload.MARK) :]
             namespace, name = owner.split("/", 1) if "/" in owner else ("", owner)
             found.append(

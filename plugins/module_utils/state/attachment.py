@@ -236,6 +236,23 @@ def probe_endpoint(
     )
 
 
+#: What a name belongs to that no workload can have, in words.
+OF_PROBES = "belongs to the node's own probe endpoint, by which it tests its paths to other nodes."
+
+
+def reserved_for_probes(namespace: str, name: str, netns: str, interface: str = "") -> str:
+    """Return which of these names of a workload the probe endpoint has: `name`, `netns`, `interface`, or "" for none.
+
+    `netns` is a name or a path, `interface` that of the host end.
+    """
+    folder, _slash, found = netns.rpartition("/")
+    if found == PROBE_NETNS and folder in ("", "/run/netns", "/var/run/netns"):
+        return "netns"
+    if interface == PROBE_INTERFACE:
+        return "interface"
+    return "name" if (namespace, name) == (PROBE_NAMESPACE, PROBE_NAME) else ""
+
+
 def with_probe_endpoint(state: NodeState, endpoint: t.Optional[VethEndpoint]) -> NodeState:
     """Return `state` with `endpoint`, or none, as its probe endpoint, and with the sysctls and routes of that alone."""
     routes = () if endpoint is None else endpoint_routes(endpoint)

@@ -16,7 +16,7 @@ from ..base.published_port import LIMIT, InvalidPort, PublishedPort
 from ..base.terminal_text import cut
 from ..base.typed_json import Unreadable, anything, by_name, flag, items, maybe, refuse, table, text, whole
 from ..ipam.allocations import RESERVED
-from ..state.attachment import AttachedWorkload, endpoint, is_of_pools
+from ..state.attachment import OF_PROBES, AttachedWorkload, endpoint, is_of_pools, reserved_for_probes
 from ..state.node_state import HOST_MAC, Pool
 from . import protocol
 from .protocol import AgentError
@@ -118,6 +118,10 @@ class AddRequest:
             inner = naming.handed_over_name(naming.interface_name(self.namespace, self.name))
             return dataclasses.replace(self, id=identity, peer_interface=inner, mac=mac)
         netns = self.netns or (self.name if self.netns_owned else "")
+        reserved = reserved_for_probes(self.namespace, self.name, netns)
+        if reserved:
+            value = netns if reserved == "netns" else f"{self.namespace}/{self.name}"
+            raise _invalid(reserved, value, f"{OF_PROBES} Choose another one.")
         return dataclasses.replace(self, id=identity, netns=netns, mac=mac)
 
     def _check_netns(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import workload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     InterfaceAddress,
     NewLink,
@@ -26,6 +27,8 @@ from ansible_collections.baremetal.host_routing.plugins.modules import (
     workload_endpoint,
     workload_endpoint_info,
 )
+
+from tests.unit.dataplane.suites.suite_probe_endpoint import PROBE
 
 
 def routes_of(host):
@@ -249,6 +252,8 @@ class TestWorkloadEndpoint:
             }
         ]
         assert host.run(workload_endpoint_info, name="other")["workloads"] == []
+        workload.apply(host.kernel, workload.diff([PROBE], workload.observe_each(host.kernel, [PROBE])))
+        assert [one["name"] for one in host.run(workload_endpoint_info)["workloads"]] == ["net1"]
 
     def test_with_both_ip_versions(self, host):
         done = host.four_times(workload_endpoint, name="net1", address="172.19.1.2", address_ipv6="fd00:19:0::2")[1]
@@ -308,6 +313,24 @@ class TestWorkloadEndpoint:
     def test_a_name_that_no_device_can_have(self, host):
         answer = host.run(workload_endpoint, name="net1", address="172.19.1.2", interface="much-too-long-a-name")
         assert answer["failed"] and "cannot be the name of a device" in answer["msg"]
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"netns": "calico-probe"}, "netns: calico-probe"),
+            ({"name": "calico-probe"}, "netns: calico-probe"),
+            ({"interface": "caliprobe"}, "interface: caliprobe"),
+            ({"name": "probe", "namespace": "calico-system"}, "name: calico-system/probe"),
+        ],
+    )
+    def test_names_of_the_probe_endpoint_are_refused(self, host, options, words):
+        before = host.snapshot()
+        answer = host.run(workload_endpoint, **{"name": "net1", "address": "172.19.1.2", **options})
+        assert answer["msg"] == (
+            f"{words} belongs to the node's own probe endpoint, by which it tests its paths to other nodes."
+            " Choose another one."
+        )
+        assert host.snapshot() == before
 
     def test_a_device_of_somebody_else_stays(self, host):
         host.kernel.link_add(NewLink("cali0", "bridge"))

@@ -409,6 +409,46 @@ def test_every_node_knows_all_nodes() -> None:
     assert stored(found) == found
 
 
+TWO_POOLS = (pool("vxlan", "a", "10.244.0.0/16"), pool("direct", "b", "10.245.0.0/16"))
+
+
+def test_probe_endpoint_gives_way_to_an_attached_workload() -> None:
+    """An attached workload keeps its address, and the probe endpoint its others; with all lost there is none."""
+    found = state(*TWO_POOLS)
+    assert found.probe_endpoint is not None
+    first, second = found.probe_endpoint.addresses
+    shared = attachment.with_workloads(found, [attached(1, first, pool="a")], ())
+    assert shared.probe_endpoint is not None
+    assert (shared.probe_endpoint.addresses, shared.probe_endpoint.mtu) == ((second,), found.probe_endpoint.mtu)
+    assert {r.destination: r.device for r in shared.routes if r.destination in (f"{first}/32", f"{second}/32")} == {
+        f"{first}/32": "calid1",
+        f"{second}/32": "caliprobe",
+    }
+    both = attachment.with_workloads(found, [attached(1, first, pool="a"), attached(2, second, pool="b")], ())
+    assert both.probe_endpoint is None
+    assert "caliprobe" not in {route.device for route in both.routes}
+    assert not any("caliprobe" in sysctl.key for sysctl in both.sysctls)
+    assert [one.interface for one in both.workloads][-2:] == ["calid1", "calid2"]
+
+
+def test_probe_endpoint_stays_beside_other_workloads() -> None:
+    """Workloads with other addresses change nothing of it, and one with its interface is left out."""
+    found = state(*TWO_POOLS)
+    block = found.ipam.blocks[0].cidr.rpartition(".")[0]
+    more = attachment.with_workloads(found, [attached(1, f"{block}.77"), attached(2, f"{block}.78")], ())
+    assert (more.probe_endpoint, len(more.workloads)) == (found.probe_endpoint, len(found.workloads) + 2)
+    assert {route for route in found.routes if route.device == "caliprobe"} <= set(more.routes)
+    same = attachment.with_workloads(found, [attached(1, f"{block}.77", interface="caliprobe")], ())
+    assert same is found
+
+
+def test_probe_endpoint_survives_json_and_is_left_out_without_addresses() -> None:
+    """A node reads back its probe endpoint. A state without one has no field for it, as in earlier releases."""
+    found = state(*TWO_POOLS)
+    assert found.probe_endpoint is not None and stored(found) == found
+    assert "probe_endpoint" not in attachment.with_probe_endpoint(found, None).to_dict()
+
+
 def test_reservations_reach_the_node_sorted() -> None:
     found = state(ip_reservations=["10.244.7.7", "10.244.0.0/28", "10.244.7.7/32"])
     assert found.ipam.reservations == ("10.244.0.0/28", "10.244.7.7/32")

@@ -97,6 +97,24 @@ def test_missing_parameters_get_defaults():
             {"name": "web", "netns": "n", "peer_interface": "lo"},
             "peer_interface 'lo' is the namespace's own loopback. Use another name, such as eth0.",
         ),
+        *(
+            (
+                {"name": "web", "netns": netns},
+                f"netns {netns!r} belongs to the node's own probe endpoint, by which it tests its paths to other nodes."
+                " Choose another one.",
+            )
+            for netns in ("calico-probe", "/run/netns/calico-probe", "/var/run/netns/calico-probe")
+        ),
+        (
+            {"name": "calico-probe", "netns_owned": True},
+            "netns 'calico-probe' belongs to the node's own probe endpoint, by which it tests its paths to other nodes."
+            " Choose another one.",
+        ),
+        (
+            {"name": "probe", "namespace": "calico-system", "netns": "n"},
+            "name 'calico-system/probe' belongs to the node's own probe endpoint, by which it tests its paths to other"
+            " nodes. Choose another one.",
+        ),
         (
             {"name": "web", "container": "c"},
             "container is not known. There are: name, netns, id, namespace, netns_owned, peer_interface, address,"

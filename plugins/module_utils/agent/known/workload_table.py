@@ -145,7 +145,10 @@ class WorkloadTable:
         return tuple(self.endpoint(workload) for workload in self._coming.values())
 
     def wanted(self, interface: str) -> bool:
-        """Return whether a workload, attached, being added or of the inventory, has the host end `interface`."""
+        """Return whether a workload, attached, being added or of the inventory, has the host end `interface`.
+
+        The probe endpoint counts as one.
+        """
         return interface in self._interfaces or bool(self._in_inventory(interface))
 
     def settled(self, change: Change) -> bool:
@@ -184,7 +187,7 @@ class WorkloadTable:
             self._published.update(port.families(workload.addresses))
 
     def _in_inventory(self, interface: str) -> str:
-        known = self._persisted.state.workloads if self._persisted.state else ()
+        known = self._persisted.state.endpoints if self._persisted.state else ()
         found = next((found for found in known if found.interface == interface), None)
         return f"{workload_driver.identity(found)} of the inventory" if found else ""
 

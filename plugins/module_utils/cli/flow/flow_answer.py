@@ -154,7 +154,7 @@ class FlowAnswer:
         asked = self._asked
         if not asked.passes:
             return None
-        mtus = {one.interface: one.mtu for one in asked.state.workloads}
+        mtus = {one.interface: one.mtu for one in asked.state.endpoints}
         interfaces = [end.endpoint.interface for end in (asked.source, asked.destination) if end.endpoint]
         found = [mtus[name] for name in interfaces if name in mtus]
         if asked.leg.mtu is not None and asked.leg.kind not in (HOST, WORKLOAD):

@@ -70,7 +70,7 @@ def leg_to(state: NodeState, address: str) -> Leg:
 def _leg(state: NodeState, route: t.Union[Route, BirdRoute]) -> Leg:
     if isinstance(route, Route) and route.type != "unicast":
         return Leg(NOWHERE, state.node, destination=route.destination)
-    workload = next((one for one in state.workloads if one.interface == route.device), None)
+    workload = next((one for one in state.endpoints if one.interface == route.device), None)
     if workload is not None:
         return Leg(WORKLOAD, state.node, workload.interface, destination=route.destination, mtu=workload.mtu)
     gateway = route.gateway or ""

@@ -13,6 +13,7 @@ from ... import resources
 from ...base.addresses import ip_address
 from ...policy.documents.from_resources import workload_endpoint
 from ...policy.model import DefinedPort
+from ...state.attachment import OF_PROBES, reserved_for_probes
 from ...state.errors import FleetError, did_you_mean, within
 from .. import variables
 from ..host import Host
@@ -159,6 +160,9 @@ def _workload(
                 "is not a name.",
                 "Use at most 63 lower case letters, digits, '-' and '.', beginning and ending with a letter or digit.",
             )
+    if reserved_for_probes(entry.get("namespace", "default"), entry["name"], entry["name"]):
+        remedy = "Choose another name: it is also that of the workload's network namespace."
+        raise FleetError(within(label, "name"), entry["name"], OF_PROBES, remedy)
     if node is None and entry.get("node") is None:
         raise FleetError(within(label, "node"), None, "is missing.", "Name the node that the workload runs on.")
     owner = str(entry["node"]) if node is None else node

@@ -12,8 +12,10 @@ from ...dataplane.drivers import route, sysctl, workload
 from ...dataplane.kernel.port import Kernel
 from ...dataplane.planning.plan import Part
 from ...state.attachment import (
+    OF_PROBES,
     endpoint_routes,
     endpoint_sysctls,
+    reserved_for_probes,
 )
 from ...state.node_state import VethEndpoint
 from .. import standalone_module
@@ -23,6 +25,11 @@ from .address_option import kernel_text
 
 def endpoint_of(params: t.Mapping[str, t.Any]) -> VethEndpoint:
     interface = params["interface"] or naming.interface_name(params["namespace"], params["name"])
+    netns = params["netns"] or params["name"]
+    reserved = reserved_for_probes(params["namespace"], params["name"], netns, interface)
+    if reserved:
+        value = {"netns": netns, "interface": interface}.get(reserved, f"{params['namespace']}/{params['name']}")
+        raise ValueError(f"{reserved}: {value} {OF_PROBES} Choose another one.")
     return VethEndpoint(
         name=params["name"],
         interface=naming.check_device_name(interface, "interface"),
@@ -31,7 +38,7 @@ def endpoint_of(params: t.Mapping[str, t.Any]) -> VethEndpoint:
         mtu=params["mtu"],
         pool="",
         namespace=params["namespace"],
-        netns=params["netns"] or params["name"],
+        netns=netns,
         peer_interface=naming.check_device_name(params["peer_interface"], "peer_interface"),
     )
 

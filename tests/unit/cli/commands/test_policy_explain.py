@@ -32,11 +32,16 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     PolicyTier,
     policy_set,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
+    probe_endpoint,
+    with_probe_endpoint,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import FleetMember
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     FdbEntry,
     Neighbor,
     NodeState,
+    Pool,
     Route,
     TunnelDevice,
 )
@@ -436,6 +441,9 @@ def test_vxlan_without_bgp() -> None:
         ),
         nodes=(FleetMember("node2", "10.10.1.12/24", 64512), FleetMember("node3", "10.10.2.13/24", 64512)),
     )
+    probed = with_probe_endpoint(state, probe_endpoint(["10.244.3.63"], [Pool("a", "10.244.0.0/16", 26, "VXLAN")]))
+    leg = packet_way.leg_to(probed, "10.244.3.63")
+    assert (leg.kind, leg.node, leg.device) == (packet_way.WORKLOAD, "node1", "caliprobe")
     leg = packet_way.leg_to(state, "10.244.50.7")
     assert (leg.node, leg.mtu, packet_way.hop_text(leg)) == ("node2", 1450, "vxlan.calico (VXLAN to 10.10.1.12)")
     leg = packet_way.leg_to(state, "10.244.60.7")

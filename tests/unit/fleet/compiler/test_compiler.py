@@ -684,6 +684,19 @@ def test_the_probe_endpoints_addresses_stand_in_the_order_of_pools() -> None:
         assert state.nodes[0].probes == tuple(expected.values())
         assert state.nodes[1].probes == tuple(fleet["node2"].ipam.probes.values())
     assert fleet["node3"].ipam.probes == {}
+    assert fleet["node3"].probe_endpoint is None
+    zone, racks, six = expected.values()
+    endpoint = fleet["node1"].probe_endpoint
+    assert endpoint is not None and fleet["node1"].endpoints == (endpoint,)
+    assert (endpoint.address, endpoint.address6, endpoint.further) == (zone, six, (racks,))
+    assert (endpoint.pool, endpoint.pool6, endpoint.mtu, endpoint.netns_owned) == ("zone", "six", 1500, True)
+    assert (endpoint.interface, endpoint.netns, endpoint.peer_interface) == ("caliprobe", "calico-probe", "eth0")
+    assert {route.destination for route in fleet["node1"].routes if route.device == "caliprobe"} == {
+        f"{zone}/32", f"{racks}/32", f"{six}/128",
+    }  # fmt: skip
+    settings = {one.key: one.value for one in fleet["node1"].sysctls}
+    assert settings["net/ipv4/conf/caliprobe/rp_filter"] == settings["net/ipv4/conf/caliprobe/proxy_arp"] == "1"
+    assert settings["net/ipv6/conf/caliprobe/disable_ipv6"] == "0"
 
 
 @pytest.mark.parametrize(
@@ -697,6 +710,8 @@ def test_probes_are_switched_off_by_pool(unprobed: t.Union[str, list[str]], left
     assert {name: list(state.ipam.probes) for name, state in states(fleet).items()} == dict.fromkeys(LAB, left)
     for name, state in states(fleet).items():
         assert dataclasses.replace(state.ipam, probes={}) == dataclasses.replace(states(with_all)[name].ipam, probes={})
+        endpoint = state.probe_endpoint
+        assert (endpoint.addresses if endpoint else ()) == tuple(state.ipam.probes.values())
     again = build(*pools, previous=with_all.allocation, unprobed_pools=unprobed)
     assert {name: list(part.probes) for name, part in again.allocation.nodes.items()} == dict.fromkeys(LAB, left)
     assert (again.digest == with_all.digest) is (not unprobed)
