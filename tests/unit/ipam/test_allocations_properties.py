@@ -133,9 +133,10 @@ class Node(RuleBasedStateMachine):
         conflicts = allocations.grant(
             [BlockGrant(cidr, BLOCKS[cidr]) for cidr in blocks],
             [BlockGrant(cidr, BLOCKS[cidr]) for cidr in spares],
-            dict.fromkeys(fixed, "a tunnel"),
+            dict.fromkeys(fixed[::2], "a tunnel"),
             reservations,
             POOLS,
+            {f"pool-{number}": address for number, address in enumerate(fixed[1::2])},
         )
         mine = netaddr.IPSet(blocks + spares)
         lost = {netaddr.IPNetwork(held.block) for held in allocations.all() if held.address not in mine}

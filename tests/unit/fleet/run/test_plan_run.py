@@ -9,8 +9,10 @@ import copy
 import dataclasses
 import typing as t
 
+import netaddr
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.node_info import Journal
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.observed_nodes import (
     ObservedNodes,
 )
@@ -53,6 +55,24 @@ def test_equal_values_give_an_equal_plan_and_stay_as_they_are() -> None:
     lockfile, answers = after(first)
     second = plan_run(hosts, [], lockfile, answers, RunRequest())
     assert second.before == second.after == first.after and not second.change and second.notices == ()
+
+
+def test_a_probe_endpoint_moves_away_from_what_an_agent_gave_away() -> None:
+    """The node's own address changes, everybody knows the new one, and no word is lost about it."""
+    hosts = fleets.hosts(pool("ipip"))
+    first = plan_run(hosts, [], NONE, FRESH, RunRequest())
+    lockfile, answers = after(first)
+    taken = first.fleet.ipam_of("node2").probes["default"]
+    answers.journals["node2"] = Journal((taken,))
+    second = plan_run(hosts, [], lockfile, answers, RunRequest())
+    now = second.fleet.ipam_of("node2")
+    assert now.probes == {"default": str(netaddr.IPAddress(taken) - 1)}
+    assert dataclasses.replace(now, generation=1, probes={}) == dataclasses.replace(
+        first.fleet.ipam_of("node2"), probes={}
+    )
+    known = {member.name: member.probes for member in second.targets.state("node1").nodes}
+    assert known == {name: tuple(second.fleet.ipam_of(name).probes.values()) for name in LAB}
+    assert second.notices == ()
 
 
 def test_an_error_names_the_file_and_the_line() -> None:
