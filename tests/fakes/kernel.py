@@ -34,6 +34,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 
 from tests.fakes.netfilter import PROGRAMS, FakeNetfilter
 
+_T = t.TypeVar("_T")
+
 _INTERFACE_SYSCTLS = {
     "net/ipv4/conf/{}/accept_local": "0",
     "net/ipv4/conf/{}/accept_redirects": "1",
@@ -809,6 +811,9 @@ class FakeKernel:
             words = "it is another one than the workload was attached to"
             raise port.NamespaceRefused(errno.ESTALE, f"enter network namespace {netns}", words)
         return found
+
+    def in_namespace(self, work: t.Callable[[], _T]) -> _T:
+        return work()
 
     @property
     def identity(self) -> str:

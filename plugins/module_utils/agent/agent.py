@@ -29,6 +29,7 @@ from .policy_log.flow_cuts import FlowCuts
 from .policy_log.policy_log import PolicyLog
 from .reconcile.drift import Drift
 from .reconcile.loop import Loop
+from .watch.path_watcher import PathWatcher
 from .watch.unwritten_routes import UnwrittenRoutes
 from .workloads.addresses import WorkloadAddresses
 from .workloads.cleanup import Cleanup
@@ -47,6 +48,7 @@ class Agent:
         changes         plan, apply, reload, resync: the node as a whole
         status          what is in sync, and what is wrong
         passes          the reconciler's passes, and through `passes.stages` the marks and the kernel
+        paths           the watch over paths to other nodes, which the daemon runs
         remote_feed     the way of other nodes' workloads from the datastore to policy
 
     Each part is made of finished parts. What a part needs of later ones, it is given by `run`.
@@ -86,8 +88,9 @@ class Agent:
             context, self.upkeep.joined, self.desired_state, self.passes, self.cuts, instruments.refused.add
         )
         self.changes = NodeChanges(host, known, self.passes, context, self.cuts, self.datastore)
+        self.paths = PathWatcher(host.kernels(), host.thread("paths"), lambda: known.persisted.state)
         self.status = AgentStatus(
-            host, known, self.passes, self.cuts, self.cleanup, self.drift, self.datastore, self.transactions
+            host, known, self.passes, self.cuts, self.cleanup, self.drift, self.datastore, self.transactions, self.paths
         )
         self._unwritten_routes = UnwrittenRoutes(
             host.kernels(), host.thread("bird"), host.machine.bird_socket, lambda: known.persisted.state

@@ -23,6 +23,7 @@ import sys
 import typing as t
 
 from ..base import terminal_text, typed_json
+from ..bird.status import Session
 from ..dataplane.kernel.linux import LinuxKernel
 from ..dataplane.kernel.port import Kernel
 from ..files import bounded
@@ -184,8 +185,9 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
             instruments,
             machine.bird_socket,
             agent.persisted.has_bird,
-            agent.datastore.see_sessions,
+            functools.partial(_see_sessions, agent),
         ),
+        "paths": agent.paths.run(),
         "loop": watch_loop(instruments),
         "signals": stopped.wait(),
     }
@@ -203,6 +205,15 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
         await asyncio.wait(tasks.values(), timeout=_PARTING)
         if metrics is not None:
             await metrics.stop()
+
+
+def _see_sessions(agent: Agent, sessions: t.Sequence[Session], unknown: str) -> None:
+    """Pass BIRD's sessions on; `unknown` is why they cannot be read, "" if they were."""
+    agent.datastore.see_sessions(sessions, unknown)
+    agent.paths.see_sessions(
+        (session.description for session in sessions if not session.established),
+        (session.description for session in sessions if session.established),
+    )
 
 
 async def _metrics(

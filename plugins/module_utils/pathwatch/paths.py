@@ -9,20 +9,12 @@ import array
 import ipaddress
 import typing as t
 
+from ..state.derived.probe_paths import ProbePath
+
 #: The states of a path.
 UNTRIED, UP, DOWN = 0, 1, 2
 #: The most addresses that are kept as those that gave a reason.
 _SPEAKERS = 256
-
-
-class WatchedPath(t.NamedTuple):
-    """A path from this node to `node`: probes of `size` bytes from `source` to `address`, an address of `pool`."""
-
-    pool: str
-    node: str
-    source: str
-    address: str
-    size: int
 
 
 class PathTable:
@@ -84,7 +76,7 @@ class PathTable:
     heard: array.array[int]
     heard_at: array.array[float]
 
-    def __init__(self, paths: t.Sequence[WatchedPath] = ()) -> None:
+    def __init__(self, paths: t.Sequence[ProbePath] = ()) -> None:
         """Make the table. Raise ValueError for a text that is no address."""
         self.names = list(dict.fromkeys(path.pool for path in paths))
         pools = {name: position for position, name in enumerate(self.names)}

@@ -27,7 +27,7 @@ PACKETS = 10
 #: The most probes a second to suspected paths, and to paths that are down.
 FAST, RETRIED = 6, 2
 #: The seconds of a round: at least, and with as many paths as one round can try.
-SHORTEST, ROUND = 10.0, 30.0
+SHORTEST, ROUND = 5.0, 30.0
 #: The most paths that are all tried in each round.
 WHOLE = int(PACKETS * ROUND)
 

@@ -17,8 +17,9 @@ import typing as t
 
 from ..state.derived import path_loss
 from ..state.derived.path_loss import REASONS
+from ..state.derived.probe_paths import ProbePath
 from . import schedule
-from .paths import DOWN, UNTRIED, UP, PathTable, WatchedPath
+from .paths import DOWN, UNTRIED, UP, PathTable
 from .payload import SESSION_BEGINNING, Payload
 from .round_trips import RoundTrips
 
@@ -29,7 +30,7 @@ ANSWERS = 2
 #: The seconds after which a probe without an answer is lost. Ticks are a second apart, but not exactly.
 PATIENCE = 0.9
 #: The seconds between two probes of a path that is down, at least.
-_RETRY = 10.0
+_RETRY = 5.0
 #: The most paths that wait at a time to be probed each second. Others are suspected again in the next round.
 _SUSPECTS = 64
 #: The most paths that one tick looks at to find those that are down.
@@ -64,7 +65,7 @@ class PathWatch:
         self._looked = 0
         self._ticked: t.Optional[float] = None
 
-    def update(self, paths: t.Sequence[WatchedPath]) -> None:
+    def update(self, paths: t.Sequence[ProbePath]) -> None:
         """Watch these paths from now on. What is known of a path with the same source and address stays."""
         earlier, self.table = self.table, PathTable(paths)
         self.table.keep(earlier)
@@ -104,7 +105,7 @@ class PathWatch:
         table.answered[path] = payload.number
         if payload.number == table.number[path]:
             table.waiting[path] = 0
-            self.round_trips[table.names[table.pool[path]]].add(arrived - table.sent_at[path])
+            self.round_trips[table.names[table.pool[path]]].add(arrived - payload.sent_at)
         table.lost[path] = table.reason[path] = table.by[path] = 0
         table.good[path] = min(table.good[path] + 1, 255)
         if table.state[path] != DOWN or table.good[path] >= ANSWERS:

@@ -277,6 +277,14 @@ class Daemon:
                 return int(line.split()[1])
         raise AssertionError(field)
 
+    def processor_seconds(self) -> float:
+        """Return the seconds of processor time that the agent has used, in user and system mode.
+
+        Raise AssertionError if it was never started, and FileNotFoundError if it has ended.
+        """
+        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
 
 @contextlib.contextmanager
 def daemon_under_test(

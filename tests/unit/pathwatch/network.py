@@ -11,8 +11,9 @@ import random
 from collections.abc import Callable, Sequence
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch import payload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch.paths import DOWN, WatchedPath, packed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch.paths import DOWN, packed
 from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch.watch import PathWatch, Probe
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import ProbePath
 
 #: Whether a packet from one address to another is lost at a time.
 Loss = Callable[[str, str, float], bool]
@@ -26,10 +27,10 @@ def address_of(node: int, pool: int) -> str:
     return str(ipaddress.ip_address((10 << 24) + (pool << 16) + node))
 
 
-def paths_of(node: int, nodes: int, pools: int = 1) -> list[WatchedPath]:
+def paths_of(node: int, nodes: int, pools: int = 1) -> list[ProbePath]:
     """Return the paths from one node of a fleet to the others."""
     return [
-        WatchedPath(f"pool{pool}", f"node{other}", address_of(node, pool), address_of(other, pool), 1480)
+        ProbePath(f"pool{pool}", f"node{other}", address_of(node, pool), address_of(other, pool), 1480)
         for pool in range(pools)
         for other in range(nodes)
         if other != node

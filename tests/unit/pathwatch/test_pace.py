@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 @pytest.mark.parametrize(
     ("counts", "seconds"),
     [
-        ([1], [10]),
+        ([1], [5]),
         ([50, 50], [10, 10]),
+        ([20, 20], [5, 5]),
         ([250, 50], [30, 30]),  # all 300 in one round
         ([1000], [100]),
         ([5990, 10], [620, 30]),  # the small pool is tried wholly in each round of 30 seconds
         ([999] * 6, [600] * 6),
-        ([0, 5], [0, 10]),
+        ([0, 5], [0, 5]),
     ],
 )
 def test_time_within_which_each_path_of_a_pool_is_tried(counts: list[int], seconds: list[int]) -> None:

@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import random
 import tracemalloc
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch.findings import findings
-from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch.paths import WatchedPath, packed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch.paths import packed
 from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch.payload import Payload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch.watch import PathWatch
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import path_loss
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import ProbePath
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -204,7 +206,7 @@ def test_named_paths_are_of_each_pool() -> None:
 
 def _one_path(size: int = 1480) -> PathWatch:
     watch = PathWatch(SESSION)
-    watch.update([WatchedPath("web", "node2", "10.0.0.1", "10.0.0.2", size)])
+    watch.update([ProbePath("web", "node2", "10.0.0.1", "10.0.0.2", size)])
     return watch
 
 
@@ -284,12 +286,12 @@ def test_changed_paths_keep_what_is_known() -> None:
         network.pass_second()
     watch = network.watches[0]
     before = findings(watch, network.now).down
-    watch.update([path._replace(size=1200) for path in paths_of(0, 5, 2)])
+    watch.update([dataclasses.replace(path, size=1200) for path in paths_of(0, 5, 2)])
     (after,) = findings(watch, network.now).down
     assert after == before[0]._replace(size=1200)
     assert findings(watch, network.now).pools[0].untested == 2
     network.pass_second()
-    watch.update([path._replace(source="10.0.0.77") for path in paths_of(0, 3)])
+    watch.update([dataclasses.replace(path, source="10.0.0.77") for path in paths_of(0, 3)])
     assert findings(watch, network.now).pools[0].untested == 2
     watch.update([])
     assert findings(watch, network.now) == ((), (), (), 0)
@@ -299,7 +301,7 @@ def test_changed_paths_keep_what_is_known() -> None:
 def test_memory_of_six_thousand_paths_that_are_down() -> None:
     """A thousand nodes with six paths each take at most 2 MiB, also if all paths are down for a reason."""
     paths = [
-        WatchedPath(
+        ProbePath(
             f"pool{pool}",
             f"node{other}",
             "10.0.0.1",

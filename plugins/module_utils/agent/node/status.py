@@ -15,6 +15,7 @@ from ..known.known import Known
 from ..policy_log.flow_cuts import FlowCuts
 from ..reconcile.drift import Drift
 from ..reconcile.passes import Passes
+from ..watch.path_watcher import PathWatcher
 from ..workloads.cleanup import Cleanup
 from ..workloads.transactions import Transactions
 
@@ -35,6 +36,7 @@ class AgentStatus:
         drift: Drift,
         datastore: NodeDatastore,
         transactions: Transactions,
+        paths: PathWatcher,
     ) -> None:
         self._known = known
         self._persisted = known.persisted
@@ -44,6 +46,7 @@ class AgentStatus:
         self._drift = drift
         self._datastore = datastore
         self._transactions = transactions
+        self._paths = paths
         self._clock = host.clock
         self._since = now()
         self.ticked = host.clock()
@@ -74,7 +77,8 @@ class AgentStatus:
 
         `since` is when the agent was made. `workloads` counts those that the agent attached. `drift` counts changes by
         other programs: `total` since the start, and of the last 23 to 24 hours `day`, all, and `kinds`, by kind. `ipam`
-        lists the blocks, [] if the allocations cannot be read. node, plan and phase are "" without a state.
+        lists the blocks, [] if the allocations cannot be read. node, plan and phase are "" without a state. `paths` is
+        PathStatus.to_dict of the paths to other nodes.
         """
         persisted, state = self._persisted, self._persisted.state
         return {
@@ -92,6 +96,7 @@ class AgentStatus:
             "drift": self._drift.to_dict(),
             "last_resync": self._passes.last_resync,
             "datastore": self._datastore.to_dict(),
+            "paths": self._paths.status().to_dict(),
             "ipam": [usage._asdict() for usage in persisted.ipam.usage()] if "ipam" not in persisted.broken else [],
         }
 

@@ -191,6 +191,9 @@ class LinuxKernel:
             raise
         return kernel
 
+    def in_namespace(self, work: t.Callable[[], _T]) -> _T:
+        return self._there(work)
+
     @property
     def identity(self) -> str:
         return self._identity

@@ -28,6 +28,8 @@ PROTOCOL_BIRD = 12
 SCOPE_UNIVERSE = 0
 SCOPE_LINK = 253
 
+_T = t.TypeVar("_T")
+
 #: The metric that the kernel gives an IPv6 route without one. An IPv4 route then has none (0).
 METRIC_IPV6 = 1024
 
@@ -545,6 +547,13 @@ class Kernel(t.Protocol):
         So does `link_add` on this object, until `leave`, for the other end of a pair. Raise NamespaceRefused if the
         path leads to no network namespace, to that of the caller or the host, or to one whose identity is not
         `identity` ("": any). This object owns and closes the result, which keeps the namespace alive: see `leave`.
+        """
+
+    def in_namespace(self, work: t.Callable[[], _T]) -> _T:
+        """Return the result of `work`, which opens sockets in this kernel's network namespace and nothing else.
+
+        A socket always belongs to the namespace that it was opened in. Errors of `work` are raised, or a KernelError if
+        the namespace cannot be entered.
         """
 
     @property

@@ -119,8 +119,12 @@ def payload_of(body: bytes) -> t.Optional[ProbePayload]:
 
 def request(icmp: IcmpFamily, payload: ProbePayload, size: int) -> bytes:
     """Return the ICMP message of an echo request in an IP packet of `size` bytes, or of the smallest that has room."""
-    content = _PAYLOAD.pack(*payload)
-    head = _HEAD.pack(icmp.request, 0, 0, payload.run[:2], payload.sequence & 0xFFFF)
+    return echo_request(icmp, payload.run[:2], payload.sequence, _PAYLOAD.pack(*payload), size)
+
+
+def echo_request(icmp: IcmpFamily, identifier: bytes, sequence: int, content: bytes, size: int) -> bytes:
+    """Return the ICMP message of an echo request with `content`, as `request` does; `sequence` may have more bits."""
+    head = _HEAD.pack(icmp.request, 0, 0, identifier, sequence & 0xFFFF)
     if icmp is ICMP:  # The kernel computes the checksum of ICMPv6, because it covers the addresses.
         head = head[:2] + struct.pack("!H", checksum(head + content)) + head[4:]
     packet = head + content
@@ -128,13 +132,14 @@ def request(icmp: IcmpFamily, payload: ProbePayload, size: int) -> bytes:
 
 
 class Quoted(t.NamedTuple):
-    """An echo request as an ICMP error quotes it. `payload` is None if too little of it is quoted."""
+    """An echo request as an ICMP error quotes it. `payload` is None if too little of its `content` is quoted."""
 
     source: bytes
     destination: bytes
     identifier: bytes
     sequence: int  # its lower 16 bits
     payload: t.Optional[ProbePayload]
+    content: bytes
 
 
 def quoted(icmp: IcmpFamily, body: bytes) -> t.Optional[Quoted]:
@@ -151,7 +156,7 @@ def quoted(icmp: IcmpFamily, body: bytes) -> t.Optional[Quoted]:
         return None
     source = inner[icmp.source_at : icmp.source_at + icmp.length]
     destination = inner[icmp.destination_at : icmp.destination_at + icmp.length]
-    return Quoted(source, destination, identifier, sequence, payload_of(message))
+    return Quoted(source, destination, identifier, sequence, payload_of(message), message[_HEAD.size :])
 
 
 def opened(icmp: IcmpFamily, source: str, tos: int, listens: bool) -> socket.socket:
