@@ -24,8 +24,9 @@ from ...node.store.clock import utc
 from ...pathwatch import payload
 from ...pathwatch.findings import Findings, findings
 from ...pathwatch.watch import PathWatch
-from ...state.derived import probe_paths
+from ...state.derived import path_loss, probe_paths
 from ...state.derived.path_status import NAMED, POOLS, Fragmenting, PathDown, PathStatus, PoolCounts
+from ...state.fleet_list import bare
 from ...state.node_state import PROBE_NETNS, NodeState
 from ..concurrency import timer_alignment
 from ..concurrency.driver_thread import Worker
@@ -69,6 +70,7 @@ class PathWatcher:
         self._dropped: t.Optional[float] = None
         self._look = 0.0
         self._fragmenting: t.Optional[Fragmenting] = None
+        self._own: frozenset[str] = frozenset()
         self._absent: frozenset[str] = frozenset()
 
     def see_sessions(self, down: t.Iterable[str], up: t.Iterable[str]) -> None:
@@ -103,6 +105,7 @@ class PathWatcher:
             plan = await self._work(functools.partial(probe_paths.plan, state))
             self.watch.update(plan.paths)
             self._planned, self._look = state, 0.0
+            self._own = frozenset(map(bare, (state.address, state.address6, *state.ipam.tunnels.values())))
         if self._sockets is not None and not self._kernel.netns_is(PROBE_NETNS, self._identity):
             self._close()
         if self._sockets is None:
@@ -138,7 +141,9 @@ class PathWatcher:
         if isinstance(arrival, Complaint):
             # A router may quote too little for a payload. What it quotes has to be that of the probe.
             if not arrival.payload or (content is not None and content.session == self.watch.session):
-                self.watch.error(arrival.address, arrival.number, arrival.reason, arrival.by)
+                own = arrival.no_route and (arrival.by in self._own or arrival.by.startswith("fe80:"))
+                reason, by = (path_loss.NO_ROUTE, "") if own else (arrival.reason, arrival.by)
+                self.watch.error(arrival.address, arrival.number, reason, by)
         elif content is None:
             return
         elif isinstance(arrival, Answer):

@@ -51,7 +51,8 @@ class PeerProbe(t.NamedTuple):
 class Complaint(t.NamedTuple):
     """An ICMP error by `by` about a probe to `address`, a packed address, with the last 16 bits of its `number`.
 
-    `payload` is the quoted beginning of the probe's payload, which may be empty.
+    `payload` is the quoted beginning of the probe's payload, which may be empty. `no_route` means that `by` has none,
+    which is the reason if `by` is this host.
     """
 
     address: bytes
@@ -59,6 +60,7 @@ class Complaint(t.NamedTuple):
     reason: str
     by: str
     payload: bytes
+    no_route: bool = False
 
 
 Arrival = t.Union[Answer, PeerProbe, Complaint]
@@ -177,7 +179,9 @@ def _read(version: icmp.IcmpFamily, data: bytes, sender: str, identifier: bytes,
     quoted = icmp.quoted(version, body)
     if quoted is None or quoted.identifier != identifier:
         return None
-    return Complaint(quoted.destination, quoted.sequence, version.reason(kind, body[1]), by, quoted.content)
+    no_route = (kind, body[1]) == icmp.NO_ROUTE[version]
+    reason = version.reason(kind, body[1])
+    return Complaint(quoted.destination, quoted.sequence, reason, by, quoted.content, no_route)
 
 
 def _packed(version: icmp.IcmpFamily, address: str) -> bytes:

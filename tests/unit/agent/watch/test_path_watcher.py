@@ -143,6 +143,11 @@ def test_a_path_that_is_down_and_why() -> None:
             sockets.waiting.append(Complaint(sockets.sent[-1][1], sockets.sent[-1][2], path_loss.TOO_LARGE, by, quoted))
             await scene.pass_seconds(1)
             assert scene.watcher.status().down[0].by == by
+        for by, reason in (("10.9.9.9", path_loss.UNREACHABLE), ("10.10.1.11", path_loss.NO_ROUTE)):
+            last = sockets.sent[-1]
+            sockets.waiting.append(Complaint(last[1], last[2], path_loss.UNREACHABLE, by, own, no_route=True))
+            await scene.pass_seconds(1)
+            assert scene.watcher.status().down[0].reason == reason
         told = payload.Payload(bytes(8), 1, 1.0, scene.watcher.watch.session[:4], 0)
         sockets.waiting.append(PeerProbe(bytes([10, 244, 2, 7]), payload.encode(told)))
         await scene.pass_seconds(1)
