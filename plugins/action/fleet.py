@@ -218,7 +218,8 @@ class ActionModule(GuardedAction):
             )
         birds = {host: state.bird for host, state in states.items()}
         announced = {block for state in states.values() for block in impact.announced_by(state)}
-        interrupted = impact.of_run(observed, birds, announced, states, answers.passwords)
+        pools = {pool.cidr: pool.name for state in states.values() for pool in state.pools}
+        interrupted = impact.of_run(observed, birds, announced, states, answers.passwords, pools=pools)
         if args["limits"] is not None and args["limits"]["hosts_changed"] >= 0:
             interrupted = dataclasses.replace(interrupted, hosts=impact.changing(observed, states))
         plans = sorted({state.plan for state in states.values()})

@@ -570,7 +570,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_pools_known_to_routers",
         "list",
         "Names of pools without a tunnel whose blocks routers know without BGP sessions to nodes, for example by "
-        "static routes. playbooks/validate.yml then does not warn that they drop packets between the nodes' subnets.",
+        "static routes. playbooks/validate.yml then does not warn that they drop packets between the nodes' subnets, "
+        "and no run needs approval when nodes lose their sessions with routers.",
         default=[],
         example="[racks]",
         of_texts=True,

@@ -15,6 +15,8 @@ from ...bgp.bird_state import Bird
 from ...bgp.session_changes import SessionChange
 from ...state.node_state import NodeState
 from ..change import transition
+from . import lost_routers
+from .lost_routers import Cut
 
 _NAMED = 3  # the most items that a text names; of the others it gives the number
 
@@ -48,7 +50,8 @@ class Impact:
     advertise. `hosts` are the hosts whose state changes, () if that was not computed (see `changing`).
     With `hold` the change has phases in which backup routes carry the traffic that nodes of the fleet send. Traffic
     from routers outside the fleet depends on their sessions alone. With `divert` packets take backup routes into
-    tunnels before sessions change. `moved` are the nodes that get another address, as in `witnesses.FleetChange`.
+    tunnels before sessions change. `moved` are the nodes that get another address, as in `witnesses.FleetChange`. `cut`
+    are the paths between subnets for which no router will have a route.
     """
 
     resets: tuple[Reset, ...] = ()
@@ -57,15 +60,22 @@ class Impact:
     hold: bool = False
     divert: bool = False
     moved: tuple[str, ...] = ()
+    cut: tuple[Cut, ...] = ()
 
     def without(self, other: Impact) -> Impact:
-        """Return this impact without those entries of `resets` and `withdrawn` that `other` has; other fields stay."""
-        resets, withdrawn = frozenset(other.resets), frozenset(other.withdrawn)
+        """Return this impact without the entries of `resets`, `withdrawn` and `cut` that `other` has."""
+        resets, withdrawn, cut = frozenset(other.resets), frozenset(other.withdrawn), frozenset(other.cut)
         return dataclasses.replace(
             self,
             resets=tuple(reset for reset in self.resets if reset not in resets),
             withdrawn=tuple(cidr for cidr in self.withdrawn if cidr not in withdrawn),
+            cut=tuple(one for one in self.cut if one not in cut),
         )
+
+    @property
+    def entries(self) -> int:
+        """The number of interrupted sessions, withdrawn routes and nodes whose paths are cut."""
+        return len(self.resets) + len(self.withdrawn) + len(self.cut)
 
     @property
     def bare(self) -> tuple[Reset, ...]:
@@ -78,11 +88,24 @@ class Impact:
         `plan` stands for the addresses as well.
         """
         content = [plan, [(str(reset), reset.sockets) for reset in self.resets], self.withdrawn, self.hosts]
+        if self.cut:
+            content.append([(one.pool, str(one)) for one in self.cut])
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
 
     @property
+    def cut_paths(self) -> int:
+        """The number of paths in `cut`, each from one node to another in one pool."""
+        return sum(one.paths for one in self.cut)
+
+    @property
+    def cut_where(self) -> str:
+        """The pools of `cut` and some of its paths: `between subnets in pool direct (to node1 from node3)`."""
+        pools = sorted({one.pool for one in self.cut})
+        return f"between subnets in pool{'s'[: len(pools) > 1]} {_some(pools)} ({_some(self.cut)})"
+
+    @property
     def lines(self) -> list[str]:
-        """Up to four lines: new addresses, interrupted sessions, those with routers outside, and withdrawn routes."""
+        """Up to five lines: new addresses, sessions, those with routers outside, withdrawn routes, and cut paths."""
         found = [f"addresses {_some(self.moved)}"] if self.moved else []
         if self.resets:
             reasons: dict[str, int] = {}
@@ -98,12 +121,16 @@ class Impact:
             found.append(f"sessions  {len(self.bare)} of these with routers outside: {_some(self.bare)}")
         if self.withdrawn:
             found.append(f"routes    {len(self.withdrawn)} withdrawn: {_some(self.withdrawn)}")
+        if self.cut:
+            found.append(f"paths     {self.cut_paths} cut {self.cut_where} · no router learns these nodes' blocks")
         return found
 
 
 @dataclasses.dataclass(frozen=True)
 class ImpactLimits:
     """The largest impact that a run may have without confirmation. A negative number means no limit.
+
+    Cut paths have no limit of their own: they always need confirmation.
 
     `session_resets` limits all sessions, `external_resets` those with routers outside the fleet. `hosts_changed`
     limits the hosts whose state changes, `routes_withdrawn` the blocks that are withdrawn.
@@ -120,6 +147,7 @@ class ImpactLimits:
             (impact.resets, self.session_resets),
             (impact.bare, self.external_resets),
             (impact.withdrawn, self.routes_withdrawn),
+            (impact.cut, 0),
         )
         return sum(max(0, len(items) - limit) for items, limit in counts if limit >= 0)
 
@@ -143,6 +171,12 @@ class ImpactLimits:
                     f"it would {verb} {len(items)} {noun}{plural}{outside} and calico_node_{variable} is {limit} "
                     f"({_some(items)})"
                 )
+        if impact.cut:
+            paths = "path" if impact.cut_paths == 1 else "paths"
+            found.append(
+                f"it would cut {impact.cut_paths} {paths} {impact.cut_where}, because no router outside the fleet "
+                "learns the blocks of these nodes any more"
+            )
         return found
 
 
@@ -153,6 +187,7 @@ def of_run(
     staying: t.Container[str],
     passwords: t.Optional[t.Mapping[str, t.Collection[str]]] = None,
     alone: t.Container[str] = (),
+    pools: t.Optional[t.Mapping[str, str]] = None,
 ) -> Impact:
     """Return the impact of a run on sessions and routes, with an empty `hosts`.
 
@@ -162,7 +197,8 @@ def of_run(
     as one. An end whose counterpart is missing counts, too. `divert` in the result is True only if `hold` is.
     `announced` has the CIDRs of the blocks that the fleet will advertise, `staying` the names of all nodes that remain.
     `passwords` maps node names to the names of the passwords whose values change; None means no change. The nodes in
-    `alone` end an earlier change by themselves: their backup routes are no reason for phases.
+    `alone` end an earlier change by themselves: their backup routes are no reason for phases. `pools` are as for
+    `lost_routers.cuts`.
     """
     resets: dict[_Session, Reset] = {}
     hold = divert = False
@@ -181,6 +217,7 @@ def of_run(
         withdrawn=tuple(sorted(known.difference(announced))),
         hold=hold,
         divert=hold and divert,
+        cut=lost_routers.cuts(before, after, pools or {}),
     )
 
 
@@ -192,8 +229,9 @@ def reported_alone(
 ) -> dict[str, Impact]:
     """Return the part of the impact `found` that the state of only one node tells of, by node.
 
-    A state tells of the node's own sessions and of the blocks of `announced_by`. Nodes that alone tell of nothing, or
-    that `after` lacks, are missing. The arguments are those from which `of_run` made `found`.
+    A state tells of the node's own sessions, of the paths to it that are cut, and of the blocks of `announced_by`.
+    Nodes that alone tell of nothing, or that `after` lacks, are missing. The arguments are those from which `of_run`
+    made `found`.
     """
     withdrawn = frozenset(found.withdrawn)
     tellers: dict[t.Any, list[str]] = {}
@@ -207,7 +245,7 @@ def reported_alone(
             resets[key] = reset
         for entry in entries:
             tellers.setdefault(entry, []).append(node)
-    alone: dict[str, tuple[list[Reset], list[str]]] = {}
+    alone: dict[str, tuple[list[Reset], list[str]]] = {one.node: ([], []) for one in found.cut}
     for entry, nodes in tellers.items():
         if len(nodes) == 1:
             own_resets, own_withdrawn = alone.setdefault(nodes[0], ([], []))
@@ -215,7 +253,12 @@ def reported_alone(
                 own_resets.append(resets[entry])
             else:
                 own_withdrawn.append(entry)
-    return {node: Impact(tuple(some), tuple(others)) for node, (some, others) in alone.items()}
+    cut: dict[str, list[Cut]] = {}
+    for one in found.cut:
+        cut.setdefault(one.node, []).append(one)
+    return {
+        node: Impact(tuple(some), tuple(others), cut=tuple(cut.get(node, ()))) for node, (some, others) in alone.items()
+    }
 
 
 def _resets(

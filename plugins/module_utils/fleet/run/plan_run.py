@@ -193,9 +193,11 @@ class _Planning:
             targets = dataclasses.replace(run.targets, sessions_of=observed, hold=self._request.hold)
             return dataclasses.replace(run, targets=targets)
         after = {name: compiler.bird(fleet, name) for name in observed if name in fleet.nodes}
-        found = impact.of_run(observed, after, fleet.announced, fleet.nodes, passwords, run.alone)
+        known = variables.of_fleet(self._hosts, "calico_pools_known_to_routers") or ()
+        pools = {pool.cidr: pool.name for pool in fleet.pools if pool.name not in known}
+        found = impact.of_run(observed, after, fleet.announced, fleet.nodes, passwords, run.alone, pools)
         reported_alone: t.Mapping[str, Impact] = {}
-        if found.resets or found.withdrawn:
+        if found.entries:
             reported_alone = impact.reported_alone(found, observed, after, passwords)
         interrupted: tuple[str, ...] = ()
         if found.hold:

@@ -151,7 +151,7 @@ def too_far(
     from the largest part in `alone` on; not all combinations are tried. `alone` is the result of `reported_alone`.
     """
     out: list[str] = []
-    by_size = sorted(alone, key=lambda node: (-len(alone[node].resets) - len(alone[node].withdrawn), node))
+    by_size = sorted(alone, key=lambda node: (-alone[node].entries, node))
     for node in by_size[:MOST]:
         if not limits.exceeded(found):
             break

@@ -243,3 +243,42 @@ def test_no_host_can_have_an_address_accepted_that_it_never_had() -> None:
     claimed = dict.fromkeys(LAB, frozenset[str]()) | {"node2": frozenset(["192.0.2.66", "10.10.1.11"])}
     run = plan_run(hosts, [], lockfile, dataclasses.replace(answers, addresses=claimed), RunRequest())
     assert run.fleet.earlier_addresses == ()
+
+
+TOR = [{"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65000, "nodeSelector": "all()"}]
+
+
+def test_a_run_that_takes_the_last_router_from_a_pool_without_a_tunnel_asks() -> None:
+    def inventory(**variables: t.Any) -> list[Host]:
+        return fleets.hosts(pool("direct"), workloads=[], **variables)
+
+    lockfile, answers = after(plan_run(inventory(bgp_peers=TOR), [], NONE, FRESH, RunRequest()))
+    limits = ImpactLimits()
+    refused = Approval(limits)
+    with pytest.raises(FleetError) as caught:
+        decide(inventory(), [], lockfile, answers, RunRequest(), refused)
+    checked = decide(inventory(), [], lockfile, answers, RunRequest(), dataclasses.replace(refused, enforced=False))
+    expected = (
+        f"plan {checked.approval} needs approval: it would cut 8 paths between subnets in pool default (to node1 from "
+        "node3 and 1 other node, to node2 from node3 and 1 other node, to node3 from node1 and 1 other node and 1 "
+        "more), because no router outside the fleet learns the blocks of these nodes any more. Look at it with --check "
+        f"--diff. If it is what you want, run it with -e approve={checked.approval}. Nothing was changed."
+    )
+    assert [str(one) for one in checked.refusals] == [str(caught.value)] == [expected]
+    approved = Approval(limits, checked.approval)
+    assert len(decide(inventory(), [], lockfile, answers, RunRequest(), approved).found.cut) == 4
+    # Routers that know the pool otherwise go on forwarding, and the same inventory again cuts nothing.
+    known = inventory(pools_known_to_routers=["default"])
+    assert decide(known, [], lockfile, answers, RunRequest(), refused).found.cut == ()
+    assert decide(inventory(bgp_peers=TOR), [], lockfile, answers, RunRequest(), refused).found.cut == ()
+
+
+def test_one_node_that_says_that_it_had_a_router_does_not_stop_the_run() -> None:
+    def inventory(**variables: t.Any) -> list[Host]:
+        return fleets.hosts(pool("direct"), workloads=[], **variables)
+
+    lockfile, answers = after(plan_run(inventory(), [], NONE, FRESH, RunRequest()))
+    dummy, others = after(plan_run(inventory(bgp_peers=TOR), [], NONE, FRESH, RunRequest()))
+    lying = ObservedNodes({**answers.states, "node1": others.states["node1"]})
+    decision = decide(inventory(), [], lockfile, lying, RunRequest(), Approval(ImpactLimits()))
+    assert list(decision.answers.refused) == ["node1"] and decision.found.cut == ()
