@@ -83,17 +83,17 @@ def check(
     workloads: t.Mapping[str, t.Sequence[str]],
     tunnels: t.Mapping[str, str],
     grants: Grants,
-    probes: t.Mapping[str, str],
+    probes: t.Collection[tuple[str, str]],
 ) -> Report:
     """Compare what IPAM assigned and planned with what is in use, and return a report.
 
     `workloads` maps a handle to the addresses that the workload has, workloads of the inventory included, `tunnels` the
-    handle of a tunnel to its address, and `probes` a handle of the probe endpoint to its address. Addresses are
-    compared as texts, so each must be canonical. Raise ValueError if a text is not an address or CIDR, or a CIDR has
-    host bits.
+    handle of a tunnel to its address. `probes` has (handle, address) for each address of the probe endpoint. Addresses
+    are compared as texts, so each must be canonical. Raise ValueError if a text is not an address or CIDR, or a CIDR
+    has host bits.
     """
     users: dict[str, list[str]] = {}
-    single = [(handle, (address,)) for handle, address in (*tunnels.items(), *probes.items())]
+    single = [(handle, (address,)) for handle, address in (*tunnels.items(), *probes)]
     for handle, addresses in [*workloads.items(), *single]:
         for address in addresses:
             users.setdefault(address, []).append(handle)

@@ -72,7 +72,7 @@ Check complete; found 0 problems."""
 
 
 def test_a_node_in_order():
-    report = check(BOOKS, USED, TUNNELS, GRANTS, {})
+    report = check(BOOKS, USED, TUNNELS, GRANTS, ())
     assert "\n".join(report.lines) == CLEAN
     assert report.problems == 0
 
@@ -161,7 +161,7 @@ def test_a_node_in_order():
     ],
 )
 def test_each_kind_of_problem_is_printed_and_counted(books, used, tunnels, grants, lines):
-    report = check(books, used, tunnels, grants, {})
+    report = check(books, used, tunnels, grants, ())
     found = [line for line in report.lines if line in lines]
     assert found == lines
     problems = [line for line in lines if line.startswith("  ")]
@@ -170,7 +170,7 @@ def test_each_kind_of_problem_is_printed_and_counted(books, used, tunnels, grant
 
 
 def test_a_report_is_json():
-    report = check([*BOOKS, held("10.65.79.3", "net.x.eth0")], {**USED, "y": ["10.65.79.2"]}, TUNNELS, GRANTS, {})
+    report = check([*BOOKS, held("10.65.79.3", "net.x.eth0")], {**USED, "y": ["10.65.79.2"]}, TUNNELS, GRANTS, ())
     data = json.loads(json.dumps(report.to_dict()))
     assert data["problems"] == 2
     assert data["lines"] == list(report.lines)
@@ -187,5 +187,20 @@ def test_a_report_is_json():
 
 
 def test_an_address_of_another_family_lies_in_no_pool():
-    report = check([], {"six": ["fd00::1"]}, {}, GRANTS._replace(planned={}), {})
+    report = check([], {"six": ["fd00::1"]}, {}, GRANTS._replace(planned={}), ())
     assert report.outside == (("fd00::1", "six"),)
+
+
+def test_the_probe_endpoints_addresses_are_counted_and_missed() -> None:
+    """A planned one that it lacks, one that is not planned and one of a workload are problems of their own."""
+    planned = {**PLANNED, "10.65.79.62": "probe-addr-node1-six", "10.65.79.63": "probe-addr-node1-default"}
+    grants = GRANTS._replace(planned=planned)
+    probes = [(handle, address) for address, handle in planned.items() if handle.startswith("probe")]
+    report = check(BOOKS, USED, TUNNELS, grants, probes)
+    assert report.problems == 0
+    assert [line for line in report.lines if "probe" in line] == ["Found 2 probe endpoint IPs."]
+    wrong = [*probes[1:], ("probe-addr-node1", "10.65.79.2"), ("probe-addr-node1", "10.65.79.61")]
+    found = check(BOOKS, USED, TUNNELS, grants, wrong)
+    assert found.unused == (("10.65.79.62", "probe-addr-node1-six"),)
+    assert found.missing == (("10.65.79.61", "probe-addr-node1"),)
+    assert found.duplicate == (("10.65.79.2", ("net.a.eth0", "probe-addr-node1")),)

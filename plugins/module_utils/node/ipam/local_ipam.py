@@ -37,6 +37,7 @@ from ...ipam.allocations import (
 )
 from ...state.attachment import AttachedWorkload
 from ...state.node_state import NodeState
+from ...state.phase import Phase
 from ..store.clock import BOOT_ID, Epoch, SteadyClock, boot_id, boottime
 from .allocation_journal import AllocationJournal, IpamNotWritten, IpamUnreadable, Record, unreadable
 
@@ -452,12 +453,18 @@ def probe_handle(node: str, pool: str) -> str:
     return f"probe-addr-{node}-{pool}"
 
 
-def _probes_in_use(state: NodeState) -> dict[str, str]:
-    """Return the addresses of the node's probe endpoint, by handle. One that is not planned is under the bare name."""
-    pools = {address: probe_handle(state.node, pool) for pool, address in state.ipam.probes.items()}
+def _probes_in_use(state: NodeState) -> list[tuple[str, str]]:
+    """Return (handle, address) for each address of the node's probe endpoint.
+
+    One that is not planned has a handle without a pool. In a change it is one of before, and is left out.
+    """
+    pools = {address: pool for pool, address in state.ipam.probes.items()}
     endpoint = state.probe_endpoint
-    found = endpoint.addresses if endpoint is not None else ()
-    return {pools.get(address, f"probe-addr-{state.node}"): address for address in found}
+    return [
+        (probe_handle(state.node, pools[address]) if address in pools else f"probe-addr-{state.node}", address)
+        for address in (endpoint.addresses if endpoint is not None else ())
+        if address in pools or state.phase == Phase.CONVERGE
+    ]
 
 
 def _inventorys(state: NodeState) -> t.Iterator[tuple[str, str]]:

@@ -37,8 +37,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     TunnelDevice,
     VethEndpoint,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from tests.unit.fleet.fleets import ADDRESSES6, MODES, build, pool, states
 
 A, B = Block("10.0.0.0/30", "p"), Block("10.0.0.4/30", "p")
 STATE = NodeState(
@@ -137,6 +140,15 @@ def test_the_address_of_the_probe_endpoint_is_never_given(machine):
     assert ipam.usage()[0] == Usage("10.0.0.0/30", "p", 4, 4, 0, 0, False, 0)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_node_is_in_order_after_its_first_run(tmp_path, mode):
+    pools = pool(mode), pool("vxlan", "zone", "10.245.0.0/16"), pool("direct", "six", "fd00:10:244::/64")
+    for name, state in states(build(*pools, own=ADDRESSES6)).items():
+        ipam = Machine(tmp_path / name).start(state)
+        report = ipam.check(state, ())
+        assert (report.problems, "Found 3 probe endpoint IPs." in report.lines) == (0, True)
+
+
 def test_a_check_counts_the_probe_endpoint_and_says_if_it_is_missing(machine):
     ipam = machine.start(PROBED)
     report = ipam.check(PROBED, ())
@@ -144,8 +156,9 @@ def test_a_check_counts_the_probe_endpoint_and_says_if_it_is_missing(machine):
     missing = ipam.check(dataclasses.replace(PROBED, probe_endpoint=None), ())
     assert missing.unused == (("10.0.0.3", "probe-addr-node1-p"),)
     assert "Found 1 probe endpoint IPs." not in missing.lines
-    stray = ipam.check(dataclasses.replace(PROBED, ipam=STATE.ipam), ())
-    assert stray.missing == (("10.0.0.3", "probe-addr-node1"),)
+    stray = dataclasses.replace(PROBED, ipam=STATE.ipam)
+    assert ipam.check(stray, ()).missing == (("10.0.0.3", "probe-addr-node1"),)
+    assert ipam.check(dataclasses.replace(stray, phase=Phase.FLIP), ()).problems == 0
 
 
 @pytest.mark.parametrize(
