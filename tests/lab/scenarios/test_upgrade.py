@@ -24,7 +24,7 @@ from tests.lab.measure.streams import Streams
 
 from . import earlier_release
 from .conftest import LAB, Fleet, new_lab
-from .earlier_release import EARLIER, NODES, engines, generations, mesh, names, nothing_lost, unchanged
+from .earlier_release import EARLIER, NODES, READABLE, engines, generations, mesh, names, nothing_lost, unchanged
 from .test_agent import in_sync, ipam_is_clean, no_session_was_reset, sessions_since, wait
 
 #: A workload that only one generation of the earlier release has.
@@ -119,11 +119,13 @@ def test_this_release_returns_to_a_generation_of_the_earlier_one(
 def test_the_earlier_release_is_brought_back_under_traffic(
     lab: BaseLab,
     earlier: Fleet,
+    present: Fleet,
     boxes: dict[str, Container],
     record_property: Callable[[str, object], None],
 ) -> None:
     before, sessions = engines(lab), sessions_since(lab)
     with Streams(lab, mesh(lab, boxes, without=GUEST["name"])) as streams:
+        present.site(*READABLE).check()
         run = earlier.site().check()
         for node in NODES:
             wait(f"{node} is in sync", functools.partial(lambda node: in_sync(lab, node), node))
@@ -141,7 +143,7 @@ def test_the_earlier_release_reads_generations_of_this_one(
     lab: BaseLab, earlier: Fleet, present: Fleet, boxes: dict[str, Container]
 ) -> None:
     shipped = names(lab)
-    present.site("-e", with_one_more(lab, LATE)).check()
+    present.site("-e", with_one_more(lab, LATE), *READABLE).check()
     [plan] = {str(entry["plan"]) for entry in generations(lab, "node2") if LATE["name"] in json.dumps(entry)}
     earlier.site().check()
     assert names(lab) == shipped

@@ -24,7 +24,7 @@ from tests.lab.measure.streams import Streams
 
 from . import earlier_release
 from .conftest import LAB, Fleet, new_lab
-from .earlier_release import EARLIER, NODES, engines, mesh, nothing_lost, unchanged
+from .earlier_release import EARLIER, NODES, READABLE, engines, mesh, nothing_lost, unchanged
 from .test_agent import in_sync, ipam_is_clean, no_session_was_reset, sessions_since, wait
 
 FIRST_HALF, SECOND_HALF = NODES[:2], NODES[2:]
@@ -72,9 +72,12 @@ def boxes(lab: BaseLab, earlier: Fleet) -> dict[str, Container]:
     return {node: containers.run(lab, node, f"box-{node}") for node in NODES}
 
 
-def one_by_one(lab: BaseLab, fleet: Fleet, nodes: Sequence[str], boxes: Mapping[str, Container]) -> str:
+def one_by_one(
+    lab: BaseLab, fleet: Fleet, nodes: Sequence[str], boxes: Mapping[str, Container], *variables: str
+) -> str:
     """Bring `nodes` to the release of `fleet`, one after the other, and return what became of the traffic meanwhile.
 
+    `variables` are further arguments of its runs.
     Assert for each that it alone got another engine, that all nodes are in sync afterwards, that no session was reset
     and that no packet was lost.
     """
@@ -83,7 +86,7 @@ def one_by_one(lab: BaseLab, fleet: Fleet, nodes: Sequence[str], boxes: Mapping[
     with Streams(lab, mesh(lab, boxes)) as streams:
         for node in nodes:
             before = engines(lab)
-            run = fleet.site(*WITH_POLICY, "--limit", node).check()
+            run = fleet.site(*WITH_POLICY, *variables, "--limit", node).check()
             after = engines(lab)
             assert [other for other in NODES if after[other] != before[other]] == [node], (before, after)
             for other in NODES:
@@ -142,7 +145,7 @@ def test_half_of_the_nodes_are_upgraded_one_by_one(
     boxes: dict[str, Container],
     record_property: Callable[[str, object], None],
 ) -> None:
-    record_property("first half", one_by_one(lab, present, FIRST_HALF, boxes))
+    record_property("first half", one_by_one(lab, present, FIRST_HALF, boxes, *READABLE))
 
 
 def test_old_and_new_nodes_work_together(
@@ -157,7 +160,7 @@ def test_old_and_new_nodes_work_together(
     ), status.output
     earlier.play("status.yml").check()
     present.play("validate.yml", *WITH_POLICY).check()
-    planned = present.site(*WITH_POLICY, "--check", "--diff").check()
+    planned = present.site(*WITH_POLICY, *READABLE, "--check", "--diff").check()
     assert {host: entry["changed"] for host, entry in planned.recap().items()} == {
         **dict.fromkeys(FIRST_HALF, 0),
         **dict.fromkeys(SECOND_HALF, 1),
@@ -167,8 +170,8 @@ def test_old_and_new_nodes_work_together(
 def test_the_other_half_follows(
     lab: BaseLab, present: Fleet, boxes: dict[str, Container], record_property: Callable[[str, object], None]
 ) -> None:
-    record_property("second half", one_by_one(lab, present, SECOND_HALF, boxes))
-    unchanged(present, *WITH_POLICY)
+    record_property("second half", one_by_one(lab, present, SECOND_HALF, boxes, *READABLE))
+    unchanged(present, *WITH_POLICY, *READABLE)
     status = present.play("status.yml", "-e", "strict=true").check()
     assert "warning:" not in status.output and f"good  {len(NODES)}/{len(NODES)} nodes" in status.output, status.output
     clients_come_and_go(lab, present, boxes)
@@ -191,7 +194,7 @@ def test_nodes_return_one_by_one(
 
 def test_a_node_that_returned_is_upgraded_again(lab: BaseLab, present: Fleet, boxes: dict[str, Container]) -> None:
     """The engine of this release is still on the node, beside that of the earlier one, and becomes the one in use."""
-    one_by_one(lab, present, FIRST_HALF[:1], boxes)
+    one_by_one(lab, present, FIRST_HALF[:1], boxes, *READABLE)
     policy_holds(lab, boxes, {})
 
 
