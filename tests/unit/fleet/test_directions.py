@@ -8,13 +8,20 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import directions
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import directions, probed
 
 A, B = "10.244.3.63", "10.244.7.63"
 
 
 def entry(name: str, address: str, source: str, heard: int | None = 0) -> dict[str, t.Any]:
-    return {"name": name, "address": address, "source": source, "heard": heard}
+    return {"name": name, "address": address, "source": source, "heard": heard, "sent": 3, "lost": 3}
+
+
+def direction(answers: dict[str, t.Any], path: dict[str, t.Any]) -> str:
+    """Return the direction of the loss on a path of node1, by all answers."""
+    (found,) = [one for one in probed.probed(answers) if (one.host, one.address) == ("node1", path["address"])]
+    assert found.loss is not None
+    return found.loss.direction
 
 
 def at(earliest: float, latest: float, seconds: float) -> dict[str, float]:
@@ -55,13 +62,15 @@ def test_direction_by_what_was_heard(
     }
     for name, window in (("node1", own), ("node2", other)):
         answers[name].update({} if window is None else {"window": window})
-    assert directions.direction(path, "node1", answers) == expected
+    assert direction(answers, path) == expected
 
 
 def test_without_the_other_nodes_answer_the_direction_is_unknown() -> None:
     path = entry("node2", B, A)
-    assert directions.direction(path, "node1", {"node1": {"targets": [path], "window": SAME}}) == ""
-    assert directions.direction(entry("", B, ""), "node1", {"node2": {"targets": [entry("node1", A, "")]}}) == ""
+    assert direction({"node1": {"targets": [path], "window": SAME}}, path) == ""
+    unknown = entry("", B, "")
+    answers = {"node1": {"targets": [unknown]}, "node2": {"targets": [entry("node1", A, "", 3)]}}
+    assert direction(answers, unknown) == ""
 
 
 def test_the_window_of_a_call() -> None:

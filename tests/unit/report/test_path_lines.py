@@ -59,13 +59,16 @@ def test_each_of_few_dead_paths_has_its_pool_pair_reason_and_direction() -> None
         lost("node2", "node1", "racks", reason="no answer", source="x"),
         lost("node3", "node1", "racks", reason="refused", by="fd00::1"),
         lost("node2", "node3", "", reason="no route"),
-        ("node1", {"name": "node2", "pool": "p", "address": "x", "sent": 3, "lost": 0, "heard": 0}),
+        (
+            "node1",
+            {"name": "node2", "pool": "p", "address": "x", "source": "node1 racks", "sent": 3, "lost": 0, "heard": 3},
+        ),
     )
     assert path_lines.problems(found, NAMES) == [
         "node2 -> node3: no route",
         "pool racks: node1 -> node2: too large for the path, says node2 (10.10.1.12)",
         "pool racks: node1 -> node3: unreachable, says 192.0.2.1",
-        "pool racks: node2 -> node1: no answer (lost on the way there)",
+        "pool racks: node2 -> node1: no answer (lost on the way back)",
         "pool racks: node3 -> node1: refused, says fd00::1",
     ]
 

@@ -45,22 +45,16 @@ def window(clock: t.Any, before: float, after: float) -> t.Optional[dict[str, fl
 Answer = t.Mapping[str, t.Any]
 
 
-def direction(target: Answer, host: str, answers: t.Mapping[str, Answer]) -> str:
+def direction(heard: t.Optional[int], own: Answer, other: Answer) -> str:
     """Return where the probes of a silent path were lost: one of path_loss.DIRECTIONS.
 
-    `target` is the path's entry in the answer of `host`, and `answers` are those of all hosts in one task, by their
-    names. An answer without the path in the other direction, or of another time, leaves the direction unknown.
+    `heard` is how many of them the other node heard, by its entry of the same path in the other direction; None without
+    one. `own` and `other` are the answers of the probing node and of the other one, in one task. Answers of different
+    times leave the direction unknown.
     """
-    other = answers.get(target.get("name", ""), {})
-    back = next((one for one in other.get("targets", ()) if _is_back(one, target)), None)
-    heard = back.get("heard") if back is not None else None
-    if heard == 0 and not _met(answers.get(host, {}).get("window"), other.get("window")):
+    if heard == 0 and not _met(own.get("window"), other.get("window")):
         heard = None
     return path_loss.direction_of(heard)
-
-
-def _is_back(one: Answer, target: Answer) -> bool:
-    return bool(one.get("source")) and (one["source"], one.get("address")) == (target["address"], target.get("source"))
 
 
 def _met(own: t.Optional[Answer], other: t.Optional[Answer]) -> bool:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import typing as t
 
 from ...base.addresses import parse_address
-from ...state.derived.path_loss import NO_ANSWER, REASONS, THERE, PathLoss, direction_of
+from ...state.derived.path_loss import NO_ANSWER, REASONS, THERE, PathLoss
+from . import directions
 
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
 
@@ -46,28 +47,29 @@ class ProbedPath(t.NamedTuple):
 def probed(results: Results) -> list[ProbedPath]:
     """Return the paths in the answers by host, in the order of hosts. Of one that an answer repeats, the first counts.
 
-    Where the probes of a silent path were lost follows from how many of them its other end heard from its source
-    address, by the answer of that other end.
+    Where the probes of a silent path were lost follows from how many of them its other end heard, by its answer.
     """
-    heard = {
-        (host, target["address"]): target["heard"]
-        for host, answer in results.items()
-        for target in answer.get("targets", ())
-        if target.get("heard") is not None
-    }
+    heard: dict[tuple[str, str, str], t.Optional[int]] = {}
+    for host, answer in results.items():
+        for target in answer.get("targets", ()):
+            if target.get("source"):
+                heard.setdefault((host, target["source"], target["address"]), target.get("heard"))
     found: dict[tuple[str, str, str, str], ProbedPath] = {}
     for host, answer in sorted(results.items()):
         for target in answer.get("targets", ()):
-            path = _path(host, target, heard)
+            path = _path(host, target)
+            if path.loss is not None and path.loss.reason == NO_ANSWER and path.silent:
+                back = heard.get((path.other, path.address, target.get("source") or ""))
+                where = directions.direction(back, answer, results.get(path.other, {}))
+                path = path._replace(loss=path.loss._replace(direction=where))
             found.setdefault((host, path.other, path.pool, path.address), path)
     return list(found.values())
 
 
-def _path(host: str, target: t.Mapping[str, t.Any], heard: t.Mapping[tuple[str, str], int]) -> ProbedPath:
-    other = target.get("name") or ""
+def _path(host: str, target: t.Mapping[str, t.Any]) -> ProbedPath:
     path = ProbedPath(
         host,
-        other,
+        target.get("name") or "",
         target["address"],
         target.get("pool") or "",
         target["sent"],
@@ -78,11 +80,9 @@ def _path(host: str, target: t.Mapping[str, t.Any], heard: t.Mapping[tuple[str, 
     if not path.lost:
         return path
     reason, by = target.get("reason"), target.get("by") or ""
-    loss = PathLoss(reason if reason in REASONS else NO_ANSWER, by if parse_address(by) else "")
-    if loss.reason != NO_ANSWER:
-        loss = loss._replace(direction=THERE)  # what an error reports is a request
-    elif path.silent:
-        loss = loss._replace(direction=direction_of(heard.get((other, target.get("source") or ""))))
+    # What an ICMP error reports is a request.
+    where = THERE if reason in REASONS and reason != NO_ANSWER else ""
+    loss = PathLoss(reason if reason in REASONS else NO_ANSWER, by if parse_address(by) else "", where)
     return path._replace(loss=loss)
 
 

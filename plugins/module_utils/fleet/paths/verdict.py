@@ -9,6 +9,7 @@ Single losses are one if there are more than a limit. A silent path to a node th
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import typing as t
 
@@ -61,18 +62,21 @@ class PathVerdict:
 def of_run(results: Results, took_part: t.Collection[str], limit: int = 0) -> PathVerdict:
     """Return the verdict by the answers of `probe` or `soak` by host; `took_part` are the hosts that did not fail.
 
-    A host's answer may be the field `settled` of the module `node` instead, which has sums. By them no path of the host
-    answers if one probe is lost.
+    A host's answer may be the field `settled` of the module `node` instead, which has sums, and of its paths those with
+    losses. An answer with sums alone has no path that answers if one probe is lost.
     """
     paths = probed.probed(results)
     members = frozenset(took_part)
     between = [path for path in paths if path.host in members and path.other in members and path.other != path.host]
-    count, answered = len(paths), sum(path.lost < path.sent for path in paths)
-    sent, lost = sum(path.sent for path in paths), sum(path.lost for path in paths)
-    for answer in results.values():
+    single = [path for path in paths if "paths" not in results[path.host]]
+    count, answered = len(single), sum(path.lost < path.sent for path in single)
+    sent, lost = sum(path.sent for path in single), sum(path.lost for path in single)
+    silent = collections.Counter(path.host for path in paths if path.silent)
+    for host, answer in results.items():
         if "paths" in answer:
             count += answer["paths"]
-            answered += answer["paths"] if not answer["lost"] else 0
+            known = not answer["lost"] or answer.get("targets")
+            answered += max(0, answer["paths"] - silent[host]) if known else 0
             sent += answer["sent"]
             lost += answer["lost"]
     return PathVerdict(

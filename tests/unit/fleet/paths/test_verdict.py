@@ -18,6 +18,9 @@ from hypothesis import strategies as st
 NODES = ("node1", "node2", "node3", "node4")
 POOLS = ("default", "racks")
 
+#: All nodes probed at the same time.
+WINDOW = {"earliest": 100.0, "latest": 100.5, "seconds": 4.8}
+
 Answers = dict[str, dict[str, t.Any]]
 
 
@@ -47,7 +50,7 @@ def target(
 def answers(*targets: tuple[str, dict[str, t.Any]]) -> Answers:
     found: Answers = {}
     for host, one in targets:
-        found.setdefault(host, {"targets": []})["targets"].append(one)
+        found.setdefault(host, {"targets": [], "window": WINDOW})["targets"].append(one)
     return found
 
 
@@ -136,12 +139,12 @@ def test_sums_of_settled_hosts_count_with_the_paths_of_the_others() -> None:
     assert not found.failed  # a host with a loss is asked again, with its paths
 
 
-def test_the_direction_of_a_loss_follows_from_the_far_ends_source_address_also_in_another_pool() -> None:
-    """node1 has no block of the pool racks, and probes it from its address in the pool default."""
-    there = target("node1", "node2", "racks", lost=3, source=address("node1", "default"))
-    back = target("node2", "node1", "default", heard=6)
-    (path,) = verdict.of_run(answers(("node1", there), ("node2", back)), NODES).dead
-    assert path.loss == path_loss.PathLoss("no answer", "", "back")
+def test_a_settled_host_names_its_paths_with_losses_which_its_sums_contain() -> None:
+    lost = [target("node1", "node2", lost=3), target("node1", "node3", lost=1)]
+    settled = {"paths": 4, "sent": 12, "lost": 4, "targets": lost}
+    found = verdict.of_run({"node1": settled, "node2": {"paths": 4, "sent": 12, "lost": 0, "targets": []}}, NODES)
+    assert (found.count, found.answered, found.sent, found.lost) == (8, 7, 24, 4)
+    assert [str(path) for path in found.dead] == ["node1 -> node2"] and found.single_losses == 1
 
 
 def test_an_answer_of_an_older_release_leaves_reason_and_direction_unknown() -> None:

@@ -194,7 +194,7 @@ def test_a_run_shows_paths_with_losses_and_where_they_are_lost() -> None:
                 {**target, "name": "node4", "reason": "no answer"},
             ]
         },
-        "node4": {"targets": [{**target, "name": "node1", "lost": 0, "heard": 0}]},
+        "node4": {"targets": [{**target, "name": "node1", "lost": 0, "heard": 3}]},
     }
     made = simulated.fleet(4, 2)
     report = run_report.report(
@@ -206,7 +206,7 @@ def test_a_run_shows_paths_with_losses_and_where_they_are_lost() -> None:
         "Paths with losses Probes have the full size that fits the path. A path without any answer carries no packets "
         "of workloads. Path Pool Lost Longest gap Why "
         "node1 -> node3 racks 3 of 3 0.0 ms unreachable, says node2 (10.10.1.12) "
-        "node1 -> node4 racks 3 of 3 0.0 ms no answer (lost on the way there) "
+        "node1 -> node4 racks 3 of 3 0.0 ms no answer (lost on the way back) "
         "node1 -> node2 web 1 of 3 0.0 ms no answer"
     ) in words
 
