@@ -20,6 +20,7 @@ from .observed import Observed, Ping, Pong, Runner, send
 
 HOST_MAC = "ee:ee:ee:ee:ee:ee"
 FLEET_SET = "cali40all-hosts-net"
+PROBE_INTERFACE = "caliprobe"
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,11 @@ def expected_routes(fleet: Fleet, node: Observed) -> set[str]:
     expected = {f"blackhole {_shown(block)} proto calico" for block in own if block not in hosts and ":" not in block}
     expected |= {
         f"{workload['address']} dev {workload['interface']} proto calico scope link" for workload in node.workloads
+    }
+    expected |= {
+        f"{address} dev {PROBE_INTERFACE} proto calico scope link"
+        for address in node.probes.values()
+        if ":" not in address
     }
     writer = "bird" if fleet.bgp else "calico"
     for other in fleet.others(node):
@@ -210,7 +216,8 @@ def check_vteps(fleet: Fleet, node: Observed) -> None:
 
 def check_workloads(fleet: Fleet, node: Observed) -> None:
     ours = {name for name in node.links if name.startswith("cali")}
-    assert ours == {workload["interface"] for workload in node.workloads}, (node.name, ours)
+    probe = {PROBE_INTERFACE} if node.probes else set()
+    assert ours == {workload["interface"] for workload in node.workloads} | probe, (node.name, ours)
     for workload in node.workloads:
         digest = hashlib.sha1(f"{workload['namespace']}.{workload['name']}".encode()).hexdigest()
         assert workload["interface"] == f"cali{digest[:11]}", workload
@@ -227,6 +234,19 @@ def check_workloads(fleet: Fleet, node: Observed) -> None:
             f"default via 169.254.1.1 dev {device}",
             f"169.254.1.1 dev {device} scope link",
         }
+
+
+def check_probe_endpoint(node: Observed) -> None:
+    """Assert that the probe endpoint has an address of its own in the node's blocks of each pool that it names."""
+    taken = {workload["address"] for workload in node.workloads}
+    taken |= {cidr.partition("/")[0] for cidrs in node.addresses.values() for cidr in cidrs}
+    for pool, address in node.probes.items():
+        own = [ipaddress.ip_network(block) for block, name in node.blocks.items() if name == pool]
+        assert any(ipaddress.ip_address(address) in block for block in own), (node.name, pool, address, own)
+        assert address not in taken, (node.name, pool, address)
+    if node.probes:
+        link = node.links[PROBE_INTERFACE]
+        assert "UP" in link["flags"] and (link["address"], link["linkinfo"]["info_kind"]) == (HOST_MAC, "veth"), link
 
 
 # --- the host -------------------------------------------------------------------------------------------------------
@@ -302,6 +322,7 @@ def check_host(fleet: Fleet, node: Observed) -> None:
     check_devices(fleet, node)
     check_vteps(fleet, node)
     check_workloads(fleet, node)
+    check_probe_endpoint(node)
     check_sysctls(fleet, node)
     check_iptables(fleet, node)
     check_units(fleet, node)

@@ -112,6 +112,12 @@ class Observed:
         return {block["cidr"]: block["pool"] for block in self.state["ipam"]["spare_blocks"]}
 
     @property
+    def probes(self) -> dict[str, str]:
+        """The addresses of the node's probe endpoint, as {name of the pool: address}."""
+        answer: dict[str, str] = self.state["ipam"].get("probes", {})
+        return answer
+
+    @property
     def workloads(self) -> list[dict[str, Any]]:
         answer: list[dict[str, Any]] = self.state["workloads"]
         return answer

@@ -228,8 +228,9 @@ def test_a_full_block_is_followed_by_the_spare_one_and_the_next_run_grants_anoth
     [opened] = set(blocks(lab, "node4")) - set(before)
     found = containers.workload_addresses(lab, "node4")
     late = [name for name in names if ipaddress.ip_address(found[name]) in ipaddress.ip_network(opened)]
-    # Three more addresses of the first block belong to the tunnel, the inventory's workload and the box.
-    assert len(late) == len(names) + 3 - 64, late
+    # Four more addresses of the first block belong to the tunnel, the probe endpoint, the inventory's workload and the
+    # box.
+    assert len(late) == len(names) + 4 - 64, late
     for box in boxes.values():
         if box.node != "node4":
             wait(
