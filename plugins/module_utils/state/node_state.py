@@ -53,9 +53,8 @@ def overhead(encapsulation: str, cidr: str) -> int:
 
 
 TABLE_MAIN = 254
-#: Table, mark and rule priority of marked probes. They test a pool's next mode before any live packet uses it.
+#: Table and rule priority of probes that test a pool's next mode before any live packet uses it.
 TABLE_PROBE = 179
-PROBE_MARK = 0xCA11
 PROBE_PRIORITY = 179
 #: The TOS byte of probes that test a pool's next mode: DSCP 7, which no standard uses (RFC 2474, pool 2). Older kernels
 #: compare only the bits 0x1c of a TOS in routing rules.

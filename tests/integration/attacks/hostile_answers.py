@@ -103,15 +103,25 @@ def convergence() -> Data:
 def settled() -> Data:
     """Return the answer of the module node on a host that it did not change and found converged."""
     found = {"converged": True, "sessions": {"expected": 2, "established": 2}, "paths": 2, "sent": 6, "lost": 0}
-    return {"changed": False, "changes": [], "kept": [], "settled": {**found, "external_sessions": 1}}
+    return {
+        "changed": False,
+        "changes": [],
+        "kept": [],
+        "settled": {**found, "external_sessions": 1, "targets": probes()["targets"]},
+    }
 
 
 def probes() -> Data:
-    """Return an honest answer of the module probe."""
-    target = {"name": "node1", "address": "10.244.1.0", "size": 84, "sent": 30, "received": 30, "lost": 0}
-    times = {"rtt_min": 0.2, "rtt_max": 0.8, "longest_gap": 1.5, "reason": "", "silent": 0.0}
+    """Return an honest answer of the module probe, with what its action adds."""
+    target = {"name": "node1", "address": "10.244.1.63", "size": 84, "sent": 30, "received": 30, "lost": 0}
+    target |= {"pool": "default", "source": "10.244.2.63", "reason": "", "by": "", "heard": 30}
+    times = {"rtt_min": 0.2, "rtt_max": 0.8, "longest_gap": 1.5, "silent": 0.0}
+    when = {
+        "clock": {"began": 0.1, "ended": 9.2, "total": 9.3},
+        "window": {"earliest": 7.1, "latest": 8.0, "seconds": 9.1},
+    }
     watch = {"running": False, "complete": True, "reason": "", "seconds": 9.0, "interval": 50.0, "resolution": 51.0}
-    return {"changed": False, "targets": [{**target, **times}], "sent": 30, "lost": 0, "watch": watch}
+    return {"changed": False, "targets": [{**target, **times}], "sent": 30, "lost": 0, "watch": watch, **when}
 
 
 def status(node: str) -> Data:

@@ -22,6 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
+    PROBE_TOS,
     UNDERLAY,
     Block,
     FdbEntry,
@@ -218,19 +219,20 @@ class TestProbe:
         answer = self.in_host(host, targets=targets, count=4, interval=50, timeout=300)
         assert [(t["name"], t["sent"], t["received"], t["reason"]) for t in answer["targets"]] == [
             ("web-1", 4, 4, ""),
-            ("too large", 4, 0, "too large for the interface"),
-            ("blackhole", 4, 0, "a blackhole route"),
+            ("too large", 4, 0, "too large"),
+            ("blackhole", 4, 0, "no route"),
         ]
         assert (answer["changed"], answer["sent"], answer["lost"]) == (False, 12, 8)
 
-    def test_a_mark_takes_another_table(self, host):
-        """A marked probe takes table 179, in which the address is unreachable, although 10.244.3.1 answers."""
+    def test_a_tos_takes_another_table(self, host):
+        """A probe with the TOS takes table 179, in which the address is unreachable, although 10.244.3.1 answers."""
         nowhere = Route("10.244.3.1/32", "blackhole", table=179)
-        state = dataclasses.replace(STATE, routes=(*STATE.routes, nowhere))
+        own = RoutingRule(0, 179, 179, interface="lo", tos=PROBE_TOS)  # the interface of packets of the host itself
+        state = dataclasses.replace(STATE, routes=(*STATE.routes, nowhere), rules=(own,))
         host.run(node, state=state.to_dict())
         targets = [{"address": "10.244.3.1"}]
         assert self.in_host(host, targets=targets, count=2, interval=50)["lost"] == 0
-        assert self.in_host(host, targets=targets, count=2, interval=50, timeout=300, mark=0xCA11)["lost"] == 2
+        assert self.in_host(host, targets=targets, count=2, interval=50, timeout=300, tos=PROBE_TOS)["lost"] == 2
 
     def test_hundreds_of_targets_are_probed_at_once(self, host):
         """600 targets are probed beside each other: one after the other they would take ten minutes."""

@@ -47,6 +47,8 @@ SESSION = {
 }
 GENERATION = {"n": 1, "when": "", "who": "", "plan": "", "phase": ""}
 TARGET = {"address": "", "sent": 0, "lost": 0}
+WINDOW = {"earliest": 0.0, "latest": 1.0, "seconds": 1.0}
+SETTLED = {"converged": True, "sessions": {"expected": 0, "established": 0}, "paths": 0, "sent": 0, "lost": 0}
 
 
 def agent(**fields: t.Any) -> dict[str, t.Any]:
@@ -104,6 +106,11 @@ def test_an_agent_that_runs_says_how_it_is(field: str) -> None:
         (results.PROBES, lambda n: {"targets": [{**TARGET, "sent": n}]}, [0, 10**9], [-1, 10**9 + 1]),
         (results.PROBES, lambda n: {"targets": [{**TARGET, "lost": n}]}, [0, 10**9], [-1, 10**9 + 1]),
         (results.PROBES, lambda n: {"targets": [{**TARGET, "silent": n}]}, [0, 1e9], [-1, 1e9 + 1]),
+        (results.PROBES, lambda n: {"targets": [{**TARGET, "heard": n}]}, [0, None, 10**6], [-1, 10**6 + 1]),
+        (results.PROBES, lambda n: {"targets": [{**TARGET, "reason": n}]}, ["", "loop"], ["loops", "no answer "]),
+        (results.PROBES, lambda n: {"targets": [{**TARGET, "by": "x" * n}]}, [0, 64], [65]),
+        (results.SETTLED, lambda n: {**SETTLED, "targets": [{**TARGET, "heard": n}]}, [0, None], ["0"]),
+        (results.PROBES, lambda n: {"window": {**WINDOW, "seconds": n}}, [0.0, 1e6], [-0.1, 1e6 + 1]),
         (results.status, lambda n: {**STATUS, "blocks": [{**BLOCK, "size": n}]}, [0, 2**128], [-1, 2**128 + 1]),
         (results.status, lambda n: {**STATUS, "blocks": [BLOCK] * n}, [16_384], [16_385]),
         (results.status, lambda n: {**STATUS, "problems": ["x"] * n}, [1024], [1025]),
