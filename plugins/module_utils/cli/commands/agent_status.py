@@ -10,7 +10,9 @@ import sys
 import typing as t
 
 from ...base import terminal_text
+from ...base.typed_json import Unreadable
 from ...dataplane.change import Change
+from ...state.derived import path_status
 from ..errors import DONE, PROBLEMS
 from ..render import structured
 from ..sources import Data, Sources
@@ -33,6 +35,7 @@ def text(found: Data) -> str:
         f"plan        {plan[:12]}, phase {found['phase']}{'' if found['complete'] else ', not applied completely'}",
         f"in sync     {'yes' if found['in_sync'] else 'no'}, last resync {found['last_resync'] or 'none yet'}",
         f"workloads   {_workloads(found)}",
+        *_paths(found),
         *_datastore(found.get("datastore") or {}),
         f"drift       {drift['day']} in 24 h{f' ({kinds})' if kinds else ''}, {drift['total']} since the start",
         *_problems(found["problems"]),
@@ -47,6 +50,17 @@ def _workloads(found: Data) -> str:
     if inventorys is None:
         return f"{own} attached by the agent{deleting}"
     return f"{own + inventorys}: {inventorys} of the inventory, {own} attached by the agent{deleting}"
+
+
+def _paths(found: Data) -> list[str]:
+    """Return the line about paths to other nodes, and those about what is down; [] for an agent that does not say."""
+    try:
+        status = path_status.decode(found["paths"]) if found.get("paths") else None
+    except Unreadable as error:
+        return [f"paths       the agent's answer cannot be used: {error}"]
+    if status is None:
+        return []
+    return [f"paths       {status.summary()}", *(f"! {one}" for one in path_status.problems(found["node"], status))]
 
 
 def _datastore(found: Data) -> list[str]:

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl node status`: the table of BGP sessions that Calico's users know. It exits with 0 only if all are up."""
+"""`calicoctl node status`: the table of BGP sessions that Calico's users know, and the paths that the agent watches.
+
+It exits with 0 only if all sessions are up and no path is down.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from ...bird.dropped_segments import Dropped
 from ...bird.errors import BirdError
 from ...bird.status import Session
 from ..errors import DONE, PROBLEMS
-from ..render import structured, tables
+from ..render import node_paths, structured, tables
 from ..sources import Sources
 
 #: Calico's names of session types, by the first word of the name of the session in BIRD (Mesh_10_0_0_1).
@@ -31,7 +34,8 @@ _SINCE = re.compile(r"(?:(\d{4}-\d\d-\d\d)\s*)?(\d\d:\d\d:\d\d)?(?:\.\d+)?")
 
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
-    planned = sources.state().bird
+    state = sources.state()
+    planned = state.bird
     agent = sources.agent.runs()
     observed: t.Optional[status.Status] = None
     error = ""
@@ -44,16 +48,23 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
     watched = sources.machine.watched if refusals.unexplained(sessions) else 0.0
     dropped = dropped_segments.during(watched, sources.machine.netstat)
     reasons = _reasons(planned, sessions, dropped) if planned else {}
-    good = not error and all(session.established for session in sessions)
-    if not structured.written(arguments.output, _plain(agent, planned, observed, error, sessions, good, reasons)):
+    up = not error and all(session.established for session in sessions)
+    paths = node_paths.of_node(sources, state, agent)
+    plain = {
+        **_plain(agent, planned, observed, error, sessions, up, reasons),
+        "paths": node_paths.plain(paths),
+    }
+    if not structured.written(arguments.output, plain):
         sys.stdout.write(f"Calico process is {'running' if agent else 'not running'}.\n\n")
         sys.stdout.write(_text(planned, error, sessions, datetime.date.today()))
         if reasons and not error:
             down = [session for session in sessions if session.name in reasons]
             sys.stdout.write("\n" + terminal_text.lines(f"! {name_of(each)}: {reasons[each.name]}" for each in down))
+        if paths is not None:
+            sys.stdout.write("\n" + terminal_text.lines(node_paths.lines(state.node, paths)))
     if error:
         sys.stderr.write(f"{error}\n")
-    return DONE if good else PROBLEMS
+    return DONE if up and node_paths.good(paths) else PROBLEMS
 
 
 def _sessions(planned: Bird, observed: t.Optional[status.Status]) -> list[Session]:

@@ -150,6 +150,17 @@ def sentence(node: str, path: PathDown) -> str:
     )
 
 
+def problems(node: str, status: PathStatus) -> list[str]:
+    """Return a sentence for each path from `node` that is down and for each node that is, and one for the MTU."""
+    found = [f"{node} -> {name}: the node is down, its session and all its paths" for name in status.nodes]
+    found += [sentence(node, path) for path in status.down]
+    more = status.count_down - len(status.down) + status.count_nodes - len(status.nodes)
+    found += [f"{node}: {more} more paths or nodes are down"] if more > 0 else []
+    if status.watched and status.reason:
+        found.append(f"{node}: {status.reason}")
+    return [*found, f"{node}: {status.fragmenting}"] if status.fragmenting else found
+
+
 def with_directions(statuses: t.Mapping[str, PathStatus]) -> dict[str, PathStatus]:
     """Return the statuses of nodes with the directions of losses that follow from both ends of a path.
 

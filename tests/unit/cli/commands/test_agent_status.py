@@ -13,6 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import INVALID_PARAMS, AgentError
 
 from tests.unit.cli.conftest import STATE, Node
+from tests.unit.state.derived.test_path_status import STATUS as PATHS
 
 STATUS: dict[str, t.Any] = {
     "version": "0.2.0",
@@ -57,6 +58,16 @@ ROUTE = {
     "note": "",
 }
 BLOCK = {"kind": "route", "action": "+", "subject": "10.244.12.64/26", "before": None, "after": "blackhole"}
+
+
+def test_status_has_the_paths(node: Node) -> None:
+    """The paths that the agent watches are a line, and each that is down is one."""
+    node.agent().answers["status"] = {**STATUS, "paths": PATHS.to_dict()}
+    out = node.run("status")[1]
+    assert (
+        "\npaths       3 of 6 up, 1 down, 1 to nodes that are down, 1 not tried yet; each is tried within 30 s\n" in out
+    )
+    assert "\n! node1 -> node3: the node is down, its session and all its paths\n! node1 -> node2 in pool web:" in out
 
 
 def test_status_of_an_agent_in_sync_exits_with_0(node: Node) -> None:

@@ -14,8 +14,14 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.status import Session
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import node_status
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.path_status import (
+    PathStatus,
+    PoolCounts,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import VethEndpoint
 
 from tests.unit.cli.conftest import STATE, Node
+from tests.unit.state.derived.test_path_status import STATUS as PATHS
 
 SAMPLES = pathlib.Path(__file__).parents[2] / "bird" / "samples"
 TODAY = datetime.date(2026, 11, 21)
@@ -174,3 +180,66 @@ def test_the_since_column_has_the_time_of_today_or_the_date(text: str, shown: st
 
 def test_a_protocol_that_is_not_ours() -> None:
     assert node_status.kind_of(Session("uplink", "up", "")) == "other"
+
+
+ENDPOINT = VethEndpoint("probe", "caliprobe", "10.244.12.127", 1500, "default-ipv4-ippool")
+PROBED = dataclasses.replace(STATE, probe_endpoint=ENDPOINT)
+ALL_UP = {"Mesh_10_10_2_13": "Established", "Mesh_10_10_1_12": "Established", "Global_10_10_1_1": "Established"}
+
+
+def test_paths_that_are_all_up(node: Node) -> None:
+    """The paths that the agent watches follow the sessions."""
+    node.store(PROBED)
+    node.agent().answers["status"] = {"paths": PathStatus(True, "", (PoolCounts("web", 3, 3, 0, 0, 0, 5),)).to_dict()}
+    node.bird(protocols(**ALL_UP))
+    section = "\nPaths to other nodes\n3 of 3 up; each is tried within 5 s\n"
+    assert node.run("node", "status") == (0, UP + section, "")
+
+
+def test_a_path_that_is_down_makes_the_exit_status_1(node: Node) -> None:
+    """With all sessions up, a path that is down is named with pool, pair, direction, reason and time."""
+    node.store(PROBED)
+    status = dataclasses.replace(PATHS, nodes=(), count_nodes=0)
+    node.agent().answers["status"] = {"paths": status.to_dict()}
+    node.bird(protocols(**ALL_UP))
+    code, out, dummy = node.run("node", "status")
+    assert (code, out.removeprefix(UP)) == (
+        1,
+        """
+Paths to other nodes
+3 of 6 up, 1 down, 1 to nodes that are down, 1 not tried yet; each is tried within 30 s
+  web: 1 of 3 up, each within 5 s
+  db: 2 of 3 up, each within 30 s
+! node1 -> node2 in pool web: no answer, since 2026-11-29T20:00:00Z (10.244.1.7 -> 10.244.2.7, 1500 bytes)
+! node1: eth0 has MTU 1400, but the fleet uses 1500: packets in VXLAN tunnels over IPv4 are fragmented: slower, not \
+down. Raise its MTU, or set calico_underlay_mtu: 1400 and run playbooks/site.yml.
+""",
+    )
+    code, out, dummy = node.run("node", "status", "-o", "json")
+    assert (code, json.loads(out)["allUp"], json.loads(out)["paths"]) == (
+        1,
+        True,
+        json.loads(json.dumps(status.to_dict())),
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (None, "not watched: the agent does not run"),
+        ({}, "not asked: the agent is of an earlier release"),
+        (
+            {"paths": {"watched": 3}},
+            "not asked: the agent's answer cannot be used: watched is 3, not true or false",
+        ),
+        ({"paths": PathStatus(False, "no namespace").to_dict()}, "not watched: no namespace"),
+    ],
+)
+def test_paths_that_are_not_watched(node: Node, answer: dict[str, object] | None, words: str) -> None:
+    """Without an agent, or with one of an earlier release, the section says so, and is no problem."""
+    node.store(PROBED)
+    if answer is not None:
+        node.agent().answers["status"] = answer
+    node.bird(protocols(**ALL_UP))
+    code, out, dummy = node.run("node", "status")
+    assert (code, out.partition("Paths to other nodes\n")[2]) == (0, f"{words}\n")
