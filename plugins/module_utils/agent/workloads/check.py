@@ -32,6 +32,7 @@ async def check(on: WorkloadContext, id: str, need_desired: t.Callable[[], NodeS
         alone = dataclasses.replace(
             desired,
             workloads=(own,),
+            probe_endpoint=None,
             routes=tuple(item for item in desired.routes if item.device == own.interface),
             sysctls=tuple(item for item in desired.sysctls if own.interface in item.key.split("/")),
         )

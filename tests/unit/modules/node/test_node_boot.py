@@ -19,6 +19,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     PolicyRule,
     policy_set,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
+    probe_endpoint,
+    with_probe_endpoint,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 from ansible_collections.baremetal.host_routing.plugins.modules import node
 
@@ -58,6 +62,21 @@ def test_a_record_that_cannot_be_read_closes_the_policy_of_its_workload_alone(gu
     assert after == before, "nothing is removed"
     lost = [(name, member) for name, found in sets.items() for member in found[-1] if member not in now[name][-1]]
     assert [member for dummy, member in lost] == [f"10.244.3.3,{interface_name('default', 'web')}"]
+
+
+def test_the_probe_endpoint_is_restored(host):
+    """A restart of the host removes the endpoint, its namespace and the marker, and the boot unit restores them."""
+    probed = with_probe_endpoint(STATE, probe_endpoint(["10.244.3.60"], STATE.pools))
+    host.run(node, **params(probed))
+    before = host.kernel.snapshot()
+    host.kernel.netns_delete("calico-probe")
+    assert host.kernel.link("caliprobe") is None
+    boot.restore(host.machine)
+    after = host.kernel.snapshot()
+    assert after["namespaces"].keys() == before["namespaces"].keys()
+    assert host.kernel.netns_owners()["calico-probe"] == "calico-system/probe"
+    assert [one.address for one in host.kernel.inside("calico-probe").addresses("eth0")] == ["10.244.3.60"]
+    assert "10.244.3.60/32" in dict(host.kernel.routes())
 
 
 def test_a_bird_cfg_that_is_as_it_shall_be_is_not_written(host):
