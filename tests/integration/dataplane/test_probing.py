@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import pathlib
 import threading
 import time
 import typing as t
@@ -14,7 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     InterfaceAddress,
     RouteAttributes,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import probing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import probing, watch
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe.probing import Sending, Target, probe
 
 from tests.integration.dataplane.probe_hosts import BLOCK, ENDPOINT, HOST, ROUTER, Hosts, two_hosts
@@ -169,3 +172,28 @@ def test_an_address_that_the_endpoint_lacks_is_named(hosts: Hosts) -> None:
         probing.ProbeError, match=rf"^no IPv4 probe can be sent from 10\.244\.9\.9 of the namespace {name}: .*\.$"
     ):
         hosts.there("host1", lambda: probe([target], sending=Sending(namespace=name)))
+
+
+@VERSIONS
+def test_a_watch_sends_from_the_endpoint_and_stays_on_the_host(
+    hosts: Hosts, version: int, tmp_path: pathlib.Path
+) -> None:
+    """Only the sockets of a watch are in the endpoint's namespace: its process remains in that of the host."""
+    path = str(tmp_path / "watch.json")
+    own, other = ENDPOINT[version]
+    sending = Sending(namespace=hosts.of("probe1"))
+    target = Target(other, name="host2", pool="default", source=own)
+    exchange = functools.partial(probing.Exchange, sending=sending)
+    hosts.there("host1", lambda: watch.start([target], 60, path, exchange))
+    process = watch.running(path)
+    assert process
+    inside = [os.stat(name).st_ino for name in (f"/proc/{process}/ns/net", f"/run/netns/{hosts.of('host1')}")]
+    assert inside[0] == inside[1]
+    time.sleep(0.5)
+    hosts.tables(version, "host2", "-P FORWARD DROP")
+    time.sleep(0.5)
+    found = watch.collect(process, path)
+    assert found is not None and found["state"] == "stopped"
+    (entry,) = found["targets"]
+    assert (entry["pool"], entry["source"], entry["reason"]) == ("default", own, "no answer")
+    assert entry["received"] > 0 and entry["lost"] > 0 and entry["heard"] is None
