@@ -581,7 +581,7 @@ VARIABLES: tuple[Variable, ...] = (
         "list or *",
         "Names of pools in which no node has a probe endpoint, or the text `*` for all pools. A probe endpoint takes "
         "one address of each pool on each node, from which runs and agents prove that the pool's packets arrive. "
-        "Name a pool here if its addresses are scarce; what is not proven then, runs say.",
+        "Name a pool here if its addresses are scarce. Runs then list its paths as not tried.",
         default=[],
         example="[public]",
         of_texts=True,
