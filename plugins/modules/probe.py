@@ -201,6 +201,11 @@ targets:
       returned: with O(watch=collect)
       type: float
       sample: 0.0
+    dead:
+      description: Whether no probe of full size was answered. They are sent last, so the path carries no packets now.
+      returned: with O(watch=collect)
+      type: bool
+      sample: false
 sent:
   description: Probes sent to all targets.
   returned: always

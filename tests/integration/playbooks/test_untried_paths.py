@@ -1,12 +1,18 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verdicts of runs and of a status: what they did not try is named, and a silent path is no success."""
+"""The verdicts of runs on the paths of each pool: dead ones fail a run, and what it did not try is named.
+
+In each case a pool without a tunnel lies beside one with a tunnel, whose paths answer all the time.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import json
 import re
+import subprocess
 import typing as t
 
 import pytest
@@ -15,14 +21,13 @@ from tests.integration.playbooks.simulated_fleet import HOSTS, SimulatedFleet, s
 
 pytestmark = pytest.mark.root
 
-RACKS = "6 paths of pool racks (without a tunnel it has no address to probe)"
+_ROUTER_AS = 64600
 
 
 class Fleet(SimulatedFleet):
-    """Three nodes with a tunnelled pool and a direct one.
+    """Three nodes in three subnets with a tunnelled pool and a direct one. The router between them may speak BGP."""
 
-    The router between the hosts knows no blocks, so all packets of the direct pool are lost.
-    """
+    peers: t.Sequence[dict[str, t.Any]] = ()
 
     def variables(self) -> dict[str, t.Any]:
         return {
@@ -33,55 +38,139 @@ class Fleet(SimulatedFleet):
                 {"name": "racks", "cidr": "10.245.0.0/16"},
             ],
             "calico_workloads": [{"name": f"w{name[-1]}", "node": name, "pool": "racks"} for name in HOSTS],
+            **({"calico_bgp_peers": self.peers} if self.peers else {}),
         }
 
     def play(self, playbook: str, *options: str, failed: bool = False) -> str:
         """Return what `run` returns, as one line with single spaces."""
         return re.sub(r"\s+", " ", self.run(playbook, *options, failed=failed))
 
+    @property
+    def routers(self) -> list[dict[str, t.Any]]:
+        """The router as a BGPPeer of each node."""
+        return [
+            {"name": f"router-{name}", "node": name, "peerIP": gateway(self, name), "asNumber": _ROUTER_AS}
+            for name in HOSTS
+        ]
 
-@pytest.fixture(scope="module")
+
+def gateway(fleet: Fleet, host: str) -> str:
+    """Return the router's address in the subnet of a host."""
+    network = ipaddress.ip_interface(fleet.hosts.addresses[host]).network
+    return str(next(network.hosts()))
+
+
+@contextlib.contextmanager
+def router_with_bgp(fleet: Fleet) -> t.Iterator[None]:
+    """Run BIRD in the router, which learns the blocks of the nodes that peer with it."""
+    sessions = "".join(
+        f"protocol bgp {name} {{ local {gateway(fleet, name)} as {_ROUTER_AS};"
+        f" neighbor {ipaddress.ip_interface(fleet.hosts.addresses[name]).ip} as 64512;"
+        " connect retry time 1; error wait time 1, 2; ipv4 { import all; export none; }; }\n"
+        for name in HOSTS
+    )
+    config = fleet.folder / "router.conf"
+    config.write_text(
+        "router id 172.20.255.1;\nprotocol device {}\n"
+        f"protocol kernel {{ ipv4 {{ import none; export all; }}; }}\n{sessions}"
+    )
+    enter = ["setpriv", "--pdeathsig", "KILL", "nsenter", f"--target={fleet.hosts.router.pid}", "--net", "--"]
+    bird = subprocess.Popen([*enter, "bird", "-f", "-c", str(config), "-s", str(fleet.folder / "router.ctl")])
+    try:
+        yield
+    finally:
+        bird.terminate()
+        bird.wait()
+
+
+@pytest.fixture
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Fleet]:
     with simulated_fleet(Fleet, tmp_path_factory) as fleet:
         yield fleet
 
 
-def test_a_direct_pool_beside_a_tunnelled_one_is_named(fleet: Fleet) -> None:
-    """A run, a steady run, one of a host and a status name the direct pool, and never say that all is well without."""
+#: The sentences about the six paths of the direct pool. The router has no way back for an ICMP error either.
+DEAD = [
+    f"! pool racks: {one} -> {other}: no answer (lost on the way there)"
+    for one in HOSTS
+    for other in HOSTS
+    if other != one
+]
+
+
+def test_a_pool_whose_packets_no_router_forwards_fails_each_run_and_is_named(fleet: Fleet) -> None:
+    """So does a run that changes nothing. The report has the paths, and a status says that it tried none.
+
+    Without host3, the paths between the nodes that stay are judged.
+    """
     report = fleet.folder / "report.html"
-    for printed in (fleet.play("site"), fleet.play("site", "-e", f"report={report}")):
-        assert f"not tried {RACKS} converged 3/3 nodes" in printed
-        assert "6/6 paths answer" in printed and "6 paths not tried" in printed
-    assert f"Not tried: {RACKS}." in re.sub(r"\s+", " ", report.read_text())
+    for options in ((), ("-e", f"report={report}")):
+        printed = fleet.play("site", *options, failed=True)
+        assert [line for line in DEAD if line not in printed] == [], printed[-3000:]
+        assert "incomplete 3/3 nodes" in printed and "6/12 paths answer" in printed and "pool default:" not in printed
+        assert "6 paths get no answer, see above: packets of workloads may not arrive there." in printed
+    words = re.sub(r"<[^>]+>|\s+", " ", report.read_text())
+    assert "Paths with losses" in words and "no answer (lost on the way there)" in words
+    assert "workloads · paths not tried" in fleet.play("status")
     limited = fleet.play("site", "--limit", "host1")
-    assert "not tried 2 paths of pool racks" in limited and "paths of host2, host3 (not in this run)" in limited
-    status = fleet.play("status", "-e", f"report={report}")
-    assert f"not tried by site.yml either: {RACKS} good 3/3 nodes" in status and "workloads · paths not tried" in status
-    assert f"Not tried: {RACKS}." in re.sub(r"\s+", " ", report.read_text())
+    assert "no answer on 2 paths to host2, host3, not in this run or failed in it" in limited
+    assert "paths of host2, host3 (not in this run)" in limited and "converged 1/1 nodes" in limited
+    fleet.write(calico_workloads=[])
+    printed = fleet.play("remove_node", "-e", "node=host3", "-e", "confirm=true", failed=True)
+    assert f"{DEAD[0]} {DEAD[2]} confirm" in printed and "incomplete 2/2 nodes" in printed, printed[-3000:]
+
+
+def test_a_pool_that_is_not_probed_is_named_by_runs_and_by_a_status(fleet: Fleet) -> None:
+    fleet.write(calico_unprobed_pools=["racks"])
+    untried = "6 paths of pool racks (no node has a probe address in it)"
+    for printed in (fleet.play("site"), fleet.play("site")):
+        assert f"not tried {untried} converged 3/3 nodes" in printed
+        assert "6/6 paths answer" in printed and "6 paths not tried" in printed
+    printed = fleet.play("switch_pool_mode", "-e", "pool=default", "-e", "mode=vxlan-crosssubnet")
+    assert f"live traffic untouched) · not tried: {untried}" in printed
+    assert f"not tried {untried} converged 3/3 nodes" in printed
     found = json.loads(re.search(r"\{ \"good\".*?\} \} \}", fleet.play("status", "-e", "output=json")).group())
     assert [(gap["pool"], gap["count"]) for gap in found["not_tried"]] == [("", 3), ("racks", 6)]
 
 
-def test_a_switch_names_it_too(fleet: Fleet) -> None:
-    """The proof and the end of a change of mode name the pool that no probe tries."""
-    printed = fleet.play("switch_pool_mode", "-e", "pool=default", "-e", "mode=vxlan-crosssubnet")
-    assert f"live traffic untouched) · not tried: {RACKS}" in printed
-    assert f"not tried {RACKS} converged 3/3 nodes" in printed
+def test_without_its_routers_a_pool_fails_the_run_which_returns(fleet: Fleet) -> None:
+    """The removal of the last peers needs approval, kills the pool's paths at the flip, and is taken back."""
+    fleet.peers = fleet.routers
+    fleet.write()
+    with router_with_bgp(fleet):
+        assert "12/12 paths answer" in fleet.play("site")
+        fleet.peers = ()
+        fleet.write()
+        refused = fleet.play("site", failed=True)
+        approval = re.search(r"approve=(\w+)", refused)
+        assert approval is not None and "pool racks" in refused, refused[-3000:]
+        printed = fleet.play("site", "-e", f"approve={approval.group(1)}", failed=True)
+        assert "prove 12/12 paths answer" in printed
+        assert "The change of sessions did not go through." in printed
+        assert "pool racks: " in printed and "pool default: " not in printed, printed[-4000:]
+        assert "3 of 3 nodes run as before." in printed
+        fleet.peers = fleet.routers
+        fleet.write()
+        assert "12/12 paths answer" in fleet.play("site")
 
 
-def test_a_return_tries_the_paths_of_a_run_and_fails_where_they_are_silent(fleet: Fleet) -> None:
-    """A rollback probes no workload, and its verdict and exit status agree, as those of `site.yml` do."""
-    assert f"not tried {RACKS} converged 3/3 nodes" in fleet.play("rollback", "-e", "plan=previous")
-    fleet.write(calico_workloads=[])
-    fleet.play("site")
-    drop = ("INPUT", "-p", "icmp", "--icmp-type", "echo-request", "-i", "vxlan.calico", "-j", "DROP")
-    fleet.inside("host2", "iptables", "-w", "-I", *drop)
-    try:
-        for playbook, options in (("site", ()), ("rollback", ("-e", "plan=previous"))):
+def test_a_return_has_the_verdict_and_the_exit_status_of_a_run(fleet: Fleet) -> None:
+    """A rollback towards peers of a router that has gone is red, and so is the same run of `site.yml`."""
+    fleet.peers = fleet.routers
+    fleet.write()
+    with router_with_bgp(fleet):
+        fleet.play("site")
+        fleet.write(calico_workloads=[])
+        fleet.play("site")
+        assert "12/12 paths answer" in fleet.play("rollback", "-e", "plan=previous")
+        prefix = fleet.inside("host2", "ip", "-o", "route", "show", "type", "blackhole", "root", "10.245.0.0/16")
+        block = re.search(r"10\.245\.\S+", prefix)
+        assert block is not None, prefix
+        fleet.hosts.router.run("iptables", "-I", "FORWARD", "-d", block.group(), "-j", "DROP")
+        for playbook, options in (("rollback", ("-e", "plan=previous")), ("site", ())):
             printed = fleet.play(playbook, *options, failed=True)
-            assert "! host1 -> host2: " in printed and "! host3 -> host2: " in printed, printed[-3000:]
-            assert "incomplete 3/3 nodes" in printed and "converged 3/3" not in printed
-            assert "2 paths get no answer, see above: packets of workloads may not arrive there." in printed
-    finally:
-        fleet.inside("host2", "iptables", "-w", "-D", *drop)
-    assert "converged 3/3 nodes" in fleet.play("site")
+            for other in ("host1", "host3"):
+                assert f"! pool racks: {other} -> host2: no answer (lost on the way there)" in printed, printed[-3000:]
+                assert f"! pool racks: host2 -> {other}: no answer (lost on the way back)" in printed
+            assert "incomplete 3/3 nodes" in printed and "8/12 paths answer" in printed
+            assert "4 paths get no answer, see above: packets of workloads may not arrive there." in printed

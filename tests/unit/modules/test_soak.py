@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import probe
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence, probing, watch
 from ansible_collections.baremetal.host_routing.plugins.modules import soak
 
@@ -93,3 +94,12 @@ def test_a_host_that_cannot_probe_fails(host, probed):
     probed.error = probing.ProbeError("no socket. Run as root.")
     answer = host.run(soak, **ASKED)
     assert (answer["failed"], answer["msg"]) == (True, "no socket. Run as root.")
+
+
+@pytest.mark.parametrize(("lost", "dead"), [(0, False), (9, False), (10, True)])
+def test_a_path_whose_last_probes_are_all_lost_is_dead(lost, dead):
+    """The watch had answers before routes were replaced."""
+    sent = {"sent": 10, "received": 10 - lost, "lost": lost, "longest_gap": 0.0, "reason": "", "by": ""}
+    watched = {"sent": 400, "received": 380, "lost": 20, "longest_gap": 50.0, "silent": 0.0, "reason": "", "by": ""}
+    for found in (probe.together(sent, watched), probe.together(sent, None)):
+        assert found["dead"] is dead

@@ -117,6 +117,14 @@ def test_a_loss_within_the_limit_is_reported_and_is_no_problem() -> None:
     assert len(phase_lines.phase("prove", HOSTS[:2], results, Targets(), max_lost_probes=9)[1]) == 2
 
 
+def test_a_path_that_died_at_the_flip_is_a_problem_whatever_the_limit_is() -> None:
+    """The watch had answers before the flip, and no probe of full size was answered after it."""
+    results = {"node1": watched("node2", 410, 30, 1500.0, dead=True, pool="racks"), "node2": watched("node1", 410)}
+    line, problems = phase_lines.phase("soak", HOSTS[:2], results, Targets(), max_lost_probes=300)
+    assert line.startswith("soak      30 lost of 820 probes over 2 paths since before the flip")
+    assert problems == ["pool racks: node1 -> node2: no answer"]
+
+
 def test_the_soak_line_names_nodes_whose_flip_was_not_watched() -> None:
     results = {host: watched("x", 100) for host in HOSTS}
     results["node2"]["watch"] = {"running": False, "complete": False, "reason": "the watch was killed"}

@@ -58,6 +58,7 @@ _TARGET = open_table(
         "heard": maybe(whole(0, 10**6)),
         "longest_gap": _MILLISECONDS,
         "silent": _MILLISECONDS,
+        "dead": flag,
     },
 )
 

@@ -22,7 +22,8 @@ class ProbedPath(t.NamedTuple):
     """A path from `host` to the node `other` ("" if it is not known) in `pool` ("" as well), and the probes on it.
 
     `address` is the one that was probed. `gap` is the longest time without an answer in milliseconds. `late` says that
-    the path answered only since the flip. `loss` is None if no probe was lost.
+    the path answered only since the flip, and `dead` that the last probes were all lost. `loss` is None if no probe was
+    lost.
     """
 
     host: str
@@ -34,11 +35,12 @@ class ProbedPath(t.NamedTuple):
     gap: float = 0.0
     late: bool = False
     loss: t.Optional[PathLoss] = None
+    dead: bool = False
 
     @property
     def silent(self) -> bool:
-        """Whether probes were sent and none was answered."""
-        return 0 < self.sent <= self.lost
+        """Whether probes were sent and none was answered, or no later one."""
+        return 0 < self.sent <= self.lost or (self.dead and self.lost > 0)
 
     def __str__(self) -> str:
         return f"{self.host} -> {self.other or self.address}"
@@ -76,6 +78,7 @@ def _path(host: str, target: t.Mapping[str, t.Any]) -> ProbedPath:
         target["lost"],
         target.get("longest_gap", 0.0),
         bool(target.get("silent")),
+        dead=bool(target.get("dead")),
     )
     if not path.lost:
         return path

@@ -69,7 +69,7 @@ def of_run(results: Results, took_part: t.Collection[str], limit: int = 0) -> Pa
     members = frozenset(took_part)
     between = [path for path in paths if path.host in members and path.other in members and path.other != path.host]
     single = [path for path in paths if "paths" not in results[path.host]]
-    count, answered = len(single), sum(path.lost < path.sent for path in single)
+    count, answered = len(single), sum(path.lost < path.sent and not path.silent for path in single)
     sent, lost = sum(path.sent for path in single), sum(path.lost for path in single)
     silent = collections.Counter(path.host for path in paths if path.silent)
     for host, answer in results.items():

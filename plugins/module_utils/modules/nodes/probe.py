@@ -128,8 +128,9 @@ def together(sent: Found, watched: t.Optional[Found]) -> Found:
 
     Counts are added up. `longest_gap` (that of `sent` if the watch has 0) and `silent` are those of the watch, in
     milliseconds. `reason` and `by` say why probes of full size were lost, or those of the watch if it alone lost some.
-    All else is that of `sent`.
+    `dead` says that all probes of full size were lost, which are the last ones. All else is that of `sent`.
     """
+    sent = {**sent, "dead": 0 < sent["sent"] <= sent["lost"]}
     if watched is None:
         return {**sent, "silent": 0.0}
     both: Found = {key: sent[key] + watched[key] for key in ("sent", "received", "lost")}
