@@ -29,6 +29,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "another_node": "Reports of a node to a run",
         "another_node_alone": "Reports of one node about the whole fleet",
         "another_node_addresses": "Reports of one node about addresses of hosts",
+        "another_node_probes": "Probes of paths between other nodes",
         "another_node_fuzz": "Reports with random errors",
         "another_node_answers": "Facts and other results that Ansible reads",
         "another_node_terminal": "The operator's terminal",
