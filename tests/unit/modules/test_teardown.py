@@ -14,6 +14,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteOperation,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.removal import teardown as tear_down
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
+    probe_endpoint,
+    with_probe_endpoint,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import TunnelDevice
 from ansible_collections.baremetal.host_routing.plugins.modules import node, teardown
 
@@ -54,7 +58,8 @@ def files(host):
 def test_check_do_check_do(host, systemctl, foreign):
     host.kernel.sysctl_write("net/ipv4/ip_forward", "1")
     before, there = left(host), files(host)
-    host.run(node, units=UNITS, **{**PARAMS, "files": FILES})
+    probed = with_probe_endpoint(STATE, probe_endpoint(["10.244.3.60"], STATE.pools))
+    host.run(node, units=UNITS, **{**PARAMS, "files": FILES, "state": probed.to_dict()})
     host.attach("db-1")
     learned = RouteAttributes(device="eth0", gateway="10.10.1.12", protocol=12)
     assert host.kernel.route_batch([RouteOperation("add", "10.244.7.0/26", learned)]) == []
@@ -73,6 +78,7 @@ def test_check_do_check_do(host, systemctl, foreign):
         "workload",
     }
     assert ["route", "10.244.7.0/26"] in shown and ["workload", "default/db-1"] in shown
+    assert ["workload", "caliprobe"] in shown and ["route", "10.244.3.60/32"] in shown
     assert left(host) == before
     assert systemctl.marks == set()
     assert files(host) - there <= {"run/node.lock", "run/writer.lock", "systemd/reads"}

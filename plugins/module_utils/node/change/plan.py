@@ -14,7 +14,7 @@ from ...bgp import session_changes
 from ...bgp.bird_state import BirdRoute
 from ...dataplane.change import Change, change_lines, in_reading_order
 from ...dataplane.planning.plan import NodePlan
-from ...state.node_state import TABLE_PROBE, NodeState
+from ...state.node_state import PROBE_INTERFACE, TABLE_PROBE, NodeState
 from .. import desired
 from ..host import units
 from ..host.ssh_session import SshSession
@@ -30,7 +30,8 @@ from . import comparison, denied_flows, lockout_check, policy_diff
 from .comparison import Engine
 
 _UNITS = "/etc/systemd/"
-_OF_PROBES = f"table {TABLE_PROBE}"  # how a route of the table for probes is written
+#: How routes of the table for probes are written, and those to the probe endpoint.
+_OF_PROBES = (f"table {TABLE_PROBE}", f"dev {PROBE_INTERFACE}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,14 +145,14 @@ class ChangePlan:
     def routes_withdrawn(self) -> int:
         """The number of CIDRs that go: blocks that BIRD may no longer advertise, and destinations of our routes.
 
-        A CIDR that is both counts once. Routes of the table for probes do not count: no live packet takes them.
+        A CIDR that is both counts once. Routes that probes alone take do not count.
         """
         old = self.stored.state if self.stored else None
         gone = set(sessions.withdrawn(old, self.target.state))
         gone |= {
             change.subject
             for change in self.node.removals
-            if change.kind == "route" and _OF_PROBES not in (change.before or "")
+            if change.kind == "route" and not any(words in (change.before or "") for words in _OF_PROBES)
         }
         return len(gone)
 

@@ -25,6 +25,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node import
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, carried_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
+    probe_endpoint,
+    with_probe_endpoint,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     UNDERLAY,
     UNDERLAY_GATEWAY,
@@ -452,6 +456,24 @@ def test_sessions_and_withdrawn_routes_are_counted(host):
     filters = dataclasses.replace(STATE, bird=dataclasses.replace(BIRD, pools=()))
     answer = host.run(node, check=True, **params(filters))
     assert (answer["sessions_reset"], answer["routes_withdrawn"]) == (0, 0)
+
+
+def test_probe_endpoint_is_shown_and_its_routes_count_as_no_withdrawn_ones(host):
+    """A check shows the endpoint that a first run adds. A state without it removes it, which withdraws no route."""
+    host.run(node, **PARAMS)
+    probed = with_probe_endpoint(STATE, probe_endpoint(["10.244.3.60"], STATE.pools))
+    answer = host.run(node, check=True, **params(probed))
+    added = {(change["action"], change["kind"], change["subject"]) for change in answer["changes"]}
+    assert {("+", "workload", "caliprobe"), ("+", "route", "10.244.3.60/32")} <= added
+    assert {action for action, kind, _subject in added if kind != "file"} == {"+"}
+    host.run(node, **params(probed))
+    assert host.run(node, **params(probed))["changed"] is False
+    answer = host.run(node, **PARAMS)
+    assert ("-", "route", "10.244.3.60/32") in {
+        (one["action"], one["kind"], one["subject"]) for one in answer["changes"]
+    }
+    assert answer["routes_withdrawn"] == 0
+    assert host.kernel.link("caliprobe") is None
 
 
 @pytest.mark.parametrize(("name", "expected"), [("node2", []), ("node7", ["restart Mesh_10_10_1_12"])])
