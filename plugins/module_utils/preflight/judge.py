@@ -586,8 +586,9 @@ def _bird(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
 def _gateway(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     """Yield a finding if a workload node with an IPv4 address cannot answer for the workloads' IPv4 gateway.
 
-    That is a host that has neither a route to 169.254.1.1 nor this address. It is an error if a workload in `state` has
-    an IPv4 address, else a warning. The IPv6 gateway is an address of the host's own end of the link.
+    That is a host that has neither a route to 169.254.1.1 nor this address. It is an error if a workload in `state`, or
+    the probe endpoint, has an IPv4 address, else a warning. The IPv6 gateway is an address of the host's own end of the
+    link.
     """
     if not state.address or not _routes_for_workloads(state) or facts["link_local_route"]:
         return
@@ -598,7 +599,7 @@ def _gateway(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
         f"the host has no route to {GATEWAY}, the gateway of all workloads.",
         "The kernel answers their ARP requests for it only when it would itself know where to send such packets.",
         f"Give the host a default route, or that address on its loopback (ip address add {GATEWAY}/32 dev lo).",
-        severity="error" if any(workload.address for workload in state.workloads) else "warning",
+        severity="error" if any(endpoint.address for endpoint in state.endpoints) else "warning",
     )
 
 

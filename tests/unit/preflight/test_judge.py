@@ -12,6 +12,10 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge as judging
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
+    probe_endpoint,
+    with_probe_endpoint,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Hook,
     IpSet,
@@ -511,6 +515,19 @@ def test_a_reflector_needs_no_gateway_and_a_node_without_workloads_is_only_warne
     assert judging.judge(facts(link_local_route=None), reflector) == []
     (finding,) = judging.judge(facts(link_local_route=None), NodeState("node7", "10.10.1.17/24"))
     assert (finding.id, finding.severity) == ("no-link-local-route", "warning")
+
+
+def test_a_probe_endpoint_needs_the_gateway_and_veth_pairs_as_workloads_do():
+    """A node with a probe endpoint alone is refused without the gateway, and on a kernel without veth pairs."""
+    plain = NodeState("node7", "10.10.1.17/24")
+    probed = with_probe_endpoint(plain, probe_endpoint(["10.244.3.60"], ()))
+    (finding,) = judging.judge(facts(link_local_route=None), probed)
+    assert (finding.id, finding.severity) == ("no-link-local-route", "error")
+    six = with_probe_endpoint(plain, probe_endpoint(["fd00::3f"], ()))
+    (finding,) = judging.judge(facts(link_local_route=None), six)
+    assert (finding.id, finding.severity) == ("no-link-local-route", "warning")
+    assert judging.judge(facts(features__veth=False), plain) == []
+    assert [one.severity for one in judging.judge(facts(features__veth=False), probed)] == ["error"]
 
 
 def test_the_address_on_the_loopback_serves_as_well():
