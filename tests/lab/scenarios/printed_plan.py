@@ -12,7 +12,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from tests.lab.measure.checks import PROBE_INTERFACE
 from tests.lab.measure.observed import Observed
+
+PROBE_NETNS = "calico-probe"
 
 _HEAD = re.compile(r"^(node\d+)  (\d+) changes? +plan [0-9a-f]+$")
 _PHASE = re.compile(r"^(node\d+)  (prepare|links|flip|retire) +(\d+) changes?$")
@@ -99,7 +102,7 @@ def check(lines: Iterable[Line], before: Observed, after: Observed, files: bool 
     """Assert that the plan names the differences of two observations of a host, and no others.
 
     Compared are routes, rules, devices, addresses, neighbours, forwarding entries, IP sets, iptables, workloads,
-    sysctls, units and files. Rules are those that match a mark; neighbours and forwarding entries are those of
+    sysctls, units and files. Rules are those by a mark or for probes; neighbours and forwarding entries are those of
     vxlan.calico. Sysctls that the kernel changes along with planned ones need not be named. Files of _BEHIND are
     ignored. `files` False: packages were installed as well, so the changed files need only include the planned ones.
     """
@@ -135,7 +138,7 @@ def check(lines: Iterable[Line], before: Observed, after: Observed, files: bool 
     _same(
         name,
         "namespaces",
-        {(line.action, line.subject.partition("/")[2]) for line in plan.of("workload") if line.action in "+-"},
+        {(line.action, _namespace(line)) for line in plan.of("workload") if line.action in "+-"},
         _keys(_changed(dict.fromkeys(before.raw["namespaces"], ""), dict.fromkeys(after.raw["namespaces"], ""))),
     )
     _same(name, "routes of workloads", _rerouted(plan), _routes_inside(before, after))
@@ -214,8 +217,12 @@ def _probe_routes(observed: Observed) -> dict[str, str]:
 
 
 def _rules(observed: Observed) -> dict[str, str]:
-    """Return {priority: mark} of the routing rules that match a mark; other rules are ignored."""
-    return {str(rule["priority"]): rule["fwmark"] for rule in observed.raw["rules"] if "fwmark" in rule}
+    """Return {priority: mark and interface} of the rules by a mark, or for the probe endpoint; others are ignored."""
+    return {
+        str(rule["priority"]): f"{rule.get('fwmark', '')} {rule.get('iif', '')}"
+        for rule in observed.raw["rules"]
+        if "fwmark" in rule or rule.get("iif") == PROBE_INTERFACE
+    }
 
 
 def _routes(observed: Observed) -> dict[str, str]:
@@ -237,18 +244,24 @@ def _routes(observed: Observed) -> dict[str, str]:
 # --- These functions check devices, their addresses and neighbours, routes inside namespaces ------------------------
 
 
+def _namespace(line: Line) -> str:
+    """Return the network namespace of the workload, or probe endpoint, that a line of a plan is about."""
+    return PROBE_NETNS if line.subject == PROBE_INTERFACE else line.subject.partition("/")[2]
+
+
 def _check_links(plan: _Plan, before: Observed, after: Observed) -> None:
     planned = plan.subjects("device")
     for line in plan.of("workload"):
-        end = re.search(r"host end (cali\w+)", line.after or line.before)
+        end = re.search(r"host end (cali\w+)|probe endpoint", line.after or line.before)
         if end and line.action in "+-":
-            planned.add((line.action, end.group(1)))
+            planned.add((line.action, end.group(1) or PROBE_INTERFACE))
     changing = {
-        line.subject.partition("/")[2]
+        _namespace(line)
         for line in plan.of("workload")
         if line.action == "~" and any(part.startswith("mtu ") for part in line.after.split("  "))
     }
     ends = {workload["interface"] for workload in after.workloads if workload["name"] in changing}
+    ends |= {PROBE_INTERFACE} if PROBE_NETNS in changing else set()
     planned |= {("~", end) for end in ends}
     _same(after.name, "devices", planned, _keys(_changed(_links(before), _links(after))))
 
@@ -289,7 +302,7 @@ def _fdb(observed: Observed) -> dict[str, str]:
 def _rerouted(plan: _Plan) -> set[str]:
     """Return the names of the workloads whose routes inside their namespaces change, by the plan."""
     return {
-        line.subject.partition("/")[2]
+        _namespace(line)
         for line in plan.of("workload")
         if line.action == "~" and any(part.startswith(("default ", "169.254.1.1 ")) for part in line.after.split("  "))
     }

@@ -367,11 +367,11 @@ def test_containers_leave_nothing(lab: BaseLab, boxes: dict[str, Container]) -> 
         containers.remove(lab, box)
     for node in NODES:
         wait(
-            f"{node} has the inventory's workload alone",
+            f"{node} has the inventory's workload and the probe endpoint alone",
             functools.partial(
                 lambda node: (
                     len([link for link in lab.json(node, ["ip", "-j", "link"]) if link["ifname"].startswith("cali")])
-                    == 1
+                    == 2
                 ),
                 node,
             ),
