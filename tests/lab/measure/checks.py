@@ -21,6 +21,7 @@ from .observed import Observed, Ping, Pong, Runner, send
 HOST_MAC = "ee:ee:ee:ee:ee:ee"
 FLEET_SET = "cali40all-hosts-net"
 PROBE_INTERFACE = "caliprobe"
+PROBE_NETNS = "calico-probe"
 
 
 @dataclass(frozen=True)

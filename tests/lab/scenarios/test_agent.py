@@ -25,6 +25,7 @@ from tests.lab import calicoctl, containers
 from tests.lab.containers import Container
 from tests.lab.fleet import workloads
 from tests.lab.handle import BaseLab
+from tests.lab.measure.checks import PROBE_INTERFACE
 from tests.lab.measure.streams import Stream, Streams
 from tests.long_form import LONG
 from tests.pauses import pause
@@ -369,11 +370,12 @@ def test_containers_leave_nothing(lab: BaseLab, boxes: dict[str, Container]) -> 
         wait(
             f"{node} has the inventory's workload and the probe endpoint alone",
             functools.partial(
-                lambda node: (
-                    len([link for link in lab.json(node, ["ip", "-j", "link"]) if link["ifname"].startswith("cali")])
-                    == 2
+                lambda node, expected: (
+                    {name for link in lab.json(node, ["ip", "-j", "link"]) if (name := link["ifname"])[:4] == "cali"}
+                    == expected
                 ),
                 node,
+                {PROBE_INTERFACE, *(one.interface for one in workloads(lab) if one.node == node)},
             ),
         )
     ipam_is_clean(lab)
@@ -391,7 +393,10 @@ def test_teardown_takes_all_of_it_away(lab: BaseLab, fleet: Fleet) -> None:
         assert not {name for name in links if name.startswith(("cali", "vxlan.calico"))}, (node, links)
         assert lab.json(node, ["ip", "-j", "route", "show", "proto", "179", "table", "all"]) == []
         assert "cali" not in lab.exec(node, ["iptables-save"]).stdout
-        assert "cali40" not in lab.exec(node, ["ipset", "list", "-n"]).stdout
+        assert "cali" not in lab.exec(node, ["ip6tables-save"]).stdout
+        assert "cali" not in lab.exec(node, ["ipset", "list", "-n"]).stdout
+        assert "calico" not in lab.exec(node, ["ip", "netns", "list"]).stdout
+        assert "179" not in lab.exec(node, "ip rule; ip -6 rule").stdout
         for unit in ("calico-agent", "calico-bird"):
             assert lab.exec(node, ["systemctl", "is-active", unit], check=False).stdout.strip() == "inactive"
     again = fleet.play("teardown.yml", "-e", "confirm=true").check()

@@ -243,15 +243,19 @@ class TestMembersComeAndGo:
             ("node2", "new"),
             ("node2", "old"),
         )
-        # Each of the four other nodes has one more session and the new node's address. It is otherwise unchanged, apart
-        # from the workload "late".
+        # node5 has a first block, and node2 one of another pool, each with an address for the probe endpoint.
+        assert (new.probes.keys(), after.nodes["node2"].probes.keys()) == ({"new"}, {"old", "new"})
+        joined = {NODES["node5"].address, new.probes["new"], after.nodes["node2"].probes["new"]}
+        # Each of the four other nodes has one more session and these addresses. It is otherwise unchanged, apart from
+        # the workload "late" and node2's probe endpoint.
         for name in FOUR:
             one, other = before.nodes[name], after.nodes[name]
             assert younger_sessions(self.since(one), self.since(other)) == [], f"{name} reset a session"
             assert set(self.since(other)) - set(self.since(one)) == {NODE5}
             gone = checks.pool_routes(before, one) - checks.pool_routes(after, other)
             assert not gone, f"{name} dropped {gone}"
-            assert _comparable(other, without="10.10.1.13") == _comparable(one, without="10.10.1.13"), name
+            assert _comparable(other, joined) == _comparable(one, joined), name
+            assert name == "node2" or other.probes == one.probes
         checks.check_traffic(after, in_lab(lab))
         unchanged(lab, path)
 
@@ -267,8 +271,8 @@ class TestMembersComeAndGo:
         self.under_traffic(lab, lambda: converge(lab, path), gone=("db-1", "web-3"))
         after = self.fleet(lab, self.FIVE)
         assert "db-1" in before.nodes["node1"].raw["namespaces"] and "web-3" in before.nodes["node3"].raw["namespaces"]
-        assert set(after.nodes["node1"].raw["namespaces"]) == {"web-1"}
-        assert not after.nodes["node3"].raw["namespaces"]
+        assert set(after.nodes["node1"].raw["namespaces"]) == {"web-1", checks.PROBE_NETNS}
+        assert set(after.nodes["node3"].raw["namespaces"]) == {checks.PROBE_NETNS}
         for name in self.FIVE:
             # The nodes of the removed workloads keep their blocks, so no session is reset.
             assert after.nodes[name].blocks == before.nodes[name].blocks
@@ -300,10 +304,10 @@ class TestMembersComeAndGo:
         unchanged(lab, path)
 
 
-def _comparable(node: Observed, without: str) -> dict[str, object]:
-    """Return what must be equal before and after another node, with the address `without`, has joined.
+def _comparable(node: Observed, joined: set[str]) -> dict[str, object]:
+    """Return what must be equal before and after another node, with the addresses `joined`, has joined.
 
-    The workload "late" is left out.
+    The workload "late" and the addresses of the probe endpoint are left out.
     """
     late = {workload["interface"] for workload in node.workloads if workload["name"] == "late"}
     return {
@@ -313,9 +317,13 @@ def _comparable(node: Observed, without: str) -> dict[str, object]:
             if name not in late
         },
         "addresses": {name: found for name, found in node.addresses.items() if name not in late},
-        "namespaces": {name: node.inside(name)["addresses"] for name in node.raw["namespaces"] if name != "late"},
+        "namespaces": {
+            name: node.inside(name)["addresses"]
+            for name in node.raw["namespaces"]
+            if name not in ("late", checks.PROBE_NETNS)
+        },
         "chains": node.chains,
-        "ipsets": {name: members - {without} for name, members in node.ipsets.items()},
+        "ipsets": {name: members - joined for name, members in node.ipsets.items()},
         "rules": node.raw["rules"],
         "bird": node.raw["bird_processes"],
         "sysctls": {

@@ -21,6 +21,7 @@ import pytest
 
 from tests.lab.fleet import workloads
 from tests.lab.handle import BaseLab
+from tests.lab.measure.checks import PROBE_INTERFACE
 from tests.lab.measure.streams import Stream, Streams
 from tests.lab.topology import LabError
 from tests.long_form import LONG
@@ -214,7 +215,7 @@ class Machine:
             return str(error)
         if found != expected:
             return f"workloads {found}, containers {expected}"
-        if len(links) != len(found):
+        if len(links) != len(found) + 1 or PROBE_INTERFACE not in links:
             return f"devices {links}, workloads {found}"
         return "" if "found 0 problems" in checked else checked
 
