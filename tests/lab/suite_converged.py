@@ -16,7 +16,7 @@ import pytest
 
 from .measure import checks
 from .measure.checks import Fleet
-from .measure.observed import Pong
+from .measure.observed import Pong, Runner, send
 
 #: The nodes with workloads: all hosts of the scenario but the reflectors.
 NAMES = tuple(
@@ -52,6 +52,13 @@ def test_vxlan_has_a_neighbour_and_a_forwarding_entry_for_every_other_node(fleet
 @every_node
 def test_workloads_are_joined_by_veth_pairs(fleet: Fleet, name: str) -> None:
     checks.check_workloads(fleet, fleet.nodes[name])
+
+
+@every_node
+def test_the_probe_endpoint_has_an_address_of_each_pool_of_its_node(fleet: Fleet, name: str) -> None:
+    node = fleet.nodes[name]
+    assert set(node.probes) == set(node.blocks.values())
+    checks.check_probe_endpoint(node)
 
 
 @every_node
@@ -97,3 +104,7 @@ def test_the_router_is_a_hop_where_no_tunnel_is_used(fleet: Fleet, pongs: list[P
 
 def test_outgoing_packets_are_masqueraded_where_the_pool_says_so(fleet: Fleet, outside_pongs: list[Pong]) -> None:
     checks.check_pings(fleet, outside_pongs)
+
+
+def test_probe_endpoints_answer_each_other_and_no_workload(fleet: Fleet, run: Runner) -> None:
+    checks.check_pings(fleet, send(run, checks.pings_to_probes(fleet)))

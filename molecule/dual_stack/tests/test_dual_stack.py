@@ -17,7 +17,12 @@ from tests.lab.handle import BaseLab
 from tests.lab.measure import checks
 from tests.lab.measure.checks import Fleet
 from tests.lab.measure.observed import Observed
-from tests.lab.suite_converged import NAMES, every_node
+from tests.lab.suite_converged import (
+    NAMES,
+    every_node,
+    test_probe_endpoints_answer_each_other_and_no_workload,  # noqa: F401
+    test_the_probe_endpoint_has_an_address_of_each_pool_of_its_node,  # noqa: F401
+)
 from tests.lab.topology import NODES, OUTSIDE_ADDRESS, OUTSIDE_NET_IPV6, UNDERLAY_MTU
 
 POOLS = (
@@ -126,6 +131,9 @@ def test_routes_of_each_family(fleet: Fleet, lab: BaseLab, found: dict[str, Work
             for address in one.addresses.values():
                 if (":" in address) == (family == 6):
                     expected.add(f"{address} dev {one.interface} proto calico")
+    for address in fleet.nodes[name].probes.values():
+        if (":" in address) == (family == 6):
+            expected.add(f"{address} dev {checks.PROBE_INTERFACE} proto calico")
     pools = [pool for pool in POOLS if (":" in pool.cidr) == (family == 6)]
     assert routes(lab, name, family, pools) == expected
 

@@ -238,7 +238,10 @@ def check_workloads(fleet: Fleet, node: Observed) -> None:
 
 
 def check_probe_endpoint(node: Observed) -> None:
-    """Assert that the probe endpoint has an address of its own in the node's blocks of each pool that it names."""
+    """Assert that the probe endpoint has an address of its own in the node's blocks of each pool that it names.
+
+    Assert also that its namespace has these IPv4 addresses and no others.
+    """
     taken = {workload["address"] for workload in node.workloads}
     taken |= {cidr.partition("/")[0] for cidrs in node.addresses.values() for cidr in cidrs}
     for pool, address in node.probes.items():
@@ -248,6 +251,9 @@ def check_probe_endpoint(node: Observed) -> None:
     if node.probes:
         link = node.links[PROBE_INTERFACE]
         assert "UP" in link["flags"] and (link["address"], link["linkinfo"]["info_kind"]) == (HOST_MAC, "veth"), link
+        inside = node.inside(PROBE_NETNS)["addresses"]
+        found = {cidr for device, cidrs in inside.items() if device != "lo" for cidr in cidrs}
+        assert found == {f"{address}/32" for address in node.probes.values() if ":" not in address}, (node.name, inside)
 
 
 # --- the host -------------------------------------------------------------------------------------------------------
@@ -395,6 +401,20 @@ def pings(fleet: Fleet, full_size: bool = True) -> list[Ping]:
                 size = min(mtu, fleet.pool(source["pool"]).mtu)
                 found.append(Ping(node.name, source["netns"], target["address"], size if full_size else None))
         found += [Ping(node.name, None, target["address"], mtu if full_size else None) for node in fleet.nodes.values()]
+    return found
+
+
+def pings_to_probes(fleet: Fleet) -> list[Ping]:
+    """Return a ping to each probe address from each other probe endpoint, answered, and from each workload, dropped."""
+    found = []
+    for target in fleet.nodes.values():
+        for address in target.probes.values():
+            found += [Ping(node.name, PROBE_NETNS, address) for node in fleet.others(target)]
+            found += [
+                Ping(node.name, workload["netns"], address, answer=False)
+                for node in fleet.nodes.values()
+                for workload in node.workloads
+            ]
     return found
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import PROBE_INTERFACE
 
 from tests.unit.fleet.compiler.test_compiler import bird_lines
 from tests.unit.fleet.fleets import build, pool, states
@@ -76,4 +77,6 @@ def test_the_page_shows_the_routes_of_the_lab(mode: str) -> None:
         assert f"\n  {name} BGP  " in PAGE
     [web] = node1.workloads
     assert f"blackhole {node1.ipam.blocks[0].cidr} proto 179\n" in PAGE
-    assert mode == "direct" or f"  {web.address} dev {web.interface} proto 179 scope link\n" in PAGE
+    [probe] = node1.ipam.probes.values()
+    for address, interface in ((web.address, web.interface), (probe, PROBE_INTERFACE)):
+        assert mode == "direct" or f"  {address} dev {interface} proto 179 scope link\n" in PAGE
