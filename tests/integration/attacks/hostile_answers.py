@@ -115,7 +115,7 @@ def probes() -> Data:
     """Return an honest answer of the module probe, with what its action adds."""
     target = {"name": "node1", "address": "10.244.1.63", "size": 84, "sent": 30, "received": 30, "lost": 0}
     target |= {"pool": "default", "source": "10.244.2.63", "reason": "", "by": "", "heard": 30}
-    times = {"rtt_min": 0.2, "rtt_max": 0.8, "longest_gap": 1.5, "silent": 0.0}
+    times = {"rtt_min": 0.2, "rtt_max": 0.8, "longest_gap": 1.5, "silent": 0.0, "dead": False}
     when = {
         "clock": {"began": 0.1, "ended": 9.2, "total": 9.3},
         "window": {"earliest": 7.1, "latest": 8.0, "seconds": 9.1},

@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 
-from tests.lab.fleet import SPARING, mesh_of_streams, no_way_around, workloads
+from tests.lab.fleet import POOL, SPARING, mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Streams
 from tests.lab.shell import wait_until
@@ -126,7 +126,7 @@ def test_a_mode_that_cannot_be_proven_is_not_flipped_to(lab: BaseLab, fleet: Fle
     assert run.code != 0
     assert "The change of mode did not go through." in run.output
     for path in ("node1 -> node3", "node1 -> node4", "node2 -> node3", "node2 -> node4"):
-        assert f"  {path}: no answer" in run.output, run.output[-4000:]
+        assert f"  pool {POOL}: {path}: no answer" in run.output, run.output[-4000:]
     assert "4 of 4 nodes run as before." in run.output, run.output[-4000:]
     assert report.lost_by_us == 0 and report.resets == 0, report.summary()
     check_routes(lab, FIRST_MODE)
@@ -157,8 +157,10 @@ def test_packets_lost_by_the_flip_are_counted_and_the_change_undone(lab: BaseLab
     assert longest and 300 <= float(longest[1]) < 5000, found[0]
     # Packets from rack 1 to rack 2 were dropped, so probes from rack 2 got no reply either. Both directions count them.
     for path in ("node1 -> node3", "node2 -> node4", "node3 -> node1", "node4 -> node2"):
-        assert re.search(rf"  {path}: [0-9]+ not answered, longest gap [0-9.]+ ms", printed), printed[-4000:]
-    assert not re.search(r"  node1 -> node2: ", printed), printed[-4000:]
+        assert re.search(rf"  pool {POOL}: {path}: [0-9]+ of [0-9,]+ lost, longest gap [0-9.]+ ms", printed), printed[
+            -4000:
+        ]
+    assert not re.search(r"  (pool [^ ]+: )?node1 -> node2: ", printed), printed[-4000:]
     assert "4 of 4 nodes run as before." in printed, printed[-4000:]
     assert not any(watches(lab))
     check_routes(lab, FIRST_MODE)
