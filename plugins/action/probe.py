@@ -47,7 +47,7 @@ class ActionModule(StateAction):
         gaps: list[untried.Untried] = []
         if fleet:
             host = task_vars["inventory_hostname"]
-            # Only during a change do nodes have the tunnels of both modes.
+            # During a change the paths are those of the new mode, whose routes and MTUs the phase flip has.
             phase = Phase.FLIP if proof or "watch" in args else Phase.CONVERGE
             state = self.host_state(task_vars, fleet, observed, phase)
             secret = targets.probe_secret(fleet)
@@ -60,7 +60,7 @@ class ActionModule(StateAction):
             if args.get("watch") == "start":
                 args["limit"] = watch_limit(int(args.get("limit", 0)), task_vars)
             if not paths:
-                msg = f"{host} has no other node's block to probe."
+                msg = f"{host} has no path to another node's probe endpoint."
                 return {"changed": False, "targets": [], "untried": untried.to_data(gaps), "msg": msg}
         answer = self.ask_to_probe("probe", args, task_vars)
         return {**answer, "untried": untried.to_data(gaps)} if fleet else answer
