@@ -84,10 +84,14 @@ workloads:
 agent:
   description:
     - Whether the node shall have an agent, the status that the agent reports, and the seconds since its start.
+    - RV(agent.paths) has the paths to other nodes that the agent watches between runs, with counts by pool, and at
+      most 16 paths and nodes that are down. An agent of an earlier release leaves it out.
   returned: always
   type: dict
   sample: {wanted: true, running: true, version: 0.2.0, uptime: 777600, in_sync: true, problems: [],
-           drift: {total: 9, day: 3, kinds: {route: 3}}}
+           drift: {total: 9, day: 3, kinds: {route: 3}},
+           paths: {watched: true, reason: "", pools: [{pool: default-ipv4-ippool, paths: 3, up: 3, down: 0,
+                   untested: 0, absent: 0, seconds: 5}], down: [], nodes: [], count_nodes: 0, fragmenting: null}}
 problems:
   description: Parts that could not be read, and a change that the node has reverted or is about to revert, in words.
   returned: always

@@ -10,11 +10,10 @@ import typing as t
 
 from ..cli.render import heartbeat_cells
 from ..fleet.node_answers import outcome
-from ..fleet.paths import untried
 from ..ipam.errors import names
 from ..state.phase import AT_REST
 from . import drawing
-from .lines import status_lines
+from .lines import status_lines, watch_lines
 from .lines.heartbeat_lines import HeartbeatStatus
 from .model import DownSession, FleetReport, Origin, ShownNode, State
 from .places import Links, Places
@@ -63,7 +62,8 @@ def by_nodes(
     verdict = f"{well:,} of {len(nodes):,} nodes good"
     if links.total:
         verdict += f" · {links.total - links.down:,} of {links.total:,} sessions Established"
-    verdict += f" · {sum(node.workloads or 0 for node in nodes):,} workloads · {untried.OF_STATUS}"
+    paths = watch_lines.verdict(watch_lines.of_answers(known).values())
+    verdict += f" · {sum(node.workloads or 0 for node in nodes):,} workloads · {paths}"
     return FleetReport(
         origin,
         **_said(problems, warnings, verdict),

@@ -126,15 +126,20 @@ def test_a_host_that_forwards_nothing(hosts: TwoHosts) -> None:
 
 
 def test_a_namespace_that_is_made_anew(hosts: TwoHosts) -> None:
-    """If the probe endpoint is gone, its paths are not watched; once it is there again, they are, without an alarm."""
+    """If the probe endpoint was deleted, the agent makes it anew, and watches the paths from there without an alarm."""
     first = hosts.first
+    kernel = first.daemon.kernel
+    before = kernel.inside("calico-probe").identity
+    kernel.leave("calico-probe")
     first.run("ip link delete caliprobe")
-    first.daemon.kernel.netns_delete("calico-probe")
-    _within(lambda: not first.paths().watched, "the paths are not watched")
-    assert "calico-probe" in first.paths().reason
-    first.make_endpoint()
-    _within(lambda: first.paths().watched, "the paths are watched again")
-    _shown(hosts, [])
+    kernel.netns_delete("calico-probe")
+    _within(lambda: "calico-probe" in kernel.netns_list(), "the namespace is there")
+    assert not kernel.netns_is("calico-probe", before)
+    _within(lambda: first.paths().watched, "the paths are watched")
+    end = time.monotonic() + 12
+    while time.monotonic() < end:
+        assert first.paths().watched and not first.paths().down
+        time.sleep(2)
 
 
 @pytest.mark.soak

@@ -55,7 +55,10 @@ def state_of(host: int) -> NodeState:
         pools=tuple(Pool(pool, f"{start}.0.0/16", 29, "None", workload_mtu=1500) for pool, start in POOLS.items()),
         ipam=NodeIpam(1, tuple(Block(block(pool, host), pool) for pool in POOLS), probes=own),
         routes=tuple(Route(block(pool, host), "blackhole") for pool in POOLS),
-        sysctls=(Sysctl("net/ipv4/ip_forward", "1"),),
+        sysctls=(
+            Sysctl("net/ipv4/ip_forward", "1"),
+            Sysctl(f"net/ipv4/conf/{PROBE_INTERFACE}/proxy_arp", "1"),
+        ),
         nodes=tuple(
             FleetMember(
                 f"node{one}",

@@ -73,7 +73,7 @@ NODE    BGP   BLOCKS          WORKLOADS   ROUTES   DRIFT(24h)   AGENT
 node1   2/2   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d
 node2   2/2   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d
 node3   2/2   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d
-good  3/3 nodes · 3/3 sessions Established · 6 workloads · paths not tried
+good  3/3 nodes · 3/3 sessions Established · 6 workloads · paths not asked
 """
 BAD = """\
 NODE    BGP     BLOCKS             WORKLOADS   ROUTES      DRIFT(24h)        AGENT
@@ -85,7 +85,7 @@ node3   -       -                  -           -           -                 unr
 ! node1: the agent repairs, and is not done within seconds. `calicoctl plan` there says what.
 ! node2: the agent does not run. `systemctl status calico-agent` there says why.
 ! node3: unreachable: Failed to connect to the host via ssh: timed out
-degraded  0/3 nodes good · 1/2 sessions Established · 4 workloads · paths not tried
+degraded  0/3 nodes good · 1/2 sessions Established · 4 workloads · paths not asked
 """
 
 
@@ -156,7 +156,7 @@ def test_a_session_with_somebody_else_has_one_end_here() -> None:
     bgp = {"enabled": True, "running": True, "sessions": [session(""), session("", "Active")]}
     lines = status_lines.text(["node1"], {"node1": node("node1", bgp=bgp)})
     assert lines[1].startswith("node1   1/2 !   ")
-    assert lines[-1] == "degraded  0/1 nodes good · 1/2 sessions Established · 2 workloads · paths not tried"
+    assert lines[-1] == "degraded  0/1 nodes good · 1/2 sessions Established · 2 workloads · paths not asked"
 
 
 def test_problems_of_a_fleet_are_shown_as_on_the_page() -> None:
@@ -273,7 +273,7 @@ def test_a_module_that_failed_is_a_row() -> None:
         "node2   -     -        -           -        -            unreachable !",
         "! node1: The module interpreter was not found.",
         "! node2: unreachable, or failed earlier in this run (its error stands above)",
-        "degraded  0/2 nodes good · 0 workloads · paths not tried",
+        "degraded  0/2 nodes good · 0 workloads · paths not watched",
     ]
 
 

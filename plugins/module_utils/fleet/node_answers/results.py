@@ -23,7 +23,7 @@ from ...base.typed_json import (
     whole,
 )
 from ...state.answers import limits
-from ...state.derived import path_loss
+from ...state.derived import path_loss, path_status
 from ...state.phase import Phase
 from ..paths import directions, untried
 
@@ -146,6 +146,7 @@ _AGENT = open_table(
         "in_sync": flag,
         "problems": items(text(), 1024),
         "drift": _DRIFT,
+        "paths": maybe(path_status.read),
     },
 )
 _PROBLEMS = {"problems": items(text(), 1024)}

@@ -105,7 +105,9 @@ def agent(sources: Sources, now: datetime.datetime, problems: list[str]) -> Data
         return found
     since = datetime.datetime.strptime(said["since"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.timezone.utc)
     kept = ("version", "since", "in_sync", "problems", "drift")
-    return {**found, "uptime": int((now - since).total_seconds()), **{name: said[name] for name in kept}}
+    answer = {**found, "uptime": int((now - since).total_seconds()), **{name: said[name] for name in kept}}
+    # An agent of an earlier release, which was not restarted yet, says nothing of paths.
+    return {**answer, "paths": said["paths"]} if "paths" in said else answer
 
 
 def wants_agent(root: str) -> bool:

@@ -15,6 +15,7 @@ from ...fleet.node_answers import outcome
 from ...fleet.paths import untried
 from ...ipam.errors import names
 from ...state.phase import AT_REST
+from . import watch_lines
 
 Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Result]
@@ -68,10 +69,12 @@ def problems(hosts: t.Iterable[str], results: Results, blamed: t.Container[str] 
     named once, and so is a phase of several nodes. A session whose other end is a `blamed` host is left out.
     """
     found: list[str] = []
+    nodes = {host: known(results.get(host)) for host in hosts}
+    away = {host for host, node in nodes.items() if node is None or node["node"] is None}
+    paths = watch_lines.problems(watch_lines.of_answers(nodes), _Either(away, blamed))
     seen: Counts = collections.Counter()
     halfway: dict[str, list[str]] = {}
-    for host in hosts:
-        node = known(results.get(host))
+    for host, node in nodes.items():
         if node is None:
             found.append(f"{host}: {outcome.reason(results.get(host)).replace('Task failed: ', '')}")
         elif node["node"] is None:
@@ -80,9 +83,20 @@ def problems(hosts: t.Iterable[str], results: Results, blamed: t.Container[str] 
             ]
         else:
             found += _of_node(host, node, seen, blamed)
+            found += paths.get(host, ())
             if node["phase"] not in AT_REST:
                 halfway.setdefault(node["phase"], []).append(host)
     return [*found, *(_halfway(phase, nodes) for phase, nodes in halfway.items())]
+
+
+class _Either:
+    """The names that either of two containers has."""
+
+    def __init__(self, one: t.Container[str], other: t.Container[str]) -> None:
+        self._both = (one, other)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in names_ for names_ in self._both)
 
 
 def troubled(nodes: t.Mapping[str, t.Optional[Result]]) -> set[str]:
@@ -258,5 +272,5 @@ def _verdict(nodes: t.Mapping[str, t.Optional[Result]], results: Results, wrong:
     if wanted:
         parts.append(f"{up // 2}/{wanted // 2} sessions Established")
     parts.append(f"{sum(node['workloads'] for node in nodes.values() if node and node['node'])} workloads")
-    parts.append(untried.OF_STATUS)
+    parts.append(watch_lines.verdict(watch_lines.of_answers(nodes).values()))
     return f"{'good' if not wrong else 'degraded'}  {' · '.join(parts)}"
