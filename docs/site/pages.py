@@ -56,7 +56,8 @@ SECTIONS = (
         "How-to guides",
         "docs/how-to",
         (
-            *("adding-and-removing-nodes", "switching-modes", "switching-topology", "ipv6", "policy", "monitoring", "runbook"),
+            *("adding-and-removing-nodes", "switching-modes", "switching-topology", "ipv6", "policy"),
+            *("monitoring", "runbook"),
             *("podman", "docker", "containerd", "systemd", "ports"),
             *("datastore", "etcd", "large-fleets", "upgrading"),
         ),
