@@ -89,13 +89,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Fleet]:
         yield fleet
 
 
-#: The sentences about the six paths of the direct pool. The router has no way back for an ICMP error either.
-DEAD = [
-    f"! pool racks: {one} -> {other}: no answer (lost on the way there)"
-    for one in HOSTS
-    for other in HOSTS
-    if other != one
-]
+#: The sentences about the six paths of the direct pool. The router has no way back for an ICMP error either. On a busy
+#: machine hosts may probe at different times, and the direction is unknown then.
+DEAD = [f"! pool racks: {one} -> {other}: no answer" for one in HOSTS for other in HOSTS if other != one]
 
 
 def test_a_pool_whose_packets_no_router_forwards_fails_each_run_and_is_named(fleet: Fleet) -> None:
@@ -107,17 +103,18 @@ def test_a_pool_whose_packets_no_router_forwards_fails_each_run_and_is_named(fle
     for options in ((), ("-e", f"report={report}")):
         printed = fleet.play("site", *options, failed=True)
         assert [line for line in DEAD if line not in printed] == [], printed[-3000:]
+        assert "(lost on the way back)" not in printed
         assert "incomplete 3/3 nodes" in printed and "6/12 paths answer" in printed and "pool default:" not in printed
         assert "6 paths get no answer, see above: packets of workloads may not arrive there." in printed
     words = re.sub(r"<[^>]+>|\s+", " ", report.read_text())
-    assert "Paths with losses" in words and "no answer (lost on the way there)" in words
+    assert re.search(r"Paths with losses .* racks\s+3 of 3\s+[0-9.]+ ms\s+no answer", words), words[-4000:]
     assert "workloads · paths not tried" in fleet.play("status")
     limited = fleet.play("site", "--limit", "host1")
     assert "no answer on 2 paths to host2, host3, not in this run or failed in it" in limited
     assert "paths of host2, host3 (not in this run)" in limited and "converged 1/1 nodes" in limited
     fleet.write(calico_workloads=[])
     printed = fleet.play("remove_node", "-e", "node=host3", "-e", "confirm=true", failed=True)
-    assert f"{DEAD[0]} {DEAD[2]} confirm" in printed and "incomplete 2/2 nodes" in printed, printed[-3000:]
+    assert DEAD[0] in printed and DEAD[2] in printed and "incomplete 2/2 nodes" in printed, printed[-3000:]
 
 
 def test_a_pool_that_is_not_probed_is_named_by_runs_and_by_a_status(fleet: Fleet) -> None:
@@ -170,7 +167,9 @@ def test_a_return_has_the_verdict_and_the_exit_status_of_a_run(fleet: Fleet) -> 
         for playbook, options in (("rollback", ("-e", "plan=previous")), ("site", ())):
             printed = fleet.play(playbook, *options, failed=True)
             for other in ("host1", "host3"):
-                assert f"! pool racks: {other} -> host2: no answer (lost on the way there)" in printed, printed[-3000:]
-                assert f"! pool racks: host2 -> {other}: no answer (lost on the way back)" in printed
+                assert f"! pool racks: {other} -> host2: no answer" in printed, printed[-3000:]
+                assert f"! pool racks: host2 -> {other}: no answer" in printed
+                assert f"{other} -> host2: no answer (lost on the way back)" not in printed
+                assert f"host2 -> {other}: no answer (lost on the way there)" not in printed
             assert "incomplete 3/3 nodes" in printed and "8/12 paths answer" in printed
             assert "4 paths get no answer, see above: packets of workloads may not arrive there." in printed

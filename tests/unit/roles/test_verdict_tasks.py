@@ -56,7 +56,7 @@ def test_a_playbook_ends_by_the_verdict(playbook: str, tasks: str) -> None:
                     task["ansible.builtin.import_role"]["name"],
                     task["ansible.builtin.import_role"].get("tasks_from", "main"),
                 )
-                for task in play.get("tasks", ())
+                for task in flat(play.get("tasks", ()))
                 if "ansible.builtin.import_role" in task
             ),
         ]
