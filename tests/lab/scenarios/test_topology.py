@@ -20,6 +20,7 @@ import pytest
 
 from tests.lab.handle import BaseLab
 from tests.lab.measure.checks import Pool
+from tests.lab.topology import NODES
 
 from . import inventory
 from .conftest import LAB, ROOT, Fleet, Run, new_lab, nothing_lost
@@ -28,6 +29,7 @@ from .killed_controller import ANNOUNCING, kill_run, output_until, run_to_kill
 NAME = f"{LAB}-topology"
 FOUR = ("node1", "node2", "node3", "node4")
 POOL = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=True)
+DIRECT = Pool("racks", "10.245.0.0/16", "direct")
 SOAK = "-ecalico_node_soak_seconds=3"
 BIRDC = ["birdc", "-s", "/run/calico/bird.ctl"]
 NOTHING_LOST = r"soak +0 lost of [0-9,]+ probes over 12 paths since before the flip · longest gap 0\.0 ms"
@@ -39,10 +41,13 @@ class Wanted:
     def __init__(self, lab: BaseLab, folder: Path) -> None:
         self.lab, self.folder, self.fleet = lab, folder, Fleet(lab)
 
-    def write(self, reflectors: tuple[str, ...] = (), **variables: Any) -> str:
+    def write(self, reflectors: tuple[str, ...] = (), direct: bool = False, **variables: Any) -> str:
+        """Write the inventory and return its path. With `direct`, each node has a workload in DIRECT as well."""
         entries = [inventory.workload(f"web-{name[-1]}", name) for name in FOUR]
+        pools = [POOL, *([DIRECT] if direct else ())]
+        entries += [inventory.workload(f"x-{name[-1]}", name, pool=DIRECT.name) for name in FOUR if direct]
         return inventory.write(
-            self.folder, [inventory.pool(POOL)], entries, reflectors=reflectors, nodes=FOUR, **variables
+            self.folder, [*map(inventory.pool, pools)], entries, reflectors=reflectors, nodes=FOUR, **variables
         )
 
     def site(self, *arguments: str, reflectors: tuple[str, ...] = (), **variables: Any) -> Run:
@@ -217,3 +222,18 @@ def wait_until_whole(lab: BaseLab, seconds: float = 90) -> None:
         if up == 10 and not any("Neighbor graceful restart active" in text for text in said):
             return
         assert time.monotonic() < end, f"{up} of 10 sessions"
+
+
+def test_a_direct_pool_that_no_router_knows_is_found(wanted: Wanted) -> None:
+    """A run that adds a pool without a tunnel, whose blocks no router learns, is incomplete and names each dead path.
+
+    Within the subnets the pool's paths answer. The pool with a tunnel loses no packet. A path has no direction if the
+    node at its other end probed, and so listened, at another time: busy hosts do.
+    """
+    with nothing_lost(wanted.lab):
+        run = wanted.site(reflectors=("node1", "node3"), direct=True)
+    dead = {(one, other) for one in FOUR for other in FOUR if NODES[one].rack != NODES[other].rack}
+    line = r"^! pool (\S+): (\S+) -> (\S+): no answer(?: \(lost on the way there\))?$"
+    named = re.findall(line, run.output, re.MULTILINE)
+    assert sorted(named) == [(DIRECT.name, *path) for path in sorted(dead)], run.output[-4000:]
+    assert run.code != 0 and "incomplete  4/4 nodes" in run.output and "16/24 paths answer" in run.output
