@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import re
 import subprocess
 import typing as t
 
@@ -23,6 +24,14 @@ class HostKernel(LinuxKernel):
 
 
 _Kernel = t.TypeVar("_Kernel", bound=HostKernel)
+
+
+def monitor_listens(sockets: str, pid: int) -> bool:
+    """Return whether process `pid`, an `ip monitor`, receives events; `sockets` is the text of /proc/net/netlink.
+
+    Its first socket has the process's id as port, too, but no groups of events.
+    """
+    return re.search(rf" 0 +{pid} +(?!0+ )[0-9a-f]+ ", sockets) is not None
 
 
 @contextlib.contextmanager

@@ -40,6 +40,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     VethEndpoint,
 )
 
+from tests.integration.host_under_test import monitor_listens
 from tests.unit.dataplane.suites.drivers import OWN, converge, route_to, underlay
 from tests.unit.dataplane.suites.suite_node import STATE, settle
 from tests.unit.dataplane.suites.suite_route import ROUTES
@@ -213,7 +214,7 @@ def test_replacing_never_leaves_the_destination_without_a_route(kernel):
     limit = threading.Timer(60, monitor.kill)
     limit.start()
     try:
-        while f" {monitor.pid} " not in kernel.run(["cat", "/proc/net/netlink"]).output:
+        while not monitor_listens(kernel.run(["cat", "/proc/net/netlink"]).output, monitor.pid):
             assert monitor.poll() is None, "ip monitor does not listen"
             time.sleep(0.01)
         converge(route, kernel, [dataclasses.replace(one, gateway="10.10.1.13", mtu=1400)])

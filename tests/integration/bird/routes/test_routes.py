@@ -15,6 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 from tests.integration.bird.daemons import AS_NUMBER, Fleet, bird_of, mesh, peer, pool
 from tests.integration.bird.interop import stranger
 from tests.integration.bird.network import POOL, Network, wait_for
+from tests.integration.host_under_test import monitor_listens
 
 pytestmark = pytest.mark.root
 
@@ -148,8 +149,8 @@ def test_a_route_mtu_comes_and_goes_in_place(fleet: Fleet, network: Network) -> 
     fleet.start(mesh(network.nodes, pool("vxlan.calico")))
     wait_for("three routes", lambda: len(one.space.routes("proto", "bird")) == 3)
     monitor = subprocess.Popen(one.space.command("ip", "monitor", "route"), stdout=subprocess.PIPE, text=True)
-    listening = f" {monitor.pid} "  # a netlink socket's port is its process's id
-    wait_for("the monitor listens", lambda: listening in one.space.run("cat", "/proc/net/netlink"))
+    sockets = ("cat", "/proc/net/netlink")
+    wait_for("the monitor listens", lambda: monitor_listens(one.space.run(*sockets), monitor.pid))
     try:
         fleet.configure(mesh(network.nodes, pool("vxlan.calico", mtu=1400)))
         expected = [f"{line.replace(' proto bird', '')} mtu 1400" for line in via("vxlan.calico")]
