@@ -20,6 +20,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.report.line
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import FleetReport, Loss
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import path_status
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.path_status import PathStatus
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
@@ -190,7 +192,7 @@ def _by_heartbeats(
     """Return the status by the heartbeats in `known`, an answer of datastore_info."""
     names = {field.name for field in dataclasses.fields(Heartbeat)}
     found = {
-        node: Heartbeat(**{name: value for name, value in fields.items() if name in names})
+        node: Heartbeat(**{**{name: value for name, value in fields.items() if name in names}, "paths": _paths(fields)})
         for node, fields in known["nodes"].items()
     }
     agents = set(task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()))
@@ -203,3 +205,8 @@ def _by_heartbeats(
         status.lines(gaps),
         lambda places: status_report.by_heartbeats(made, status, places),
     )
+
+
+def _paths(fields: t.Mapping[str, t.Any]) -> t.Optional[PathStatus]:
+    """Return the paths of a heartbeat in an answer of datastore_info, which has read it with its bounds."""
+    return path_status.decode(fields["paths"]) if fields.get("paths") is not None else None

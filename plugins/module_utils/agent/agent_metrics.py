@@ -14,11 +14,13 @@ from .metrics.instruments import (
     INVENTORY,
     KNOWN,
     LISTING,
+    PATH_STATES,
     REFUSED,
     RESUMPTION,
     RUN_TIME,
     Instruments,
 )
+from .watch.path_watcher import PathWatcher
 
 
 def watch_agent(instruments: Instruments, agent: Agent) -> None:
@@ -47,10 +49,29 @@ def watch_agent(instruments: Instruments, agent: Agent) -> None:
             instruments.policy_packets.add(*labels, amount=packets)
         instruments.policy_log_lost.add(amount=log.lost - instruments.policy_log_lost.value())
         _refresh_datastore(instruments, agent)
+        refresh_paths(instruments, agent.paths)
         if "ipam" not in agent.persisted.broken:
             instruments.use_of_addresses(agent.persisted.ipam.usage())
 
     instruments.registry.refresh_with(refresh)
+
+
+def refresh_paths(instruments: Instruments, paths: PathWatcher) -> None:
+    """Set the metrics of paths; while none are watched, only that and the round-trip times so far have values."""
+    instruments.paths_watched.set(value=float(paths.watched))
+    instruments.paths.replace({})
+    instruments.path_down.replace({})
+    for pool, times in paths.watch.round_trips.items():
+        instruments.path_round_trips.set_counts(pool, counts=times.counts, total=times.total)
+    if not paths.watched:
+        return
+    found = paths.findings()
+    for counts in found.pools:
+        for state, count in zip(PATH_STATES, (counts.up, counts.down, counts.untested, counts.absent)):
+            instruments.paths.set(counts.pool, state, value=count)
+    for path in found.down:
+        labels = (path.pool, path.node, path.loss.direction, path.loss.reason)
+        instruments.path_down.set(*labels, value=path.seconds)
 
 
 def _refresh_datastore(instruments: Instruments, agent: Agent) -> None:

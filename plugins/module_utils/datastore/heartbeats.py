@@ -19,6 +19,8 @@ import re
 import typing as t
 
 from ..base.typed_json import Unreadable, flag, items, matching, maybe, number, open_table, refuse, text, whole
+from ..state.derived import path_status
+from ..state.derived.path_status import PathStatus, PoolCounts
 from ..state.phase import Phase
 from . import documents, keys
 from .documents import RefusedDocument
@@ -29,6 +31,8 @@ INTERVAL_SECONDS = 10.0
 PROBLEM_LIMIT = 200
 #: The most nodes that `sessions_down` names, and the most characters of their names together.
 DOWN_LIMIT, _NAMES_LIMIT = 32, 4000
+#: The most paths and nodes that `paths` names.
+PATH_LIMIT = 8
 _MOST = 1 << 32  # of what is counted
 _LARGEST = (1 << 64) - 1  # of etcd's numbers
 _LATEST = 1e11  # seconds since 1970
@@ -47,7 +51,8 @@ class Heartbeat:
     long list is cut, and routers outside the fleet are left out. `workloads` counts those of the inventory, too. The
     node's policy knows the store of `cluster` up to, and with, `revision`; both are 0 if it has never read one.
     `feed_synced` means that changes arrive as they happen, and `feed_age` is how many seconds ago a member was heard,
-    None for never.
+    None for never. `paths` has those to other nodes, with at most PATH_LIMIT names. It is None for an agent of an
+    earlier release, which does not say anything of them.
     """
 
     node: str
@@ -67,6 +72,7 @@ class Heartbeat:
     cluster: int = 0
     feed_synced: bool = False
     feed_age: t.Optional[float] = None
+    paths: t.Optional[PathStatus] = None
 
     def age(self, now: float) -> float:
         """Return its age in seconds; negative if the node's clock is ahead of `now`."""
@@ -79,7 +85,35 @@ def encode(heartbeat: Heartbeat) -> bytes:
     del body["node"]
     body["first_problem"] = heartbeat.first_problem[:PROBLEM_LIMIT]
     body["sessions_down"] = _first_names(heartbeat.sessions_down)
+    if heartbeat.paths is None:
+        del body["paths"]
+        return documents.encoded(body)
+    paths = heartbeat.paths
+    for most in (PATH_LIMIT, PATH_LIMIT // 2, 1, 0):
+        body["paths"] = _with_at_most(paths, most).to_dict()
+        encoded = documents.encoded(body)
+        if len(encoded) <= keys.HEARTBEAT_BYTES:
+            return encoded
+    del body["paths"]
     return documents.encoded(body)
+
+
+def _with_at_most(paths: PathStatus, most: int) -> PathStatus:
+    """Return paths with at most this many paths and nodes by name, and at most twice as many pools."""
+    return dataclasses.replace(
+        paths,
+        reason=paths.reason[:PROBLEM_LIMIT],
+        down=paths.down[:most],
+        nodes=paths.nodes[:most],
+        pools=_summed(paths.pools) if len(paths.pools) > 2 * most else paths.pools,
+    )
+
+
+def _summed(pools: t.Sequence[PoolCounts]) -> tuple[PoolCounts, ...]:
+    """Return the counts of all pools together, without a name."""
+    names = ("paths", "up", "down", "untested", "absent")
+    sums = {name: sum(getattr(pool, name) for pool in pools) for name in names}
+    return (PoolCounts("", **sums, seconds=max((pool.seconds for pool in pools), default=0)),) if pools else ()
 
 
 def decode(node: str, value: bytes) -> Heartbeat:
@@ -92,7 +126,8 @@ def decode(node: str, value: bytes) -> Heartbeat:
         raise RefusedDocument("more of its BGP sessions are established than there are.")
     if len(found["sessions_down"]) > found["sessions_total"] - found["sessions_established"]:
         raise RefusedDocument("it names more BGP sessions that are down than there are.")
-    return Heartbeat(node=node, **{**found, "sessions_down": tuple(found["sessions_down"])})
+    paths = path_status.decode(found["paths"]) if found.get("paths") is not None else None
+    return Heartbeat(node=node, **{**found, "sessions_down": tuple(found["sessions_down"]), "paths": paths})
 
 
 def decode_all(values: t.Mapping[str, bytes]) -> tuple[dict[str, Heartbeat], dict[str, str]]:
@@ -150,5 +185,5 @@ _HEARTBEAT = open_table(
         "cluster": _NUMBER,
         "feed_synced": flag,
     },
-    {"feed_age": maybe(_SECONDS)},
+    {"feed_age": maybe(_SECONDS), "paths": maybe(path_status.read)},
 )

@@ -14,6 +14,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.documents import RefusedDocument
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
 
+from tests.unit.state.derived.test_path_status import STATUS as PATHS
+
 GOOD = Heartbeat(
     node="node1",
     written=1795770000.5,
@@ -57,6 +59,35 @@ def test_a_long_problem_is_cut_and_the_longest_heartbeat_is_read() -> None:
     assert (found.first_problem, found.sessions_down) == ("\U0001f600" * 200, ("n" * 253,) * 15)
     many = dataclasses.replace(longest, sessions_down=[f"node{number}" for number in range(1000)])
     assert heartbeats.decode("node1", heartbeats.encode(many)).sessions_down == tuple(f"node{n}" for n in range(32))
+
+
+def test_paths_are_read_as_they_were_written() -> None:
+    """A heartbeat has at most eight paths and nodes by name, and the counts of all."""
+    one = dataclasses.replace(GOOD, paths=PATHS)
+    assert heartbeats.decode("node1", heartbeats.encode(one)) == one
+    many = dataclasses.replace(PATHS, down=PATHS.down * 16, nodes=PATHS.nodes * 16)
+    found = heartbeats.decode("node1", heartbeats.encode(dataclasses.replace(GOOD, paths=many))).paths
+    assert found is not None and (len(found.down), len(found.nodes), found.pools) == (8, 8, PATHS.pools)
+
+
+def test_the_longest_paths_leave_a_heartbeat_readable() -> None:
+    """A heartbeat with the longest names stays below its limit: it names fewer paths, and keeps the counts."""
+    longest = dataclasses.replace(
+        PATHS.down[0], pool="p" * 253, node="n" * 253, by="2001:db8:1111:2222:3333:4444:5555:1"
+    )
+    paths = dataclasses.replace(
+        PATHS,
+        down=(longest,) * 16,
+        nodes=("m" * 253,) * 16,
+        pools=tuple(dataclasses.replace(PATHS.pools[0], pool="q" * 253) for dummy in range(64)),
+    )
+    one = dataclasses.replace(
+        GOOD, paths=paths, sessions_total=2**32, sessions_down=["n" * 253] * 1000, first_problem="\U0001f600" * 500
+    )
+    encoded = heartbeats.encode(one)
+    found = heartbeats.decode("node1", encoded).paths
+    assert len(encoded) <= 8192 and found is not None
+    assert (found.count, found.count_down) == (64 * 3, 64)
 
 
 def test_a_field_of_a_newer_release_is_skipped() -> None:
@@ -126,6 +157,6 @@ def test_rubbish_is_refused_in_words(value: bytes, reason: str) -> None:
 def test_each_field_is_needed() -> None:
     whole = json.loads(heartbeats.encode(GOOD))
     for name in whole:
-        if name != "feed_age":
+        if name not in ("feed_age", "paths"):
             with pytest.raises(RefusedDocument, match=f"its field {name} is missing"):
                 heartbeats.decode("node1", json.dumps({k: v for k, v in whole.items() if k != name}).encode())

@@ -18,6 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.report.line
 
 from tests.unit.plugin_utils import controller
 from tests.unit.plugin_utils.controller import Run
+from tests.unit.state.derived.test_path_status import STATUS as PATHS
 
 NOW = 1_795_770_000.0
 GOOD = Heartbeat(
@@ -45,7 +46,7 @@ def test_a_good_fleet_has_no_problem_lines() -> None:
         "NODE    HEARTBEAT   AGENT   BGP     WORKLOADS   SYNC   DRIFT(24h)   REVISION   PROBLEMS",
         "node1   4s          0.2.0   11/11   41          ok     0            5120       0",
         "rr1     no agent    -       -       -           -      -            -          -",
-        "good  2/2 nodes · 11/11 sessions Established, counted at both ends · 41 workloads · paths not tried  "
+        "good  2/2 nodes · 11/11 sessions Established, counted at both ends · 41 workloads · paths not asked  "
         "(by heartbeats)",
     ]
 
@@ -72,7 +73,7 @@ def test_everything_that_can_be_wrong() -> None:
         "asks the node itself.",
         "! node6: its heartbeat is left out: it is not JSON.",
         "degraded  2/7 nodes good · 32/33 sessions Established, counted at both ends · 164 workloads · paths not "
-        "tried  (by heartbeats)",
+        "asked  (by heartbeats)",
     ]
 
 
@@ -102,24 +103,24 @@ def test_a_node_that_is_down_is_the_only_one_to_blame() -> None:
     assert without("node5", node5=old) == [
         "! node5: its last heartbeat is 3m old. The agent or the host is down, or does not reach the datastore; what "
         "follows is from then.",
-        "degraded  4/5 nodes good · 16/20 sessions Established, counted at both ends · 45 workloads · paths not tried  "
+        "degraded  4/5 nodes good · 16/20 sessions Established, counted at both ends · 45 workloads · paths not asked  "
         "(by heartbeats)",
     ]
     assert without("node5", node5=silent) == [
         "! node5: BIRD does not answer.",
-        "degraded  4/5 nodes good · 12/16 sessions Established, counted at both ends · 45 workloads · paths not tried  "
+        "degraded  4/5 nodes good · 12/16 sessions Established, counted at both ends · 45 workloads · paths not asked  "
         "(by heartbeats)",
     ]
     assert without("node5", node5=cut) == [
         "! node5: 3 of 4 BGP sessions are not Established.",
-        "degraded  4/5 nodes good · 13/20 sessions Established, counted at both ends · 45 workloads · paths not tried  "
+        "degraded  4/5 nodes good · 13/20 sessions Established, counted at both ends · 45 workloads · paths not asked  "
         "(by heartbeats)",
     ]
     assert without("node5") == [
         "! node5: has sent no heartbeat yet. Its agent does not run, or does not reach the datastore: -e source=nodes "
         "asks the node itself.",
         "degraded  4/5 nodes good · 12/16 sessions Established, counted at both ends · 4 workloads · paths not "
-        "tried  (by heartbeats)",
+        "asked  (by heartbeats)",
     ]
 
 
@@ -201,3 +202,18 @@ def test_the_action_prints_heartbeats_if_the_datastore_was_read(tmp_path: pathli
         "source=nodes asks the nodes."
     )
     assert nodes_only["warnings_found"] == []
+
+
+def test_paths_that_are_down() -> None:
+    """Each path that is down is a line of its node, unless it leads to a node that is itself to blame."""
+    paths = dataclasses.replace(PATHS, nodes=(), count_nodes=0, fragmenting=None)
+    found = {"node1": dataclasses.replace(GOOD, paths=paths), "node2": dataclasses.replace(GOOD, node="node2")}
+    lines = HeartbeatStatus(["node1", "node2"], AGENTS, found, {}, NOW).lines()
+    assert lines[-2:] == [
+        "! node1: the path to node2 in pool web: no answer, since 2026-11-29T20:00:00Z (10.244.1.7 -> 10.244.2.7, 1500 "
+        "bytes).",
+        "degraded  1/2 nodes good · 22/22 sessions Established, counted at both ends · 82 workloads · 3/6 paths up, "
+        "those of 1 node not asked  (by heartbeats)",
+    ]
+    old = {**found, "node2": dataclasses.replace(found["node2"], written=NOW - 200)}
+    assert not any("pool web" in line for line in HeartbeatStatus(["node1", "node2"], AGENTS, old, {}, NOW).lines())

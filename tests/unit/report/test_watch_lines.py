@@ -16,6 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.report.line
     Said,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.path_status import (
+    NO_ENDPOINT,
     Fragmenting,
     PathDown,
     PathStatus,
@@ -102,6 +103,7 @@ def test_other_findings() -> None:
         ([NOT_ASKED, NOT_WATCHED], "paths not asked"),
         ([PathStatus(False, "no endpoint")], "paths not watched"),
         ([UP, UP], "4/4 paths up"),
+        ([UP, PathStatus(False, NO_ENDPOINT)], "2/2 paths up"),
         (
             [UP, NOT_WATCHED, NOT_ASKED, NOT_ASKED],
             "2/2 paths up, those of 1 node not watched, those of 2 nodes not asked",

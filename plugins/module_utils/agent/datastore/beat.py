@@ -14,6 +14,7 @@ from ...datastore.feed import FeedStatus
 from ...datastore.gateway import Put
 from ...datastore.heartbeats import Heartbeat
 from ...datastore.mirror import Position
+from ...state.derived import path_status
 
 
 class Sessions(t.NamedTuple):
@@ -64,6 +65,7 @@ def from_status(
         revision=position.revision if position is not None else 0,
         cluster=position.cluster if position is not None else 0,
         feed_synced=feed.synced,
+        paths=path_status.decode(status["paths"]) if "paths" in status else None,
         feed_age=max(0.0, now - feed.heard) if feed.heard else None,
     )
     return Put(keys.heartbeat_key(heartbeat.node), heartbeats.encode(heartbeat))

@@ -12,6 +12,7 @@ roles/calico_node/files/monitoring with it. Code that measures uses the attribut
 
 Labels have few values, known beforehand: kinds of objects, methods, outcomes, policies, pools and blocks of this node.
 No metric counts by workload or by BGP peer: in a full mesh, series by peer would grow quadratically with the nodes.
+Paths that are down are named, at most 16.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import typing as t
 
 from ...dataplane.planning.registry import REGISTRY
 from ...ipam.allocations import Usage
+from ...pathwatch.round_trips import BOUNDS
 from .metrics import Counter, Gauge, Histogram, Registry
 
 #: The free fraction of a pool's addresses on a node, from 0 to 1, below which there is a warning
@@ -36,6 +38,9 @@ DRIVERS = REGISTRY.names
 RESYNC_REASONS = ("start", "timer", "request", "lost")
 #: Values of the label `state` by which workloads are counted
 RUN_TIME, INVENTORY, DELETING = "run_time", "inventory", "deleting"
+
+#: Values of the label `state` by which paths are counted
+PATH_STATES = ("up", "down", "untested", "node_down")
 
 #: Values of the label `kind` by which the beginnings of following the datastore are counted
 RESUMPTION, LISTING = "resumption", "listing"
@@ -146,6 +151,27 @@ class Instruments:
         self.events_lost = self._counter(
             "calico_agent_netlink_overruns",
             "Overflows of the queue of kernel events (ENOBUFS); after each the agent checks everything.",
+        )
+
+        # metrics of paths to other nodes
+        self.paths_watched = self._gauge(
+            "calico_agent_paths_watched", "1 if the agent probes the paths to other nodes; 0 otherwise."
+        )
+        self.paths = self._gauge(
+            "calico_agent_paths",
+            "Paths to other nodes, by pool and state: up, down, untested, or node_down (the whole node is down).",
+            ["pool", "state"],
+        )
+        self.path_down = self._gauge(
+            "calico_agent_path_down_seconds",
+            "Seconds since when a path is down, of at most 16 paths, by pool, node, direction and reason.",
+            ["pool", "peer", "direction", "reason"],
+        )
+        self.path_round_trips = self._histogram(
+            "calico_agent_path_round_trip_seconds",
+            "Round-trip times of full packets to other nodes' probe endpoints, by pool.",
+            ["pool"],
+            buckets=BOUNDS,
         )
 
         # metrics of workloads

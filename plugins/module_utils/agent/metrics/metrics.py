@@ -158,6 +158,17 @@ class Histogram(Metric):
         counts[bisect.bisect_left(self._bounds, value)] += 1
         self._sums[key] = self._sums.get(key, 0.0) + value
 
+    def set_counts(self, *values: str, counts: t.Sequence[int], total: float) -> None:
+        """Replace the histogram of these label values by one that was counted elsewhere with the same bounds.
+
+        `counts` has one number for each bound, and one for values above the last. `total` is the sum of all values.
+        Raise ValueError for another number of counts.
+        """
+        if len(counts) != len(self._bounds) + 1:
+            raise ValueError(f"{self.name} has {len(self._bounds) + 1} buckets, not {len(counts)}")
+        key = self._key(values)
+        self._counts[key], self._sums[key] = list(counts), total
+
     def count(self, *values: str) -> int:
         """Return the number of observed values for these label values, 0 if there are none."""
         return sum(self._counts.get(self._key(values), ()))

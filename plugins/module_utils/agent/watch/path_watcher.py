@@ -25,7 +25,7 @@ from ...pathwatch import payload
 from ...pathwatch.findings import Findings, findings
 from ...pathwatch.watch import PathWatch
 from ...state.derived import path_loss, probe_paths
-from ...state.derived.path_status import NAMED, POOLS, Fragmenting, PathDown, PathStatus, PoolCounts
+from ...state.derived.path_status import NAMED, NO_ENDPOINT, POOLS, Fragmenting, PathDown, PathStatus, PoolCounts
 from ...state.fleet_list import bare
 from ...state.node_state import PROBE_NETNS, NodeState
 from ..concurrency import timer_alignment
@@ -98,7 +98,7 @@ class PathWatcher:
         state = self._state()
         if state is None or state.probe_endpoint is None:
             self._planned = None
-            self._stop("this node has no probe endpoint", again=0.0)
+            self._stop(NO_ENDPOINT, again=0.0)
             return
         if state is not self._planned:
             # Deriving the paths of a large fleet takes a while. Ticks go on afterwards: nothing is lost meanwhile.

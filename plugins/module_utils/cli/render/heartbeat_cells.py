@@ -8,6 +8,8 @@ from __future__ import annotations
 import typing as t
 
 from ...datastore.heartbeats import INTERVAL_SECONDS, Heartbeat
+from ...state.derived import path_status
+from ...state.derived.path_status import PathStatus
 from ...state.phase import AT_REST
 
 HEADINGS = ("HEARTBEAT", "AGENT", "BGP", "WORKLOADS", "SYNC", "DRIFT(24h)", "REVISION", "PROBLEMS")
@@ -71,6 +73,8 @@ def wrong(heartbeat: Heartbeat, now: float, blamed: t.Container[str] = frozenset
     if down:
         verb = "is" if down == 1 else "are"
         yield f"{down} of {heartbeat.sessions_total} BGP sessions {verb} not Established."
+    if heartbeat.paths is not None:
+        yield from _wrong_paths(heartbeat.node, heartbeat.paths, blamed)
     if not heartbeat.feed_synced:
         heard = f"since {duration(heartbeat.feed_age)}" if heartbeat.feed_age is not None else "so far"
         yield f"it hears nothing of other nodes {heard}; its policy keeps what it knows of them."
@@ -78,6 +82,18 @@ def wrong(heartbeat: Heartbeat, now: float, blamed: t.Container[str] = frozenset
         yield (
             f"it is in phase {heartbeat.phase} of a change. If no run goes on, run playbooks/site.yml without --limit."
         )
+
+
+def _wrong_paths(node: str, paths: PathStatus, blamed: t.Container[str]) -> t.Iterator[str]:
+    """Yield a clause about each path that is down, unless it leads to a node that is `blamed`."""
+    down = [path for path in paths.down if path.node not in blamed]
+    begin = f"{node} -> "
+    yield from (f"the path to {path_status.sentence(node, path).removeprefix(begin)}." for path in down)
+    more = paths.count_down - len(paths.down)
+    if more > 0 and len(down) == len(paths.down):
+        yield f"{more} more paths are down."
+    if paths.fragmenting is not None:
+        yield str(paths.fragmenting)
 
 
 def _age(heartbeat: Heartbeat, now: float) -> str:

@@ -12,6 +12,7 @@ import typing as t
 from ...cli.render import heartbeat_cells, tables
 from ...datastore.heartbeats import Heartbeat
 from ...fleet.paths import untried
+from . import watch_lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +83,12 @@ class HeartbeatStatus:
         return [self.found[host] for host in self.hosts if host in self.found]
 
     @property
+    def _paths(self) -> list[watch_lines.Said]:
+        absent = [watch_lines.NOT_WATCHED for host in self.hosts if host not in self.found]
+        said = [watch_lines.NOT_ASKED if one.paths is None else one.paths for one in self.heartbeats]
+        return [*said, *absent]
+
+    @property
     def verdict(self) -> str:
         """The line about the whole fleet."""
         good = sum(not self.wrong[host] for host in self.hosts)
@@ -91,5 +98,5 @@ class HeartbeatStatus:
         if total:
             up = sum(one.sessions_established for one in self.heartbeats)
             parts.append(f"{up}/{total} sessions Established, counted at both ends")
-        parts += [f"{sum(one.workloads for one in self.heartbeats)} workloads", untried.OF_STATUS]
+        parts += [f"{sum(one.workloads for one in self.heartbeats)} workloads", watch_lines.verdict(self._paths)]
         return f"{word}  {' · '.join(parts)}  (by heartbeats)"

@@ -74,7 +74,8 @@ def verdict(said: t.Collection[Said]) -> str:
     """Return a clause about the paths of a fleet."""
     watched = [one for one in said if isinstance(one, PathStatus) and one.watched]
     asked = sum(one == NOT_ASKED for one in said)
-    rest = len(said) - len(watched) - asked
+    nothing = sum(isinstance(one, PathStatus) and one.reason == path_status.NO_ENDPOINT for one in said)
+    rest = len(said) - len(watched) - asked - nothing
     if not watched:
         return f"paths {NOT_ASKED if asked else NOT_WATCHED}"
     parts = [f"{sum(pool.up for one in watched for pool in one.pools)}/{sum(one.count for one in watched)} paths up"]

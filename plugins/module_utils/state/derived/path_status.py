@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import re
 import typing as t
 
-from ...base.typed_json import flag, items, maybe, number, one_of, open_table, refuse, text, whole
+from ...base.typed_json import flag, items, matching, maybe, number, one_of, open_table, refuse, text, whole
 from . import path_loss
 from .path_loss import PathLoss
 
+#: The reason of a node that has nothing to watch, such as a pure reflector.
+NO_ENDPOINT = "this node has no probe endpoint"
 #: The most paths and nodes that an agent names, and the most pools that it counts apart.
 NAMED, POOLS = 16, 64
-_NAME = 253  # characters of a name of a node or a pool
+_NAME = re.compile(r"[!-~]{0,253}")  # of a node or a pool
+_TIME = re.compile(r"[0-9TZ:-]{0,32}", re.ASCII)
 _MOST = 1 << 32
 #: Seconds by which what two nodes say may differ in age.
 _APART = 2.0
@@ -194,24 +198,25 @@ def _address_or_nothing(value: t.Any) -> str:
 
 
 _COUNT = whole(0, _MOST)
+_NAMED_THING = matching(_NAME, "a name")
 # Later releases may add fields.
 _POOL = open_table(
     {
-        "pool": text(_NAME),
+        "pool": _NAMED_THING,
         **dict.fromkeys(("paths", "up", "down", "untested", "absent", "seconds"), _COUNT),
     }
 )
 _DOWN = open_table(
     {
-        "pool": text(_NAME),
-        "node": text(_NAME),
+        "pool": _NAMED_THING,
+        "node": _NAMED_THING,
         "source": _address,
         "address": _address,
         "size": whole(0, 65535),
         "reason": one_of(*path_loss.REASONS),
         "by": _address_or_nothing,
         "direction": one_of(*path_loss.DIRECTIONS),
-        "since": text(32),
+        "since": matching(_TIME, "a time"),
         "seconds": number(0.0, 1e9),
         "heard": maybe(number(0.0, 1e9)),
     }
@@ -224,7 +229,7 @@ read = open_table(
     {
         "pools": items(_POOL, POOLS),
         "down": items(_DOWN, NAMED),
-        "nodes": items(text(_NAME), NAMED),
+        "nodes": items(_NAMED_THING, NAMED),
         "count_nodes": _COUNT,
         "fragmenting": maybe(_FRAGMENTING),
     },

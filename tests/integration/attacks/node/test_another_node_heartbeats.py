@@ -60,8 +60,8 @@ def test_a_hostile_heartbeat() -> None:
         b"x" * (1 << 20),
         b"[" * 8_000,
         b"\xff\xfe\x00",
-        *(json.dumps({**whole, name: CLEAR}).encode() for name in whole if name != "first_problem"),
-        *(json.dumps({**whole, name: [[]]}).encode() for name in whole),
+        *(json.dumps({**whole, name: CLEAR}).encode() for name in (*whole, "paths") if name != "first_problem"),
+        *(json.dumps({**whole, name: [[]]}).encode() for name in (*whole, "paths")),
     ):
         lines = shown((keys.heartbeat_key("node1"), value))
         assert lines[-4].startswith("node1   not read !") and lines[-2].startswith(

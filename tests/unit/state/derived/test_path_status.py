@@ -52,6 +52,8 @@ def test_a_status_is_read_as_it_was_written(status: PathStatus) -> None:
         ("reason", "x" * 501),
         ("watched", 1),
         ("down", [{**DOWN.__dict__, "reason": "because"}]),
+        ("down", [{**DOWN.__dict__, "node": "node2 is up"}]),
+        ("down", [{**DOWN.__dict__, "since": "yesterday\n"}]),
         ("down", [{**DOWN.__dict__, "direction": "up"}]),
         ("down", [{**DOWN.__dict__, "by": "my router"}]),
         ("down", [{**DOWN.__dict__, "address": "\x1b[2J"}]),
