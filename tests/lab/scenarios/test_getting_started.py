@@ -214,7 +214,7 @@ CASES = {
     "calicoctl get": (f"{CALICOCTL} get nodes -i fleet", "node2"),
     "calicoctl ipam show": (
         f"{CALICOCTL} ipam show -i fleet",
-        "| IP Pool | 10.244.0.0/16 | 256 | 3 (1%) | 0 (0%) | 253 (99%) |",
+        "| IP Pool | 10.244.0.0/16 | 256 | 5 (2%) | 0 (0%) | 251 (98%) |",
     ),
     "calicoctl validate": (f"{CALICOCTL} validate -i fleet", "nothing found: 2 nodes and ... rules"),
     "calicoctl policy explain": (
