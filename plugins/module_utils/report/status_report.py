@@ -11,6 +11,7 @@ import typing as t
 from ..cli.render import heartbeat_cells
 from ..fleet.node_answers import outcome
 from ..ipam.errors import names
+from ..state.derived.path_status import PathStatus
 from ..state.phase import AT_REST
 from . import drawing
 from .lines import status_lines, watch_lines
@@ -21,6 +22,9 @@ from .shown_text import MOST, plural
 
 Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Result]
+
+#: The lost probes in a row that a path which is down has at least.
+_LOST = 5
 
 
 def by_nodes(
@@ -56,6 +60,7 @@ def by_nodes(
                 links.missing(host, owner[0])
                 key = (places.mode(host, owner[0], owner[1]), owner[1])
                 missing[key] = missing.get(key, 0) + 1
+    _add_paths(links, watch_lines.of_answers(known), hosts)
     used, fullest = _use(answered)
     nodes = tuple(_node(places.node(host), known[host], results.get(host), troubled) for host in hosts)
     well = sum(node.state in ("good", "warn") for node in nodes)
@@ -79,6 +84,14 @@ def by_nodes(
         pools=places.pools(used, fullest),
         modes=places.route_modes(missing),
     )
+
+
+def _add_paths(links: Links, said: t.Mapping[str, watch_lines.Said], hosts: t.Container[str]) -> None:
+    """Add the paths that agents found down to the links between their ends, with the probes that were lost at least."""
+    for host, one in said.items():
+        for path in one.down if isinstance(one, PathStatus) else ():
+            if path.node in hosts and path.node != host:
+                links.probes(host, path.node, _LOST, _LOST)
 
 
 def _said(problems: t.Sequence[str], warnings: t.Sequence[str], verdict: str) -> dict[str, t.Any]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 import random
+import time
 import tracemalloc
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch import payload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch.findings import findings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch.paths import packed
 from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch.payload import Payload
@@ -329,3 +331,18 @@ def test_memory_of_six_thousand_paths_that_are_down() -> None:
         tracemalloc.stop()
     assert kept <= 2 << 20
     assert peak <= 3 << 20
+
+
+def test_cost_of_a_second() -> None:
+    """A second of the watch over 300 paths, with all answers, takes less than 1 % of a processor."""
+    watch, now = PathWatch(SESSION), 1000.0
+    watch.update(paths_of(0, 51, 6))
+    began = time.process_time()
+    for dummy in range(200):
+        for probe in watch.tick(now):
+            content = payload.decode(payload.encode(probe.payload))
+            assert content is not None
+            watch.answered(probe.address, content, now, now)
+            watch.requested(probe.address, content, now)
+        now += 1.0
+    assert (time.process_time() - began) / 200 < 0.01

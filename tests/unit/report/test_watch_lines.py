@@ -9,12 +9,15 @@ import dataclasses
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report import status_report
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import status_lines, watch_lines
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines.watch_lines import (
     NOT_ASKED,
     NOT_WATCHED,
     Said,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import Origin
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.path_status import (
     NO_ENDPOINT,
     Fragmenting,
@@ -113,3 +116,12 @@ def test_other_findings() -> None:
 def test_verdict(said: list[Said], words: str) -> None:
     """The verdict says of how many nodes nothing is known, and why."""
     assert watch_lines.verdict(said) == words
+
+
+def test_the_map_of_the_report_has_paths_that_are_down() -> None:
+    """A link of the map shows the lost probes of a path that is down; one to a host that is not known is left out."""
+    found = answers(node1=status(down(1, 2), down(1, 9)))
+    report = status_report.by_nodes(
+        Origin("Status", "status.yml", "prod", "now", "0.2.0"), HOSTS, found, Places(None, HOSTS), [], []
+    )
+    assert [(link.a, link.b, link.sent, link.lost) for link in report.links if link.lost] == [("node1", "node2", 5, 5)]
