@@ -244,7 +244,7 @@ class TestMembersComeAndGo:
             ("node2", "old"),
         )
         # node5 has a first block, and node2 one of another pool, each with an address for the probe endpoint.
-        assert (new.probes.keys(), after.nodes["node2"].probes.keys()) == ({"new"}, {"old", "new"})
+        assert (set(new.probes), set(after.nodes["node2"].probes)) == ({"new"}, {"old", "new"})
         joined = {NODES["node5"].address, new.probes["new"], after.nodes["node2"].probes["new"]}
         # Each of the four other nodes has one more session and these addresses. It is otherwise unchanged, apart from
         # the workload "late" and node2's probe endpoint.
