@@ -84,7 +84,7 @@ workloads:
 agent:
   description:
     - Whether the node shall have an agent, the status that the agent reports, and the seconds since its start.
-    - RV(agent.paths) has the paths to other nodes that the agent watches between runs, with counts by pool, and at
+    - Its C(paths) has the paths to other nodes that the agent watches between runs, with counts by pool, and at
       most 16 paths and nodes that are down. An agent of an earlier release leaves it out.
   returned: always
   type: dict
