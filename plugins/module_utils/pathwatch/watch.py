@@ -206,8 +206,13 @@ class PathWatch:
         return Probe(path, source, table.addresses[path], table.size[path], payload)
 
     def direction(self, path: int) -> str:
-        """Return where the probes of a path that is down are lost, by what the other end told since; "": not known."""
+        """Return where the probes of a path that is down are lost; "": not known.
+
+        An error about a probe shows that it was lost on the way there. Otherwise, what the other end told since counts.
+        """
         table = self.table
+        if table.reason[path]:
+            return path_loss.THERE
         if table.told_at[path] < table.lost_at[path] + PATIENCE:
             return ""
         return path_loss.direction_of(int(table.told[path] >= table.lost_number[path]))

@@ -180,6 +180,21 @@ def test_answers_alone_that_are_lost() -> None:
     assert down.loss.direction == path_loss.BACK
 
 
+def test_an_error_shows_the_way_of_a_loss_that_began_otherwise() -> None:
+    """If answers were lost first, and a router now reports errors about probes, the loss is on the way there."""
+    watch, now = _one_path(), 100.0
+    first = 0
+    for dummy in range(30):
+        for probe in watch.tick(now):
+            first = first or probe.payload.number
+            watch.requested(probe.address, Payload(bytes(8), 1, now, SESSION[:4], first), now)
+            if now > 115.0:
+                watch.error(probe.address, probe.payload.number & 0xFFFF, path_loss.TOO_LARGE, "10.9.9.9")
+        now += 1.0
+    (down,) = findings(watch, now).down
+    assert down.loss == path_loss.PathLoss(path_loss.TOO_LARGE, "10.9.9.9", path_loss.THERE)
+
+
 def test_a_node_whose_session_is_gone_is_one_line() -> None:
     """A node without a session whose paths are all silent is named once. Another node's path is named for itself."""
     gone = {address_of(1, pool) for pool in range(2)}
@@ -220,7 +235,7 @@ def test_reasons_of_a_loss() -> None:
             watch.error(probe.address, probe.payload.number & 0xFFFF, path_loss.TOO_LARGE, "10.9.9.9")
         now += 1.0
     (down,) = findings(watch, now).down
-    assert str(down.loss) == "too large for the path, says 10.9.9.9"
+    assert str(down.loss) == "too large for the path, says 10.9.9.9 (lost on the way there)"
     watch.error(packed("10.0.0.2"), 999, path_loss.REFUSED, "10.6.6.6")
     assert findings(watch, now).down[0].loss.reason == path_loss.TOO_LARGE
     for dummy in range(90):
