@@ -63,11 +63,12 @@ class PoolState:
 
     @property
     def probed(self) -> bool:
-        """Whether probe endpoints have addresses of the pool: enabled, for workloads, with blocks of several addresses.
+        """Whether probe endpoints have addresses of the pool: it is for workloads, with blocks of several addresses.
 
-        The only address of a block is left to a workload.
+        A disabled pool is still in use by the workloads that have its addresses. The only address of a block is left to
+        a workload.
         """
-        return not self.pool.disabled and self.allows(WORKLOAD) and self.space.size > 1
+        return self.allows(WORKLOAD) and self.space.size > 1
 
     def usable_by(self, node: str, use: str) -> bool:
         return not self.pool.disabled and node in self.selected and self.allows(use)

@@ -222,7 +222,7 @@ class Fleet(RuleBasedStateMachine):
             taken |= {*inventory.allocated.get(node, ())}
             for name, pool in inventory.pools.items():
                 blocks = [netaddr.IPNetwork(grant.cidr) for grant in part.blocks if grant.pool == name]
-                if pool.disabled or "Workload" not in pool.allowed_uses or name in inventory.unprobed:
+                if "Workload" not in pool.allowed_uses or name in inventory.unprobed:
                     continue
                 free = [
                     str(address)

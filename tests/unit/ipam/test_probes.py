@@ -117,7 +117,6 @@ def test_a_manual_pool_has_one_where_the_node_has_a_block() -> None:
 @pytest.mark.parametrize(
     "without",
     [
-        {"pools": [dataclasses.replace(POOL, disabled=True)]},
         {"pools": [dataclasses.replace(POOL, allowed_uses=("Tunnel",))]},
         {"probes": {}},
         {"probes": {"node1": ("other",)}},
@@ -128,6 +127,12 @@ def test_it_ends_with_the_pool_and_with_the_switch(without: dict[str, t.Any]) ->
     found = run(run(), **without)
     assert probes(found) == {}
     assert run(found, **without) == found
+
+
+def test_a_disabled_pool_is_proven_for_the_workloads_that_still_use_it() -> None:
+    disabled = [dataclasses.replace(POOL, disabled=True)]
+    assert probes(run(run(probes={}), pools=disabled)) == {"main": "10.0.0.3"}
+    assert probes(run(run(), pools=disabled)) == {"main": "10.0.0.3"}
 
 
 def test_blocks_of_one_address_are_left_to_workloads() -> None:
