@@ -11,6 +11,10 @@ import subprocess
 import sys
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
+    endpoint_sysctls,
+    own_routes,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import path_status
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.path_status import (
     PathDown,
@@ -24,7 +28,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     NodeIpam,
     NodeState,
     Pool,
-    Route,
     Sysctl,
     VethEndpoint,
 )
@@ -48,17 +51,25 @@ def state_of(host: int) -> NodeState:
     """Return the state of a host, 1 or 2, which tries a path of each pool."""
     own = {pool: probe_address(pool, host) for pool in POOLS}
     first, *further = own.values()
+    endpoint = VethEndpoint(
+        "probe",
+        PROBE_INTERFACE,
+        first,
+        1500,
+        "web",
+        namespace="calico-system",
+        netns=PROBE_NETNS,
+        further=tuple(further),
+    )
+    ipam = NodeIpam(1, tuple(Block(block(pool, host), pool) for pool in POOLS), probes=own)
     return NodeState(
         node=f"node{host}",
         address=f"10.77.{host}.2/24",
         plan="7f3a91",
         pools=tuple(Pool(pool, f"{start}.0.0/16", 29, "None", workload_mtu=1500) for pool, start in POOLS.items()),
-        ipam=NodeIpam(1, tuple(Block(block(pool, host), pool) for pool in POOLS), probes=own),
-        routes=tuple(Route(block(pool, host), "blackhole") for pool in POOLS),
-        sysctls=(
-            Sysctl("net/ipv4/ip_forward", "1"),
-            Sysctl(f"net/ipv4/conf/{PROBE_INTERFACE}/proxy_arp", "1"),
-        ),
+        ipam=ipam,
+        routes=own_routes(True, ipam, (endpoint,)),
+        sysctls=(Sysctl("net/ipv4/ip_forward", "1"), *endpoint_sysctls(endpoint)),
         nodes=tuple(
             FleetMember(
                 f"node{one}",
@@ -68,16 +79,7 @@ def state_of(host: int) -> NodeState:
             )
             for one in (1, 2)
         ),
-        probe_endpoint=VethEndpoint(
-            "probe",
-            PROBE_INTERFACE,
-            first,
-            1500,
-            "web",
-            namespace="calico-system",
-            netns=PROBE_NETNS,
-            further=tuple(further),
-        ),
+        probe_endpoint=endpoint,
     )
 
 
@@ -102,20 +104,6 @@ class Host:
     def down(self) -> dict[str, PathDown]:
         """Return the paths that are down by their pools."""
         return {path.pool: path for path in self.paths().down}
-
-    def make_endpoint(self) -> None:
-        """Make the probe endpoint as the drivers make it, with a gateway's address in place of proxy ARP."""
-        self.daemon.netns(PROBE_NETNS)
-        there = self.daemon.folder / "netns" / PROBE_NETNS
-        self.run(f"ip link add {PROBE_INTERFACE} mtu 1500 type veth peer name eth0 mtu 1500 netns {there}")
-        self.run(f"ip link set {PROBE_INTERFACE} up")
-        self.run(f"ip address add 169.254.1.1/32 dev {PROBE_INTERFACE}")
-        self.inside("ip link set eth0 up")
-        for pool in POOLS:
-            self.inside(f"ip address add {probe_address(pool, self.number)}/32 dev eth0")
-            self.run(f"ip route add {probe_address(pool, self.number)}/32 dev {PROBE_INTERFACE}")
-        self.inside("ip route add 169.254.1.1 dev eth0")
-        self.inside("ip route add default via 169.254.1.1 dev eth0")
 
 
 class TwoHosts(t.NamedTuple):
@@ -156,7 +144,8 @@ def two_hosts(engine: pathlib.Path, folder: pathlib.Path) -> t.Iterator[TwoHosts
             host.run(f"ip link add eth0 type veth peer name to{number} netns {found.netns}")
             host.run(f"ip address add 10.77.{number}.2/24 dev eth0; ip link set eth0 up")
             found.router(f"ip address add 10.77.{number}.1/24 dev to{number}; ip link set to{number} up")
-            host.make_endpoint()
+            # Proxy ARP answers the endpoint for its gateway only where a route by another device leads to it.
+            host.run(f"ip route add default via 10.77.{number}.1")
             for pool in POOLS:
                 host.run(f"ip route add {block(pool, other.number)} via 10.77.{number}.1")
                 found.router(f"ip route add {block(pool, number)} via 10.77.{number}.2")
