@@ -22,6 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.report.mode
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import path_status
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.path_status import PathStatus
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import Untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
@@ -118,7 +119,7 @@ class ActionModule(GuardedAction):
             "nodes": status.nodes,
         }
 
-    def _untried(self, task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> list[untried.Untried]:
+    def _untried(self, task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> list[Untried]:
         """Return the paths that this status does not try, and those that no run tries, if the lockfile can be read."""
         plan = None
         with contextlib.suppress(FleetError, AnsibleError):
@@ -144,7 +145,7 @@ class ActionModule(GuardedAction):
         self,
         path: str,
         status: _Status,
-        gaps: t.Sequence[untried.Untried],
+        gaps: t.Sequence[Untried],
         task_vars: t.Mapping[str, t.Any],
         hosts: t.Sequence[str],
     ) -> str:
@@ -167,7 +168,7 @@ def _by_nodes(
     hosts: t.Sequence[str],
     found: t.Mapping[str, t.Mapping[str, t.Any]],
     unread: str,
-    gaps: t.Sequence[untried.Untried],
+    gaps: t.Sequence[Untried],
 ) -> _Status:
     """Return the status by the nodes' own answers. `unread` is why the datastore was not read, "" if nobody tried."""
     problems, warned = status_lines.problems(hosts, found), status_lines.warnings(hosts, found)
@@ -187,7 +188,7 @@ def _by_heartbeats(
     task_vars: t.Mapping[str, t.Any],
     hosts: t.Sequence[str],
     known: t.Mapping[str, t.Any],
-    gaps: t.Sequence[untried.Untried],
+    gaps: t.Sequence[Untried],
 ) -> _Status:
     """Return the status by the heartbeats in `known`, an answer of datastore_info."""
     names = {field.name for field in dataclasses.fields(Heartbeat)}

@@ -8,12 +8,12 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Reader
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths.untried import Untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report import readers as report_readers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report import run_report, switch_loss
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import report_lines
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import Loss
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import Untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines

@@ -22,6 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nod
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write import datastore_files
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import probe_paths
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import Untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import has_moved
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
@@ -58,7 +59,7 @@ class ActionModule(StateAction):
 
     def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
-        gaps: list[untried.Untried] = []
+        gaps: list[Untried] = []
         request = NodeRequest(change=uuid.uuid4().hex)
         if "state" not in args:
             own = {name: args.pop(name, None) for name in ("fleet", "observed", "pool", "mode")}

@@ -7,6 +7,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import probe_paths
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import Untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import PROBE_TOS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
@@ -44,7 +45,7 @@ class ActionModule(StateAction):
         observed = args.pop("observed", None)
         proof = args.pop("proof", False)
         sample = int(args.pop("sample", 0) or 0)
-        gaps: list[untried.Untried] = []
+        gaps: list[Untried] = []
         if fleet:
             host = task_vars["inventory_hostname"]
             # During a change the paths are those of the new mode, whose routes and MTUs the phase flip has.

@@ -7,6 +7,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import probe_paths
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import Untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
@@ -21,7 +22,7 @@ class ActionModule(StateAction):
 
     def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
-        gaps: list[untried.Untried] = []
+        gaps: list[Untried] = []
         if "state" not in args:
             fleet, observed = args.pop("fleet", None), args.pop("observed", None)
             sample = int(args.pop("sample", 0) or 0)

@@ -59,7 +59,7 @@ class Round:
     """
 
     def __init__(self, ranges: t.Sequence[tuple[int, int]], offset: int = 0) -> None:
-        self._ranges = [(first, end) for first, end in ranges]
+        self._ranges = list(ranges)
         self.rates = rates([end - first for first, end in ranges])
         self._credit = [1.0] * len(ranges)
         self._next = [first + offset % (end - first) if end > first else first for first, end in ranges]

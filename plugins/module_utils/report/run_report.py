@@ -10,7 +10,7 @@ import typing as t
 
 from ..fleet.node_answers import outcome
 from ..fleet.paths import probed
-from ..fleet.paths.untried import Untried
+from ..state.derived.probe_paths import Untried
 from . import drawing, switch_loss
 from .lines import report_lines
 from .model import ChangeGroup, FleetReport, Loss, Origin, ShownNode, ShownPlan, State

@@ -23,9 +23,9 @@ from ...base.typed_json import (
     whole,
 )
 from ...state.answers import limits
-from ...state.derived import path_loss, path_status
+from ...state.derived import path_loss, path_status, probe_paths
 from ...state.phase import Phase
-from ..paths import directions, untried
+from ..paths import directions
 
 _COUNT = whole(0, ENTRIES)
 _PLACE = text(512)
@@ -64,7 +64,7 @@ _TARGET = open_table(
 
 #: The reader of the paths that a node does not try, which actions add to answers; see fleet/paths/untried.py.
 _UNTRIED = items(
-    open_table({"pool": _PLACE, "reason": text(), "count": _COUNT, "nodes": items(_PLACE, untried.NAMED)}),
+    open_table({"pool": _PLACE, "reason": text(), "count": _COUNT, "nodes": items(_PLACE, probe_paths.NAMED)}),
     limits.BLOCKS,
 )
 

@@ -13,9 +13,7 @@ import dataclasses
 import typing as t
 
 from ...ipam.allocation_plan import AllocationPlan
-from ...state.derived.probe_paths import NAMED as NAMED
-from ...state.derived.probe_paths import PathEnd, missing
-from ...state.derived.probe_paths import Untried as Untried
+from ...state.derived.probe_paths import NAMED, PathEnd, Untried, missing
 from ...state.node_state import Pool
 
 NO_PROBES = "status.yml sends no probes"

@@ -12,6 +12,7 @@ import typing as t
 from ...cli.render import heartbeat_cells, tables
 from ...datastore.heartbeats import Heartbeat
 from ...fleet.paths import untried
+from ...state.derived.probe_paths import Untried
 from . import watch_lines
 
 
@@ -29,7 +30,7 @@ class HeartbeatStatus:
     refused: t.Mapping[str, str]
     now: float
 
-    def lines(self, gaps: t.Sequence[untried.Untried] = ()) -> list[str]:
+    def lines(self, gaps: t.Sequence[Untried] = ()) -> list[str]:
         """Return the table, a line for each problem, one about paths that no run tries, if any, and one for the fleet.
 
         `gaps` are those of `untried.of_status`.

@@ -10,6 +10,7 @@ import typing as t
 from ...fleet.node_answers import outcome
 from ...fleet.paths import probed, untried, verdict
 from ...fleet.run.targets import Targets
+from ...state.derived.probe_paths import Untried
 from ...state.phase import Phase
 from . import path_lines
 
@@ -88,7 +89,7 @@ def _soaked(results: Results, paths: verdict.PathVerdict, dummy: Targets) -> str
     return " · ".join([*parts, *untried.clause(_untried(results))])
 
 
-def _untried(results: Results) -> list[untried.Untried]:
+def _untried(results: Results) -> list[Untried]:
     return untried.of_run({host: untried.from_data(answer.get("untried", ())) for host, answer in results.items()}, {})
 
 

@@ -10,6 +10,7 @@ import typing as t
 from ...fleet.node_answers import outcome
 from ...fleet.paths import untried, verdict
 from ...fleet.paths.verdict import PathVerdict
+from ...state.derived.probe_paths import Untried
 from . import path_lines
 
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
@@ -106,7 +107,7 @@ class RunVerdict(t.NamedTuple):
 
     lines: list[str]
     paths: PathVerdict
-    untried: list[untried.Untried]
+    untried: list[Untried]
     problem: str
 
 
@@ -165,7 +166,7 @@ def converged(
 
 def _untried(
     hosts: t.Collection[str], good: t.Collection[str], reachability: Results, members: t.Collection[str]
-) -> list[untried.Untried]:
+) -> list[Untried]:
     """Return what a run did not try, with the nodes of `members` that sent no probes."""
     probed = {
         host: untried.from_data(answer.get("untried", ()))

@@ -14,6 +14,7 @@ from ...cli.render import heartbeat_cells, tables
 from ...fleet.node_answers import outcome
 from ...fleet.paths import untried
 from ...ipam.errors import names
+from ...state.derived.probe_paths import Untried
 from ...state.phase import AT_REST
 from . import watch_lines
 
@@ -44,7 +45,7 @@ def text(
     hosts: t.Sequence[str],
     results: Results,
     warned: t.Optional[t.Sequence[str]] = None,
-    gaps: t.Sequence[untried.Untried] = (),
+    gaps: t.Sequence[Untried] = (),
 ) -> list[str]:
     """Return the table, a line for each problem, one for each warning, one about paths, and one for the fleet.
 
