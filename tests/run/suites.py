@@ -189,6 +189,7 @@ SUITES: tuple[Suite, ...] = (
                     *("modes", "installation", "agent", "podman", "docker", "ports", "services"),
                     *("etcd", "live", "runtimes", "podman_by_ipip"),
                     *("policy", "policy_lockout", "topology", "addresses", "switches", "getting_started"),
+                    "path_faults",
                     *("upgrade", "upgrade_by_node", "runbook"),
                 )
             ),
@@ -291,6 +292,13 @@ SUITES: tuple[Suite, ...] = (
         "scenarios-addresses",
         "one run under traffic gives hosts other addresses: one beside its old one, two exchanged; others in soak",
         limit=1200,
+    ),
+    scenario(
+        "path_faults",
+        "lab-path-faults",
+        "scenarios-faults",
+        "faults on routers, links and hosts between runs: agents name each path that is down, and nothing else",
+        limit=900,
     ),
     scenario(
         "installation",
