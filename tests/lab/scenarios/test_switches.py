@@ -23,12 +23,13 @@ from pathlib import Path
 import pytest
 
 from tests.lab import topology
-from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
+from tests.lab.fleet import POOL, mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Streams
 from tests.lab.shell import wait_until
 
 from .conftest import LAB, LEAST_PPS, PPS, ROOT, Fleet, Run, new_lab
+from .test_path_faults import Loss, losses, said_soon
 
 NAME = f"{LAB}-switches"
 FLEET_AS = 64512
@@ -80,6 +81,10 @@ class Site:
         self.lab, self.folder, self.fleet = lab, folder, Fleet(lab)
 
     def __call__(self, inventory: str, *arguments: str, encapsulation: str = "", **variables: object) -> Run:
+        return self.play("site.yml", inventory, *arguments, encapsulation=encapsulation, **variables)
+
+    def play(self, playbook: str, inventory: str, *arguments: str, encapsulation: str = "", **variables: object) -> Run:
+        """Run a playbook with the shared lockfile and these variables of all hosts."""
         self.fleet.environment["HOST_ROUTING_LAB_ENCAPSULATION"] = encapsulation
         lockfile = str(self.lab.places.state / "calico.lock.yml")
         if inventory == REFLECTORS:
@@ -88,7 +93,7 @@ class Site:
         more.write_text(json.dumps({"calico_lockfile": lockfile, "calico_node_soak_seconds": 3, **variables}))
         # The lab's own inventory already has the connection's variables.
         connection = [] if inventory == MESH else [CONNECTION]
-        return self.fleet.site(*connection, f"-e@{more}", *arguments, inventory=inventory)
+        return self.fleet.play(playbook, *connection, f"-e@{more}", *arguments, inventory=inventory)
 
 
 @contextlib.contextmanager
@@ -178,6 +183,39 @@ def test_from_a_mesh_to_an_as_per_rack_by_one_run(lab: BaseLab, run: Site) -> No
     for name in NODES:
         # Four sessions: with the other node of the rack, with its two switches, and with the router.
         assert len(sessions(lab, name)) == 4
+        wait_for_switches(lab, name)
+
+
+def test_a_filter_on_switches_is_seen(lab: BaseLab, run: Site) -> None:
+    """If rack 1's switches no longer pass on node3's block, status.yml names the paths, and says no more of it later.
+
+    The router also loses that block: it would forward instead of the switches.
+    """
+    (block,) = [route["dst"] for route in lab.json("node3", ["ip", "-j", "route", "show", "type", "blackhole"])]
+    line = f"ip prefix-list BLOCKS seq 4 deny {block}"
+    switches = [tor.name for tor in topology.TORS.values() if tor.rack == 1]
+
+    def status() -> str:
+        output: str = run.play("status.yml", SWITCHES, calico_bgp_peers=ROUTERS).check().output
+        return output
+
+    def until(expected: set[Loss]) -> None:
+        said_soon(status, lambda output: losses(output) == expected, time.monotonic())
+
+    until(set())
+    try:
+        lab.exec("router", f"ip rule add pref 90 to {block} unreachable")
+        for tor in switches:
+            lab.exec(tor, ["vtysh", "-c", "configure terminal", "-c", line])
+        gateway = topology.NODES["node1"].gateway
+        there = {Loss(POOL, name, "node3", "unreachable", gateway, "there") for name in ("node1", "node2")}
+        until({*there, *(Loss(POOL, "node3", name, "no answer", "", "back") for name in ("node1", "node2"))})
+    finally:
+        lab.exec("router", f"ip rule del pref 90 to {block} unreachable", check=False)
+        for tor in switches:
+            lab.exec(tor, ["vtysh", "-c", "configure terminal", "-c", f"no {line}"], check=False)
+    until(set())
+    for name in ("node1", "node2"):
         wait_for_switches(lab, name)
 
 
