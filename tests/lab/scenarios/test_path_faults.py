@@ -54,7 +54,7 @@ POOLS = (
 WITHIN = 60.0
 PATHS = len(POOLS) * len(THREE) * (len(THREE) - 1)
 #: A sentence of status.yml about a path that is down.
-_DOWN = re.compile(r"(node\d) -> (node\d) in pool (\w+): (.+?)(?:, says (\S+))?(?: \(lost on the way (\w+)\))?, since ")
+_DOWN = re.compile(r"(node\d) -> (node\d) in pool (\S+): (.+?)(?:, says (\S+))?(?: \(lost on the way (\w+)\))?, since ")
 
 
 class Loss(NamedTuple):
