@@ -300,6 +300,8 @@ def environment(folder: pathlib.Path) -> dict[str, str]:
         ANSIBLE_NOCOLOR="1",
         NO_COLOR="1",
         HOST_ROUTING_JUNIT=str(folder),
+        # ssh starts each connection's ProxyCommand by this shell. bash would read ~/.bashrc, and wait for its programs.
+        SHELL="/bin/sh",
     )
     for name in ("PYTEST_ADDOPTS", "PYTHONPATH", "ANSIBLE_FORCE_COLOR", "FORCE_COLOR", "PY_COLORS"):
         env.pop(name, None)

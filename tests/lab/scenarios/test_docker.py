@@ -180,9 +180,9 @@ def until(condition: Callable[[], bool], what: str, seconds: float = 90) -> None
 
 
 def free_address(host: Host) -> str:
-    """Return an address at the end of one of the host's IPv4 blocks."""
+    """Return an address at the end of one of the host's IPv4 blocks, but not the last, the probe endpoint's."""
     blocks = [entry["cidr"] for entry in json.loads(host.run("calicoctl ipam show -o json"))["usage"]]
-    return str(ipaddress.ip_network(next(cidr for cidr in blocks if ":" not in cidr))[-2])
+    return str(ipaddress.ip_network(next(cidr for cidr in blocks if ":" not in cidr))[-3])
 
 
 def page_commands() -> list[str]:

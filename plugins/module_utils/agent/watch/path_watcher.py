@@ -33,6 +33,8 @@ from ..concurrency.driver_thread import Worker
 
 _log = logging.getLogger("calico.paths")
 
+#: Why nothing is watched before the first attempt.
+_STARTED = "the agent has just started"
 #: Seconds between two looks at the MTU of the underlay's device.
 _LOOK = 60.0
 #: Seconds after which an attempt that failed is repeated.
@@ -64,7 +66,7 @@ class PathWatcher:
         self._sockets: t.Optional[PathSockets] = None
         self._identity = ""
         self._planned: t.Optional[NodeState] = None
-        self._reason = "the agent has just started"
+        self._reason = _STARTED
         self._again = 0.0
         self._count_dropped = 0
         self._dropped: t.Optional[float] = None
@@ -170,7 +172,8 @@ class PathWatcher:
             self._kernel.leave(PROBE_NETNS)
 
     def _stop(self, reason: str, again: float = _AGAIN) -> None:
-        if reason != self._reason:
+        # An agent that has just started has watched nothing yet, and may never have anything to watch.
+        if reason != self._reason and self._reason != _STARTED:
             _log.info("Paths to other nodes are not watched: %s.", reason)
         self._reason = reason
         self._again = self._clock() + again
