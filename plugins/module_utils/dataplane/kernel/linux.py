@@ -314,6 +314,7 @@ class LinuxKernel:
         folders.make(self._marker_folder)
         # No temporary file is needed: until all of it is written, no namespace has the name, so a part marks nothing.
         with open(os.path.join(self._marker_folder, name), "w", encoding="utf-8") as stream:
+            os.fchmod(stream.fileno(), 0o644)  # whatever the umask
             json.dump({"inode": inode, "owner": owner, "identity": identity}, stream)
 
     def _share_folder(self, operation: str) -> None:
