@@ -65,3 +65,28 @@ options:
       - File on the controller to write the answer to as JSON, with RV(lines), and the rest in an C(answer).
     type: path
 """
+
+    PROBES = r"""
+options:
+  endpoint:
+    description:
+      - Send from the network namespace C(calico-probe) of the node's probe endpoint, as a workload does. Used by the
+        action.
+    type: bool
+    default: false
+  secret:
+    description:
+      - The secret of the run, 16 bytes in hexadecimal digits. Probes of other nodes that were made with it are counted
+        in C(heard). Made by the action.
+    type: str
+"""
+
+    LOST_PROBES = r"""
+options:
+  max_lost_probes:
+    description:
+      - The number of lost probes of all hosts together, on paths that answered others, up to which the run has not
+        failed.
+    type: int
+    default: 0
+"""

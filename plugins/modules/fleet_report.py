@@ -20,6 +20,7 @@ extends_documentation_fragment:
   - baremetal.host_routing.attributes.controller
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.fleet.lost_probes
   - baremetal.host_routing.internal
 options:
   fleet:
@@ -43,12 +44,6 @@ options:
     description:
       - Start of the run, in seconds since the epoch.
     type: float
-  max_lost_probes:
-    description:
-      - The number of lost probes of all hosts together, on paths that answered others, up to which the run has not
-        failed.
-    type: int
-    default: 0
 """
 
 EXAMPLES = r"""

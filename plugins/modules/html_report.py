@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - baremetal.host_routing.attributes.controller
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.fleet.lost_probes
   - baremetal.host_routing.internal
 options:
   path:
@@ -74,12 +75,6 @@ options:
       - Whether a change in phases was made.
     type: bool
     default: true
-  max_lost_probes:
-    description:
-      - The number of lost probes of all hosts together, on paths that answered others, up to which the run has not
-        failed.
-    type: int
-    default: 0
 seealso:
   - module: baremetal.host_routing.fleet_report
   - module: baremetal.host_routing.fleet_status

@@ -26,6 +26,7 @@ extends_documentation_fragment:
   - baremetal.host_routing.attributes.actiongroup_host_routing
   - baremetal.host_routing.fleet.folder
   - baremetal.host_routing.fleet.observed
+  - baremetal.host_routing.fleet.probes
 attributes:
   check_mode:
     support: full
@@ -127,17 +128,6 @@ options:
         kernel chooses.
     type: str
     default: ""
-  endpoint:
-    description:
-      - Send from the network namespace C(calico-probe) of the node's probe endpoint, as a workload does. Used by the
-        action.
-    type: bool
-    default: false
-  secret:
-    description:
-      - The secret of the run, 16 bytes in hexadecimal digits. Probes of other nodes that were made with it are counted
-        in RV(targets[].heard). Made by the action.
-    type: str
 """
 
 EXAMPLES = r"""

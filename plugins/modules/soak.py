@@ -19,6 +19,7 @@ extends_documentation_fragment:
   - baremetal.host_routing.attributes.actiongroup_host_routing
   - baremetal.host_routing.fleet.folder
   - baremetal.host_routing.fleet.observed
+  - baremetal.host_routing.fleet.probes
   - baremetal.host_routing.internal
 attributes:
   check_mode:
@@ -79,17 +80,6 @@ options:
       - Seconds to probe, once all sessions and routes are there.
     type: int
     default: 10
-  endpoint:
-    description:
-      - Send from the network namespace C(calico-probe) of the node's probe endpoint, as a workload does. Used by the
-        action.
-    type: bool
-    default: false
-  secret:
-    description:
-      - The secret of the run, 16 bytes in hexadecimal digits. Probes of other nodes that were made with it are counted
-        in C(heard). Made by the action.
-    type: str
 seealso:
   - module: baremetal.host_routing.convergence_info
   - module: baremetal.host_routing.probe

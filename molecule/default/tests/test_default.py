@@ -38,7 +38,7 @@ def test_the_router_was_told_of_blocks_alone(fleet: Fleet, lab: BaseLab) -> None
 
 
 def test_the_runs_proved_each_pool_between_all_nodes() -> None:
-    """Each run probed both pools from each node to each other one: 2 * 4 * 3 paths, three times. It left none out."""
+    """Each run probes both pools from each node to each of the three others, and leaves no path out."""
     printed = Path(os.environ["ANSIBLE_LOG_PATH"]).read_text("utf-8")
     ends = re.findall(r"converged  (.*) · [^·]+$", printed, re.MULTILINE)
     assert set(ends) == {"4/4 nodes · 10/10 sessions Established · 24/24 paths answer · 0 lost of 72 probes"}

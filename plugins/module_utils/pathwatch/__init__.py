@@ -1,4 +1,4 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The watch over paths between runs, as values: what to probe when, and what answers and losses mean."""
+"""The watch over paths between playbook runs, without clock or sockets: it chooses probes and judges answers."""

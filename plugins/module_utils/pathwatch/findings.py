@@ -10,25 +10,10 @@ import itertools
 import typing as t
 
 from ..state.derived.path_loss import NO_ANSWER, REASONS, PathLoss
+from ..state.derived.path_status import PoolCounts
 from . import schedule
 from .paths import DOWN, UNTRIED, UP
 from .watch import PathWatch
-
-
-class PoolPaths(t.NamedTuple):
-    """The paths of one pool: how many there are, are up, are down, and were never tried; those of absent nodes apart.
-
-    `down` leaves out the paths to nodes that are down as a whole, whose number is `absent`. Each path is tried within
-    `seconds` while all are up.
-    """
-
-    pool: str
-    paths: int
-    up: int
-    down: int
-    untested: int
-    absent: int
-    seconds: int
 
 
 class DownPath(t.NamedTuple):
@@ -50,7 +35,7 @@ class Findings(t.NamedTuple):
     `nodes` are down as a whole: their session is gone, and none of their paths answers.
     """
 
-    pools: tuple[PoolPaths, ...]
+    pools: tuple[PoolCounts, ...]
     down: tuple[DownPath, ...]
     nodes: tuple[str, ...]
     count_nodes: int
@@ -83,7 +68,7 @@ def findings(watch: PathWatch, now: float, absent: t.Container[str] = (), most: 
             if table.state[path] == DOWN and len(down) < most:
                 down.append(path)
         seconds = schedule.tried_within(end - first, watch.round.rates[pool])
-        pools.append(PoolPaths(name, end - first, states[UP], states[DOWN], states[UNTRIED], count_absent, seconds))
+        pools.append(PoolCounts(name, end - first, states[UP], states[DOWN], states[UNTRIED], count_absent, seconds))
         named.append(down)
     order = [path for path in itertools.chain(*itertools.zip_longest(*named)) if path is not None]
     nodes = sorted(table.nodes[node] for node in gone)

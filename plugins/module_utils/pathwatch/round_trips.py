@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import array
 import bisect
-import typing as t
 
 #: The upper bounds of the buckets, in seconds. A time above the last one is counted beyond it.
 BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -29,10 +28,3 @@ class RoundTrips:
         seconds = min(seconds, _LONGEST)
         self.counts[bisect.bisect_left(BOUNDS, seconds)] += 1
         self.total += seconds
-
-
-class RoundTripCounts(t.NamedTuple):
-    """A copy of RoundTrips: `total` is the sum of all times in seconds."""
-
-    counts: tuple[int, ...]
-    total: float

@@ -19,7 +19,7 @@ from ..state.derived import path_loss
 from ..state.derived.path_loss import REASONS
 from ..state.derived.probe_paths import ProbePath
 from . import schedule
-from .paths import DOWN, UNTRIED, UP, PathTable
+from .paths import DOWN, UP, PathTable
 from .payload import SESSION_BEGINNING, Payload
 from .round_trips import RoundTrips
 
@@ -141,7 +141,7 @@ class PathWatch:
         self.refused(path, reason, by)
 
     def forgive(self) -> None:
-        """Count no probe under way as lost: answers were dropped here, before they could be read."""
+        """Stop waiting for the probes under way, without counting them as lost, after answers were dropped unread."""
         for path in self._under_way:
             self.table.waiting[path] = 0
         self._under_way.clear()
@@ -216,7 +216,3 @@ class PathWatch:
         if table.told_at[path] < table.lost_at[path] + PATIENCE:
             return ""
         return path_loss.direction_of(int(table.told[path] >= table.lost_number[path]))
-
-    def tried(self, path: int) -> bool:
-        """Return whether it is known if the path is up or down."""
-        return self.table.state[path] != UNTRIED

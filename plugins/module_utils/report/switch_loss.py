@@ -65,7 +65,7 @@ def measured(
 
 
 def shown_path(path: ProbedPath, names: path_lines.Names) -> LossyPath:
-    """Return a path as a report shows it. `names` has the names of nodes by their addresses."""
+    """Return the row of a path in the HTML report. `names` maps the addresses of nodes to their names."""
     return LossyPath(str(path), path.sent, path.lost, path.gap, path_lines.why(path.loss, names), path.pool)
 
 

@@ -144,7 +144,7 @@ def two_hosts(engine: pathlib.Path, folder: pathlib.Path) -> t.Iterator[TwoHosts
             host.run(f"ip link add eth0 type veth peer name to{number} netns {found.netns}")
             host.run(f"ip address add 10.77.{number}.2/24 dev eth0; ip link set eth0 up")
             found.router(f"ip address add 10.77.{number}.1/24 dev to{number}; ip link set to{number} up")
-            # Proxy ARP answers the endpoint for its gateway only where a route by another device leads to it.
+            # The host answers ARP requests for the gateway only if its route to the gateway uses another device.
             host.run(f"ip route add default via 10.77.{number}.1")
             for pool in POOLS:
                 host.run(f"ip route add {block(pool, other.number)} via 10.77.{number}.1")

@@ -25,7 +25,7 @@ _ROUTER_AS = 64600
 
 
 class Fleet(SimulatedFleet):
-    """Three nodes in three subnets with a tunnelled pool and a direct one. The router between them may speak BGP."""
+    """Three nodes in three subnets, with a tunnelled pool, a direct pool, and a router that can run BGP."""
 
     peers: t.Sequence[dict[str, t.Any]] = ()
 

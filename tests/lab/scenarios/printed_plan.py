@@ -12,10 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from tests.lab.measure.checks import PROBE_INTERFACE
+from tests.lab.measure.checks import PROBE_INTERFACE, PROBE_NETNS
 from tests.lab.measure.observed import Observed
-
-PROBE_NETNS = "calico-probe"
 
 _HEAD = re.compile(r"^(node\d+)  (\d+) changes? +plan [0-9a-f]+$")
 _PHASE = re.compile(r"^(node\d+)  (prepare|links|flip|retire) +(\d+) changes?$")

@@ -135,7 +135,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 def faults(blocks: dict[tuple[str, str], str]) -> list[Fault]:
     """Return the faults that break paths."""
     no_route = f"to {blocks['db', 'node3']} unreachable"
-    # In the table raw, since the check of the MTU comes before FORWARD.
+    # The rule is in the table raw, because the kernel checks the MTU before the chain FORWARD.
     acl = f"PREROUTING -s {blocks['web', 'node1']} -d {blocks['web', 'node3']} -j DROP"
     too_big = f"OUTPUT -p icmp --icmp-type fragmentation-needed -d {blocks['web', 'node2']} -j DROP"
     chain, ends = "inet other forward", (blocks["overlay", "node2"], blocks["overlay", "node1"])

@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     # The contract between controller and node. Drivers read it; they know nothing about the compiler.
     "state": {"bgp", "policy", "resources", "base"},
     "fleet": {"state", "bgp", "ipam", "policy", "resources", "base"},
-    # The watch over paths between runs, as values: a second passes when its caller says so.
+    # The watch over paths has no clock: its caller passes the time.
     "pathwatch": {"state", "base"},
     # The agent's API, for the agent and for all that ask it.
     "wire": {"files", "sockets", "ipam", "state", "base"},

@@ -54,7 +54,7 @@ SAME = at(100.0, 100.5, 4.8)
 def test_direction_by_what_was_heard(
     heard: int | None, own: dict[str, float] | None, other: dict[str, float] | None, expected: str
 ) -> None:
-    """A node that heard nothing gives a direction only if it surely listened for two thirds of the probes' time."""
+    """Silence of the other node gives a direction only if it listened for two thirds of the time of the probes."""
     path = entry("node2", B, A)
     answers: dict[str, dict[str, t.Any]] = {
         "node1": {"targets": [path]},

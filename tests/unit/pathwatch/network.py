@@ -46,7 +46,7 @@ class Fate:
 
 
 class Network:
-    """Some nodes that watch each other. `starts` says when the agent of each begins."""
+    """A simulated network of nodes that watch each other. `starts` has the second in which each agent begins."""
 
     def __init__(
         self, nodes: int, pools: int = 1, loss: Loss = nothing_lost, delay: float = 0.001, starts: Sequence[float] = ()

@@ -25,7 +25,7 @@ from ...pathwatch import payload
 from ...pathwatch.findings import Findings, findings
 from ...pathwatch.watch import PathWatch
 from ...state.derived import path_loss, probe_paths
-from ...state.derived.path_status import NAMED, NO_ENDPOINT, POOLS, Fragmenting, PathDown, PathStatus, PoolCounts
+from ...state.derived.path_status import NAMED, NO_ENDPOINT, POOLS, Fragmenting, PathDown, PathStatus
 from ...state.fleet_list import bare
 from ...state.node_state import PROBE_NETNS, NodeState
 from ..concurrency import timer_alignment
@@ -204,7 +204,7 @@ class PathWatcher:
         return PathStatus(
             True,
             "packets arrive faster than they are read, so some losses are not counted" if flooded else "",
-            tuple(PoolCounts(**pool._asdict()) for pool in found.pools[:POOLS]),
+            found.pools[:POOLS],
             tuple(
                 PathDown(
                     path.pool,

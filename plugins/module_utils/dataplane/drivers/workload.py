@@ -138,7 +138,7 @@ def identity(endpoint: VethEndpoint) -> str:
 
 
 def _subject(owner: str) -> str:
-    """Return what plans call the workload with this identity. The probe endpoint is called by its device."""
+    """Return the name in a plan of the workload with this identity; for the probe endpoint it is its device."""
     return PROBE_INTERFACE if owner == PROBE_IDENTITY else owner
 
 

@@ -376,13 +376,9 @@ def _workloads(
 def _probe_endpoint(current: NodeState, target: NodeState) -> t.Optional[VethEndpoint]:
     """Return the probe endpoint of both states, with the larger MTU: the size of each probe is that of its path."""
     both = [one for one in (target.probe_endpoint, current.probe_endpoint) if one is not None]
-    taken = {
-        address
-        for state in (target, current)
-        for found in ([state.ipam.tunnels.values()], (one.addresses for one in state.workloads))
-        for addresses in found
-        for address in addresses
-    }
+    taken = set[str]()
+    for state in (target, current):
+        taken.update(state.ipam.tunnels.values(), *(workload.addresses for workload in state.workloads))
     addresses = dict.fromkeys(address for one in both for address in one.addresses if address not in taken)
     spoofing = target.workload_source_spoofing
     found = probe_endpoint(addresses, (*target.pools, *current.pools), source_spoofing=spoofing)

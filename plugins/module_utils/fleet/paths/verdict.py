@@ -50,7 +50,7 @@ class PathVerdict:
 
     @property
     def failed(self) -> bool:
-        """Whether the paths make the run fail."""
+        """Whether the run has failed: a path is dead, or more probes are lost than `limit` permits."""
         return bool(self.dead) or self.single_losses > self.limit
 
     @property

@@ -10,6 +10,7 @@ run's secret can make one for the pair of addresses.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import hmac
 import socket
@@ -26,6 +27,18 @@ _SOL_RAW, _ICMP_FILTER = 255, 1  # linux/icmp.h; a set bit of the filter drops t
 _ICMP6_FILTER = 1  # linux/icmpv6.h; a set bit of the filter drops the type with its number
 _IPV6_MTU_DISCOVER, _IPV6_DONTFRAG = 23, 62
 _BUFFER = 4 << 20  # bytes; the kernel grants as much as its own limit permits
+
+#: The reasons of errors by which the sending kernel refuses a packet.
+REFUSALS: t.Mapping[int, str] = {
+    errno.EMSGSIZE: path_loss.TOO_LARGE,
+    errno.ENETUNREACH: path_loss.NO_ROUTE,
+    errno.EHOSTUNREACH: path_loss.NO_ROUTE,  # a route of the type unreachable
+    errno.EINVAL: path_loss.NO_ROUTE,  # a route of the type blackhole, or no such source address
+    errno.ENETDOWN: path_loss.NO_ROUTE,
+    errno.EADDRNOTAVAIL: path_loss.NO_ROUTE,
+    errno.EACCES: path_loss.REFUSED,  # a route of the type prohibit
+    errno.EPERM: path_loss.REFUSED,
+}
 
 _HEAD = struct.Struct("!BBH2sH")  # type, code, checksum, identifier, sequence number
 _PAYLOAD = struct.Struct("!8sIId8s")  # id of the run, index of the target, sequence number, monotonic seconds, tag
@@ -84,7 +97,7 @@ def packed(address: str) -> bytes:
 
 
 class Signature(t.NamedTuple):
-    """What makes the tags of a run: its secret, and the id of the process's own run."""
+    """The key of the tags on probes: the secret of the playbook run, and the random id of this process."""
 
     secret: bytes
     run: bytes

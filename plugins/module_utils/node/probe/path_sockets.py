@@ -11,7 +11,6 @@ seen by the packets that the kernel counts as dropped.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import socket
 import struct
@@ -96,7 +95,7 @@ class PathSockets:
         try:
             sock.sendmsg([packet], [ancillary], 0, (socket.inet_ntop(version.family, address), 0))
         except OSError as error:
-            return _REFUSALS.get(error.errno or 0, "")
+            return icmp.REFUSALS.get(error.errno or 0, "")
         return ""
 
     def receive(self) -> list[Arrival]:
@@ -137,18 +136,6 @@ class PathSockets:
         return arrived
 
 
-_REFUSALS = {
-    errno.EMSGSIZE: path_loss.TOO_LARGE,
-    errno.ENETUNREACH: path_loss.NO_ROUTE,
-    errno.EHOSTUNREACH: path_loss.NO_ROUTE,
-    errno.EINVAL: path_loss.NO_ROUTE,  # a blackhole route, or no such source address
-    errno.ENETDOWN: path_loss.NO_ROUTE,
-    errno.EADDRNOTAVAIL: path_loss.NO_ROUTE,
-    errno.EPERM: path_loss.REFUSED,
-    errno.EACCES: path_loss.REFUSED,
-}
-
-
 def _opened(version: icmp.IcmpFamily) -> socket.socket:
     sock = icmp.opened(version, "", 0, listens=True)
     try:
@@ -173,19 +160,15 @@ def _read(version: icmp.IcmpFamily, data: bytes, sender: str, identifier: bytes,
     kind = body[0]
     by = sender.partition("%")[0]
     if kind == version.reply:
-        return Answer(_packed(version, by), body[8:], arrived) if body[4:6] == identifier else None
+        return Answer(icmp.packed(by), body[8:], arrived) if body[4:6] == identifier else None
     if kind == version.request:
-        return PeerProbe(_packed(version, by), body[8:])
+        return PeerProbe(icmp.packed(by), body[8:])
     quoted = icmp.quoted(version, body)
     if quoted is None or quoted.identifier != identifier:
         return None
     no_route = (kind, body[1]) == icmp.NO_ROUTE[version]
     reason = version.reason(kind, body[1])
     return Complaint(quoted.destination, quoted.sequence, reason, by, quoted.content, no_route)
-
-
-def _packed(version: icmp.IcmpFamily, address: str) -> bytes:
-    return socket.inet_pton(version.family, address)
 
 
 def session() -> bytes:

@@ -30,16 +30,6 @@ from .icmp import IcmpFamily, ProbePayload, Quoted, Signature, icmp_of, packed
 _MOST_PACKETS = 16384  # packets read at once from a socket: more than its buffer holds
 _MOST_HEARD = 4096  # requests of one other address that are counted
 _MOST_SOURCES = 64  # sockets: more than a node has pools
-#: What the sending kernel says, without a packet on the way.
-_ERRORS: t.Mapping[int, str] = {
-    errno.EMSGSIZE: path_loss.TOO_LARGE,
-    errno.ENETUNREACH: path_loss.NO_ROUTE,
-    errno.EHOSTUNREACH: path_loss.NO_ROUTE,  # a route of the type unreachable
-    errno.EINVAL: path_loss.NO_ROUTE,  # a route of the type blackhole
-    errno.ENETDOWN: path_loss.NO_ROUTE,
-    errno.EACCES: path_loss.REFUSED,  # a route of the type prohibit
-    errno.EPERM: path_loss.REFUSED,
-}
 
 
 class Target(t.NamedTuple):
@@ -223,7 +213,7 @@ class Exchange:
                 if error.errno in (errno.ENOBUFS, errno.EAGAIN) and attempt < 19:
                     time.sleep(0.002)
                     continue
-                tally.refused = PathLoss(_ERRORS.get(error.errno or 0, path_loss.NO_ANSWER))
+                tally.refused = PathLoss(packets.REFUSALS.get(error.errno or 0, path_loss.NO_ANSWER))
                 return
 
     def receive(self, seconds: float = 0.0) -> bool:

@@ -30,9 +30,10 @@ _APART = 2.0
 
 @dataclasses.dataclass(frozen=True)
 class PoolCounts:
-    """The paths of one pool: `paths` in all; `absent` ones lead to nodes that are down as a whole.
+    """The paths of one pool: how many there are, are up, are down, and were never tried; those of absent nodes apart.
 
-    Each path is tried within `seconds` while none is down.
+    `down` leaves out the paths to nodes that are down as a whole, whose number is `absent`. Each path is tried within
+    `seconds` while none is down.
     """
 
     pool: str

@@ -203,7 +203,7 @@ def _gateways(state: NodeState) -> dict[str, str]:
 
 
 class _Choice:
-    """The choice of the path to a node in a pool, or of the reason why there is none."""
+    """The rules by which a node picks its path to another node in a pool, or the reason why it tries none."""
 
     def __init__(
         self, state: NodeState, pools: t.Sequence[Pool], own: PathEnd, others: t.Mapping[str, PathEnd], proof: bool

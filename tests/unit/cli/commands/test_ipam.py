@@ -204,7 +204,7 @@ def test_blocks_of_a_pool_that_is_gone_are_shown() -> None:
 
 
 def test_ipam_show_names_the_probe_endpoint(node: Node) -> None:
-    """Its address is in use, as a tunnel's is, whether the agent answers or the disk does."""
+    """The probe endpoint is named as the owner of its address, with an agent and without one."""
     probes = {"default": "10.244.3.63"}
     node.store(dataclasses.replace(STATE, ipam=dataclasses.replace(STATE.ipam, probes=probes)))
     expected = (
