@@ -21,7 +21,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes.node_request import NodeRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write import datastore_files
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import probe_paths
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import Untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import has_moved
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
@@ -75,11 +74,9 @@ class ActionModule(StateAction):
             )
             settle = boolean(args.get("settle", False)) and not self._task.check_mode
             if settle:
-                secret = targets.probe_secret(own["fleet"])
-                turn = targets.probe_turn(secret)
-                paths, gaps = probe_paths.plan(state, sample=int(args.get("sample") or 0), turn=turn)
+                (paths, gaps), secret = self.plan_probes(state, own["fleet"], int(args.get("sample") or 0))
                 to_probe = [(path.address, path.size, path.node, path.pool, path.source) for path in paths]
-                request = dataclasses.replace(request, targets=to_probe, secret=secret.hex())
+                request = dataclasses.replace(request, targets=to_probe, secret=secret)
             if settle or boolean(args.get("look", False)):
                 absent = convergence.absent(state, task_vars.get("ansible_play_hosts", ()))
                 request = dataclasses.replace(request, absent_nodes=absent)

@@ -6,12 +6,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import probe_paths
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import Untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import PROBE_TOS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 
 _PROOF_COUNT = 3
 #: The least and the most milliseconds between two probes of a path by which it is proven. In between there is 1 ms for
@@ -51,10 +49,8 @@ class ActionModule(StateAction):
             # During a change the paths are those of the new mode, whose routes and MTUs the phase flip has.
             phase = Phase.FLIP if proof or "watch" in args else Phase.CONVERGE
             state = self.host_state(task_vars, fleet, observed, phase)
-            secret = targets.probe_secret(fleet)
-            turn = targets.probe_turn(secret)
-            paths, gaps = probe_paths.plan(state, sample=sample, turn=turn, proof=bool(proof))
-            args.update(targets=self.probed(paths), endpoint=True, secret=secret.hex())
+            (paths, gaps), secret = self.plan_probes(state, fleet, sample, proof=bool(proof))
+            args.update(targets=self.probed(paths), endpoint=True, secret=secret)
             if proof:
                 interval = min(_PROOF_INTERVAL[1], max(_PROOF_INTERVAL[0], len(paths)))
                 args.update(tos=PROBE_TOS, count=_PROOF_COUNT, attempts=_PROOF_ATTEMPTS, interval=interval)

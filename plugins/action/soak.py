@@ -6,11 +6,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import probe_paths
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import Untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 
 
 class ActionModule(StateAction):
@@ -28,8 +26,7 @@ class ActionModule(StateAction):
             sample = int(args.pop("sample", 0) or 0)
             state = self.host_state(task_vars, fleet, observed, Phase.FLIP)
             args["state"] = self.without_absent(state, task_vars)
-            secret = targets.probe_secret(fleet)
-            paths, gaps = probe_paths.plan(state, sample=sample, turn=targets.probe_turn(secret))
-            args.update(targets=self.probed(paths), endpoint=True, secret=secret.hex())
+            (paths, gaps), secret = self.plan_probes(state, fleet, sample)
+            args.update(targets=self.probed(paths), endpoint=True, secret=secret)
         answer = self.ask_to_probe("soak", args, task_vars)
         return {**answer, "untried": untried.to_data(gaps)}

@@ -101,9 +101,9 @@ def tables(
 
     filter accepts encapsulated packets from the fleet's nodes only, and forwarded packets from and to workloads for the
     IP versions of `pools`. For the IP versions `probed`, which have an IP set of probe endpoints, it restricts packets
-    of the node's own probe endpoint. nat has the outgoing NAT of `pools`, except for TCP to port
-    179 and `bgp_ports` (the fleet's) and for BFD. It also rewrites the source of packets that the host itself sends
-    into a tunnel to the tunnel's address.
+    of the node's own probe endpoint. nat has the outgoing NAT of `pools`, except for TCP to port 179 and `bgp_ports`
+    (the fleet's) and for BFD. It also rewrites the source of packets that the host itself sends into a tunnel to the
+    tunnel's address.
     """
     exempt = outgoing_nat.exemptions(bgp_ports)
     found = []

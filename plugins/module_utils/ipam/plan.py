@@ -57,8 +57,8 @@ def plan(
     pools go to quarantine.
 
     A probe endpoint gets the highest address that all others leave free in the node's first open block of the pool that
-    has one, and keeps it until another claims it. No block is opened or kept for it. Blocks of one address and
-    pools that are not for workloads give none. So `probes` changes nothing else in the plan.
+    has one, and keeps it until another claims it. No block is opened or kept for it. Blocks of one address and pools
+    that are not for workloads give none. So `probes` changes nothing else in the plan.
 
     The result's `warnings` are sentences for people. Its generation is that of `previous` (or
     0) plus one, or the same if the content is the same. Its `encapsulations` are empty.

@@ -14,7 +14,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import directions
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import ProbePath
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import probe_paths
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import (
+    ProbePath,
+    ProbePlan,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
@@ -43,6 +47,18 @@ class StateAction(GuardedAction):
     def without_absent(state: NodeState, task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the state as plain data without its policy and what needs a host that failed or is not in the play."""
         return convergence.without(state, convergence.absent(state, task_vars.get("ansible_play_hosts", ()))).to_dict()
+
+    @staticmethod
+    def plan_probes(
+        state: NodeState, fleet: t.Optional[str], sample: int, proof: bool = False
+    ) -> tuple[ProbePlan, str]:
+        """Return what the host with `state` probes, and the run's secret in hexadecimal digits.
+
+        `fleet` is the folder of the run's targets, None without one. All tasks of a run choose the same sample of
+        paths; `sample` and `proof` are those of probe_paths.plan.
+        """
+        secret = targets.probe_secret(fleet)
+        return probe_paths.plan(state, sample=sample, turn=targets.probe_turn(secret), proof=proof), secret.hex()
 
     @staticmethod
     def probed(paths: t.Iterable[ProbePath]) -> list[dict[str, t.Any]]:

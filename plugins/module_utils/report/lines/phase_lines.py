@@ -41,7 +41,8 @@ def phase(
         limit = max_lost_probes if name == "soak" else 0
         paths = verdict.of_run(results, [host for host in hosts if outcome.usable(results.get(host))], limit)
         problems += path_lines.problems(paths, names or {})
-        return (_proven if name == "prove" else _soaked)(results, paths, targets), problems
+        line = _proven(results, paths, targets) if name == "prove" else _soaked(results, paths)
+        return line, problems
     done = f"{len(hosts) - len(problems)}/{len(hosts)}"
     texts: dict[str, str] = {
         Phase.PREPARE: "receive paths of both modes in place, packets held at the smaller MTU",
@@ -72,7 +73,7 @@ def _proven(results: Results, paths: verdict.PathVerdict, to: Targets) -> str:
     return " · ".join([untouched, *(f"not tried: {gap}" for gap in _untried(results))])
 
 
-def _soaked(results: Results, paths: verdict.PathVerdict, dummy: Targets) -> str:
+def _soaked(results: Results, paths: verdict.PathVerdict) -> str:
     counted = f"soak      {paths.lost:,} lost of {paths.sent:,} probes over {paths.count:,} paths"
     worst = max(paths.paths, key=lambda path: path.gap, default=None)
     longest = f"{worst.gap:.1f} ms ({worst})" if worst is not None and worst.gap else "0.0 ms"
