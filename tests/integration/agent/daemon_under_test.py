@@ -212,13 +212,14 @@ class Daemon:
         self.until(lambda: self.call("status")["in_sync"], "the agent is in sync")
 
     def status_in_sync(self) -> dict[str, t.Any]:
-        """Wait until the agent is in sync; return its status without `in_sync` and `last_resync`.
+        """Wait until the agent is in sync; return its status without `in_sync`, `last_resync` and `paths`.
 
-        These two change even if no request arrives, because the agent looks over the node now and then. Raise what
-        `in_sync` raises.
+        These change even if no request arrives, because the agent looks over the node and its paths now and then. Raise
+        what `in_sync` raises.
         """
         self.in_sync()
-        return {name: value for name, value in self.call("status").items() if name not in ("in_sync", "last_resync")}
+        own = ("in_sync", "last_resync", "paths")
+        return {name: value for name, value in self.call("status").items() if name not in own}
 
     def settled(self) -> None:
         """Wait until no deletion is under way; raise AssertionError after two minutes.

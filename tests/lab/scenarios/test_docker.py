@@ -24,6 +24,7 @@ import pytest
 import yaml
 
 from tests.lab.handle import BaseLab
+from tests.lab.measure.checks import PROBE_INTERFACE
 from tests.long_form import LONG
 from tests.pauses import pause
 
@@ -105,10 +106,11 @@ class Host:
         if "workloads" not in listed:
             return False  # The agent starts.
         found = json.loads(listed)["workloads"]
-        links = self.run("ip -o link | grep -c ': cali' || true").strip()
+        links = {entry["ifname"] for entry in json.loads(self.run("ip -j link")) if entry["ifname"].startswith("cali")}
         checked = self.run("calicoctl ipam check", check=False)
         docker = [entry for entry in found if entry["by"] == "docker"]
-        return not docker and int(links) == len(found) and "found 0 problems" in checked
+        expected = {PROBE_INTERFACE, *(entry["interface"] for entry in found)}
+        return not docker and links == expected and "found 0 problems" in checked
 
 
 def each(hosts: list[Host], work: Callable[[Host], object]) -> None:
