@@ -48,7 +48,7 @@ class Findings(t.NamedTuple):
 def findings(watch: PathWatch, now: float, absent: t.Container[str] = (), most: int = 16) -> Findings:
     """Return what `watch` found at `now`, with at most `most` paths and nodes by name: first those of each pool.
 
-    `absent` has the names of nodes whose BGP session or heartbeat is gone.
+    `absent` has the names of nodes whose BGP session is gone. No agent reads the heartbeats of others.
     """
     table = watch.table
     # A path whose last probe was answered shows that its node is there.

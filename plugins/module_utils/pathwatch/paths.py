@@ -25,8 +25,9 @@ class PathTable:
 
     #: {array: its type}: the size of a probe, positions of pool, node and source; then the number of the last probe,
     #: and of the last answered one; losses and answers in a row; the number and time of the first loss in a row; when
-    #: it went down; why (a number of REASONS) and who said so; how many losses ago; the last probe that the other end
-    #: heard, by what it told, and when; its session, the number of its last probe that came here, and when.
+    #: it went down; why (a number of REASONS) and who said so; how many losses ago; on which way (a number of
+    #: DIRECTIONS), by what the other end told, and how many losses ago; its session, the number of its last probe that
+    #: came here, and when.
     _ARRAYS: t.Mapping[str, str] = {
         "size": "H",
         "pool": "H",
@@ -45,8 +46,8 @@ class PathTable:
         "reason": "B",
         "by": "H",
         "quiet": "B",
-        "told": "I",
-        "told_at": "d",
+        "way": "B",
+        "untold": "B",
         "heard_session": "I",
         "heard": "I",
         "heard_at": "d",
@@ -70,8 +71,8 @@ class PathTable:
     reason: array.array[int]
     by: array.array[int]
     quiet: array.array[int]
-    told: array.array[int]
-    told_at: array.array[float]
+    way: array.array[int]
+    untold: array.array[int]
     heard_session: array.array[int]
     heard: array.array[int]
     heard_at: array.array[float]

@@ -37,6 +37,9 @@ _SUSPECTS = 64
 _LOOKED_AT = 512
 #: An answer to an earlier probe counts as long as no more than this many were sent after it.
 _LATE = 8
+#: The other end hears probes if it has heard one of the last so many. Both ends read and send once a second.
+_BEHIND = 3
+_THERE, _BACK = map(path_loss.DIRECTIONS.index, (path_loss.THERE, path_loss.BACK))
 
 
 class Probe(t.NamedTuple):
@@ -121,8 +124,11 @@ class PathWatch:
             return
         session = int.from_bytes(payload.session[:SESSION_BEGINNING], "big")
         table.heard_session[path], table.heard[path], table.heard_at[path] = session, payload.number, now
-        own = payload.heard_session == self.session[:SESSION_BEGINNING]
-        table.told[path], table.told_at[path] = (payload.heard if own else 0), now
+        if table.lost[path] and now >= table.lost_at[path] + PATIENCE:
+            own = payload.heard_session == self.session[:SESSION_BEGINNING]
+            lately = max(table.lost_number[path], table.number[path] - _BEHIND)
+            table.way[path] = _BACK if own and payload.heard >= lately else _THERE
+            table.untold[path] = 0
 
     def refused(self, path: int, reason: str, by: str = "") -> None:
         """Note that the kernel refused to send the last probe of `path`, for one of REASONS."""
@@ -150,11 +156,15 @@ class PathWatch:
         table = self.table
         if not table.lost[path]:
             table.lost_at[path], table.lost_number[path] = table.sent_at[path], table.number[path]
+            table.way[path] = 0
         table.lost[path] = min(table.lost[path] + 1, 255)
         table.good[path] = 0
         table.quiet[path] = min(table.quiet[path] + 1, 255)
         if table.quiet[path] > LOSSES:
             table.reason[path] = table.by[path] = 0
+        table.untold[path] = min(table.untold[path] + 1, 255)
+        if table.untold[path] > LOSSES:
+            table.way[path] = 0
         if table.state[path] == DOWN:
             return
         if table.lost[path] >= LOSSES and now - table.lost_at[path] >= DOWN_SECONDS:
@@ -208,11 +218,9 @@ class PathWatch:
     def direction(self, path: int) -> str:
         """Return where the probes of a path that is down are lost; "": not known.
 
-        An error about a probe shows that it was lost on the way there. Otherwise, what the other end told since counts.
+        An error about a probe shows that it was lost on the way there. Otherwise, what the other end told during the
+        last losses counts.
         """
-        table = self.table
-        if table.reason[path]:
+        if self.table.reason[path]:
             return path_loss.THERE
-        if table.told_at[path] < table.lost_at[path] + PATIENCE:
-            return ""
-        return path_loss.direction_of(int(table.told[path] >= table.lost_number[path]))
+        return path_loss.DIRECTIONS[self.table.way[path]]

@@ -151,19 +151,45 @@ def test_one_of_thousands_is_tried_again_soon() -> None:
     assert max(later - earlier for earlier, later in zip(tried[5:], tried[6:])) <= 25
 
 
-def test_one_probe_that_the_other_end_heard_shows_the_way() -> None:
-    """If the other end heard the first lost probe and none after it, the loss was on the way back."""
-    watch, now = _one_path(), 100.0
-    first = 0
-    for dummy in range(30):
-        for probe in watch.tick(now):
-            first = first or probe.payload.number
-            told = Payload(bytes(8), 1, now, SESSION[:4], first)
-            watch.requested(probe.address, told, now)
-        now += 1.0
-    assert [path.loss.direction for path in findings(watch, now).down] == [path_loss.BACK]
-    watch.requested(packed("10.0.0.2"), Payload(bytes(8), 2, now, b"xxxx", 9), now)
+def test_probes_that_the_other_end_heard_lately_show_the_way() -> None:
+    """If the other end hears probes to the last, answers are lost. If it stops to hear them, they are lost."""
+    watch, now, heard = _one_path(), 100.0, 0
+
+    def directions(seconds: int, hears: bool) -> list[str]:
+        nonlocal now, heard
+        for dummy in range(seconds):
+            for probe in watch.tick(now):
+                heard = probe.payload.number if hears else heard
+                watch.requested(probe.address, Payload(bytes(8), 1, now, SESSION[:4], heard), now)
+            now += 1.0
+        return [path.loss.direction for path in findings(watch, now).down]
+
+    assert directions(30, True) == [path_loss.BACK]
+    assert directions(30, False) == [path_loss.THERE]
+    assert directions(10, True) == [path_loss.BACK]
+    watch.requested(packed("10.0.0.2"), Payload(bytes(8), 2, now, b"xxxx", 99), now)
     assert [path.loss.direction for path in findings(watch, now).down] == [path_loss.THERE]
+
+
+@given(st.permutations(["there", "back", "both"]), st.integers(0, 20), st.integers(0, 99))
+@settings(max_examples=30, deadline=None)
+def test_direction_follows_a_cause_that_changes(order: list[str], extra: int, seed: int) -> None:
+    """If a path stays down and its packets are lost on another way, both ends say so within 45 seconds."""
+    chance = random.Random(seed)
+    one, other = address_of(0, 0), address_of(1, 0)
+    broken = ""
+
+    def loss(source: str, address: str, now: float) -> bool:
+        return broken == "both" or broken == ("there" if (source, address) == (one, other) else "back")
+
+    network = Network(2, 1, loss)
+    for broken in ("", *order):
+        for dummy in range(45 + extra):
+            network.pass_second(chance.uniform(-0.005, 0.005))
+        if broken:
+            (first,), (second,) = (findings(watch, network.now).down for watch in network.watches)
+            assert first.loss.direction == {"there": path_loss.THERE}.get(broken, "")
+            assert second.loss.direction == {"back": path_loss.THERE}.get(broken, "")
 
 
 def test_answers_alone_that_are_lost() -> None:

@@ -26,6 +26,10 @@ _TIME = re.compile(r"[0-9TZ:-]{0,32}", re.ASCII)
 _MOST = 1 << 32
 #: Seconds by which what two nodes say may differ in age.
 _APART = 2.0
+#: Seconds between two probes of a path that is down, at least, and for each path of its node that is down.
+_RETRY, _RETRY_EACH = 5.0, 0.5
+#: The number of a path's last probes that show, if none of them was heard, that the way there is closed.
+_UNHEARD = 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,17 +178,24 @@ def with_directions(statuses: t.Mapping[str, PathStatus]) -> dict[str, PathStatu
     """
     heard = {(path.source, path.address): path.heard for status in statuses.values() for path in status.down}
 
-    def directed(path: PathDown) -> PathDown:
+    def directed(path: PathDown, lately: float) -> PathDown:
         if path.direction or (path.address, path.source) not in heard:
             return path
         seconds = heard[path.address, path.source]
-        # A probe that came after the first loss shows that the way there is open.
-        since = seconds is not None and seconds + _APART < path.seconds
+        # A probe that came after the first loss, and lately, shows that the way there is open.
+        since = seconds is not None and seconds + _APART < min(path.seconds, lately)
         return dataclasses.replace(path, direction=path_loss.direction_of(int(since)))
 
     return {
-        node: dataclasses.replace(status, down=tuple(map(directed, status.down))) for node, status in statuses.items()
+        node: dataclasses.replace(status, down=tuple(directed(path, _lately(status)) for path in status.down))
+        for node, status in statuses.items()
     }
+
+
+def _lately(status: PathStatus) -> float:
+    """Return within how many seconds the node sends _UNHEARD probes on each path that is down."""
+    silent = sum(pool.down + pool.absent for pool in status.pools)
+    return _APART + _UNHEARD * max(_RETRY, _RETRY_EACH * silent)
 
 
 def _address(value: t.Any) -> str:

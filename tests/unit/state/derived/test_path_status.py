@@ -97,11 +97,19 @@ def test_sentences() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heard", "direction"),
-    [(2.0, path_loss.BACK), (29.0, path_loss.THERE), (100.0, path_loss.THERE), (None, path_loss.THERE)],
+    ("heard", "seconds", "count", "direction"),
+    [
+        (2.0, 30.0, 1, path_loss.BACK),
+        (29.0, 30.0, 1, path_loss.THERE),
+        (100.0, 30.0, 1, path_loss.THERE),
+        (None, 30.0, 1, path_loss.THERE),
+        (25.0, 900.0, 1, path_loss.BACK),
+        (45.0, 900.0, 1, path_loss.THERE),
+        (45.0, 900.0, 20, path_loss.BACK),
+    ],
 )
-def test_direction_by_what_the_other_end_heard(heard: float | None, direction: str) -> None:
-    """The other end of a path knows whether probes come; what an end knows itself stays."""
+def test_direction_by_what_the_other_end_heard(heard: float | None, seconds: float, count: int, direction: str) -> None:
+    """The other end of a path knows whether probes come lately; what an end knows itself stays."""
     reverse = PathDown(
         "web",
         "node1",
@@ -115,8 +123,12 @@ def test_direction_by_what_the_other_end_heard(heard: float | None, direction: s
         20.0,
         heard,
     )
-    statuses = {"node1": STATUS, "node2": PathStatus(True, "", (), (reverse,))}
-    found = path_status.with_directions(statuses)
+    status = dataclasses.replace(
+        STATUS,
+        pools=(PoolCounts("web", 30, 0, count, 0, 0, 5),),
+        down=(dataclasses.replace(DOWN, seconds=seconds),),
+    )
+    found = path_status.with_directions({"node1": status, "node2": PathStatus(True, "", (), (reverse,))})
     assert found["node1"].down[0].direction == direction
     assert found["node2"].down[0].direction == path_loss.THERE
     assert path_status.with_directions({"node1": STATUS}) == {"node1": STATUS}
