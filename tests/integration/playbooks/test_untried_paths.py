@@ -97,7 +97,7 @@ DEAD = [f"! pool racks: {one} -> {other}: no answer" for one in HOSTS for other 
 def test_a_pool_whose_packets_no_router_forwards_fails_each_run_and_is_named(fleet: Fleet) -> None:
     """So does a run that changes nothing. The report has the paths, and a status says that it tried none.
 
-    Without host3, the paths between the nodes that stay are judged.
+    Without host3, the paths between the nodes that stay are judged. The removal is done all the same, and says so.
     """
     report = fleet.folder / "report.html"
     for options in ((), ("-e", f"report={report}")):
@@ -115,6 +115,7 @@ def test_a_pool_whose_packets_no_router_forwards_fails_each_run_and_is_named(fle
     fleet.write(calico_workloads=[])
     printed = fleet.play("remove_node", "-e", "node=host3", "-e", "confirm=true", failed=True)
     assert DEAD[0] in printed and DEAD[2] in printed and "incomplete 2/2 nodes" in printed, printed[-3000:]
+    assert "host3 left the fleet. Delete it from the inventory" in printed, printed[-3000:]
 
 
 def test_a_pool_that_is_not_probed_is_named_by_runs_and_by_a_status(fleet: Fleet) -> None:
