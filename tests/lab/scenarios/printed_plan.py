@@ -199,7 +199,7 @@ def _planned_routes(plan: _Plan, probes: bool) -> set[tuple[str, str, str]]:
 
 
 def _probe_routes(observed: Observed) -> dict[str, str]:
-    """Return the routes of the table for marked probes as {destination: text}."""
+    """Return the routes of the table for probes as {destination: text}."""
     found = {}
     for route in observed.raw["tables"]:
         if str(route.get("table")) == "179":

@@ -62,19 +62,22 @@ def _entry(key: RuleKey) -> RuleEntry:
     )
 
 
+def _subject(key: RuleKey) -> str:
+    """Return the name of a rule for people: its priority, such as `179` or `179 (IPv6)`."""
+    return f"{key.priority} (IPv6)" if key.family == 6 else str(key.priority)
+
+
 def _text(key: RuleKey) -> str:
-    return f"{'IPv6 ' if key.family == 6 else ''}{_entry(key).selector} lookup {key.table}"
+    return f"{_entry(key).selector} lookup {key.table}"
 
 
 def diff(desired: t.Iterable[RoutingRule], observed: t.Mapping[RuleKey, RuleEntry]) -> list[Change]:
     wanted = {_key(rule): rule for rule in desired}
     changes = [
-        Change("rule", "+", str(key.priority), None, _text(key), new=_entry(key))
-        for key in wanted
-        if key not in observed
+        Change("rule", "+", _subject(key), None, _text(key), new=_entry(key)) for key in wanted if key not in observed
     ]
     changes += [
-        Change("rule", "-", str(key.priority), _text(key), None, old=entry)
+        Change("rule", "-", _subject(key), _text(key), None, old=entry)
         for key, entry in observed.items()
         if key not in wanted and entry.protocol == ROUTE_PROTOCOL
     ]

@@ -19,7 +19,9 @@ from .plan import ChangePlan
 _LASTING = ("sysctl",)
 _GAP = "  "  # separates the parts of a description of a workload, which may change separately
 
-#: The key of an object: its kind, its subject, and the number of the table of a route, None for other kinds.
+#: What distinguishes objects of one subject: a forwarding entry of both IP versions has the same MAC address.
+_APART = {"route": "table", "fdb": "device"}
+#: The key of an object: its kind, its subject, and the value that _APART names, None for other kinds.
 _Key = t.Tuple[str, str, t.Any]
 
 
@@ -69,8 +71,7 @@ def _changes(plan: ChangePlan) -> dict[_Key, Change]:
 
 
 def _key(change: Change) -> _Key:
-    table = getattr(change.new or change.old, "table", None) if change.kind == "route" else None
-    return change.kind, change.subject, table
+    return change.kind, change.subject, getattr(change.new or change.old, _APART.get(change.kind, ""), None)
 
 
 def _now(per_phase: t.Sequence[t.Mapping[_Key, Change]]) -> dict[_Key, _Value]:

@@ -154,11 +154,11 @@ def test_a_rule_that_is_there_or_gone_already_is_done(
             rule.apply(kernel, changes)
 
 
-def test_rules_of_ipv6_are_worded_as_such(kernel: FakeKernel) -> None:
+def test_the_subject_of_a_rule_names_ipv6(kernel: FakeKernel) -> None:
     six = RoutingRule(fwmark=0x1, table=200, priority=100, family=6)
     assert lines(rule.diff([MARKED, six], {})) == [
         "+ rule     100  fwmark 0x1 lookup 200",
-        "+ rule     100  IPv6 fwmark 0x1 lookup 200",
+        "+ rule     100 (IPv6)  fwmark 0x1 lookup 200",
     ]
     ours = RuleEntry(100, 200, 1, protocol=ROUTE_PROTOCOL)
     assert lines(rule.diff([], {rule.RuleKey(100, 1, 200, 4): ours})) == ["- rule     100  fwmark 0x1 lookup 200"]

@@ -167,10 +167,10 @@ def test_rules_of_both_families(kernel):
     both = [RoutingRule(0xCA11, 179, 179), RoutingRule(0xCA11, 179, 179, family=6)]
     assert converge(rule, kernel, both) == [
         "+ rule     179  fwmark 0xca11 lookup 179",
-        "+ rule     179  IPv6 fwmark 0xca11 lookup 179",
+        "+ rule     179 (IPv6)  fwmark 0xca11 lookup 179",
     ]
     assert RuleEntry(179, 179, 0xCA11, protocol=179, family=6) in kernel.rules(6)
-    assert converge(rule, kernel, both[:1]) == ["- rule     179  IPv6 fwmark 0xca11 lookup 179"]
+    assert converge(rule, kernel, both[:1]) == ["- rule     179 (IPv6)  fwmark 0xca11 lookup 179"]
     assert (len(kernel.rules()), len(kernel.rules(6))) == (4, 2)
 
 
@@ -178,12 +178,12 @@ def test_rules_for_probes_of_both_families(kernel):
     both = [RoutingRule(0, 179, 179, family, "caliprobe", 0x1C) for family in (4, 6)]
     assert converge(rule, kernel, both) == [
         "+ rule     179  iif caliprobe tos 0x1c lookup 179",
-        "+ rule     179  IPv6 iif caliprobe tos 0x1c lookup 179",
+        "+ rule     179 (IPv6)  iif caliprobe tos 0x1c lookup 179",
     ]
     for family in (4, 6):
         wanted = RuleEntry(179, 179, 0, 0, protocol=179, family=family, interface="caliprobe", tos=0x1C)
         assert wanted in kernel.rules(family)
-    assert converge(rule, kernel, both[:1]) == ["- rule     179  IPv6 iif caliprobe tos 0x1c lookup 179"]
+    assert converge(rule, kernel, both[:1]) == ["- rule     179 (IPv6)  iif caliprobe tos 0x1c lookup 179"]
 
 
 def test_the_way_that_a_packet_takes(kernel):

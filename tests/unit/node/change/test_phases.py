@@ -11,7 +11,10 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import InterfaceAddress
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.change import transition
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, phases
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.plan import plan_change
@@ -20,7 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import PHASES
 
 from tests.fakes.kernel import FakeKernel
-from tests.unit.fleet.fleets import MODES, WORKLOADS, build, pool, states, workload
+from tests.unit.fleet.fleets import ADDRESSES6, MODES, WORKLOADS, build, pool, states, workload
 from tests.unit.modules.harness import Host
 
 Shown = t.Tuple[str, str, str, t.Optional[str], t.Optional[str]]
@@ -99,6 +102,23 @@ def test_a_change_that_was_stopped(here: machine.Machine, name: str) -> None:
     for way in (start, target):
         planned, done = walk(here, left, way)
         assert planned == done
+
+
+def test_objects_of_both_ip_versions_are_planned_and_made(here: machine.Machine) -> None:
+    """If pools of both IP versions change, each has rules for probes, and forwarding entries with the same MACs."""
+
+    def fleet(mode: str, mode6: str, previous: t.Optional[AllocationPlan] = None) -> Fleet:
+        six = pool(mode6, "six", "fd00:10:244::/48")
+        return build(pool(mode), six, own=ADDRESSES6, workloads=[], previous=previous)
+
+    here.kernel.address_add(InterfaceAddress("eth0", "fd00:10:10:1::11", 64))
+    first = fleet("direct", "direct")
+    second = fleet("vxlan", "vxlan", first.allocation)
+    planned, done = walk(here, states(first)["node1"], states(second)["node1"])
+    assert planned == done
+    rules = [sorted(entry for entry in kinds(step) if entry[1] == "rule") for step in planned]
+    both = ["179", "179 (IPv6)"]
+    assert [*filter(None, rules)] == [[(action, "rule", subject) for subject in both] for action in "+-"]
 
 
 def test_workloads_come_and_go_and_the_underlay_changes_with_the_mode(here: machine.Machine) -> None:
