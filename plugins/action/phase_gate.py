@@ -64,7 +64,7 @@ class ActionModule(GuardedAction):
                 for host, answer in run_results.of_hosts(task_vars, name, hosts, readers.any_phase).items():
                     if answer.get("failed") or answer.get("unreachable"):
                         causes.append(f"{host}: {outcome.reason(answer)}")
-            return {**recorded, "failed": True, "msg": phase_lines.returned(hosts, results, causes, fleet.hold)}
+            return {**recorded, "failed": True, "msg": phase_lines.returned(hosts, results, causes, fleet)}
         line, problems = phase_lines.phase(args["phase"], hosts, results, fleet, args["max_lost_probes"], fleet.names())
         shown_lines.show([line], color=None if not problems else "red")
         settled = all(_settled(results.get(host)) for host in hosts)

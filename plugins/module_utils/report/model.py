@@ -188,8 +188,8 @@ class LossyPath:
 class Loss:
     """The loss of a switch. `by_second` has (second since the watch began, lost probes), () if it was not recorded.
 
-    `watched` is how many seconds the longest watch ran. With `proof` the switch ended before the flip: the probes were
-    marked ones over the new mode, and live traffic was not touched. `unwatched` are nodes that did not count all of it.
+    `watched` is how many seconds the longest watch ran. With `proof` the switch ended before the flip: only probes
+    used the new routes, and live traffic was not touched. `unwatched` are nodes that did not count all of it.
     """
 
     subject: str

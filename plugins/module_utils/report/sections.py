@@ -264,7 +264,7 @@ def _tiles(report: FleetReport) -> t.Iterator[Tile]:
     if loss is not None and loss.sent:
         which = "the switch" if plan is not None else "the last switch"
         if loss.proof:
-            yield _tile(loss.lost, f"of {loss.sent:,} marked probes over the new mode unanswered in {which}")
+            yield _tile(loss.lost, f"of {loss.sent:,} probes over the new routes unanswered in {which}")
         else:
             yield _tile(loss.lost, f"of {loss.sent:,} probes lost in {which}")
             yield Tile(f"{loss.gap:.1f} ms", "", f"longest gap in {which}")
@@ -521,7 +521,7 @@ def _loss(report: FleetReport) -> t.Optional[LossSection]:
         return LossSection("Last switch", report.loss_note) if report.loss_note else None
     words = "switched" if found.switched else "not switched"
     if found.proof:
-        words += "; marked probes tried the new mode, live traffic was not touched"
+        words += "; only probes used the new routes, live traffic was not touched"
     elif found.sent:
         words += f", {found.lost:,} of {found.sent:,} probes lost" if found.lost else ", no probe lost"
     return LossSection(

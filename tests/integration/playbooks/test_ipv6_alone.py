@@ -108,7 +108,7 @@ def test_playbooks_work_on_hosts_with_ipv6_alone(tmp_path: pathlib.Path) -> None
         fleet.have_blocks_routed()
         asked = ("pool=six", "mode=direct", "calico_node_soak_seconds=3")
         switched = play("switch_pool_mode", fleet.inventory, *(f"--extra-vars={one}" for one in asked))
-        assert "prove 2/2 paths answer over the new mode" in switched
+        assert "prove 2/2 paths answer over the new routes" in switched
         assert re.search(r"soak 0 lost of \d+ probes over 2 paths", switched)
         fleet.ping()
 

@@ -25,7 +25,7 @@ from .test_switching import check_encapsulation, check_routes
 TASKS = (
     "Prepare the receive paths of both modes",
     "Change the MTU of the links",
-    "Probe every path of the new mode",
+    "Probe every path of the new routes",
     "Flip the routes",
     "Check the routes in the kernel, then soak",
     "Retire the old mode",

@@ -35,7 +35,7 @@ PRINTED = {
     "tests/lab/measure/streams.py": (" packets sent in ", " of them by us", " TCP transfers, "),
     "plugins/module_utils/report/lines/phase_lines.py": (
         "receive paths of both modes in place, packets held at the smaller MTU",
-        "(marked probes, live traffic untouched)",
+        "(probes only, live traffic untouched)",
         "routes replaced",
         " since before the flip",
         "the old mode is gone",

@@ -74,7 +74,7 @@ def test_proof_names_the_paths_that_do_not_answer() -> None:
         "node3": {"targets": [probe("node1", 3, 0), probe("node2", 3, 0)]},
     }
     line, problems = phase_lines.phase("prove", HOSTS, results, Targets())
-    assert line == "prove     4/6 paths answer over the new mode, full size (marked probes, live traffic untouched)"
+    assert line == "prove     4/6 paths answer over the new routes, full size (probes only, live traffic untouched)"
     assert problems == ["node1 -> node3: too large for the path", "node2 -> node3: 1 of 3 lost"]
 
 
@@ -157,7 +157,7 @@ def test_a_node_without_probe_targets_is_not_reported_as_unwatched() -> None:
 
 
 def test_the_return_text_counts_restored_nodes_and_names_others() -> None:
-    text = phase_lines.returned(HOSTS, {"node1": OK, "node2": OK}, ["node1 -> node3: no answer"])
+    text = phase_lines.returned(HOSTS, {"node1": OK, "node2": OK}, ["node1 -> node3: no answer"], Targets())
     assert text.splitlines() == [
         "The change of mode did not go through.",
         "  node1 -> node3: no answer",
@@ -165,7 +165,7 @@ def test_the_return_text_counts_restored_nodes_and_names_others() -> None:
         "  node3 could not be put back (unreachable, or failed earlier in this run (its error stands above)): it "
         "accepts both modes. Run the playbook again.",
     ]
-    many = phase_lines.returned(HOSTS, dict.fromkeys(HOSTS, OK), [f"cause {n}" for n in range(25)])
+    many = phase_lines.returned(HOSTS, dict.fromkeys(HOSTS, OK), [f"cause {n}" for n in range(25)], Targets())
     assert many.splitlines()[21:] == ["  ... and 5 more.", "3 of 3 nodes run as before."]
 
 
@@ -284,7 +284,7 @@ def test_single_losses_fail_a_run_if_there_are_more_than_the_limit() -> None:
 def test_the_phases_name_what_was_not_tried() -> None:
     results = {host: {**watched("x", 10), "untried": [DIRECT]} for host in HOSTS}
     assert phase_lines.phase("prove", HOSTS, results, Targets()) == (
-        "prove     3/3 paths answer over the new mode, full size (marked probes, live traffic untouched) · not tried: "
+        "prove     3/3 paths answer over the new routes, full size (probes only, live traffic untouched) · not tried: "
         "6 paths of pool racks (without a tunnel it has no address to probe)",
         [],
     )
@@ -362,10 +362,10 @@ def test_a_change_of_sessions_has_its_own_phase_lines() -> None:
     ]
     proof = {"node1": {"targets": [probe("node2", 3, 0)]}}
     assert phase_lines.phase("prove", ["node1"], proof, hold)[0] == (
-        "prove     1/1 paths answer over the routes to come, full size (marked probes, live traffic untouched)"
+        "prove     1/1 paths answer over the new routes, full size (probes only, live traffic untouched)"
     )
     results = {"node1": OK, "node2": {"changed": False, "skipped": True}, "node3": DOWN}
-    assert phase_lines.returned(HOSTS, results, ["node1: no"], hold=True).splitlines() == [
+    assert phase_lines.returned(HOSTS, results, ["node1: no"], hold).splitlines() == [
         "The change of sessions did not go through.",
         "  node1: no",
         "1 of 3 nodes run as before.",
@@ -391,5 +391,11 @@ def test_a_change_of_addresses_has_its_own_phase_lines() -> None:
     ]
     for targets in (alone, hold):
         assert phase_lines.phase("prove", ["node1"], proof, targets)[0] == (
-            "prove     1/1 paths answer over the routes to come, full size (marked probes, live traffic untouched)"
+            "prove     1/1 paths answer over the new routes, full size (probes only, live traffic untouched)"
         )
+    assert phase_lines.returned(HOSTS, {**done, "node3": DOWN}, [], alone).splitlines() == [
+        "The change of addresses did not go through.",
+        "2 of 3 nodes run as before.",
+        "  node3 could not be put back (unreachable: Failed to connect to the host via ssh: timed out): it accepts "
+        "earlier and new addresses. Run the playbook again.",
+    ]

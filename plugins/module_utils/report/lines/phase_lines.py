@@ -41,7 +41,7 @@ def phase(
         limit = max_lost_probes if name == "soak" else 0
         paths = verdict.of_run(results, [host for host in hosts if outcome.usable(results.get(host))], limit)
         problems += path_lines.problems(paths, names or {})
-        line = _proven(results, paths, targets) if name == "prove" else _soaked(results, paths)
+        line = _proven(results, paths) if name == "prove" else _soaked(results, paths)
         return line, problems
     done = f"{len(hosts) - len(problems)}/{len(hosts)}"
     texts: dict[str, str] = {
@@ -65,11 +65,10 @@ def phase(
     return f"{name:<9} {done}  {text}".rstrip(), problems
 
 
-def _proven(results: Results, paths: verdict.PathVerdict, to: Targets) -> str:
+def _proven(results: Results, paths: verdict.PathVerdict) -> str:
     good = sum(not path.lost for path in paths.paths)
-    where = "the routes to come" if to.hold or to.moved else "the new mode"
-    proven = f"prove     {good:,}/{paths.count:,} paths answer over {where}, full size"
-    untouched = f"{proven} (marked probes, live traffic untouched)"
+    proven = f"prove     {good:,}/{paths.count:,} paths answer over the new routes, full size"
+    untouched = f"{proven} (probes only, live traffic untouched)"
     return " · ".join([untouched, *(f"not tried: {gap}" for gap in _untried(results))])
 
 
@@ -99,29 +98,27 @@ def _kept(results: Results) -> str:
     return f" ({'; '.join(kept)})" if kept else ""
 
 
-def returned(
-    hosts: t.Sequence[str],
-    results: Results,
-    causes: t.Sequence[str],
-    hold: bool = False,
-) -> str:
+def returned(hosts: t.Sequence[str], results: Results, causes: t.Sequence[str], targets: Targets) -> str:
     """Return a text about why a change was not made, how many nodes run as before, and what the other nodes do.
 
-    `results` are those of the return, by host. `hold` says whether backup routes carried traffic during the change.
+    `results` are those of the return, by host; `targets` are those of the change.
     """
     back = [host for host in hosts if outcome.usable(results.get(host))]
     left = [host for host in hosts if host not in back]
-    what = "The change of sessions" if hold else "The change of mode"
-    lines = [f"{what} did not go through.", *(f"  {cause}" for cause in causes[:20])]
+    what, meanwhile = "mode", "it accepts both modes"
+    if targets.hold:
+        what, meanwhile = "sessions", "backup routes hold its traffic"
+    elif targets.moved:
+        what, meanwhile = "addresses", "it accepts earlier and new addresses"
+    lines = [f"The change of {what} did not go through.", *(f"  {cause}" for cause in causes[:20])]
     if len(causes) > 20:
         lines.append(f"  ... and {len(causes) - 20} more.")
     lines.append(f"{len(back)} of {len(hosts)} nodes run as before.")
     for host in left:
         answer = results.get(host)
-        if hold and answer is not None and answer.get("skipped"):
+        if targets.hold and answer is not None and answer.get("skipped"):
             lines.append(f"  {host} keeps backup routes: not all is there by BGP again. Run the playbook again.")
             continue
-        meanwhile = "backup routes hold its traffic" if hold else "it accepts both modes"
         reason = outcome.reason(answer)
         lines.append(f"  {host} could not be put back ({reason}): {meanwhile}. Run the playbook again.")
     return "\n".join(lines)

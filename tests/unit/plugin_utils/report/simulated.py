@@ -262,7 +262,7 @@ def switch_of(
     gates: dict[str, Answer] = {}
     texts = {
         "prepare": "4/4  receive paths of both modes in place, packets held at the smaller MTU",
-        "prove": "12/12 paths answer over the new mode, full size (marked probes, live traffic untouched)",
+        "prove": "12/12 paths answer over the new routes, full size (probes only, live traffic untouched)",
         "flip": "4/4  routes replaced",
         "soak": f"{lost} lost of 5,784 probes over 12 paths since before the flip",
         "retire": "4/4  the old mode is gone",

@@ -226,7 +226,7 @@ def test_a_switch_that_ended_before_the_flip_lost_no_live_traffic() -> None:
     ]
     report = dataclasses.replace(simulated.switch_of(simulated.fleet(4, 2), {}), loss=loss)
     words = Elements(page.html(report)).words
-    assert "live traffic was not touched" in words and "of 3 marked probes over the new mode unanswered" in words
+    assert "live traffic was not touched" in words and "of 3 probes over the new routes unanswered" in words
 
 
 def test_colour_is_never_alone(reports: t.Mapping[str, FleetReport]) -> None:
