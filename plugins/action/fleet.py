@@ -11,6 +11,7 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.change import renumbering
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import observed_nodes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run import impact, pool_modes
@@ -218,7 +219,10 @@ class ActionModule(GuardedAction):
             )
         birds = {host: state.bird for host, state in states.items()}
         announced = {block for state in states.values() for block in impact.announced_by(state)}
-        pools = {pool.cidr: pool.name for state in states.values() for pool in state.pools}
+        whole = set(task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ())) <= set(states)
+        hosts = _hosts(task_vars, whole)
+        known = _known_to_routers(hosts)
+        pools = {pool.cidr: pool.name for state in states.values() for pool in state.pools if pool.name not in known}
         interrupted = impact.of_run(observed, birds, announced, states, answers.passwords, pools=pools)
         if args["limits"] is not None and args["limits"]["hosts_changed"] >= 0:
             interrupted = dataclasses.replace(interrupted, hosts=impact.changing(observed, states))
@@ -231,7 +235,7 @@ class ActionModule(GuardedAction):
         if args["limits"] is not None:
             shown_lines.show(interrupted.lines)
         restored = dataclasses.replace(
-            self._restored(task_vars, states),
+            self._restored(task_vars, states, hosts if whole else None),
             hold=interrupted.hold,
             divert=interrupted.divert,
             refused=answers.refused,
@@ -268,12 +272,15 @@ class ActionModule(GuardedAction):
         return needing > 0 and 2 * needing >= len(states)
 
     @staticmethod
-    def _restored(task_vars: dict[str, t.Any], states: t.Mapping[str, NodeState]) -> Targets:
-        """Return the targets for these states, with lockfile and modes to record if these are of all workload nodes."""
+    def _restored(
+        task_vars: dict[str, t.Any], states: t.Mapping[str, NodeState], hosts: t.Optional[t.Sequence[Host]]
+    ) -> Targets:
+        """Return the targets for these states, with lockfile and modes to record if these are of all workload nodes.
+
+        `hosts` are those of the inventory then, and None otherwise.
+        """
         restored = Targets(states=states)
-        groups = task_vars.get("groups", {})
-        if set(groups.get(inventory_source.NODES_GROUP, ())) <= set(states):
-            hosts = inventory_source.hosts(task_vars)
+        if hosts is not None:
             with contextlib.suppress(FleetError):
                 chosen = variables.of_fleet(hosts, "calico_lockfile")
                 restored = dataclasses.replace(
@@ -282,6 +289,23 @@ class ActionModule(GuardedAction):
                     encapsulations=pool_modes.modes_of_most(states.values()),
                 )
         return restored
+
+
+def _hosts(task_vars: t.Mapping[str, t.Any], needed: bool) -> list[Host]:
+    """Return the inventory's hosts. If they cannot be read, raise FleetError if they are `needed`, else return []."""
+    try:
+        return inventory_source.hosts(task_vars)
+    except FleetError:
+        if needed:
+            raise
+        return []
+
+
+def _known_to_routers(hosts: t.Iterable[Host]) -> t.Collection[str]:
+    """Return the names of pools that routers know without sessions; none, which asks for more, if that is invalid."""
+    with contextlib.suppress(FleetError):
+        return t.cast("list[str]", variables.of_fleet(hosts, "calico_pools_known_to_routers") or [])
+    return []
 
 
 def _with_addresses_of(host: str, stored: NodeState, current: t.Optional[NodeState]) -> NodeState:

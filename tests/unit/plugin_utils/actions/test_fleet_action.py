@@ -306,6 +306,43 @@ def test_a_return_is_asked_for_as_the_same_change_by_a_run_is(tmp_path: pathlib.
     assert approved.get("failed") is not True and approved["hold"] is True
 
 
+def test_a_return_that_takes_the_last_router_asks_unless_routers_know_the_pool(tmp_path: pathlib.Path) -> None:
+    """What the inventory says counts, not the name that one node's stored state gives the pool."""
+    racks = {"node1": "10.10.1.11/24", "node2": "10.10.2.12/24"}
+    tor = [{"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65000}]
+    before = states(build(pool("direct"), nodes=racks, workloads=[]))
+    now = states(build(pool("direct"), nodes=racks, workloads=[], bgp_peers=tor))
+
+    def registered(**other: t.Any) -> dict[str, dict[str, t.Any]]:
+        kept = {name: state.to_dict() for name, state in before.items()} | other
+        return {
+            name: {"seen": {"state": now[name].to_dict()}, "kept": {"generation": {"state": kept[name]}}}
+            for name in racks
+        }
+
+    def run(name: str, more: str, answers: t.Any, *hosts: str) -> controller.Run:
+        folder = folder_with(tmp_path, name, ALL + more)
+        of_hosts = {host: answers[host] for host in hosts or racks}
+        args = {"observed": "seen", "restore": "kept", "limits": {"external_resets": -1}}
+        return controller.Run("fleet", args, str(folder / "hosts.yml"), of_hosts)
+
+    known = "calico_pools_known_to_routers: [default]\n"
+    (default,) = before["node2"].pools
+    other = "calico_pools_known_to_routers: [racks]\n"
+    lying = dataclasses.replace(before["node2"], pools=(dataclasses.replace(default, name="racks"),)).to_dict()
+    unknown, said, invalid, lied = controller.run(
+        [
+            run("unknown", "", registered()),
+            run("known", known, registered()),
+            run("invalid", "calico_pools_known_to_routers: default\n", registered()),
+            run("lied", other, registered(node2=lying)),
+        ]
+    )
+    for refused in (unknown, invalid, lied):
+        assert "it would cut 2 paths between subnets in pool default (to node1 from node2, " in refused["msg"]
+    assert said.get("msg") is None and said["impact"] != [] and "cut" not in " ".join(said["impact"])
+
+
 def test_a_steady_fleet_is_known_by_its_plan(tmp_path: pathlib.Path) -> None:
     """The fleet is steady if all hosts have this plan's states, and needs preparation if one lacks packages.
 
