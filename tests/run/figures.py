@@ -275,7 +275,7 @@ MEASURED = (
         "31", "5.3 on a node, 5.0 without a state: met", "6", "`figures.py --measure`",
     ),
     ("seconds of `make unit` on two idle processors", "200 to 260", "90: met", "95", "`time make unit`"),
-    ("minutes of `make test` in CI", "59 to 62", "49 on a46d691a: missed", "40", "the summary of `make test`"),
+    ("minutes of `make test` in CI", "59 to 62", "58, with 17,179 tests: missed", "40", "the summary of `make test`"),
     (
         "minutes of processor of `make test`",
         "115.6", "52.6 on a46d691a, in CI: met", "65", "the summary of `make test`",

@@ -17,7 +17,6 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ..datastore.remote_feed import RemoteFeed
 from .datastore.node_datastore import NodeDatastore
 from .known.host import AgentHost
 from .known.known import Known
@@ -27,7 +26,6 @@ from .node.changes import NodeChanges
 from .node.status import AgentStatus
 from .policy_log.flow_cuts import FlowCuts
 from .policy_log.policy_log import PolicyLog
-from .reconcile.drift import Drift
 from .reconcile.loop import Loop
 from .watch.path_watcher import PathWatcher
 from .watch.unwritten_routes import UnwrittenRoutes
@@ -49,7 +47,7 @@ class Agent:
         status          what is in sync, and what is wrong
         passes          the reconciler's passes, and through `passes.stages` the marks and the kernel
         paths           the watch over paths to other nodes, which the daemon runs
-        remote_feed     the way of other nodes' workloads from the datastore to policy
+        datastore       the datastore; its `feed` hands other nodes' workloads to policy
 
     Each part is made of finished parts. What a part needs of later ones, it is given by `run`.
     """
@@ -65,8 +63,8 @@ class Agent:
         self.persisted, self.workloads = known.persisted, known.table
         self.desired_state, self.events = known.desired, known.events
         self.policy_log = PolicyLog.from_known(known)
-        self.drift = Drift(host.clock)
-        reports = Reports(instruments, self.events, self.workloads, self.drift)
+        reports = Reports(instruments, self.events, self.workloads, host.clock)
+        self.drift = reports.drift
 
         # Writers of the kernel and the disk, each in a thread of its own.
         self.addresses = WorkloadAddresses(self.persisted, host.thread("disk"), instruments.flush_seconds.observe)
@@ -78,10 +76,7 @@ class Agent:
         self.cuts = FlowCuts(host, known, self.passes, reports.flows_cut)
 
         # Changes of workloads, here and elsewhere, and of the node as a whole.
-        self.remote_feed = RemoteFeed(
-            self.persisted.others, lambda: known.persisted.state, self.passes.stages.policy_changed
-        )
-        self.datastore = NodeDatastore(host, known, self.remote_feed)
+        self.datastore = NodeDatastore(host, known, self.passes.stages.policy_changed)
         context = WorkloadContext.from_host(host, known, self.addresses, self.cleanup, self.passes.stages)
         self.upkeep = Upkeep(context, host)
         self.transactions = Transactions(
@@ -126,7 +121,7 @@ class Agent:
         self.status.ticked = self.host.clock()
         stages = self.passes.stages
         if set(stages.registry.guards).isdisjoint(stages.kinds.dirty):
-            self.remote_feed.passed()
+            self.datastore.feed.passed()
         # During a change of the whole node, sets may lack other nodes' workloads. It cuts connections at its end.
         if not self.changes.applying:
             self.cuts.cut_soon()

@@ -32,28 +32,28 @@ from .publisher import Publisher
 class NodeDatastore:
     """The datastore of a node, `live`, connected with the node's files and, by `feed`, with its policy.
 
-    `publisher` publishes the node's workloads.
+    `publisher` publishes the node's workloads. `policy_changed` schedules a pass over policy's kinds.
     """
 
-    def __init__(self, host: AgentHost, known: Known, feed: RemoteFeed) -> None:
+    def __init__(self, host: AgentHost, known: Known, policy_changed: t.Callable[[], None]) -> None:
         machine, persisted = host.machine, known.persisted
         self._persisted = persisted
         self._desired = known.desired
         self._status: t.Callable[[], t.Mapping[str, t.Any]] = dict
         self._sessions = Sessions(0, 0)
         self._documents = OwnDocuments()
-        self._feed = feed
+        self.feed = RemoteFeed(persisted.others, lambda: persisted.state, policy_changed)
         self.publisher = Publisher(self._content)
         self.live = LiveDatastore(
             machine.placed(machine.datastore),
             os.path.join(machine.store, snapshot.FILE),
-            feed.mirror,
+            self.feed.mirror,
             self.publisher,
             Heartbeats(self._beat),
             host.thread("copy"),
-            on_synced=feed.synced,
+            on_synced=self.feed.synced,
             on_leave=self._keep_as_reports,
-            basis=lambda: feed.basis,
+            basis=lambda: self.feed.basis,
             trouble=functools.partial(persisted.note, "datastore"),
         )
 
@@ -61,7 +61,7 @@ class NodeDatastore:
         """Read the settings, and what was known of other nodes before. Raise nothing."""
         await self.live.start()
         if self.live.copied is not None:
-            self._feed.restored(self.live.copied.plan)
+            self.feed.restored(self.live.copied.plan)
 
     async def run(self, status: t.Callable[[], t.Mapping[str, t.Any]]) -> None:
         """Follow the datastore and publish until cancelled. `status` returns that of the API, for heartbeats."""
@@ -79,7 +79,7 @@ class NodeDatastore:
 
     def state_changed(self) -> None:
         """Check what other nodes publish against another state of Ansible, and publish what this node has."""
-        self._feed.state_changed()
+        self.feed.state_changed()
         self.publisher.changed.set()
 
     def _keep_as_reports(self) -> None:
@@ -116,13 +116,13 @@ class NodeDatastore:
     @property
     def refused(self) -> int:
         """The number of keys of the datastore that this node does not accept."""
-        return self.live.mirror.count_refused + len(self._feed.refused)
+        return self.live.mirror.count_refused + len(self.feed.refused)
 
     def to_dict(self) -> dict[str, t.Any]:
         """Return the state of the datastore, as LiveDatastore.to_dict, with the keys that this node does not accept."""
         found = self.live.to_dict()
         if found:
-            own = self._feed.refused
+            own = self.feed.refused
             more = [{"key": endpoint_key(*key), "reason": own[key]} for key in heapq.nsmallest(NAMED, own)]
             found["refused"] = [*found["refused"], *more][:NAMED]
         return found

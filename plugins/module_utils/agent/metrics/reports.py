@@ -21,10 +21,12 @@ _log = logging.getLogger("calico.agent")
 
 
 class Reports:
-    """The receiver of reports about the agent's work, most of them the reconciler's."""
+    """The receiver of reports about the agent's work, most of them the reconciler's. `drift` counts repairs."""
 
-    def __init__(self, instruments: Instruments, events: Events, table: WorkloadTable, drift: Drift) -> None:
-        self.drift = drift
+    def __init__(
+        self, instruments: Instruments, events: Events, table: WorkloadTable, clock: t.Callable[[], float]
+    ) -> None:
+        self.drift = Drift(clock)
         self._instruments = instruments
         self._events = events
         self._table = table

@@ -347,13 +347,13 @@ def test_workloads_of_the_inventory_stay_in_sets_while_the_datastore_is_read_fir
         await two.start()
         await two.add("db", labels={"app": "db"})
         await two.settle()
-        passed, found = two.agent.remote_feed.passed, [web_set(two)]
+        passed, found = two.agent.datastore.feed.passed, [web_set(two)]
 
         def passing() -> None:
             found.append(web_set(two))
             passed()
 
-        monkeypatch.setattr(two.agent.remote_feed, "passed", passing)
+        monkeypatch.setattr(two.agent.datastore.feed, "passed", passing)
         for member in etcd.members.values():
             member.up = True
         async with asyncio.timeout(600):

@@ -228,7 +228,7 @@ def test_a_workload_elsewhere_comes_and_goes_in_the_kernel(tmp_path: pathlib.Pat
         agent = await node.start()
         await node.add("web")
         assert clients(node) == set()
-        mirror = agent.remote_feed.mirror
+        mirror = agent.datastore.feed.mirror
         publish(mirror, workloads(2))
         await asyncio.sleep(0.05)
         assert clients(node) == {address_of(0), address_of(1)}
@@ -249,9 +249,9 @@ def test_the_datastore_comes_before_reports_and_the_inventory_of_a_live_node(tmp
         agent.persisted.remote = RemoteEndpoints({"node2": Collected("2026-11-22T05:00:00Z", (reported,))})
         await agent.changes.resync()
         assert clients(node) == {address_of(0), address_of(1)}
-        mirror = agent.remote_feed.mirror
+        mirror = agent.datastore.feed.mirror
         publish(mirror, workloads(1, 7), "node2")
-        agent.remote_feed.synced(True)
+        agent.datastore.feed.synced(True)
         await asyncio.sleep(0.05)
         assert clients(node) == {address_of(7)}
         mirror.forget()
@@ -265,11 +265,11 @@ def test_without_a_policy_or_a_state_changes_are_kept_until_there_is_one(tmp_pat
     async def scenario() -> None:
         node = Node(tmp_path, None)
         agent = await node.start()
-        publish(agent.remote_feed.mirror, workloads(1))
+        publish(agent.datastore.feed.mirror, workloads(1))
         await node.settle()
         await agent.changes.apply(with_state(), True)
         await node.add("web")
-        publish(agent.remote_feed.mirror, workloads(1, 1))
+        publish(agent.datastore.feed.mirror, workloads(1, 1))
         await node.settle()
         assert not [name for name in node.kernel.netfilter.sets if name.startswith("cali40s:")]
         await agent.changes.apply(for_clients(), True)
@@ -298,7 +298,7 @@ def test_a_burst_is_compiled_in_portions(tmp_path: pathlib.Path, monkeypatch: py
 
         monkeypatch.setattr(NodePolicyTables, "with_policy", counting)
         for part in range(20):
-            publish(agent.remote_feed.mirror, workloads(250, 250 * part))
+            publish(agent.datastore.feed.mirror, workloads(250, 250 * part))
             await asyncio.sleep(0.005)
         await node.settle()
         assert len(clients(node)) == 5000

@@ -287,7 +287,7 @@ def test_changes_from_the_datastore_cut_at_most_every_ten_seconds(tmp_path: path
 
     async def scenario() -> None:
         node = await settled(tmp_path, for_clients())
-        agent, mirror = node.agent, node.agent.remote_feed.mirror
+        agent, mirror = node.agent, node.agent.datastore.feed.mirror
         publish(mirror, {place: CLIENT})
         await asyncio.sleep(25)
         node.kernel.machine.tracked = [connection]
@@ -322,8 +322,8 @@ def test_the_inventory_does_not_count_for_a_node_that_the_datastore_knows(tmp_pa
         node.kernel.machine.tracked = [connection]
         await node.agent.changes.resync()
         assert cut(node) == []
-        publish(node.agent.remote_feed.mirror, {}, "node2")
-        node.agent.remote_feed.synced(True)
+        publish(node.agent.datastore.feed.mirror, {}, "node2")
+        node.agent.datastore.feed.synced(True)
         await asyncio.sleep(15)
         assert cut(node) == [connection]
 
@@ -337,7 +337,7 @@ def test_nothing_is_cut_while_sets_have_former_workloads_of_other_nodes(tmp_path
     async def scenario() -> None:
         node = await settled(tmp_path, for_clients())
         agent = node.agent
-        publish(agent.remote_feed.mirror, {("node2", "cali1"): CLIENT})
+        publish(agent.datastore.feed.mirror, {("node2", "cali1"): CLIENT})
         await asyncio.sleep(15)
         node.kernel.machine.tracked = [connection]
         agent.persisted.others.apply({("node2", "cali1"): None})
