@@ -91,7 +91,8 @@ agent:
   sample: {wanted: true, running: true, version: 0.2.0, uptime: 777600, in_sync: true, problems: [],
            drift: {total: 9, day: 3, kinds: {route: 3}},
            paths: {watched: true, reason: "", pools: [{pool: default-ipv4-ippool, paths: 3, up: 3, down: 0,
-                   untested: 0, absent: 0, seconds: 5}], down: [], nodes: [], count_nodes: 0, fragmenting: null}}
+                   untested: 0, absent: 0, seconds: 5}], down: [], nodes: [], count_nodes: 0, fragmenting: null,
+                   reassembled: null}}
 problems:
   description: Parts that could not be read, and a change that the node has reverted or is about to revert, in words.
   returned: always

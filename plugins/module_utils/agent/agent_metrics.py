@@ -61,6 +61,7 @@ def refresh_paths(instruments: Instruments, paths: PathWatcher) -> None:
     instruments.paths_watched.set(value=float(paths.watched))
     instruments.paths.replace({})
     instruments.path_down.replace({})
+    instruments.path_fragments.add(amount=paths.reassembled - instruments.path_fragments.value())
     for pool, times in paths.watch.round_trips.items():
         instruments.path_round_trips.set_counts(pool, counts=times.counts, total=times.total)
     if not paths.watched:

@@ -10,6 +10,7 @@ import time
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import reassembly
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import path_loss, path_status
 
 from tests.integration.agent.two_hosts import TwoHosts, block, flood, two_hosts
@@ -123,6 +124,15 @@ def test_a_host_that_forwards_nothing(hosts: TwoHosts) -> None:
     finally:
         hosts.second.run("iptables -P FORWARD ACCEPT")
     _shown(hosts, [])
+
+
+def test_the_kernel_counts_packets_that_arrive_in_fragments(hosts: TwoHosts) -> None:
+    """A datagram that was put together from fragments counts once, in the namespace where it arrives."""
+    command = "cat /proc/net/snmp"
+    before, others = reassembly.parse(hosts.first.run(command)), reassembly.parse(hosts.second.run(command))
+    hosts.first.run("ping -q -c 1 -s 3000 10.77.1.1")
+    assert before is not None and reassembly.parse(hosts.first.run(command)) == before + 1
+    assert reassembly.parse(hosts.second.run(command)) == others
 
 
 def test_a_namespace_that_is_made_anew(hosts: TwoHosts) -> None:

@@ -173,6 +173,10 @@ class Instruments:
             ["pool"],
             buckets=BOUNDS,
         )
+        self.path_fragments = self._counter(
+            "calico_agent_reassembled_packets",
+            "IPv4 packets that the host put together from fragments, of any program, while it had VXLAN over IPv4.",
+        )
 
         # metrics of workloads
         self.workloads = self._gauge(

@@ -18,7 +18,7 @@ import typing as t
 from ...dataplane import underlay
 from ...dataplane.change import ObserveError
 from ...dataplane.kernel.port import Kernel, KernelError
-from ...node.probe import path_sockets
+from ...node.probe import path_sockets, reassembly
 from ...node.probe.path_sockets import Answer, Complaint, PathSockets, PeerProbe
 from ...node.store.clock import utc
 from ...pathwatch import payload
@@ -35,7 +35,7 @@ _log = logging.getLogger("calico.paths")
 
 #: Why nothing is watched before the first attempt.
 _STARTED = "the agent has just started"
-#: Seconds between two looks at the MTU of the underlay's device.
+#: Seconds between two looks at the MTU of the underlay's device, and at the kernel's counter of reassembled packets.
 _LOOK = 60.0
 #: Seconds after which an attempt that failed is repeated.
 _AGAIN = 5.0
@@ -46,7 +46,9 @@ _REPORTED = 60.0
 class PathWatcher:
     """The watch of one node. `kernel` is this part's own, and `run` runs work in a thread of its own.
 
-    `opened` makes the sockets, in the probe endpoint's namespace. It is given the ICMP identifier.
+    `opened` makes the sockets, in the probe endpoint's namespace. It is given the ICMP identifier. `counted` returns
+    the kernel's counter of reassembled packets. `reassembled` has how many were counted while a VXLAN tunnel over IPv4
+    was in use.
     """
 
     def __init__(
@@ -56,13 +58,16 @@ class PathWatcher:
         state: t.Callable[[], t.Optional[NodeState]],
         clock: t.Callable[[], float] = time.monotonic,
         opened: t.Callable[[bytes], PathSockets] = PathSockets,
+        counted: t.Callable[[], t.Optional[int]] = reassembly.read,
     ) -> None:
+        self.reassembled = 0
         self.watch = PathWatch(path_sockets.session())
         self._kernel = kernel
         self._work = run
         self._state = state
         self._clock = clock
         self._opened = opened
+        self._counted = counted
         self._sockets: t.Optional[PathSockets] = None
         self._identity = ""
         self._planned: t.Optional[NodeState] = None
@@ -72,6 +77,9 @@ class PathWatcher:
         self._dropped: t.Optional[float] = None
         self._look = 0.0
         self._fragmenting: t.Optional[Fragmenting] = None
+        self._count_again = 0.0
+        self._counter: t.Optional[int] = None
+        self._lately: t.Optional[int] = None
         self._own: frozenset[str] = frozenset()
         self._absent: frozenset[str] = frozenset()
 
@@ -118,7 +126,17 @@ class PathWatcher:
         if now >= self._look:
             self._look = now + _LOOK
             self._fragmenting = await self._work(functools.partial(_fragmenting, self._kernel, state))
+        if now >= self._count_again:
+            self._count_again = now + _LOOK
+            self._count(self._counted() if _fragments(state) else None)
         self._exchange()
+
+    def _count(self, counter: t.Optional[int]) -> None:
+        """Note the kernel's counter of reassembled packets; None: it is unknown, or no tunnel causes fragments."""
+        before, self._counter = self._counter, counter
+        # The first look has nothing to compare with.
+        self._lately = None if counter is None or before is None else max(0, counter - before)
+        self.reassembled += self._lately or 0
 
     def _exchange(self) -> None:
         sockets, watch = self._sockets, self.watch
@@ -224,6 +242,7 @@ class PathWatcher:
             found.nodes,
             found.count_nodes,
             self._fragmenting,
+            self._lately,
         )
 
 
@@ -236,5 +255,9 @@ def _fragmenting(kernel: Kernel, state: NodeState) -> t.Optional[Fragmenting]:
         return None
     if link is None or device == "lo" or link.mtu >= state.underlay_mtu:
         return None
-    slower = any(tunnel.kind == "vxlan" and ":" not in tunnel.local for tunnel in state.devices)
-    return Fragmenting(device, link.mtu, state.underlay_mtu, slower)
+    return Fragmenting(device, link.mtu, state.underlay_mtu, _fragments(state))
+
+
+def _fragments(state: NodeState) -> bool:
+    """Return whether the node has a VXLAN tunnel over IPv4: the kernel fragments its packets if they are too large."""
+    return any(tunnel.kind == "vxlan" and ":" not in tunnel.local for tunnel in state.devices)

@@ -32,6 +32,10 @@ def test_paths_in_figures() -> None:
         refresh_paths(measured, scene.watcher)
         assert [measured.paths.value("web", state) for state in ("up", "down", "untested", "node_down")] == [0, 1, 0, 0]
         assert (measured.path_down.value("web", "node2", "", "no answer") or 0) > 5
+        assert measured.path_fragments.value() == 0
+        for scene.watcher.reassembled in (3, 5):
+            refresh_paths(measured, scene.watcher)
+        assert measured.path_fragments.value() == 5
         assert 'calico_agent_path_round_trip_seconds_bucket{pool="web",le="0.0025"}' in metrics.text(measured.registry)
 
     asyncio.run(scenario())

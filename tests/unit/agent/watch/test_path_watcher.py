@@ -20,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe.
     PeerProbe,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch import payload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import path_loss
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import path_loss, path_status
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.path_status import Fragmenting
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import FleetMember
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
@@ -88,7 +88,10 @@ class Scene:
         self.now = 1000.0
         self.opened: list[Sockets] = []
         self.failure: OSError | None = None
-        self.watcher = PathWatcher(self.kernel, inline, lambda: self.state, lambda: self.now, self._open)
+        self.counter: int | None = 100
+        self.watcher = PathWatcher(
+            self.kernel, inline, lambda: self.state, lambda: self.now, self._open, lambda: self.counter
+        )
 
     def _open(self, identifier: bytes) -> PathSockets:
         if self.failure is not None:
@@ -257,6 +260,36 @@ def test_an_mtu_below_the_fleet_s(device: bool, slower: bool) -> None:
         scene.kernel.link_set("eth0", mtu=1400)
         await scene.pass_seconds(61)
         assert scene.watcher.status().fragmenting == Fragmenting("eth0", 1400, 1500, slower)
+
+    asyncio.run(scenario())
+
+
+def test_packets_that_arrive_in_fragments() -> None:
+    """Reassembled packets are counted at each look, while a VXLAN tunnel over IPv4 is in use and a number is known."""
+
+    async def scenario() -> None:
+        scene = Scene()
+        vxlan = dataclasses.replace(STATE, devices=(TunnelDevice("vxlan.calico", "vxlan", 1450, "10.10.1.11"),))
+        ipv6 = dataclasses.replace(STATE, devices=(TunnelDevice("vxlan6.calico", "vxlan", 1430, "fd00::11"),))
+        seen = []
+        for state, counter in (
+            (STATE, 200),
+            (vxlan, 300),
+            (vxlan, 340),
+            (vxlan, 340),
+            (vxlan, None),
+            (vxlan, 500),
+            (vxlan, 501),
+            (vxlan, 7),
+            (ipv6, 900),
+        ):
+            scene.state, scene.counter = state, counter
+            await scene.pass_seconds(60)
+            status = scene.watcher.status()
+            seen.append(status.reassembled)
+            assert status.fragmenting is None and path_status.problems("node1", status) == []
+        assert seen == [None, None, 40, 0, None, None, 1, 0, None]
+        assert scene.watcher.reassembled == 41
 
     asyncio.run(scenario())
 

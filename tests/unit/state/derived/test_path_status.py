@@ -30,6 +30,7 @@ STATUS = PathStatus(
     ("node3",),
     1,
     Fragmenting("eth0", 1400, 1500, True),
+    40,
 )
 
 
@@ -49,6 +50,8 @@ def test_a_status_is_read_as_it_was_written(status: PathStatus) -> None:
         ("nodes", ["x" * 254]),
         ("nodes", ["node"] * 17),
         ("count_nodes", -1),
+        ("reassembled", -1),
+        ("reassembled", 1.5),
         ("reason", "x" * 501),
         ("watched", 1),
         ("down", [{**DOWN.__dict__, "reason": "because"}]),
