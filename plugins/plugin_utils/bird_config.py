@@ -11,7 +11,6 @@ import typing as t
 
 import jinja2
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addresses import family_of
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import bird_state
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import encoding
 
 _TEMPLATES = pathlib.Path(__file__).resolve().parents[2] / "roles" / "calico_node" / "templates"
@@ -45,15 +44,9 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["of_family"] = _of_family
-    environment.filters["of_one_family"] = _of_one_family
     return environment
 
 
 def _of_family(entries: t.Iterable[t.Any], family: int) -> list[t.Any]:
     """Return the CIDRs, or the mappings with a `cidr`, of one IP version (4 or 6)."""
     return [entry for entry in entries if family_of(entry if isinstance(entry, str) else entry["cidr"]) == family]
-
-
-def _of_one_family(peers: t.Iterable[t.Mapping[str, t.Any]]) -> bool:
-    """Return whether two or more of the peers are of one IP version."""
-    return bird_state.several_of_a_family(peer["family"] for peer in peers)

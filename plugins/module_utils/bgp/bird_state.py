@@ -14,7 +14,7 @@ import dataclasses
 import typing as t
 
 from ..base.ports import BGP_PORT
-from .filter_rules import FilterFunction
+from .filter_rules import IMPORT, FilterFunction
 
 #: The connect retry time of sessions without their own, in seconds, as in templates/bird/peer_templates.j2.
 DEFAULT_CONNECT_RETRY_TIME = 5
@@ -176,13 +176,7 @@ class Bird:
     ignored_interfaces: tuple[str, ...] = ()  # patterns of names of interfaces whose subnets resolve no next hop
     strict_bind: bool = False  # True: sessions with a source address listen on that address alone
     include_dir: str = ""  # the folder of the operator's own snippets of bird.cfg (*.conf); "": none
-    merge_paths: bool = True  # True: beside several routers, the kernel gets all equally good paths, False: one of them
-
-    @property
-    def uses_equal_paths(self) -> bool:
-        """Whether this BIRD merges equal paths: only two routers outside of the fleet bring them, of one IP version."""
-        families = (peer.family for peer in self.peers if peer.kind == "external")
-        return self.merge_paths and several_of_a_family(families)
+    merge_paths: bool = False  # True: the kernel gets all equally good paths to a destination, False: one of them
 
     def with_defaults(self, peer: BirdPeer) -> BirdPeer:
         """Return `peer` with this BIRD's defaults in place of None in its ports, own AS, own address and times.
@@ -220,7 +214,20 @@ class Bird:
         }
 
 
-def several_of_a_family(families: t.Iterable[int]) -> bool:
-    """Return whether an IP version (4 or 6) is among `families` more than once."""
-    found = list(families)
-    return len(found) > len(set(found))
+def may_bring_equal_paths(peers: t.Iterable[BirdPeer], filters: t.Iterable[FilterFunction]) -> bool:
+    """Return whether these sessions of a node may bring equally good paths to one destination. `filters` are its own.
+
+    Two sessions of one IP version do that with routers outside of the fleet, or with nodes from which a BGPFilter
+    accepts routes. Any other session with a node brings only blocks, and a block has one node.
+    """
+    accepting = {
+        (function.filter, function.family)
+        for function in filters
+        if function.direction == IMPORT and any(rule.accept for rule in function.rules)
+    }
+    families = [
+        peer.family
+        for peer in peers
+        if peer.kind == "external" or any((name, peer.family) in accepting for name in peer.filters)
+    ]
+    return len(families) > len(set(families))

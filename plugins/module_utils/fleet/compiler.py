@@ -9,7 +9,7 @@ import typing as t
 
 from ..base import naming
 from ..base.addresses import family_of
-from ..bgp.bird_state import Bird, BirdPool, BirdRoute, Vtep6
+from ..bgp.bird_state import Bird, BirdPool, BirdRoute, Vtep6, may_bring_equal_paths
 from ..policy.chains.settings import ChainSettings
 from ..policy.sets.ip_sets import PROBES, name_of
 from ..state.attachment import LOOSE, block_sets, endpoint_sysctls, own_routes, probe_endpoint
@@ -325,6 +325,7 @@ def _bird(fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Sequence[Pool]
     speaker = fleet.bgp.speakers[node.name]
     peers = fleet.bgp.peering.sessions(node.name)
     announced = fleet.bgp.announcements.of(node.name)
+    filters = fleet.bgp.announcements.functions(peers)
     return Bird(
         router_id=speaker.router_id,
         address=node.address,
@@ -351,9 +352,9 @@ def _bird(fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Sequence[Pool]
         keepalive_time=fleet.bgp.keepalive_time,
         long_lived_stale_time=fleet.bgp.long_lived_stale_time,
         strict_bind=fleet.bgp.bind_mode == "NodeIP",
-        merge_paths=fleet.bgp.merge_paths,
+        merge_paths=fleet.bgp.merge_paths and may_bring_equal_paths(peers, filters),
         secrets=tuple(sorted({peer.password for peer in peers if peer.password})),
-        filters=fleet.bgp.announcements.functions(peers),
+        filters=filters,
         communities=announced.communities,
         ignored_interfaces=fleet.bgp.announcements.ignored_interfaces,
         include_dir=announced.include_dir,

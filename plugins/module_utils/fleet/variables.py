@@ -432,7 +432,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_merge_paths",
         "bool",
         "Use all equally good paths to a destination, for example by both switches of a rack. With false, or with "
-        "fewer than two routers outside of the fleet as peers, BIRD uses one path.",
+        "fewer than two sessions that may bring them, BIRD uses one path.",
         default=True,
     ),
     Variable(

@@ -565,7 +565,7 @@ def _bird(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
         )
         return
     parsed = _without_epoch(version) if version else None
-    if parsed and parsed >= (3, 0, 0) and state.bird.uses_equal_paths:
+    if parsed and parsed >= (3, 0, 0) and state.bird.merge_paths:
         yield HostFinding(
             "bird-without-equal-paths",
             f"BIRD {version} lacks routes for a second or more when sessions change while it uses equal paths.",

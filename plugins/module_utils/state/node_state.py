@@ -504,7 +504,7 @@ _LATER: t.Mapping[type, t.Mapping[str, t.Any]] = {
     VethEndpoint: {"source_spoofing": False, "handed_over": False, "ports": [], "further": []},
     RoutingRule: {"interface": "", "tos": 0},
     FleetMember: {"probes": []},
-    Bird: {"merge_paths": True},
+    Bird: {"merge_paths": False},
 }
 
 

@@ -62,15 +62,6 @@ def mesh(nodes: t.Sequence[Node], *pools: BirdPool, **fields: t.Any) -> dict[str
     }
 
 
-def beside_routers(bird: Bird, **changes: t.Any) -> Bird:
-    """Return `bird` with sessions to two routers that never answer: beside two of them a BIRD merges equal paths."""
-    subnet = bird.subnet.rpartition(".")[0]
-    silent = tuple(
-        BirdPeer(f"Global_{last}", f"{subnet}.{last}", 65001, "external", multihop=False) for last in (251, 252)
-    )
-    return dataclasses.replace(bird, peers=(*bird.peers, *silent), **changes)
-
-
 #: The last line in the log of a BIRD 3.4.0 whose threads raced.
 _RACE = "<BUG> Assertion 'birdloop_inside(sl->loop)' failed"
 

@@ -62,7 +62,7 @@ def shapes() -> t.Iterator[tuple[str, Bird]]:
     yield "empty", plain(blocks=(), peers=())
     yield "no-blocks", plain(pools=mixed, blocks=())
     yield "no-pools", plain(blocks=())
-    yield "one-path", plain(pools=mixed, peers=MESH + EXTERNAL, merge_paths=False)
+    yield "equal-paths", plain(pools=mixed, peers=MESH + EXTERNAL, merge_paths=True)
     yield "port", plain(pools=mixed, listen_port=1179, as_number=4200000000, graceful_restart_time=4095)
     yield (
         "pure-reflector",

@@ -29,8 +29,8 @@ NODES = ("node1", "node2", "node3", "node4")
 #: The commit of the earlier release, which made the fleet.
 EARLIER = "862d17fbd4d369b4f8e02e123f82b74d146a15de"
 
-#: Variables with which a node has no probe endpoint, so that the earlier release can read its state.
-READABLE = ("-e", json.dumps({"calico_unprobed_pools": ["*"]}))
+#: Variables with which a node has no probe endpoint and no equal paths, so that the earlier release can read its state.
+READABLE = ("-e", json.dumps({"calico_unprobed_pools": ["*"], "calico_bgp_merge_paths": False}))
 
 
 def install(commit: str, work: Path) -> Path:

@@ -11,7 +11,7 @@ import re
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration, held_routes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.client import BirdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import ConfigurationRefused
@@ -19,8 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
 
 DONE = [b"0002-Reading configuration\n0003 Reconfigured\n"]
-ROUTERS = tuple(BirdPeer(f"Global_{last}", f"10.10.1.{last}", 65001, "external", multihop=False) for last in (2, 3))
-PLAIN = Bird("10.10.1.11", "10.10.1.11", 64512, "10.10.1.0/24", address6="fd00::11", peers=ROUTERS)
+PLAIN = Bird("10.10.1.11", "10.10.1.11", 64512, "10.10.1.0/24", address6="fd00::11")
 
 
 def text(**changes: t.Any) -> str:
@@ -28,7 +27,7 @@ def text(**changes: t.Any) -> str:
     return bird_config.render(NodeState("node1", "10.10.1.11/24", bird=bird).to_dict()["bird"])
 
 
-ON, OFF = text(), text(merge_paths=False)
+ON, OFF = text(merge_paths=True), text()
 
 KERNEL4 = [
     b"1007-Table master4:\n"
@@ -122,7 +121,7 @@ def test_learned_routes_are_held_while_the_kernel_protocols_restart(bird, config
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [(OFF, text(merge_paths=False, listen_port=1179)), ("", ON), (ON.partition("protocol")[0], ON)]
+    ("before", "after"), [(OFF, text(listen_port=1179)), ("", ON), (ON.partition("protocol")[0], ON)]
 )
 def test_nothing_is_held_without_another_merging(bird, config, read, before, after) -> None:
     pathlib.Path(config).write_text(before)
@@ -142,17 +141,6 @@ def test_no_bird_runs(config, tmp_path: pathlib.Path) -> None:
     assert pathlib.Path(config).read_text() == ON
 
 
-FAR6 = BirdPeer("Global_6", "fd00::2", 65001, "external", multihop=False, family=6)
-NODES = tuple(BirdPeer(f"Mesh_{last}", f"10.10.1.{last}", 64512, "mesh", node=f"node{last}") for last in (12, 13))
-
-
-@pytest.mark.parametrize("peers", [(), NODES, ROUTERS[:1], (*NODES, ROUTERS[0], FAR6)])
-def test_paths_are_not_merged_without_two_routers_of_one_ip_version(peers: tuple[BirdPeer, ...]) -> None:
-    """A fleet without switches reads a bird.cfg without a change here, so that nothing restarts."""
-    assert set(re.findall("merge paths (.*);", text(peers=peers))) == {"off"}
-
-
-@pytest.mark.parametrize("peers", [ROUTERS, (*NODES, *ROUTERS), (FAR6, dataclasses.replace(FAR6, address="fd00::3"))])
-def test_paths_are_merged_beside_two_routers(peers: tuple[BirdPeer, ...]) -> None:
-    assert re.findall("merge paths (.*);", text(peers=peers)) == ["on", "on"]
-    assert re.findall("merge paths (.*);", text(peers=peers, merge_paths=False)) == ["off", "off"]
+@pytest.mark.parametrize("merge", [False, True])
+def test_both_kernel_protocols_merge_paths_or_none(merge: bool) -> None:
+    assert re.findall("merge paths (.*);", text(merge_paths=merge)) == ["on" if merge else "off"] * 2

@@ -58,6 +58,7 @@ DEFAULTS = [
             "keepalive_time": 30,
             "backups_lead": False,
             "strict_bind": False,
+            "merge_paths": False,
         },
     ),
     (bird_state.BirdPeer, {"passive": False, "multihop": True, "family": 4}),

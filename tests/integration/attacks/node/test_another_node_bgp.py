@@ -9,6 +9,7 @@ BGP does not say whose a block is, so that BIRD accepts such a route. The invent
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import pathlib
 import typing as t
 
@@ -19,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.bird_routes import bird_changes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, Pool
 
-from tests.integration.bird.daemons import AS_NUMBER, Daemon, beside_routers, mesh, pool
+from tests.integration.bird.daemons import AS_NUMBER, Daemon, mesh, pool
 from tests.integration.bird.debian_bird import debian_bird
 from tests.integration.bird.interop import stranger
 from tests.integration.bird.network import POOL, Network, wait_for
@@ -45,7 +46,7 @@ class Claim:
         build = debian_bird("bookworm")
         self._birds = mesh(nodes, pool(device))
         self._daemons = {node.name: Daemon(build, node.space, folder, node.name) for node in nodes}
-        self._birds[self.node.name] = beside_routers(self._birds[self.node.name])
+        self._birds[self.node.name] = dataclasses.replace(self._birds[self.node.name], merge_paths=True)
         for honest in (self.owner, self.node):
             self._daemons[honest.name].write(self._birds[honest.name])
         self._kernel = LinuxKernel(f"/proc/{self.node.space.pid}/ns/net")
@@ -109,7 +110,7 @@ def claim(request: pytest.FixtureRequest, network: Network, tmp_path: pathlib.Pa
 
 
 def test_an_equal_path_to_another_nodes_block(claim: Claim) -> None:
-    """Announce a third node's block, as good as that node does, to nodes that have two routers outside of the fleet.
+    """Announce a third node's block, as good as that node does, to nodes that use equal paths.
 
     Gain: A share of the connections to that node's workloads, because these nodes use equal paths together.
     Precedent: RFC 7132, section 4.2 (false route origination).

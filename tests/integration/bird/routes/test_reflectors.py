@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPool
 
-from tests.integration.bird.daemons import Fleet, beside_routers, bird_of, peer, pool
+from tests.integration.bird.daemons import Fleet, bird_of, peer, pool
 from tests.integration.bird.network import Network, Node, wait_for
 
 pytestmark = pytest.mark.root
@@ -73,7 +74,7 @@ def pair(fleet: Fleet, network: Network) -> t.Iterator[Fleet]:
 def test_next_hops_arrive_unmodified(pair: Fleet, network: Network, mode: BirdPool, route: str) -> None:
     one, two, three, four = network.nodes
     birds = with_reflectors(network, mode)
-    birds[two.name] = beside_routers(birds[two.name])
+    birds[two.name] = dataclasses.replace(birds[two.name], merge_paths=True)
     for name, bird in birds.items():
         pair[name].write(bird)
         pair[name].start()

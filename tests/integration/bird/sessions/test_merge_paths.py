@@ -9,6 +9,7 @@ blocks behind the host's own routes become unreachable. `held_routes` holds them
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import typing as t
 
@@ -16,7 +17,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration
 
-from tests.integration.bird.daemons import Daemon, Fleet, beside_routers, pool, render
+from tests.integration.bird.daemons import Daemon, Fleet, pool, render
 from tests.integration.bird.debian_bird import EACH_RELEASE, Build
 from tests.integration.bird.network import Namespace, Network, wait_for
 from tests.integration.bird.routes.pair import NODE, ROUTER, ROUTER6, Pair, bird
@@ -48,7 +49,7 @@ def test_another_merging_withdraws_no_route(fleet: Fleet, network: Network, mode
     routes = (nodes[0].space.routes("proto", "bird"), nodes[0].space.routes6("proto", "bird"))
     for merge in (True, False):
         with watched(*nodes) as seen:
-            text = render(beside_routers(birds["node1"], merge_paths=merge))
+            text = render(dataclasses.replace(birds["node1"], merge_paths=merge))
             done = configuration.apply(text, str(daemon.config), daemon.socket, daemon.build.bird)
             assert done.reloaded
             assert "calico_held" not in daemon.birdc("show", "protocols")
@@ -126,7 +127,7 @@ def _by(pair: Pair, count: int) -> None:
 @EACH
 def test_equal_paths_by_two_routers_reach_the_kernel(routers: Routers) -> None:
     """Both routers are used, in both IP versions; when one ends, the other one alone, until it is back."""
-    routers.pair.start(bird(*_peers()))
+    routers.pair.start(bird(*_peers(), merge_paths=True))
     _by(routers.pair, 2)
     routers.second.stop()
     _by(routers.pair, 1)
@@ -136,7 +137,7 @@ def test_equal_paths_by_two_routers_reach_the_kernel(routers: Routers) -> None:
 
 def test_one_path_is_used_where_merging_is_off(routers: Routers) -> None:
     node = routers.pair
-    node.start(bird(*_peers(), merge_paths=False))
+    node.start(bird(*_peers()))
     for destination in (FAR, FAR6):
         shown = ("show", "route", destination)
         wait_for(

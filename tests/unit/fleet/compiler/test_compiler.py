@@ -563,6 +563,59 @@ def test_external_peers_by_selector_and_by_node() -> None:
     }
 
 
+def router(last: int, **fields: t.Any) -> dict[str, t.Any]:
+    return {
+        "name": f"r{last}",
+        "peerIP": f"10.10.1.{last}",
+        "asNumber": 65000,
+        "nodeSelector": "node == 'node1'",
+        **fields,
+    }
+
+
+def merging(peers: t.Sequence[t.Mapping[str, t.Any]], **variables: t.Any) -> list[str]:
+    """Return the nodes whose BIRD merges paths, in a mesh of LAB with these BGPPeers."""
+    own = {name: {"calico_node_labels": {"node": name}} for name in LAB}
+    fleet = states(build(own=own, bgp_peers=list(peers), **variables))
+    return [name for name, state in fleet.items() if state.bird and state.bird.merge_paths]
+
+
+def test_nodes_beside_two_routers_of_one_ip_version_merge_paths() -> None:
+    """A fleet without switches has a state and a bird.cfg as before, so that nothing restarts."""
+    two = [router(2), router(3)]
+    assert merging(two) == ["node1"]
+    assert merging(two, bgp_merge_paths=False) == merging(two[:1]) == merging([]) == []
+    six = {"own": {"node1": {**ADDRESSES6["node1"], "calico_node_labels": {"node": "node1"}}}}
+    one_of_each = [router(2), router(3, peerIP="fd00:10:10:1::3")]
+    fleet = states(build(bgp_peers=one_of_each, **six))
+    assert fleet["node1"].bird and len(fleet["node1"].bird.peers) == 5 and not fleet["node1"].bird.merge_paths
+
+
+@pytest.mark.parametrize(
+    ("rules", "found"),
+    [
+        ({"importV4": [{"action": "Accept"}]}, [*LAB]),
+        ({"importV4": [{"action": "Reject"}]}, []),
+        ({"exportV4": [{"action": "Accept"}]}, []),
+        ({"importV6": [{"action": "Accept"}]}, []),
+        ({}, []),
+    ],
+    ids=["accepts", "rejects", "export", "another IP version", "no rules"],
+)
+def test_nodes_that_accept_routes_of_two_nodes_by_a_filter_merge_paths(
+    rules: dict[str, t.Any], found: list[str]
+) -> None:
+    """Without a filter a node accepts blocks alone from other nodes, and a block has one node."""
+    borders = {
+        "name": "borders",
+        "nodeSelector": "node in {'node1', 'node2'}",
+        "peerSelector": "node in {'node3', 'node4'}",
+        "filters": ["outside"],
+    }
+    mesh = {"bgp_node_to_node_mesh": False, "bgp_filters": [{"name": "outside", **rules}]}
+    assert merging([borders], **mesh) == found
+
+
 @pytest.mark.parametrize("count", [2, 3, 17, 60])
 def test_each_session_has_one_passive_side_and_no_node_has_too_many(count: int) -> None:
     nodes = {f"n{i:03}": f"10.10.{i // 100}.{i % 100 + 10}/16" for i in range(count)}
