@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import reassembly
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import path_loss, path_status
 
-from tests.integration.agent.two_hosts import TwoHosts, block, flood, two_hosts
+from tests.integration.agent.two_hosts import POOLS, POOLS4, SIX, TwoHosts, block, flood, two_hosts
 from tests.pauses import pause
 
 pytestmark = pytest.mark.root
@@ -60,12 +60,16 @@ def _shown(hosts: TwoHosts, wanted: list[tuple[str, str, str, str, str]]) -> Non
 
 CASES = {
     "routes that are gone": (
-        f"ip route replace blackhole {block('web', 2)}; ip route replace unreachable {block('db', 1)}",
-        f"ip route replace {block('web', 2)} via 10.77.2.2; ip route replace {block('db', 1)} via 10.77.1.2",
+        f"ip route replace blackhole {block('web', 2)}; ip route replace unreachable {block('db', 1)};"
+        f" ip -6 route del {block(SIX, 1)}",
+        f"ip route replace {block('web', 2)} via 10.77.2.2; ip route replace {block('db', 1)} via 10.77.1.2;"
+        f" ip -6 route replace {block(SIX, 1)} via fd77:1::2",
         [
             ("node1", "db", path_loss.NO_ANSWER, "", path_loss.BACK),
+            ("node1", SIX, path_loss.NO_ANSWER, "", path_loss.BACK),
             ("node1", "web", path_loss.NO_ANSWER, "", path_loss.THERE),
             ("node2", "db", path_loss.UNREACHABLE, "10.77.2.1", path_loss.THERE),
+            ("node2", SIX, path_loss.UNREACHABLE, "fd77:2::1", path_loss.THERE),
             ("node2", "web", path_loss.NO_ANSWER, "", path_loss.BACK),
         ],
     ),
@@ -86,8 +90,10 @@ CASES = {
         "ip link set to2 mtu 1500",
         [
             ("node1", "db", path_loss.TOO_LARGE, "10.77.1.1", path_loss.THERE),
+            ("node1", SIX, path_loss.TOO_LARGE, "fd77:1::1", path_loss.THERE),
             ("node1", "web", path_loss.TOO_LARGE, "10.77.1.1", path_loss.THERE),
             ("node2", "db", path_loss.NO_ANSWER, "", path_loss.THERE),
+            ("node2", SIX, path_loss.NO_ANSWER, "", path_loss.THERE),
             ("node2", "web", path_loss.NO_ANSWER, "", path_loss.THERE),
         ],
     ),
@@ -98,7 +104,7 @@ CASES = {
     "case", [pytest.param(case, marks=[pytest.mark.soak] if case == "an ACL" else []) for case in CASES]
 )
 def test_a_fault_on_the_router_is_shown_and_its_end(hosts: TwoHosts, case: str) -> None:
-    """Both agents show what breaks on the router within a minute, and its end within a minute."""
+    """Both agents show what breaks on the router within a minute, of IPv4 and IPv6, and its end within a minute."""
     breaking, mending, wanted = CASES[case]
     hosts.router(breaking)
     try:
@@ -116,9 +122,7 @@ def test_a_host_that_forwards_nothing(hosts: TwoHosts) -> None:
         _shown(
             hosts,
             sorted(
-                (node, pool, path_loss.NO_ANSWER, "", path_loss.THERE)
-                for node in ("node1", "node2")
-                for pool in ("web", "db")
+                (node, pool, path_loss.NO_ANSWER, "", path_loss.THERE) for node in ("node1", "node2") for pool in POOLS4
             ),
         )
     finally:
@@ -161,7 +165,7 @@ def test_an_agent_that_restarts_makes_no_alarm(hosts: TwoHosts) -> None:
         assert not hosts.first.paths().down
         time.sleep(2)
     hosts.second.daemon.start()
-    _within(lambda: sum(pool.up for pool in hosts.second.paths().pools) == 2, "all paths are up")
+    _within(lambda: sum(pool.up for pool in hosts.second.paths().pools) == len(POOLS), "all paths are up")
     assert _down(hosts) == []
 
 

@@ -35,22 +35,30 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
 from tests.integration.host_under_test import HOST
 
-#: The pools: name and the beginning of its addresses. A block is below the number of its host.
-POOLS = {"web": "10.244", "db": "10.245"}
+#: The pools of IPv4: name and the beginning of its addresses. A block is below the number of its host.
+POOLS4 = {"web": "10.244", "db": "10.245"}
+SIX = "six"
+#: All pools.
+POOLS = (*POOLS4, SIX)
 
 
 def probe_address(pool: str, host: int) -> str:
-    return f"{POOLS[pool]}.{host}.7"
+    return f"fd00:246:{host}::7" if pool == SIX else f"{POOLS4[pool]}.{host}.7"
 
 
 def block(pool: str, host: int) -> str:
-    return f"{POOLS[pool]}.{host}.0/29"
+    return f"fd00:246:{host}::/122" if pool == SIX else f"{POOLS4[pool]}.{host}.0/29"
+
+
+def underlay_address(pool: str, host: int, end: int) -> str:
+    """Return the address of an end of a host's link: 1 is the router's, 2 the host's."""
+    return f"fd77:{host}::{end}" if pool == SIX else f"10.77.{host}.{end}"
 
 
 def state_of(host: int) -> NodeState:
     """Return the state of a host, 1 or 2, which tries a path of each pool."""
     own = {pool: probe_address(pool, host) for pool in POOLS}
-    first, *further = own.values()
+    first, *further = (own[pool] for pool in POOLS4)
     endpoint = VethEndpoint(
         "probe",
         PROBE_INTERFACE,
@@ -59,14 +67,20 @@ def state_of(host: int) -> NodeState:
         "web",
         namespace="calico-system",
         netns=PROBE_NETNS,
+        address6=own[SIX],
+        pool6=SIX,
         further=tuple(further),
     )
     ipam = NodeIpam(1, tuple(Block(block(pool, host), pool) for pool in POOLS), probes=own)
     return NodeState(
         node=f"node{host}",
         address=f"10.77.{host}.2/24",
+        address6=f"fd77:{host}::2/64",
         plan="7f3a91",
-        pools=tuple(Pool(pool, f"{start}.0.0/16", 29, "None", workload_mtu=1500) for pool, start in POOLS.items()),
+        pools=(
+            *(Pool(pool, f"{start}.0.0/16", 29, "None", workload_mtu=1500) for pool, start in POOLS4.items()),
+            Pool(SIX, "fd00:246::/32", 122, "None", workload_mtu=1500),
+        ),
         ipam=ipam,
         routes=own_routes(True, ipam, (endpoint,)),
         sysctls=(Sysctl("net/ipv4/ip_forward", "1"), *endpoint_sysctls(endpoint)),
@@ -75,6 +89,7 @@ def state_of(host: int) -> NodeState:
                 f"node{one}",
                 f"10.77.{one}.2/24",
                 64512,
+                address6=f"fd77:{one}::2/64",
                 probes=tuple(probe_address(pool, one) for pool in POOLS),
             )
             for one in (1, 2)
@@ -136,19 +151,24 @@ def two_hosts(engine: pathlib.Path, folder: pathlib.Path) -> t.Iterator[TwoHosts
             hosts.append(Host(number, stack.enter_context(daemon_under_test(engine, own, state_of(number)))))
         hosts[0].daemon.netns("router")
         found = TwoHosts(*hosts, folder / "host1" / "netns" / "router")
-        found.router("sysctl -q -w net.ipv4.ip_forward=1")
+        forwarding = "sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1"
+        found.router(forwarding)
         for host, other in ((found.first, found.second), (found.second, found.first)):
             number = host.number
             host.run("ip link delete eth0")
-            host.run("sysctl -q -w net.ipv4.ip_forward=1")
+            host.run(forwarding)
             host.run(f"ip link add eth0 type veth peer name to{number} netns {found.netns}")
-            host.run(f"ip address add 10.77.{number}.2/24 dev eth0; ip link set eth0 up")
-            found.router(f"ip address add 10.77.{number}.1/24 dev to{number}; ip link set to{number} up")
+            host.run("ip link set eth0 up")
+            found.router(f"ip link set to{number} up")
+            for pool, length in (("web", 24), (SIX, 64)):
+                nodad = " nodad" if pool == SIX else ""
+                host.run(f"ip address add {underlay_address(pool, number, 2)}/{length} dev eth0{nodad}")
+                found.router(f"ip address add {underlay_address(pool, number, 1)}/{length} dev to{number}{nodad}")
             # The host answers ARP requests for the gateway only if its route to the gateway uses another device.
             host.run(f"ip route add default via 10.77.{number}.1")
             for pool in POOLS:
-                host.run(f"ip route add {block(pool, other.number)} via 10.77.{number}.1")
-                found.router(f"ip route add {block(pool, number)} via 10.77.{number}.2")
+                host.run(f"ip route add {block(pool, other.number)} via {underlay_address(pool, number, 1)}")
+                found.router(f"ip route add {block(pool, number)} via {underlay_address(pool, number, 2)}")
         for host in hosts:
             host.daemon.start()
         for host in hosts:
