@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the watch found, as values: counts of each pool, paths that are down, and nodes that are down as a whole."""
+"""What the watch found: counts of each pool, paths that are down, and nodes that are down as a whole."""
 
 from __future__ import annotations
 
@@ -9,46 +9,18 @@ import ipaddress
 import itertools
 import typing as t
 
-from ..state.derived.path_loss import NO_ANSWER, REASONS, PathLoss
-from ..state.derived.path_status import PoolCounts
+from ..state.derived.path_loss import NO_ANSWER, REASONS
+from ..state.derived.path_status import NAMED, PathDown, PathStatus, PoolCounts
 from . import schedule
 from .paths import DOWN, UNTRIED, UP
 from .watch import PathWatch
 
 
-class DownPath(t.NamedTuple):
-    """A path that is down for `seconds`. `heard` is how many seconds ago a probe came from `address`; None: never."""
-
-    pool: str
-    node: str
-    source: str
-    address: str
-    size: int
-    loss: PathLoss
-    seconds: float
-    heard: t.Optional[float]
-
-
-class Findings(t.NamedTuple):
-    """What the watch found: `down` and `nodes` name at most as many as were asked for.
-
-    `nodes` are down as a whole: their session is gone, and none of their paths answers.
-    """
-
-    pools: tuple[PoolCounts, ...]
-    down: tuple[DownPath, ...]
-    nodes: tuple[str, ...]
-    count_nodes: int
-
-    @property
-    def count_down(self) -> int:
-        return sum(pool.down for pool in self.pools)
-
-
-def findings(watch: PathWatch, now: float, absent: t.Container[str] = (), most: int = 16) -> Findings:
+def findings(watch: PathWatch, now: float, absent: t.Container[str] = (), most: int = NAMED) -> PathStatus:
     """Return what `watch` found at `now`, with at most `most` paths and nodes by name: first those of each pool.
 
-    `absent` has the names of nodes whose BGP session is gone. No agent reads the heartbeats of others.
+    Paths have no `since`, because `now` is a time of the watch's own clock. `absent` has the names of nodes whose BGP
+    session is gone: no agent reads the heartbeats of others.
     """
     table = watch.table
     # A path whose last probe was answered shows that its node is there.
@@ -72,21 +44,29 @@ def findings(watch: PathWatch, now: float, absent: t.Container[str] = (), most: 
         named.append(down)
     order = [path for path in itertools.chain(*itertools.zip_longest(*named)) if path is not None]
     nodes = sorted(table.nodes[node] for node in gone)
-    return Findings(
-        tuple(pools), tuple(_down_path(watch, path, now) for path in order[:most]), tuple(nodes[:most]), len(nodes)
+    return PathStatus(
+        True,
+        "",
+        tuple(pools),
+        tuple(_down_path(watch, path, now) for path in order[:most]),
+        tuple(nodes[:most]),
+        len(nodes),
     )
 
 
-def _down_path(watch: PathWatch, path: int, now: float) -> DownPath:
+def _down_path(watch: PathWatch, path: int, now: float) -> PathDown:
     table = watch.table
     reason = REASONS[table.reason[path] - 1] if table.reason[path] else NO_ANSWER
-    return DownPath(
+    return PathDown(
         table.names[table.pool[path]],
         table.nodes[table.node[path]],
         table.sources[table.source[path]],
         str(ipaddress.ip_address(table.addresses[path])),
         table.size[path],
-        PathLoss(reason, table.speakers[table.by[path]], watch.direction(path)),
+        reason,
+        table.speakers[table.by[path]],
+        watch.direction(path),
+        "",
         max(0.0, now - table.since[path]),
         max(0.0, now - table.heard_at[path]) if table.heard[path] else None,
     )

@@ -18,8 +18,8 @@ _FORM = struct.Struct("!4sB3x8sId4sI")
 
 #: The bytes of a payload. Padding may follow.
 BYTES = _FORM.size
-#: The bytes of a session, and of its beginning, by which another node repeats it.
-SESSION_BYTES, SESSION_BEGINNING = 8, 4
+#: The bytes of the beginning of a session, by which another node repeats it.
+SESSION_BEGINNING = 4
 
 
 class Payload(t.NamedTuple):

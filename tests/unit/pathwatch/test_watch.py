@@ -18,6 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch.p
 from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch.payload import Payload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch.watch import PathWatch
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import path_loss
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.path_status import PathStatus
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import ProbePath
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -331,13 +332,13 @@ def test_changed_paths_keep_what_is_known() -> None:
     before = findings(watch, network.now).down
     watch.update([dataclasses.replace(path, size=1200) for path in paths_of(0, 5, 2)])
     (after,) = findings(watch, network.now).down
-    assert after == before[0]._replace(size=1200)
+    assert after == dataclasses.replace(before[0], size=1200)
     assert findings(watch, network.now).pools[0].untested == 2
     network.pass_second()
     watch.update([dataclasses.replace(path, source="10.0.0.77") for path in paths_of(0, 3)])
     assert findings(watch, network.now).pools[0].untested == 2
     watch.update([])
-    assert findings(watch, network.now) == ((), (), (), 0)
+    assert findings(watch, network.now) == PathStatus(watched=True)
     assert watch.tick(network.now + 1) == []
 
 

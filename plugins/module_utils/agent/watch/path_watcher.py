@@ -10,6 +10,7 @@ problem, and the next second a new attempt.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import logging
 import time
@@ -22,7 +23,7 @@ from ...node.probe import path_sockets, reassembly
 from ...node.probe.path_sockets import Answer, Complaint, PathSockets, PeerProbe
 from ...node.store.clock import utc
 from ...pathwatch import payload
-from ...pathwatch.findings import Findings, findings
+from ...pathwatch.findings import findings
 from ...pathwatch.watch import PathWatch
 from ...state.derived import path_loss, probe_paths
 from ...state.derived.path_status import NAMED, NO_ENDPOINT, POOLS, Fragmenting, PathDown, PathStatus
@@ -204,8 +205,8 @@ class PathWatcher:
             # Answers to what is under way will not come here.
             self.watch.forgive()
 
-    def findings(self, most: int = NAMED) -> Findings:
-        """Return what the watch knows, with at most `most` paths and nodes by name."""
+    def findings(self, most: int = NAMED) -> PathStatus:
+        """Return what the watch knows, as `pathwatch.findings`, with at most `most` paths and nodes by name."""
         return findings(self.watch, self._clock(), self._absent, most)
 
     @property
@@ -219,31 +220,20 @@ class PathWatcher:
             return PathStatus(False, self._reason[:500])
         found, now = self.findings(most), time.time()
         flooded = self._dropped is not None and self._clock() - self._dropped < _REPORTED
-        return PathStatus(
-            True,
-            "packets arrive faster than they are read, so some losses are not counted" if flooded else "",
-            found.pools[:POOLS],
-            tuple(
-                PathDown(
-                    path.pool,
-                    path.node,
-                    path.source,
-                    path.address,
-                    path.size,
-                    path.loss.reason,
-                    path.loss.by,
-                    path.loss.direction,
-                    utc(now - path.seconds),
-                    round(path.seconds, 1),
-                    None if path.heard is None else round(path.heard, 1),
-                )
-                for path in found.down
-            ),
-            found.nodes,
-            found.count_nodes,
-            self._fragmenting,
-            self._lately,
+        return dataclasses.replace(
+            found,
+            reason="packets arrive faster than they are read, so some losses are not counted" if flooded else "",
+            pools=found.pools[:POOLS],
+            down=tuple(_rounded(path, now) for path in found.down),
+            fragmenting=self._fragmenting,
+            reassembled=self._lately,
         )
+
+
+def _rounded(path: PathDown, now: float) -> PathDown:
+    """Return the path for people, with the time since which it is down; `now` is in seconds since 1970."""
+    heard = None if path.heard is None else round(path.heard, 1)
+    return dataclasses.replace(path, since=utc(now - path.seconds), seconds=round(path.seconds, 1), heard=heard)
 
 
 def _fragmenting(kernel: Kernel, state: NodeState) -> t.Optional[Fragmenting]:

@@ -9,7 +9,9 @@ A path leads from one node to a block of another node. Which ones a node does no
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import itertools
 import typing as t
 
 from ...ipam.allocation_plan import AllocationPlan
@@ -26,14 +28,7 @@ def of_run(own: t.Mapping[str, t.Iterable[Untried]], absent: t.Mapping[str, str]
 
     `own` has what each node that probed did not try. `absent` has the reason of each node that did not probe.
     """
-    counts: dict[tuple[str, str], int] = {}
-    names: dict[tuple[str, str], set[str]] = {}
-    for gaps in own.values():
-        for gap in gaps:
-            key = gap.pool, gap.reason
-            counts[key] = counts.get(key, 0) + gap.count
-            names.setdefault(key, set()).update(gap.nodes)
-    found = [Untried(*key, counts[key], tuple(sorted(names[key])[:NAMED])) for key in sorted(counts)]
+    found = sorted(_summed(itertools.chain.from_iterable(own.values())), key=lambda gap: (gap.pool, gap.reason))
     for reason in sorted(set(absent.values())):
         nodes = sorted(node for node in absent if absent[node] == reason)
         found.append(Untried("", reason, len(nodes), tuple(nodes[:NAMED])))
@@ -54,16 +49,24 @@ def by_any_run(plan: AllocationPlan) -> list[Untried]:
         ends[alike] = PathEnd(blocks, owner.probes)
         names.setdefault(alike, []).append(name)
     probed = {pool for end in ends.values() for pool in end.probes}
-    counts: dict[tuple[str, str], int] = {}
-    nodes: dict[tuple[str, str], set[str]] = {}
+    found = []
     for pool in pools:
         for other in ends:
             for own in ends if pool.name in other[0] else ():
                 count = len(names[own]) * len(names[other]) - (len(names[own]) if own == other else 0)
                 reason = missing(pool, ends[own], ends[other], probed)
                 if reason is not None and count:
-                    counts[pool.name, reason] = counts.get((pool.name, reason), 0) + count
-                    nodes.setdefault((pool.name, reason), set()).update(names[other][: NAMED + 1])
+                    found.append(Untried(pool.name, reason, count, tuple(names[other][:NAMED])))
+    return _summed(found)
+
+
+def _summed(gaps: t.Iterable[Untried]) -> list[Untried]:
+    """Return one Untried for each pool and reason in `gaps`, in the order of the first ones."""
+    counts: collections.Counter[tuple[str, str]] = collections.Counter()
+    nodes: dict[tuple[str, str], set[str]] = {}
+    for gap in gaps:
+        counts[gap.pool, gap.reason] += gap.count
+        nodes.setdefault((gap.pool, gap.reason), set()).update(gap.nodes)
     return [Untried(*key, count, tuple(sorted(nodes[key])[:NAMED])) for key, count in counts.items()]
 
 
@@ -71,10 +74,6 @@ def of_status(hosts: t.Collection[str], plan: t.Optional[AllocationPlan]) -> lis
     """Return what a status of `hosts` does not try: all their paths, and those of `plan` that no run tries."""
     everything = Untried("", NO_PROBES, len(hosts), tuple(sorted(hosts)[:NAMED]))
     return [everything, *(by_any_run(plan) if plan is not None else ())]
-
-
-#: The clause by which the verdict of a status says that it is none about paths.
-OF_STATUS = "paths not tried"
 
 
 def lines_of_status(found: t.Sequence[Untried]) -> list[str]:

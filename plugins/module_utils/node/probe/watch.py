@@ -305,6 +305,4 @@ def _found(tally: Tally, apart: float) -> dict[str, t.Any]:
     answer.update(sent=sent, lost=lost, longest_gap=round(longest * 1000, 1), silent=round(silent * 1000, 1))
     if not lost:
         answer["reason"] = ""
-    elif answer["reason"].endswith(" not answered"):
-        answer["reason"] = f"{lost} not answered"
     return answer

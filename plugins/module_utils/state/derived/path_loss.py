@@ -20,14 +20,7 @@ REASONS = (NO_ROUTE, UNREACHABLE, TOO_LARGE, REFUSED, LOOP, NO_ANSWER)
 THERE, BACK = "there", "back"
 DIRECTIONS = ("", THERE, BACK)
 
-_WORDS = {
-    NO_ROUTE: "no route",
-    UNREACHABLE: "unreachable",
-    TOO_LARGE: "too large for the path",
-    REFUSED: "refused",
-    LOOP: "time to live exceeded (a loop)",
-    NO_ANSWER: "no answer",
-}
+_WORDS = {TOO_LARGE: "too large for the path", LOOP: "time to live exceeded (a loop)"}
 
 
 class PathLoss(t.NamedTuple):
@@ -44,7 +37,7 @@ class PathLoss(t.NamedTuple):
     def __str__(self) -> str:
         said = f", says {self.by}" if self.by else ""
         lost = {THERE: " (lost on the way there)", BACK: " (lost on the way back)"}.get(self.direction, "")
-        return f"{_WORDS[self.reason]}{said}{lost}"
+        return f"{_WORDS.get(self.reason, self.reason)}{said}{lost}"
 
 
 def direction_of(heard: t.Optional[int]) -> str:
