@@ -214,7 +214,10 @@ def _judged(host: str, node: Result, troubled: t.Container[str]) -> tuple[State,
 
 
 def by_heartbeats(origin: Origin, status: HeartbeatStatus, places: Places) -> FleetReport:
-    """Return the report from the heartbeats."""
+    """Return the report from the heartbeats. Its links are those with paths that fresh heartbeats say are down."""
+    links = Links(places, drawing.RING)
+    fresh = (one for one in status.heartbeats if heartbeat_cells.is_fresh(one, status.now))
+    _add_paths(links, {one.node: one.paths for one in fresh if one.paths is not None}, status.hosts)
     return FleetReport(
         origin,
         **_said(status.problems, (), status.verdict),
@@ -224,6 +227,7 @@ def by_heartbeats(origin: Origin, status: HeartbeatStatus, places: Places) -> Fl
             "source=nodes for a report that has them.",
         ),
         nodes=tuple(_by_heartbeat(status, host, places.node(host)) for host in status.hosts),
+        links=links.all(),
         sessions_up=sum(one.sessions_established for one in status.heartbeats),
         sessions_all=sum(one.sessions_total for one in status.heartbeats),
         sessions_label="BGP sessions Established, counted at both ends",

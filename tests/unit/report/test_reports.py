@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 import pytest
@@ -18,8 +19,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.report.line
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines.heartbeat_lines import HeartbeatStatus
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import FleetReport
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.path_status import PathStatus
 
 from tests.unit.plugin_utils.report import simulated
+from tests.unit.state.derived.test_path_status import DOWN
 
 
 def report_of_run(
@@ -105,6 +108,26 @@ def test_nodes_with_fresh_heartbeats_are_good() -> None:
         ("bad", "1 session down"),
         ("good", "ok"),
     ]
+
+
+def test_the_map_of_heartbeats_has_paths_that_are_down() -> None:
+    """Paths are those of fresh heartbeats, between nodes of the status. Without any, the map has no link."""
+    fleet = simulated.fleet(4, 2)
+    hosts = list(fleet.nodes)
+
+    def links(paths: dict[str, list[str]]) -> list[tuple[str, str, int]]:
+        found = simulated.heartbeats(fleet, 1e6)
+        for host, others in paths.items():
+            down = tuple(dataclasses.replace(DOWN, node=other) for other in others)
+            found[host] = dataclasses.replace(found[host], paths=PathStatus(True, "", (), down))
+        status = HeartbeatStatus(hosts, set(hosts), found, {}, 1e6)
+        report = status_report.by_heartbeats(simulated.ORIGIN, status, Places(fleet, hosts))
+        assert {link.state for link in report.links} <= {"bad"}
+        return [(link.a, link.b, link.lost) for link in report.links]
+
+    assert links({}) == []
+    # The heartbeat of node2 is too old, and node9 is unknown.
+    assert links({"node1": ["node3", "node9"], "node2": ["node4"], "node3": ["node1"]}) == [("node1", "node3", 10)]
 
 
 @pytest.mark.parametrize("line", ["flip  4/4  routes replaced", "4/4  routes replaced"])
