@@ -19,7 +19,6 @@ import os
 import typing as t
 from types import MappingProxyType
 
-from ...bgp import session_changes
 from ...bird import configuration, secrets_file, unwritten_routes
 from ...dataplane.change import Change
 from ...dataplane.drivers import file
@@ -155,7 +154,7 @@ def carry_out(
 def _make(machine: Machine, planned: ChangePlan, keep: int) -> tuple[t.Optional[int], tuple[Change, ...]]:
     """Store the target and make the changes of the plan except the engine's. Return what `carry_out` returns."""
     store = Store(machine.store)
-    target = dataclasses.replace(planned.target, when=now(), complete=False)
+    target = dataclasses.replace(planned.target, when=now(), complete=False, restart=planned.sessions_to_restart)
     by: writer.KernelWriter = planned.writer
     another = not target.same_as(planned.stored)
     if another and planned.changed:
@@ -216,10 +215,8 @@ def _tell_bird(machine: Machine, planned: ChangePlan) -> None:
             machine.bird_program,
             passwords=wanted,
         )
-        before = planned.stored.state.bird if planned.stored else None
-        others = session_changes.with_other_partners(before, planned.target.state.bird, planned.passwords.changed)
-        if others:
-            configuration.restart_sessions(others, machine.bird_socket)
+        if planned.sessions_to_restart:
+            configuration.restart_sessions(planned.sessions_to_restart, machine.bird_socket)
         unwritten_routes.offer_again(
             lambda: bird_routes.unwritten(machine.kernel, planned.target.state), machine.bird_socket
         )

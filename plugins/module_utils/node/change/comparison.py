@@ -103,6 +103,18 @@ def bird_to_read(machine: Machine) -> t.Iterator[Change]:
         yield Change("bird", "~", machine.bird_config, "read before", "and its snippets as they are now", "soft reload")
 
 
+def left_sessions(target: Stored, stored: t.Optional[Stored]) -> t.Iterator[Change]:
+    """Yield a change for each session of `target` that a stopped run may have left with its earlier partner.
+
+    A session that this run has restarted is restarted again. Yield nothing without a stored state.
+    """
+    if stored is None or target.state.bird is None:
+        return
+    for peer in target.state.bird.peers:
+        if peer.name in stored.restart:
+            yield Change("session", "~", peer.name, None, "started anew", f"the peer is {peer.node} now")
+
+
 def agent_restart(
     by: t.Union[Direct, Through], engine: t.Optional[Engine], target: Stored, files: t.Sequence[Change]
 ) -> str:

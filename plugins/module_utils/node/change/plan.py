@@ -41,7 +41,7 @@ class ChangePlan:
     `stored` is the node's stored state, None without one, and `writer` writes the kernel. `node` holds the kernel's
     part; `node.expected` is what BIRD will do because of this change. `units_asked` says whether any unit was asked
     for or the agent must restart, and `last_files` are the paths of files to write last. `bird_to_read` is a reload of
-    BIRD without a new bird.cfg.
+    BIRD without a new bird.cfg. `left_sessions` are restarts of sessions that a stopped run may have left undone.
 
     These fields inform and are no changes: `policy` sums up the policy part of `node`, `sessions` are the BGP sessions
     that end or restart, `cut` the SSH connections that could not be opened again, `flows` the connections that the new
@@ -55,6 +55,7 @@ class ChangePlan:
     files: tuple[Change, ...]
     bird: tuple[Change, ...]
     bird_to_read: tuple[Change, ...]
+    left_sessions: tuple[Change, ...]
     engine: tuple[Change, ...]
     state: tuple[Change, ...]
     units: tuple[Change, ...]
@@ -90,6 +91,7 @@ class ChangePlan:
         return (
             *self.bird,
             *self.bird_to_read,
+            *self.left_sessions,
             *self.passwords.changes,
             *self.files,
             *self.engine,
@@ -140,6 +142,17 @@ class ChangePlan:
         """The number of BGP sessions that the plan begins: all of the target's if nothing is stored."""
         before = self.stored.state.bird if self.stored else None
         return sum(change.what == "begins" for change in session_changes.changes(before, self.target.state.bird))
+
+    @property
+    def sessions_to_restart(self) -> tuple[str, ...]:
+        """The names in BIRD of the sessions to restart after a reload, because BIRD keeps them with another partner.
+
+        Those that an earlier run left undone come first.
+        """
+        before = self.stored.state.bird if self.stored else None
+        left = tuple(change.subject for change in self.left_sessions)
+        new = session_changes.with_other_partners(before, self.target.state.bird, self.passwords.changed)
+        return (*left, *(name for name in new if name not in left))
 
     @property
     def routes_withdrawn(self) -> int:
@@ -212,6 +225,7 @@ def plan_change(
         files=files,
         bird=bird,
         bird_to_read=() if reads_anyway else tuple(comparison.bird_to_read(machine)),
+        left_sessions=tuple(comparison.left_sessions(target, stored)),
         engine=tuple(comparison.engine_changes(machine, engine)),
         state=tuple(comparison.state_changes(machine, target, stored)),
         units=tuple(units.diff(wanted_units, units.observe(wanted_units, machine.systemctl))),

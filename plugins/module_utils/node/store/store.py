@@ -40,7 +40,8 @@ _STORED = open_table(
         "who": text(),
         "when": text(),
         "complete": flag,
-    }
+    },
+    {"restart": items(text())},
 )
 _HEADS = {"n": whole(), "when": text(), "who": text(), "plan": text(), "phase": text(), "digest": text()}
 _HEAD = open_table(_HEADS)
@@ -67,7 +68,8 @@ class Stored:
 
     `when` is the time in ISO 8601, `who` the run that stored it. `complete` is False from the beginning of a change
     until all of it is applied. `bird_config` is the text of bird.cfg, None if the node runs no BIRD. `files` are all
-    files of the state. In the target of a change, `files` None leaves the node's files as they are.
+    files of the state. In the target of a change, `files` None leaves the node's files as they are. `restart` are the
+    names of the BGP sessions that BIRD must restart once it has read `bird_config`; () in a complete state.
     """
 
     state: NodeState
@@ -76,11 +78,14 @@ class Stored:
     who: str = ""
     when: str = ""
     complete: bool = False
+    restart: tuple[str, ...] = ()
 
     def same_as(self, other: t.Optional[Stored]) -> bool:
-        """Return whether `other` differs in nothing but `who`, `when` and `complete`; False if `other` is None."""
-        return other is not None and dataclasses.replace(self, who="", when="", complete=False) == dataclasses.replace(
-            other, who="", when="", complete=False
+        """Return whether both have the same state, bird.cfg and files; False if `other` is None."""
+        return other is not None and (self.state, self.bird_config, self.files) == (
+            other.state,
+            other.bird_config,
+            other.files,
         )
 
 
@@ -118,7 +123,9 @@ class Store:
         try:
             found = _STORED(data)
             files = tuple(File(**entry) for entry in found["files"])
-            return Stored(**{**found, "state": NodeState.from_dict(found["state"]), "files": files})
+            restart = tuple(found.get("restart", ()))
+            state = NodeState.from_dict(found["state"])
+            return Stored(**{**found, "state": state, "files": files, "restart": restart})
         except ValueError as error:
             raise unreadable(self._file, error, REMEDY) from error
 
@@ -132,6 +139,7 @@ class Store:
             "who": stored.who,
             "when": stored.when,
             "complete": stored.complete,
+            **({"restart": list(stored.restart)} if stored.restart else {}),
         }
         atomic_file.write(self._file, json.dumps(data), 0o600)
 
@@ -169,7 +177,7 @@ class Store:
 
     def complete(self, stored: Stored, keep: int = KEPT, record: bool = True) -> t.Optional[int]:
         """Save `stored` as complete and, if `record`, also as a generation; return what `record` returns, else None."""
-        done = dataclasses.replace(stored, complete=True)
+        done = dataclasses.replace(stored, complete=True, restart=())
         number = self.record(done, keep) if record else None
         self.save(done)
         return number
