@@ -73,11 +73,15 @@ class ActionModule(StateAction):
                 own["mode"] or None,
             )
             settle = boolean(args.get("settle", False)) and not self._task.check_mode
-            if settle:
-                (paths, gaps), secret = self.plan_probes(state, own["fleet"], int(args.get("sample") or 0))
+            look = boolean(args.get("look", False)) and not self._task.check_mode
+            sample = int(args.get("sample") or 0)
+            # The later one of two nodes to change tries their paths after both have changed, but a sample may leave
+            # its paths out.
+            if settle or (look and not sample):
+                (paths, gaps), secret = self.plan_probes(state, own["fleet"], sample)
                 to_probe = [(path.address, path.size, path.node, path.pool, path.source) for path in paths]
                 request = dataclasses.replace(request, targets=to_probe, secret=secret)
-            if settle or boolean(args.get("look", False)):
+            if settle or look:
                 absent = convergence.absent(state, task_vars.get("ansible_play_hosts", ()))
                 request = dataclasses.replace(request, absent_nodes=absent)
             policy = targets.load_policy(own["fleet"], task_vars["inventory_hostname"]) if own["fleet"] else None

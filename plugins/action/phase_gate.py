@@ -19,12 +19,13 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
-    """Return whether a host had all its sessions and routes after a phase that left its BIRD's configuration alone.
+    """Return whether a host had all sessions and routes and lost no probe after a phase that left bird.cfg alone.
 
     If BIRD reads another configuration on one host, another host's sessions may change after it has looked.
     """
     changes = (answer or {}).get("changes", ())
-    return bool(outcome.settled(answer)) and all(change["kind"] != "bird" for change in changes)
+    found = outcome.settled(answer)
+    return bool(found) and not found.get("lost") and all(change["kind"] != "bird" for change in changes)
 
 
 class ActionModule(GuardedAction):

@@ -127,12 +127,13 @@ options:
     default: false
   look:
     description:
-      - Look for RV(settled) once after the change, outside of check mode. Nothing is probed then.
+      - Look for RV(settled) once after the change, outside of check mode. Without O(sample), paths are probed, too.
     type: bool
     default: false
   sample:
     description:
-      - For O(settle), the largest number of paths of each pool to probe; V(0) probes all.
+      - The largest number of paths of each pool to probe for O(settle); V(0) probes all. With another value, O(look)
+        probes none.
     type: int
     default: 0
 seealso:

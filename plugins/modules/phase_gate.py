@@ -80,8 +80,8 @@ line:
   type: str
 settled:
   description:
-    - Whether all hosts looked at their sessions and routes after the phase, found all of them, and have a BIRD that
-      read no other configuration in it.
+    - Whether all hosts looked at their sessions and routes after the phase, found all of them, lost no probe, and have
+      a BIRD that read no other configuration in it.
   returned: success
   type: bool
 at:

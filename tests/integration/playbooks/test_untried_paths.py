@@ -125,6 +125,8 @@ def test_a_pool_that_is_not_probed_is_named_by_runs_and_by_a_status(fleet: Fleet
         assert f"not tried {untried} converged 3/3 nodes" in printed
         assert "6/6 paths answer" in printed and "6 paths not tried" in printed
     printed = fleet.play("switch_pool_mode", "-e", "pool=default", "-e", "mode=vxlan-crosssubnet")
+    # Each host has tried its paths in the call of the last phase.
+    assert re.search(r"Probe the paths between all nodes\] \*+ skipping: ", printed) is not None
     assert f"live traffic untouched) · not tried: {untried}" in printed
     assert f"not tried {untried} converged 3/3 nodes" in printed
     found = json.loads(re.search(r"\{ \"good\".*?\} \} \}", fleet.play("status", "-e", "output=json")).group())

@@ -49,7 +49,14 @@ OWN = [
         "phase_gate",
         {"phase": "soak", "results": "calico_node_soak", "max_lost_probes": "{{ calico_node_max_lost_probes }}"},
     ),
-    ("node", {"phase": "retire", "look": True}),
+    (
+        "node",
+        {
+            "phase": "retire",
+            "look": "{{ calico_node_switches_only }}",
+            "sample": "{{ calico_node_probe_sample }}",
+        },
+    ),
     ("phase_gate", {"phase": "retire", "results": "calico_node_retire"}),
 ]
 DIVERT = [

@@ -55,15 +55,18 @@ def test_a_host_that_needs_no_change_looks_and_probes(host, probed):
 
 
 def test_a_host_that_changes_looks_if_it_is_asked_to(host, probed):
-    """With `look` a changed host counts its sessions and routes after the change, and probes nothing.
+    """With `look` a changed host counts its sessions and routes after the change, and probes the paths of the call.
 
-    In check mode it counts nothing either.
+    In check mode it does neither.
     """
     assert "settled" not in host.run(node, check=True, **PARAMS, look=True)
     answer = host.run(node, **PARAMS, look=True)
     assert answer["changed"] is True
     assert answer["settled"] == {**FOUND, **NONE_SENT}
     assert probed == []
+    settled = host.run(node, **PARAMS, look=True, targets=ASKED["targets"])["settled"]
+    assert (settled["converged"], settled["paths"], settled["sent"], settled["lost"]) == (True, 1, 3, 0)
+    assert probed == ["10.244.7.1"]
 
 
 def test_a_missing_session_is_reported_without_waiting(host, probed, monkeypatch):

@@ -17,11 +17,12 @@ STANDS = {"changed": True, "changes": [{"kind": "route", "action": "-"}], "settl
         (STANDS, True),
         ({**STANDS, "changes": [{"kind": "bird", "action": "~"}]}, False),
         ({**STANDS, "settled": {"converged": False}}, False),
+        ({**STANDS, "settled": {"converged": True, "lost": 1}}, False),
         ({"changed": True, "changes": []}, False),
         ({**STANDS, "failed": True}, False),
         ({**STANDS, "unreachable": True}, False),
         (None, False),
     ],
 )
-def test_a_host_is_settled_if_it_looked_and_its_bird_is_unchanged(answer, stands):
+def test_a_host_is_settled_if_it_looked_lost_no_probe_and_its_bird_is_unchanged(answer, stands):
     assert phase_gate._settled(answer) is stands
