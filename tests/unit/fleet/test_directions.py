@@ -65,6 +65,38 @@ def test_direction_by_what_was_heard(
     assert direction(answers, path) == expected
 
 
+@pytest.mark.parametrize(
+    ("sent", "lost", "heard", "expected"),
+    [
+        (3, 0, 3, "there"),
+        (3, 0, 5, "there"),
+        (3, 0, 2, ""),
+        (3, 0, 0, ""),
+        (3, 0, None, ""),
+        (3, 1, 3, ""),
+        (1, 0, 1, ""),
+        (0, 0, 0, ""),
+    ],
+)
+def test_another_path_shows_that_the_other_node_listened(
+    sent: int, lost: int, heard: int | None, expected: str
+) -> None:
+    """If it heard a whole round on a path that answers, it heard none on the silent one, whatever the clocks say."""
+    path = entry("node2", B, A)
+    also = {**entry("node2", "10.245.7.63", "10.245.3.63"), "sent": sent, "lost": lost}
+    back = entry("node1", "10.245.3.63", "10.245.7.63", heard)
+    answers: dict[str, dict[str, t.Any]] = {
+        "node1": {"targets": [path, also], "window": SAME},
+        "node2": {"targets": [entry("node1", A, B, 0), back], "window": at(102.0, 103.0, 4.8)},
+    }
+    assert direction(answers, path) == expected
+    # What node3 heard says nothing about node2.
+    other = {**answers["node1"], "targets": [path, {**also, "name": "node3"}]}
+    assert direction({**answers, "node1": other, "node3": {"targets": [back]}}, path) == ""
+    answers["node2"]["targets"][0]["heard"] = 1
+    assert direction(answers, path) == "back"
+
+
 def test_without_the_other_nodes_answer_the_direction_is_unknown() -> None:
     path = entry("node2", B, A)
     assert direction({"node1": {"targets": [path], "window": SAME}}, path) == ""

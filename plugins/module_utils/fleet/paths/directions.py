@@ -4,7 +4,8 @@
 """The direction in which the probes of a silent path are lost, by what the node at its other end heard.
 
 A node hears probes of others only while it probes itself. It says nothing about a path if it may have missed every
-round on it. So nodes' answers have a window: when, by the controller's clock, the node probed.
+round on it. Either it heard a whole round on another path of the same two nodes, or the clocks decide: nodes' answers
+have a window, which is when, by the controller's clock, the node probed.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ def window(clock: t.Any, before: float, after: float) -> t.Optional[dict[str, fl
 Answer = t.Mapping[str, t.Any]
 
 
-def direction(heard: t.Optional[int], own: Answer, other: Answer) -> str:
+def direction(heard: t.Optional[int], own: Answer, other: Answer, listened: bool = False) -> str:
     """Return where the probes of a silent path were lost: one of path_loss.DIRECTIONS.
 
     `heard` is how many of them the other node heard, by its entry of the same path in the other direction; None without
     one. `own` and `other` are the answers of the probing node and of the other one, in one task. Answers of different
-    times leave the direction unknown.
+    times leave the direction unknown, unless the other node surely `listened`.
     """
-    if heard == 0 and not _met(own.get("window"), other.get("window")):
+    if heard == 0 and not listened and not _met(own.get("window"), other.get("window")):
         heard = None
     return path_loss.direction_of(heard)
 

@@ -16,6 +16,10 @@ from ...state.derived.path_loss import NO_ANSWER, REASONS, THERE, PathLoss
 from . import directions
 
 Results = t.Mapping[str, t.Mapping[str, t.Any]]
+#: {(host, source, address): how many probes that came from the address to the source the host heard}
+_Heard = t.Mapping[tuple[str, str, str], t.Optional[int]]
+#: The least probes of a round by which its length is known.
+_LEAST = 3
 
 
 class ProbedPath(t.NamedTuple):
@@ -56,16 +60,30 @@ def probed(results: Results) -> list[ProbedPath]:
         for target in answer.get("targets", ()):
             if target.get("source"):
                 heard.setdefault((host, target["source"], target["address"]), target.get("heard"))
+    listened = set(_listened(results, heard))
     found: dict[tuple[str, str, str, str], ProbedPath] = {}
     for host, answer in sorted(results.items()):
         for target in answer.get("targets", ()):
             path = _path(host, target)
             if path.loss is not None and path.loss.reason == NO_ANSWER and path.silent:
                 back = heard.get((path.other, path.address, target.get("source") or ""))
-                where = directions.direction(back, answer, results.get(path.other, {}))
+                other = results.get(path.other, {})
+                where = directions.direction(back, answer, other, (host, path.other) in listened)
                 path = path._replace(loss=path.loss._replace(direction=where))
             found.setdefault((host, path.other, path.pool, path.address), path)
     return list(found.values())
+
+
+def _listened(results: Results, heard: _Heard) -> t.Iterator[tuple[str, str]]:
+    """Yield each host and other node that heard a whole round of its probes on a path where none was lost.
+
+    The probes of a round go to all targets in turn. So the other node listened between probes on every path.
+    """
+    for host, answer in results.items():
+        for target in answer.get("targets", ()):
+            key = (target.get("name") or "", target["address"], target.get("source") or "")
+            if not target["lost"] and _LEAST <= target["sent"] <= (heard.get(key) or 0):
+                yield host, key[0]
 
 
 def _path(host: str, target: t.Mapping[str, t.Any]) -> ProbedPath:
