@@ -22,7 +22,17 @@ from ..kernel.port import Kernel, KernelError
 from . import iptables_nat
 from .iptables_backend import Backends, Observed, backends, observe
 from .iptables_restore import ChainDelete, ChainWrite, HookWrite, Reached, RestoreOutcome, Rules, Write, restore
-from .iptables_saved import COMMENT, PREFIX, Chains, SavedRule, TablePlace, bare, commented, hashes
+from .iptables_saved import (
+    COMMENT,
+    PREFIX,
+    Chains,
+    ComparedChains,
+    SavedRule,
+    TablePlace,
+    bare,
+    commented,
+    hashes,
+)
 
 __all__ = [
     "COMMENT",
@@ -44,9 +54,6 @@ _FEW = 4  # A few lines are at most a quarter of the number of the chain's rules
 
 _JUMP = re.compile(r"-[jg] (\S+)")
 
-#: A function that returns the hashes of a chain's rules.
-Digests = t.Callable[[str, t.Sequence[str]], tuple[str, ...]]
-
 
 def _count(rules: t.Sized) -> str:
     return f"{len(rules)} rule{'' if len(rules) == 1 else 's'}"
@@ -59,13 +66,16 @@ def _subject(place: TablePlace, chain: str) -> str:
     return f"{place.table} {chain}" + (f" ({', '.join(words)})" if words else "")
 
 
-def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digests = hashes) -> list[Change]:
+def diff(
+    desired: t.Iterable[IptablesTable], observed: Observed, compared: t.Optional[ComparedChains] = None
+) -> list[Change]:
     """Return the changes that lead to the desired tables, and delete what else is ours, in both backends.
 
-    `digests` computes the hashes of a chain's rules, or returns cached ones. Desired tables of an IP version that the
-    kernel lacks are ignored.
+    `compared` is what the last comparison of this process found; it is brought up to date. Desired tables of an IP
+    version that the kernel lacks are ignored.
     """
     changes: list[Change] = []
+    compared = ComparedChains() if compared is None else compared
     wanted = {
         TablePlace(observed.programs[table.family], table.name): table
         for table in desired
@@ -74,26 +84,31 @@ def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digest
     for place, table in wanted.items():
         have = observed.tables.get(place, {})
         hooked = {name for hook in table.hooks for name in _JUMP.findall(hook.rule)}
-        for chain, rules in table.chains.items():
-            change = _chain(place, chain, rules, digests(chain, rules), have.get(chain))
-            if change is not None:
+        for chain in compared.maybe_different(place, table.chains, have):
+            hashed = compared.compare(place, chain, table.chains[chain], have.get(chain))
+            if hashed is not None:
+                change = _chain(place, chain, tuple(zip(hashed, table.chains[chain])), have.get(chain))
                 known = {rule.hash for rule in have.get(chain, ())}
-                reached = _reached(table, [rule for digest, rule in change.new.rules if digest not in known], digests)
+                leading = [rule for digest, rule in change.new.rules if digest not in known]
+                reached = _reached(place, table, leading, compared)
                 write = change.new._replace(hooked=chain in hooked, title=table.titles.get(chain, ""), reached=reached)
                 changes.append(change._replace(new=write, note=write.title))
+        compared.keep(place, table.chains)
     for place in dict.fromkeys([*wanted, *observed.tables]):
         hooking = _hooks(place, wanted[place].hooks if place in wanted else (), observed.tables.get(place, {}))
         for change in hooking:
             if change.action != "-":
                 leading = [rule for _digest, rule in (*change.new.first, *change.new.last)]
-                change = change._replace(new=change.new._replace(reached=_reached(wanted[place], leading, digests)))
+                reached = _reached(place, wanted[place], leading, compared)
+                change = change._replace(new=change.new._replace(reached=reached))
             changes.append(change)
     for place, chains in observed.tables.items():
         keep = wanted[place].chains if place in wanted else {}
         for chain, found in chains.items():
+            if chain in keep or not chain.startswith(PREFIX):
+                continue
             # A chain with our prefix belongs to a real Calico if it has rules, all without our mark.
-            ours = chain.startswith(PREFIX) and (not found or any(rule.hash for rule in found))
-            if ours and chain not in keep:
+            if not found or any(rule.hash for rule in found):
                 detail = "\n".join(f"--A {chain} {rule.text}" for rule in found)
                 delete = ChainDelete(place, chain, found)
                 subject = _subject(place, chain)
@@ -101,7 +116,7 @@ def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digest
     return changes
 
 
-def _reached(table: IptablesTable, rules: t.Iterable[str], digests: Digests) -> Reached:
+def _reached(place: TablePlace, table: IptablesTable, rules: t.Iterable[str], compared: ComparedChains) -> Reached:
     """Return the chains of table nat that these rules lead to, also through others, with their rules; () elsewhere."""
     if table.name != iptables_nat.TABLE:
         return ()
@@ -110,23 +125,16 @@ def _reached(table: IptablesTable, rules: t.Iterable[str], digests: Digests) -> 
     while todo:
         for chain in _JUMP.findall(todo.pop()):
             if chain in table.chains and chain not in found:
-                found[chain] = tuple(zip(digests(chain, table.chains[chain]), table.chains[chain]))
+                found[chain] = tuple(zip(compared.hashes(place, chain, table.chains[chain]), table.chains[chain]))
                 todo += table.chains[chain]
     return tuple(found.items())
 
 
-def _chain(
-    place: TablePlace,
-    chain: str,
-    rules: tuple[str, ...],
-    wanted: tuple[str, ...],
-    have: t.Optional[tuple[SavedRule, ...]],
-) -> t.Optional[Change]:
-    if have is not None and tuple([rule.hash for rule in have]) == wanted:
-        return None
-    write = ChainWrite(place, chain, tuple(zip(wanted, rules)), exists=have is not None)
+def _chain(place: TablePlace, chain: str, rules: Rules, have: t.Optional[tuple[SavedRule, ...]]) -> Change:
+    """Return the change that gives a chain these rules; it is missing, or has others."""
+    write = ChainWrite(place, chain, rules, exists=have is not None)
     found = have or ()
-    present, remain = {rule.hash for rule in found}, set(wanted)
+    present, remain = {rule.hash for rule in found}, {digest for digest, _rule in rules}
     lines = [f"--A {chain} {rule.text}" for rule in found if rule.hash not in remain]
     lines += [f"+-A {chain} {rule}" for digest, rule in write.rules if digest not in present]
     subject, detail = _subject(place, chain), "\n".join(lines)

@@ -95,3 +95,59 @@ def parse(output: str) -> Saved:
         {name: {chain: tuple(rules) for chain, rules in chains.items()} for name, chains in tables.items()},
         incompatible,
     )
+
+
+class _Compared(t.NamedTuple):
+    """A chain that was compared: its desired rules with their hashes, and `equal`, its saved rules if they are those.
+
+    `equal` is None if the chain was missing or had other rules.
+    """
+
+    rules: tuple[str, ...]
+    hashes: tuple[str, ...]
+    equal: t.Optional[tuple[SavedRule, ...]]
+
+
+class ComparedChains:
+    """The chains of the last comparison, so that the next one need not compare or hash what has not changed.
+
+    A chain is recognized by its objects: the same tuple of desired rules, and the same tuple of saved ones.
+    """
+
+    def __init__(self) -> None:
+        self._compared: dict[TablePlace, dict[str, _Compared]] = {}
+
+    def maybe_different(self, place: TablePlace, desired: t.Mapping[str, tuple[str, ...]], have: Chains) -> list[str]:
+        """Return the chains of `desired` that are not known to have their desired rules in `have`."""
+        compared = self._compared.get(place, {})
+        return [
+            chain
+            for chain, rules in desired.items()
+            if (one := compared.get(chain)) is None
+            or one.rules is not rules
+            or one.equal is None
+            or one.equal is not have.get(chain)
+        ]
+
+    def hashes(self, place: TablePlace, chain: str, rules: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the hashes of a chain's desired rules."""
+        one = self._compared.get(place, {}).get(chain)
+        return one.hashes if one is not None and one.rules is rules else hashes(chain, rules)
+
+    def compare(
+        self, place: TablePlace, chain: str, rules: tuple[str, ...], have: t.Optional[tuple[SavedRule, ...]]
+    ) -> t.Optional[tuple[str, ...]]:
+        """Return the hashes of a chain's desired rules if it is missing or has others, None if it has these."""
+        wanted, found = self.hashes(place, chain, rules), tuple([rule.hash for rule in have or ()])
+        same = have is not None and found == wanted
+        # The strings of `found` are those of `have`: no others are kept.
+        self._compared.setdefault(place, {})[chain] = _Compared(
+            rules, found if same else wanted, have if same else None
+        )
+        return None if same else wanted
+
+    def keep(self, place: TablePlace, chains: t.Collection[str]) -> None:
+        """Forget what was compared of other chains of this table."""
+        compared = self._compared.get(place, {})
+        if len(compared) > len(chains):
+            self._compared[place] = {chain: one for chain, one in compared.items() if chain in chains}

@@ -15,17 +15,15 @@ An existing chain that was refused is not tried again until its rules change, a 
 from __future__ import annotations
 
 import dataclasses
-import operator
 import time
 import typing as t
 
-from ...base.result_cache import ResultCache
 from ...state.node_state import IpSet, IptablesTable
 from ..change import ApplyError, Change, SetAside
 from ..driver import Desired, DriverRegistry, DriverStep, Observed
 from ..drivers import ipset, iptables
 from ..drivers.iptables_restore import ChainDelete, ChainWrite, Write
-from ..drivers.iptables_saved import Chains, SavedRule, TablePlace, commented
+from ..drivers.iptables_saved import Chains, ComparedChains, SavedRule, TablePlace, commented
 from ..kernel.port import Kernel
 from .registry import REGISTRY
 
@@ -59,15 +57,8 @@ class CachedTables:
         self._read = 0.0
         self._trusted = TRUSTED
         self.backend = ""  # nft or legacy: the one that is written; "" until tables were read, and without iptables
-        self._digests = ResultCache()  # the hashes of chains
+        self._compared = ComparedChains()
         self._refused: dict[str, _Refused] = {}  # by the chain's subject
-
-        # The desired and observed tables of the last `diff` that left no change, apart from refused chains;
-        # ((), None) at first and after `retry`.
-        self._equal: tuple[tuple[IptablesTable, ...], t.Optional[iptables.Observed]] = (
-            (),
-            None,
-        )
 
     @property
     def set_aside(self) -> tuple[str, ...]:
@@ -100,7 +91,6 @@ class CachedTables:
     def retry(self) -> None:
         """Forget all refusals, so that refused chains are tried again."""
         self._refused = {}
-        self._equal = (), None
 
     def observe(self, kernel: Kernel, desired: t.Sequence[IptablesTable]) -> iptables.Observed:
         """Return the tables as `iptables.observe` does, from the cache while it is valid.
@@ -131,28 +121,15 @@ class CachedTables:
         The form is the same if the change writes the same rules to an existing chain, or deletes the chain. All other
         refusals are forgotten. Comparing is fast for chains whose rules are the same tuple objects as in the last call.
         """
-        desired = tuple(desired)
-        tables, equal = self._equal
-        if equal is observed and len(tables) == len(desired) and all(map(operator.is_, tables, desired)):
-            return []
-        self._digests.begin()
-        changes = iptables.diff(desired, observed, self._hashes)
+        changes = iptables.diff(desired, observed, self._compared)
         refused = {change.subject for change in changes if self._is_refused(change)}
         self._refused = {subject: found for subject, found in self._refused.items() if subject in refused}
-        left = [change for change in changes if change.subject not in refused]
-        if not left:
-            self._equal = desired, observed
-        return left
+        return [change for change in changes if change.subject not in refused]
 
     def differences(self, desired: t.Iterable[IptablesTable], observed: iptables.Observed) -> list[Change]:
-        """Return the changes as `diff` does, for a state that is not to be applied: nothing is recorded."""
-        changes = iptables.diff(desired, observed, self._hashes)
+        """Return the changes as `diff` does, for a state that is not to be applied: no refusal is forgotten."""
+        changes = iptables.diff(desired, observed, self._compared)
         return [change for change in changes if not self._is_refused(change)]
-
-    def _hashes(self, chain: str, rules: t.Sequence[str]) -> tuple[str, ...]:
-        """Return the hashes of a chain's rules, computed once for each tuple of rules."""
-        # The id is unique as long as the cache keeps the rules.
-        return self._digests.recall((chain, id(rules)), rules, lambda: iptables.hashes(chain, rules))
 
     def _is_refused(self, change: Change) -> bool:
         """Return whether this change of an existing chain, with the same rules or a deletion, was refused before.
