@@ -137,7 +137,7 @@ class Everything:
         self.before = found
         self.index.commit()
         node = self.index.node_policy()
-        return self.rendering.render(node, [compiler.compile(node) for compiler in self.compilers])
+        return self.rendering.render([compiler.compile(node) for compiler in self.compilers])
 
 
 def changed(one: Endpoint, round_number: int) -> Endpoint:

@@ -126,7 +126,7 @@ class Node:
     def render(self) -> None:
         self.index.commit()
         node = self.index.node_policy()
-        self.desired = self.rendering.render(node, [self.compiler.compile(node)])
+        self.desired = self.rendering.render([self.compiler.compile(node)])
 
     def program(self) -> int:
         """Write to the kernel what differs from the last `render`, and return the number of changes.

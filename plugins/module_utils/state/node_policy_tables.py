@@ -165,7 +165,7 @@ class _Program:
         return made
 
     def compile(self, node: NodePolicy, revision: int) -> None:
-        self.tables, self.sets = self._rendering.render(node, [one.compile(node) for one in self._compilers])
+        self.tables, self.sets = self._rendering.render([one.compile(node) for one in self._compilers])
         self.revision = revision
 
 

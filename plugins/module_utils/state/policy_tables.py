@@ -8,12 +8,12 @@ from __future__ import annotations
 import typing as t
 
 from ..base.result_cache import ResultCache
-from ..policy.chains.rules import names
 from ..policy.chains.rules.rule import IptablesRule
-from ..policy.chains.tables import Tables
-from ..policy.model import EGRESS, INGRESS
-from ..policy.node_policy import NodePolicy
+from ..policy.chains.tables import Table, Tables
+from ..policy.sets.ip_sets import PolicyIpSet
 from .node_state import Hook, IpSet, IptablesTable
+
+_RenderedChains = ResultCache[str, tuple[IptablesRule, ...], tuple[str, ...]]
 
 
 class PolicyTables:
@@ -24,54 +24,38 @@ class PolicyTables:
     """
 
     def __init__(self) -> None:
-        self._of_chains, self._of_sets = ResultCache(), ResultCache()
+        self._chains: dict[tuple[int, str], _RenderedChains] = {}  # by IP version and name of the table
+        self._sets = ResultCache[str, PolicyIpSet, IpSet]()
         self._rendered: tuple[list[t.Any], tuple[IptablesTable, ...]] = ([], ())  # compiled tables, rendered tables
 
     def copy(self) -> PolicyTables:
         made = PolicyTables()
-        made._of_chains, made._of_sets, made._rendered = self._of_chains.copy(), self._of_sets.copy(), self._rendered
+        made._chains = {table: chains.copy() for table, chains in self._chains.items()}
+        made._sets, made._rendered = self._sets.copy(), self._rendered
         return made
 
-    def render(self, node: NodePolicy, compiled: t.Sequence[Tables]) -> tuple[tuple[IptablesTable, ...], list[IpSet]]:
-        """Return (iptables tables, IP sets) of `compiled`, the policy of `node` for one or both IP versions."""
-        self._of_sets.begin()
-        sets = [self._set(found) for one in compiled for found in one.sets]
-        return self._all_tables(node, compiled), sets
+    def render(self, compiled: t.Sequence[Tables]) -> tuple[tuple[IptablesTable, ...], list[IpSet]]:
+        """Return (iptables tables, IP sets) of `compiled`, a node's policy for one or both IP versions."""
+        sets = self._sets.map({found.name: found for one in compiled for found in one.sets}, _set)
+        return self._all_tables(compiled), list(sets.values())
 
-    def _all_tables(self, node: NodePolicy, compiled: t.Sequence[Tables]) -> tuple[IptablesTable, ...]:
+    def _all_tables(self, compiled: t.Sequence[Tables]) -> tuple[IptablesTable, ...]:
         made_of = [one.tables for one in compiled]
         known, tables = self._rendered
         if len(known) != len(made_of) or any(one is not other for one, other in zip(known, made_of)):
-            self._of_chains.begin()
-            titles = _titles(node)
-            tables = tuple(self._table(one, name, titles) for one in compiled for name in one.tables)
+            tables = tuple(self._table(one.family, table) for one in compiled for table in one.tables.values())
             self._rendered = made_of, tables
         return tables
 
-    def _table(self, compiled: Tables, name: str, titles: t.Mapping[str, str]) -> IptablesTable:
-        table = compiled.tables[name]
-        chains = {
-            chain: self._of_chains.recall((compiled.family, name, chain), rules, lambda: _rendered(rules))  # noqa: B023
-            for chain, rules in table.chains.items()
-        }
+    def _table(self, family: int, table: Table) -> IptablesTable:
+        chains = self._chains.setdefault((family, table.name), ResultCache())
         hooks = tuple(Hook(hook.chain, hook.rule.render(), hook.last) for hook in table.hooks)
-        known = {chain: titles[chain] for chain in chains if chain in titles}
-        return IptablesTable(name, chains, hooks, compiled.family, known)
-
-    def _set(self, found: t.Any) -> IpSet:
-        return self._of_sets.recall(found.name, found, lambda: IpSet(found.name, found.type, found.members))
+        return IptablesTable(table.name, chains.map(table.chains, _rendered), hooks, family, table.titles)
 
 
-def _rendered(rules: tuple[IptablesRule, ...]) -> tuple[str, ...]:
+def _set(name: str, found: PolicyIpSet) -> IpSet:
+    return IpSet(name, found.type, found.members)
+
+
+def _rendered(_chain: str, rules: tuple[IptablesRule, ...]) -> tuple[str, ...]:
     return tuple(rule.render() for rule in rules)
-
-
-def _titles(node: NodePolicy) -> dict[str, str]:
-    """Return titles for the chains of policies and profiles, by chain: `NetworkPolicy default/web, ingress`."""
-    titles = {}
-    for direction in (INGRESS, EGRESS):
-        for policy in node.policies.values():
-            titles[names.policy_chain(policy.name, direction)] = f"{policy.kind} {policy.name}, {direction.lower()}"
-        for profile in node.profiles.values():
-            titles[names.profile_chain(profile.name, direction)] = f"Profile {profile.name}, {direction.lower()}"
-    return titles

@@ -81,7 +81,7 @@ def from_nothing(state: NodeState, others: OtherEndpoints) -> t.Any:
     everybody = all_endpoints(state, policy, others.endpoints(state.node), others.live)
     node = node_policy(policy.policy_set, everybody, state.node)
     compiled = [Compiler(chain_settings(state, policy.settings), family).compile(node) for family in FAMILIES]
-    return PolicyTables().render(node, compiled)
+    return PolicyTables().render(compiled)
 
 
 def compiled(kept: NodePolicyTables, state: NodeState, others: OtherEndpoints) -> t.Any:

@@ -12,7 +12,7 @@ from ...base.result_cache import ResultCache
 from ..node_policy import LocalEndpoint, NodePolicy
 from ..sets.ip_sets import PolicyIpSet, is_of
 from . import filter_table
-from .node_chains import NodeChains, member_sets, sorted_out
+from .node_chains import ChainCache, NodeChains, member_sets, sorted_out
 from .raw_and_mangle import mangle_table, raw_table
 from .rules.marks import marks
 from .settings import ChainSettings
@@ -33,7 +33,7 @@ class Compiler:
         self.family = family
         self._marks = marks(settings.mark_mask)
         self._groups = Groups()
-        self._of_chains, self._of_sets = ResultCache(), ResultCache()
+        self._chains, self._sets = ChainCache(), ResultCache[str, t.Any, PolicyIpSet]()
         self._made_of: t.Any = None  # what the present chains were made from; None before them and after an error
         self._tables: t.Mapping[str, Table] = {}
         self._nets: tuple[PolicyIpSet, ...] = ()
@@ -41,7 +41,7 @@ class Compiler:
     def copy(self) -> Compiler:
         made = copy.copy(self)
         made._groups = copy.copy(self._groups)
-        made._of_chains, made._of_sets = self._of_chains.copy(), self._of_sets.copy()
+        made._chains, made._sets = self._chains.copy(), self._sets.copy()
         return made
 
     def compile(self, node: NodePolicy) -> Tables:
@@ -62,14 +62,12 @@ class Compiler:
             self._made_of = None
             self._make_chains(node, hosts, groups)
             self._made_of = made_of
-        self._of_sets.begin()
         sets = {one.name: one for one in self._nets}
-        sets.update((one.name, one) for one in member_sets(node, groups, self.family, self._of_sets))
+        sets.update(member_sets(node, groups, self.family, self._sets))
         return Tables(self.family, self._tables, tuple(sets[name] for name in sorted(sets)))
 
     def _make_chains(self, node: NodePolicy, hosts: t.Sequence[LocalEndpoint], groups: t.Mapping[str, Group]) -> None:
-        self._of_chains.begin()
-        chains = NodeChains(node, hosts, groups, self.settings, self._marks, self.family, self._of_chains)
+        chains = NodeChains(node, hosts, groups, self.settings, self._marks, self.family, self._chains)
         tables = [table(chains) for table in (raw_table, mangle_table, filter_table.table)]
         self._tables = {table.name: table for table in tables if table.hooks}
         self._nets = chains.sets()

@@ -178,8 +178,8 @@ def _workloads(node: NodeChains, write: EndpointChains, direction: str, chains: 
         otherwise = (IptablesRule((by_probe,), goto(chain)), *otherwise)
         chains[chain] = tuple(_probe(node, write, direction))
     chains.update(workload_groups.chains(node.dispatch, root, side, node.family, chain_of_group, otherwise))
-    for group in node.groups.values():
-        chains[chain_of_group(group.id)] = node.workload_chain(write, group, direction)
+    for group, rules in node.workload_chains(write, direction).items():
+        chains[chain_of_group(group)] = rules
 
 
 def _probe(node: NodeChains, write: EndpointChains, direction: str) -> t.Iterator[IptablesRule]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import typing as t
 
 from ...base.result_cache import ResultCache
@@ -14,22 +15,74 @@ from ..sets import ip_sets
 from ..sets.ip_sets import PolicyIpSet
 from . import workload_groups
 from .endpoint_chains import EndpointChains
-from .policy_chains import PolicyChain, RuleWriter, marking_chains
+from .policy_chains import RuleWriter, marking_chains
 from .rules import names
 from .rules.marks import Marks
 from .rules.rule import Chains, IptablesRule
 from .settings import ChainSettings
-from .tables import HookRule, Table, reachable, targets
+from .tables import Chain, HookRule, Table, chain_of, reachable
 from .workload_groups import Group
 
 DIRECTIONS = (INGRESS, EGRESS)
+
+_Rules = tuple[IptablesRule, ...]
+_Context = tuple[frozenset[str], frozenset[str]]
+
+
+class _Owner(t.NamedTuple):
+    """The policy or profile whose rules of one direction are a chain; `title` says that to people."""
+
+    rules_of: t.Union[Policy, PolicyProfile]
+    direction: str
+    title: str
+
+
+class ChainCache:
+    """The chains that a compiler made last."""
+
+    def __init__(self) -> None:
+        self.policies = ResultCache[str, Policy, list[tuple[str, _Owner]]]()
+        self.profiles = ResultCache[str, PolicyProfile, list[tuple[str, _Owner]]]()
+        #: By direction: the rules of the chains of groups, by ID.
+        self.groups = {direction: ResultCache[str, _Context, _Rules]() for direction in DIRECTIONS}
+        #: By table: its chains that are neither of policies nor of profiles.
+        self.tables: dict[str, ResultCache[str, _Rules, Chain]] = {}
+        #: By what becomes of denied packets: the chains of policies and profiles, by name.
+        self.owned: dict[str, dict[str, tuple[_Owner, Chain]]] = {}
+
+    def copy(self) -> ChainCache:
+        made = ChainCache()
+        made.policies, made.profiles = self.policies.copy(), self.profiles.copy()
+        made.groups = {direction: groups.copy() for direction, groups in self.groups.items()}
+        made.tables = {name: table.copy() for name, table in self.tables.items()}
+        made.owned = {drop: dict(chains) for drop, chains in self.owned.items()}
+        return made
+
+    def owners(self, node: NodePolicy) -> dict[str, _Owner]:
+        """Return {chain: its owner} for both directions of all policies and profiles of a node.
+
+        The chains of others are forgotten.
+        """
+
+        def of_policy(name: str, policy: Policy) -> list[tuple[str, _Owner]]:
+            return _owned_chains(policy, f"{policy.kind} {name}", lambda way: names.policy_chain(name, way))
+
+        def of_profile(name: str, profile: PolicyProfile) -> list[tuple[str, _Owner]]:
+            return _owned_chains(profile, f"Profile {name}", lambda way: names.profile_chain(name, way))
+
+        policies, profiles = self.policies.map(node.policies, of_policy), self.profiles.map(node.profiles, of_profile)
+        found = dict(itertools.chain.from_iterable((*policies.values(), *profiles.values())))
+        for drop, chains in self.owned.items():
+            if len(chains) > len(found):
+                self.owned[drop] = {name: chain for name, chain in chains.items() if name in found}
+        return found
 
 
 class NodeChains:
     """The endpoints and policies of one node during a compilation for IP version `family`.
 
-    `hosts` are the node's host endpoints, `groups` maps an ID to a group of workloads. `memory` caches chains and their
-    targets. Methods raise KeyError and ValueError as `Compiler.compile` does.
+    `hosts` are the node's host endpoints, `groups` maps an ID to a group of workloads. `cache` has the chains of the
+    last compilation, and gets those of this one. Methods raise KeyError and ValueError as `Compiler.compile` does.
     """
 
     def __init__(
@@ -40,7 +93,7 @@ class NodeChains:
         settings: ChainSettings,
         marks: Marks,
         family: int,
-        memory: ResultCache,
+        cache: ChainCache,
     ) -> None:
         self.node = node
         self.settings = settings
@@ -50,18 +103,9 @@ class NodeChains:
         self.groups = groups
         self.dispatch = workload_groups.tree(groups)
         self.workload_interfaces = tuple(f"{prefix}+" for prefix in settings.interface_prefixes)
-        self._marking = marking_chains(marks)
-        self._memory = memory
+        self._cache = cache
         self._sets: dict[str, PolicyIpSet] = {}
-        # Chains of endpoints depend on `_staged` and `_profiles` in addition to the endpoint's own lists.
-        self._staged = frozenset(name for name, policy in node.policies.items() if policy.staged)
-        self._profiles = frozenset(node.profiles)
-        self._owners: dict[str, tuple[t.Union[Policy, PolicyProfile], str]] = {}
-        for direction in DIRECTIONS:
-            for policy in node.policies.values():
-                self._owners[names.policy_chain(policy.name, direction)] = (policy, direction)
-            for profile in node.profiles.values():
-                self._owners[names.profile_chain(profile.name, direction)] = (profile, direction)
+        self._owners = cache.owners(node)
 
     def writer(self, table: str) -> EndpointChains:
         """Return a writer of chains for a table: "raw", "mangle" or "filter"."""
@@ -69,61 +113,81 @@ class NodeChains:
 
     def table(self, write: EndpointChains, hooks: t.Sequence[HookRule], chains: Chains) -> Table:
         """Return the table with the chains to which `hooks` lead: those of `chains`, policies, profiles and marks."""
+        name, owners = write.writer.table, self._owners
+        cache = self._cache.tables.setdefault(name, ResultCache())
+        own = cache.map({**marking_chains(self.marks), **chains}, lambda _name, rules: chain_of(rules))
+        owned = self._cache.owned.setdefault(write.writer.drop, {})
 
-        def other(name: str) -> tuple[IptablesRule, ...]:
-            return self._marking[name] if name in self._marking else self._of_owner(write.writer, name)
+        def chain(name: str) -> Chain:
+            if name in own:
+                return own[name]
+            owner, known = owners[name], owned.get(name)
+            if known is None or known[0] is not owner:
+                known = owned[name] = owner, _owned(write.writer, owner)
+            return known[1]
 
-        def targets_of(name: str, rules: tuple[IptablesRule, ...]) -> tuple[str, ...]:
-            key = ("targets", write.writer.table, name)
-            return self._memory.recall(key, rules, lambda: targets(rules))
+        found = reachable(hooks, chain)
+        self._sets.update((one.name, one) for made in found.values() if made.sets for one in made.sets)
+        return Table(
+            name,
+            {name: made.rules for name, made in found.items()},
+            tuple(hooks),
+            {name: owners[name].title for name in found if name in owners},
+        )
 
-        return Table(write.writer.table, reachable(hooks, chains, other, targets_of), tuple(hooks))
+    def workload_chains(self, write: EndpointChains, direction: str) -> dict[str, tuple[IptablesRule, ...]]:
+        """Return {ID of a group of workloads: the rules of its chain in one direction}.
 
-    def workload_chain(self, write: EndpointChains, group: Group, direction: str) -> tuple[IptablesRule, ...]:
-        """Return the chain of a group of workloads in one direction, from the cache if possible.
-
-        The group's ID is a digest of its tiers and profiles, so the cache need not compare these.
+        The ID is a digest of the group's tiers and profiles; the chain also depends on which policies are staged and
+        which profiles exist.
         """
+        context: _Context = (
+            frozenset(name for name, policy in self.node.policies.items() if policy.staged),
+            frozenset(self.node.profiles),
+        )
 
-        def made() -> tuple[IptablesRule, ...]:
-            return tuple(write.workload(group.tiers, group.profiles, direction))
+        def made(group: str, _context: _Context) -> tuple[IptablesRule, ...]:
+            return tuple(write.workload(self.groups[group].tiers, self.groups[group].profiles, direction))
 
-        return self._memory.recall(("workloads", group.id, direction), (self._staged, self._profiles), made)
+        return self._cache.groups[direction].map(dict.fromkeys(self.groups, context), made)
 
     def sets(self) -> tuple[PolicyIpSet, ...]:
         """Return the sets for lists of CIDRs in rules, as far as `table` has used those rules."""
         return tuple(self._sets.values())
 
-    def _of_owner(self, writer: RuleWriter, name: str) -> tuple[IptablesRule, ...]:
-        owner, direction = self._owners[name]
 
-        def made() -> PolicyChain:
-            if isinstance(owner, Policy):
-                return writer.policy(owner, direction)
-            return writer.profile(owner, direction)
+def _owned_chains(
+    rules_of: t.Union[Policy, PolicyProfile], title: str, chain: t.Callable[[str], str]
+) -> list[tuple[str, _Owner]]:
+    """Return (chain, its owner) for both directions; `chain` returns the name of that of a direction."""
+    return [(chain(way), _Owner(rules_of, way, f"{title}, {way.lower()}")) for way in DIRECTIONS]
 
-        chain = self._memory.recall(("policy", writer.drop, name), owner, made)
-        self._sets.update((one.name, one) for one in chain.sets)
-        return chain.rules
+
+def _owned(writer: RuleWriter, owner: _Owner) -> Chain:
+    if isinstance(owner.rules_of, Policy):
+        return writer.policy(owner.rules_of, owner.direction)
+    return writer.profile(owner.rules_of, owner.direction)
 
 
 def member_sets(
-    node: NodePolicy, groups: t.Mapping[str, Group], family: int, memory: ResultCache
-) -> t.Iterator[PolicyIpSet]:
-    """Yield the sets of selectors, named ports, and groups of workloads in IP version `family`; empty ones, too.
+    node: NodePolicy, groups: t.Mapping[str, Group], family: int, cache: ResultCache[str, t.Any, PolicyIpSet]
+) -> dict[str, PolicyIpSet]:
+    """Return {name: set} of selectors, named ports, and groups of workloads in IP version `family`; empty ones, too.
 
     If the dispatch of groups is a tree, the sets of its prefixes of IDs are included.
     """
-
-    def recall(name: str, make: t.Callable[[str, int, t.Any], PolicyIpSet], members: t.Any) -> PolicyIpSet:
-        return memory.recall(name, members, lambda: make(name, family, members))
-
-    for selector, members in node.selector_members.items():
-        yield recall(ip_sets.selector_set(selector, family), ip_sets.addresses, members)
+    make: dict[str, t.Callable[[str, int, t.Any], PolicyIpSet]] = {}
+    members: dict[str, t.Any] = {}
+    for selector, addresses in node.selector_members.items():
+        name = ip_sets.selector_set(selector, family)
+        make[name], members[name] = ip_sets.addresses, addresses
     for key, pairs in node.named_port_members.items():
-        yield recall(ip_sets.named_port_set(key, family), ip_sets.addresses_and_ports, (key.protocol, pairs))
-    for name, of_group in workload_groups.members(groups, workload_groups.tree(groups)):
-        yield recall(ip_sets.workloads_set(name, family), ip_sets.addresses_and_interfaces, of_group)
+        name = ip_sets.named_port_set(key, family)
+        make[name], members[name] = ip_sets.addresses_and_ports, (key.protocol, pairs)
+    for group, of_group in workload_groups.members(groups, workload_groups.tree(groups)):
+        name = ip_sets.workloads_set(group, family)
+        make[name], members[name] = ip_sets.addresses_and_interfaces, of_group
+    return cache.map(members, lambda name, found: make[name](name, family, found))
 
 
 def sorted_out(endpoints: t.Iterable[LocalEndpoint]) -> tuple[list[LocalEndpoint], list[LocalEndpoint]]:

@@ -22,14 +22,7 @@ from .rules.rule import DROP, REJECT, Chains, IptablesRule, clear_marks, goto, l
 from .rules.rule_conditions import Conditions, conditions
 from .settings import REJECT as REJECT_ACTION
 from .settings import ChainSettings
-from .tables import FILTER
-
-
-class PolicyChain(t.NamedTuple):
-    """The rules of a policy or profile in one direction, and the sets for the lists of CIDRs in them."""
-
-    rules: tuple[IptablesRule, ...]
-    sets: tuple[PolicyIpSet, ...]
+from .tables import FILTER, Chain, chain_of
 
 
 class RuleWriter:
@@ -69,7 +62,7 @@ class RuleWriter:
         if self.settings.nflog_group:
             yield IptablesRule(matching, log(self.settings.nflog_group, log_prefix.prefix(reason)))
 
-    def policy(self, policy: model.Policy, direction: str) -> PolicyChain:
+    def policy(self, policy: model.Policy, direction: str) -> Chain:
         """Return the chain of a policy in one direction, also if it is not among its types.
 
         Rules without `conditions` for the IP version are left out. A staged policy decides nothing: a rule that
@@ -78,13 +71,11 @@ class RuleWriter:
         """
         return self._chain(policy.rules(direction), direction, log_prefix.POLICY, policy.name, policy.staged)
 
-    def profile(self, profile: model.PolicyProfile, direction: str) -> PolicyChain:
+    def profile(self, profile: model.PolicyProfile, direction: str) -> Chain:
         """Return the chain of a profile in one direction. Raise ValueError as `policy` does."""
         return self._chain(profile.rules(direction), direction, log_prefix.PROFILE, profile.name, False)
 
-    def _chain(
-        self, rules: tuple[model.PolicyRule, ...], direction: str, kind: str, name: str, staged: bool
-    ) -> PolicyChain:
+    def _chain(self, rules: tuple[model.PolicyRule, ...], direction: str, kind: str, name: str, staged: bool) -> Chain:
         written: list[IptablesRule] = []
         sets: dict[str, PolicyIpSet] = {}
         for number, rule in enumerate(rules, 1):
@@ -101,7 +92,7 @@ class RuleWriter:
                 for nets in found.nets:
                     set_name = ip_sets.nets_set(nets, self.family)
                     sets[set_name] = ip_sets.addresses(set_name, self.family, nets)
-        return PolicyChain(tuple(written), tuple(sets.values()))
+        return chain_of(tuple(written), tuple(sets.values()))
 
     def _rule(self, action: str, found: Conditions, reason: Reason, staged: bool) -> t.Iterator[IptablesRule]:
         matching = found.all_of

@@ -24,11 +24,23 @@ class HookRule(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """An iptables table: our rules in it. `chains` are exactly those of ours that can be reached from `hooks`."""
+    """An iptables table: our rules in it. `chains` are exactly those of ours that can be reached from `hooks`.
+
+    `titles` says of which policy or profile a chain is: {"cali-pi-default/web": "NetworkPolicy default/web, ingress"}.
+    """
 
     name: str
     chains: Chains
     hooks: tuple[HookRule, ...]
+    titles: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+class Chain(t.NamedTuple):
+    """The rules of a chain, the names of our chains to which they lead, and the sets for the lists of CIDRs in them."""
+
+    rules: tuple[IptablesRule, ...]
+    targets: tuple[str, ...]
+    sets: tuple[PolicyIpSet, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,22 +66,18 @@ def targets(rules: t.Iterable[IptablesRule]) -> tuple[str, ...]:
     return tuple({target for rule in rules for target in rule.targets()})
 
 
-def reachable(
-    hooks: t.Iterable[HookRule],
-    chains: t.Mapping[str, tuple[IptablesRule, ...]],
-    other: t.Callable[[str], tuple[IptablesRule, ...]],
-    targets_of: t.Callable[[str, tuple[IptablesRule, ...]], tuple[str, ...]],
-) -> Chains:
-    """Return a mapping from name to rules of all chains that `hooks` lead to, directly or not, sorted by name.
+def chain_of(rules: tuple[IptablesRule, ...], sets: tuple[PolicyIpSet, ...] = ()) -> Chain:
+    """Return the chain with these rules; `sets` are those for the lists of CIDRs in them."""
+    return Chain(rules, targets(rules), sets)
 
-    The rules of a chain are those in `chains`, else `other(name)`. `targets_of(name, rules)` returns the chains to
-    which they lead.
-    """
-    found: dict[str, tuple[IptablesRule, ...]] = {}
+
+def reachable(hooks: t.Iterable[HookRule], chain: t.Callable[[str], Chain]) -> dict[str, Chain]:
+    """Return {name: chain} of all chains that `hooks` lead to, directly or not, sorted by name."""
+    found: dict[str, Chain] = {}
     waiting = list(targets(hook.rule for hook in hooks))
     while waiting:
         name = waiting.pop()
         if name not in found:
-            found[name] = chains[name] if name in chains else other(name)
-            waiting += targets_of(name, found[name])
+            made = found[name] = chain(name)
+            waiting += made.targets
     return dict(sorted(found.items()))
