@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import itertools
+import operator
 import typing as t
 
 from ..base import published_port
@@ -309,9 +311,15 @@ def own_routes(bgp: bool, ipam: NodeIpam, workloads: t.Sequence[VethEndpoint]) -
     hosts = {route.destination: route for workload in workloads for route in endpoint_routes(workload)}
     # Without BGP, other nodes already have routes to spare blocks. Packets to unused addresses in them must end here.
     blocks = ipam.blocks if bgp else ipam.blocks + ipam.spare_blocks
-    # For a block of one address the blackhole would have the same destination as the workload's route.
-    blackholes = [Route(block.cidr, "blackhole") for block in blocks if block.cidr not in hosts]
-    return (*blackholes, *hosts.values())
+    return (*_blackholes(blocks, hosts), *hosts.values())
+
+
+def _blackholes(blocks: t.Iterable[Block], hosts: t.Container[str]) -> list[Route]:
+    """Return the blackhole routes of `blocks`, except where `hosts` has a workload's route with that destination.
+
+    Such a block has one address.
+    """
+    return [Route(block.cidr, "blackhole") for block in blocks if block.cidr not in hosts]
 
 
 def with_opened(ipam: NodeIpam, opened: t.Collection[str]) -> NodeIpam:
@@ -323,30 +331,56 @@ def with_opened(ipam: NodeIpam, opened: t.Collection[str]) -> NodeIpam:
     return dataclasses.replace(ipam, blocks=(*ipam.blocks, *taken), spare_blocks=tuple(spare.values()))
 
 
+class OwnEndpoint(t.NamedTuple):
+    """The veth endpoint of an attached workload, with the routes and sysctls of its host end."""
+
+    endpoint: VethEndpoint
+    routes: tuple[Route, ...]
+    sysctls: tuple[Sysctl, ...]
+
+
+class _Given(t.NamedTuple):
+    """What endpoints depend on in a node's state."""
+
+    pools: tuple[Pool, ...]
+    underlay_mtu: int
+    source_spoofing: bool
+
+
+class _Made(t.NamedTuple):
+    workload: AttachedWorkload
+    given: _Given
+    pools: tuple[Pool, ...]
+    own: OwnEndpoint
+
+
 class OwnEndpoints:
     """A cache of the veth endpoints of AttachedWorkloads, by the id of the workload."""
 
     def __init__(self) -> None:
-        self._made: dict[str, tuple[AttachedWorkload, tuple[Pool, ...], VethEndpoint]] = {}  # by id
-        self._source_spoofing = False
+        self._made: dict[str, _Made] = {}
+        self._given = _Given((), 0, False)
 
-    def of(self, state: NodeState, workload: AttachedWorkload) -> VethEndpoint:
-        """Return the veth endpoint of a workload (see `endpoint`), the same object for the same workload and pools.
+    def of(self, state: NodeState, workload: AttachedWorkload) -> OwnEndpoint:
+        """Return the endpoint of a workload (see `endpoint`), the same object for the same workload and pools.
 
         Raise ValueError if the workload has no address.
         """
-        if state.workload_source_spoofing != self._source_spoofing:
-            self._made.clear()
-            self._source_spoofing = state.workload_source_spoofing
-        pools = pools_of(state, workload)
+        given = self._given
+        if given != (state.pools, state.underlay_mtu, state.workload_source_spoofing):
+            given = self._given = _Given(state.pools, state.underlay_mtu, state.workload_source_spoofing)
         known = self._made.get(workload.id)
-        if known is None or known[0] is not workload or known[1] != pools:
-            known = self._made[workload.id] = (
-                workload,
-                pools,
-                endpoint(workload, *pools, source_spoofing=self._source_spoofing),
-            )
-        return known[2]
+        if known is not None and known.workload is workload and known.given is given:
+            return known.own
+        pools = pools_of(state, workload)
+        if known is not None and known.workload is workload and known.pools == pools:
+            if known.given.source_spoofing == given.source_spoofing:
+                self._made[workload.id] = known._replace(given=given)
+                return known.own
+        made = endpoint(workload, *pools, source_spoofing=given.source_spoofing)
+        own = OwnEndpoint(made, endpoint_routes(made), endpoint_sysctls(made))
+        self._made[workload.id] = _Made(workload, given, pools, own)
+        return own
 
     def forget(self, id: str) -> None:
         self._made.pop(id, None)
@@ -354,8 +388,8 @@ class OwnEndpoints:
 
 def beside_inventory(
     state: NodeState, workloads: t.Iterable[AttachedWorkload], own: t.Optional[OwnEndpoints] = None
-) -> list[VethEndpoint]:
-    """Return the veth endpoints of `workloads`, the node's own, sorted by id.
+) -> list[OwnEndpoint]:
+    """Return the endpoints of `workloads`, the node's own, sorted by id.
 
     A workload without an address is left out, because it cannot be on the host yet. So is one whose interface or
     address another workload has: those of the inventory take precedence, then the smaller id. So is one with the
@@ -364,14 +398,15 @@ def beside_inventory(
     made = own or OwnEndpoints()
     interfaces = {found.interface for found in state.endpoints}
     addresses = {address for found in state.workloads for address in found.addresses}
-    endpoints: list[VethEndpoint] = []
-    for workload in sorted(workloads, key=lambda found: found.id):
+    endpoints: list[OwnEndpoint] = []
+    for workload in sorted(workloads, key=operator.attrgetter("id")):
         if not workload.addresses:
             continue
         found = made.of(state, workload)
-        if found.interface not in interfaces and addresses.isdisjoint(found.addresses):
-            interfaces.add(found.interface)
-            addresses.update(found.addresses)
+        interface, its_addresses = found.endpoint.interface, found.endpoint.addresses
+        if interface not in interfaces and addresses.isdisjoint(its_addresses):
+            interfaces.add(interface)
+            addresses.update(its_addresses)
             endpoints.append(found)
     return endpoints
 
@@ -391,14 +426,14 @@ def with_workloads(
     the workloads has. The same object is returned if nothing is added.
     """
     ipam = with_opened(state.ipam, opened)
-    endpoints = beside_inventory(state, workloads, own)
-    if not endpoints and ipam is state.ipam and not published:
+    added = beside_inventory(state, workloads, own)
+    if not added and ipam is state.ipam and not published:
         return state
+    endpoints = [found.endpoint for found in added]
     state = without_probes_at(state, [address for found in endpoints for address in found.addresses])
     ipam = with_opened(state.ipam, opened)
-    opened_now = NodeIpam(blocks=ipam.blocks[len(state.ipam.blocks) :])
-    routes = own_routes(True, opened_now, endpoints)
-    hosts = {route.destination for route in routes if route.device}
+    hosts = {route.destination: route for found in added for route in found.routes}
+    routes = (*_blackholes(ipam.blocks[len(state.ipam.blocks) :], hosts), *hosts.values())
     kept = [route for route in state.routes if route.type != "blackhole" or route.destination not in hosts]
     present = {route.destination for route in kept if route.table == TABLE_MAIN}
     return dataclasses.replace(
@@ -406,7 +441,7 @@ def with_workloads(
         ipam=ipam,
         workloads=(*state.workloads, *endpoints),
         routes=(*kept, *(route for route in routes if route.destination not in present)),
-        sysctls=(*state.sysctls, *(sysctl for found in endpoints for sysctl in endpoint_sysctls(found))),
+        sysctls=(*state.sysctls, *itertools.chain.from_iterable(found.sysctls for found in added)),
         iptables=with_published(state.iptables, endpoints, published),
     )
 

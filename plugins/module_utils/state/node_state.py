@@ -197,8 +197,10 @@ class VethEndpoint:
     @property
     def addresses(self) -> tuple[str, ...]:
         """The addresses of the workload, IPv4 first; () if it has none."""
-        own = tuple(address for address in (self.address, self.address6) if address)
-        return (*own, *self.further) if self.further else own
+        if self.address and self.address6:
+            return (self.address, self.address6, *self.further)
+        one = self.address or self.address6
+        return (one, *self.further) if one else self.further
 
     def publishes(self, family: int) -> bool:
         """Return whether a port of the host leads to its address of this IP version."""

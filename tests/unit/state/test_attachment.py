@@ -498,10 +498,15 @@ def test_a_cached_endpoint_is_that_of_the_same_workload_pools_and_node():
     assert own.of(compiled, one) is found
     assert own.of(dataclasses.replace(compiled, plan="x"), one) is found
     larger = dataclasses.replace(compiled, pools=(dataclasses.replace(compiled.pools[0], workload_mtu=1400),))
-    assert (found.mtu, own.of(larger, one).mtu, own.of(compiled, one).mtu) == (1480, 1400, 1480)
+    mtus = [own.of(each, one).endpoint.mtu for each in (compiled, larger, compiled)]
+    assert mtus == [1480, 1400, 1480]
     spoofing = dataclasses.replace(compiled, workload_source_spoofing=True)
-    assert [own.of(each, one).source_spoofing for each in (compiled, spoofing, compiled)] == [False, True, False]
+    assert [own.of(each, one).endpoint.source_spoofing for each in (compiled, spoofing, compiled)] == [
+        False,
+        True,
+        False,
+    ]
     kept = own.of(compiled, one)
     other = dataclasses.replace(one, labels={"app": "web"})
-    assert own.of(compiled, other).labels == {"app": "web"}
+    assert own.of(compiled, other).endpoint.labels == {"app": "web"}
     assert own.of(compiled, one) is not kept

@@ -138,7 +138,7 @@ class WorkloadTable:
         It is cached until `forget_endpoint`. Without a node state, the state's settings have their defaults. Raise
         ValueError for a workload without an address.
         """
-        return self._endpoints.of(self._persisted.state or _NO_STATE, workload)
+        return self._endpoints.of(self._persisted.state or _NO_STATE, workload).endpoint
 
     def coming(self) -> tuple[VethEndpoint, ...]:
         """Return the endpoints of workloads being added, which policy must include before they become reachable."""
@@ -175,7 +175,7 @@ class WorkloadTable:
 
     def added_for_policy(self, state: NodeState) -> NodeState:
         """Return a copy of `state` with the workloads that `added_to` adds and their ports, but nothing else of it."""
-        own = beside_inventory(state, self, self._endpoints)
+        own = [found.endpoint for found in beside_inventory(state, self, self._endpoints)]
         return dataclasses.replace(
             state,
             workloads=(*state.workloads, *own),
