@@ -10,7 +10,11 @@ import random
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset, iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import (
+    ipset,
+    iptables,
+    iptables_saved,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.cached_drivers import (
     TRUSTED,
@@ -87,6 +91,38 @@ def test_a_changed_chain_is_written_without_a_read(kernel, ran):
         tables.apply(kernel, tables.diff(desired, tables.observe(kernel, desired)))
         assert ran == ["iptables-restore"]
         assert shown(kernel, "cali-to-wl") == changed
+
+
+@pytest.fixture
+def hashed(monkeypatch):
+    """The names of the chains whose rules were hashed, in their order: a list that grows."""
+    names = []
+    hashes = iptables_saved.hashes
+
+    def watch(chain, rules):
+        names.append(chain)
+        return hashes(chain, rules)
+
+    monkeypatch.setattr(iptables_saved, "hashes", watch)
+    return names
+
+
+def test_only_chains_with_other_rules_are_hashed(kernel, hashed):
+    """Whatever state is compared: the one in force, another one, the one in force after a change."""
+    tables = CachedTables()
+    entries, chains = dispatch(20)
+    everything = {**chains, "cali-to-wl": tuple(entries), "cali-FORWARD": ("-j cali-to-wl",)}
+    desired = [IptablesTable("filter", everything, (Hook("FORWARD", "-j cali-FORWARD"),))]
+    changed = [dataclasses.replace(desired[0], chains={**everything, "cali-to-wl": tuple(entries[:5])})]
+    settle(tables, iptables, kernel, desired)
+    hashed.clear()
+    tables.diff(desired, tables.observe(kernel, desired))
+    assert hashed == []
+    tables.differences(changed, tables.observe(kernel, changed))
+    assert hashed == ["cali-to-wl"]
+    tables.forget()  # The rules that are read then are other objects, the desired ones are the same.
+    assert len(tables.diff(changed, tables.observe(kernel, changed))) == 1
+    assert hashed == ["cali-to-wl"]
 
 
 def test_foreign_writes_are_seen_at_the_next_observation(kernel):

@@ -43,11 +43,11 @@ class ChainCache:
     def __init__(self) -> None:
         self.policies = ResultCache[str, Policy, list[tuple[str, _Owner]]]()
         self.profiles = ResultCache[str, PolicyProfile, list[tuple[str, _Owner]]]()
-        #: By direction: the rules of the chains of groups, by ID.
+        #: {direction: {ID of a group: the rules of its chain}}
         self.groups = {direction: ResultCache[str, _Context, _Rules]() for direction in DIRECTIONS}
-        #: By table: its chains that are neither of policies nor of profiles.
+        #: {table: its chains that are neither of policies nor of profiles}
         self.tables: dict[str, ResultCache[str, _Rules, Chain]] = {}
-        #: By what becomes of denied packets: the chains of policies and profiles, by name.
+        #: {action for denied packets: {chain of a policy or profile: (its owner, the chain)}}
         self.owned: dict[str, dict[str, tuple[_Owner, Chain]]] = {}
 
     def copy(self) -> ChainCache:

@@ -26,7 +26,7 @@ class HookRule(t.NamedTuple):
 class Table:
     """An iptables table: our rules in it. `chains` are exactly those of ours that can be reached from `hooks`.
 
-    `titles` says of which policy or profile a chain is: {"cali-pi-default/web": "NetworkPolicy default/web, ingress"}.
+    `titles` names the policy or profile of a chain: {"cali-pi-default/web": "NetworkPolicy default/web, ingress"}.
     """
 
     name: str
