@@ -47,6 +47,7 @@ class ActionModule(GuardedAction):
                 "results": {"type": "str", "required": True},
                 "failed": {"type": "list", "elements": "str", "default": []},
                 "problems": {"type": "list", "elements": "str", "default": []},
+                "reachability": {"type": "str"},
                 "without": {"type": "list", "elements": "str", "default": []},
                 "max_lost_probes": {"type": "int", "default": 0},
             }
@@ -65,7 +66,11 @@ class ActionModule(GuardedAction):
                 for host, answer in run_results.of_hosts(task_vars, name, hosts, readers.any_phase).items():
                     if answer.get("failed") or answer.get("unreachable"):
                         causes.append(f"{host}: {outcome.reason(answer)}")
-            return {**recorded, "failed": True, "msg": phase_lines.returned(hosts, results, causes, fleet)}
+            tried = args["reachability"]
+            probes = run_results.of_hosts(task_vars, tried, hosts, readers.PROBES) if tried else {}
+            limit = args["max_lost_probes"]
+            text = phase_lines.returned(hosts, results, causes, fleet, probes, limit, fleet.names())
+            return {**recorded, "failed": True, "msg": text}
         line, problems = phase_lines.phase(args["phase"], hosts, results, fleet, args["max_lost_probes"], fleet.names())
         shown_lines.show([line], color=None if not problems else "red")
         settled = all(_settled(results.get(host)) for host in hosts)

@@ -46,6 +46,11 @@ options:
     type: list
     elements: str
     default: []
+  reachability:
+    description:
+      - For V(return), name of the variable in which M(baremetal.host_routing.probe) was registered after it. The text
+        then ends with whether all paths answer, or which ones do not.
+    type: str
   without:
     description:
       - Hosts of the play to ignore.
@@ -54,7 +59,8 @@ options:
     default: []
   max_lost_probes:
     description:
-      - For V(soak), the number of lost probes of all hosts together up to which the gate opens.
+      - For V(soak), the number of lost probes of all hosts together up to which the gate opens. For V(return), the
+        number up to which paths with losses are not named.
     type: int
     default: 0
 """

@@ -63,6 +63,7 @@ def test_a_return_leaves_the_inventory_and_says_that_all_paths_answer(fleet: Fle
     """The router knows no block yet, so that no path answers without the tunnel."""
     printed = fleet.switch()
     assert "The change of mode did not go through." in printed and "3 of 3 nodes run as before." in printed
+    assert "All 6 paths answer as before." in printed
     assert "pool default is direct now" not in printed and fleet.pools.read_text() == _POOLS
 
 

@@ -148,7 +148,7 @@ def test_without_its_routers_a_pool_fails_the_run_which_returns(fleet: Fleet) ->
         assert "prove 12/12 paths answer" in printed
         assert "The change of sessions did not go through." in printed
         assert "pool racks: " in printed and "pool default: " not in printed, printed[-4000:]
-        assert "3 of 3 nodes run as before." in printed
+        assert "3 of 3 nodes run as before." in printed and "All 12 paths answer as before." in printed
         fleet.peers = fleet.routers
         fleet.write()
         assert "12/12 paths answer" in fleet.play("site")

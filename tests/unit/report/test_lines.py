@@ -169,6 +169,36 @@ def test_the_return_text_counts_restored_nodes_and_names_others() -> None:
     assert many.splitlines()[21:] == ["  ... and 5 more.", "3 of 3 nodes run as before."]
 
 
+def test_the_return_text_ends_with_the_paths_that_do_not_answer() -> None:
+    def text(probes: t.Mapping[str, t.Any], limit: int = 0, back: t.Sequence[str] = HOSTS) -> list[str]:
+        done = dict.fromkeys(back, OK)
+        lines = phase_lines.returned(HOSTS, done, [], Targets(), probes, limit, {"10.10.1.12": "node2"}).splitlines()
+        return lines[2 + len(HOSTS) - len(back) :]
+
+    good = {"node1": {"targets": [probe("node2", 3, 0), probe("node3", 3, 0)]}, "node2": {"targets": []}}
+    assert text({}) == [] and text({"node1": {"targets": [], "msg": "has no path"}}) == []
+    assert text(good) == ["All 2 paths answer as before."]
+    assert text({"node1": {"targets": [probe("node2", 3, 0)]}}) == ["The only path answers as before."]
+    refused = {**probe("node2", 3, 3), "reason": "unreachable", "by": "10.10.1.12"}
+    dead = {**good, "node3": {"targets": [refused, probe("node1", 3, 1)]}}
+    assert text(dead) == [
+        "3 of 4 paths answer.",
+        "  node3 -> node2: unreachable, says node2 (10.10.1.12)",
+        "  node3 -> node1: 1 of 3 lost",
+    ]
+    assert text(dead, 1)[1:] == ["  node3 -> node2: unreachable, says node2 (10.10.1.12)"]
+    assert text({**good, "node3": DOWN}) == [
+        "2 of 2 paths answer.",
+        "  node3 did not try its paths (unreachable: Failed to connect to the host via ssh: timed out).",
+    ]
+    # A node that could not be put back has its line: paths to it are no error of their own.
+    apart = {"node1": {"targets": [probe("node2", 3, 0), probe("node3", 3, 3)]}, "node3": DOWN}
+    assert text(apart, back=HOSTS[:2]) == [
+        "1 of 2 paths answer.",
+        "  no answer  on 1 path to node3, not in this run or failed in it",
+    ]
+
+
 def test_a_plan_with_nothing_to_change_is_one_line() -> None:
     plans = {host: {"changed": False} for host in HOSTS}
     assert report_lines.plan(HOSTS, plans) == ["fleet  nothing to change on 3 of 3 nodes"]

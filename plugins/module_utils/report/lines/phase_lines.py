@@ -98,10 +98,20 @@ def _kept(results: Results) -> str:
     return f" ({'; '.join(kept)})" if kept else ""
 
 
-def returned(hosts: t.Sequence[str], results: Results, causes: t.Sequence[str], targets: Targets) -> str:
+def returned(
+    hosts: t.Sequence[str],
+    results: Results,
+    causes: t.Sequence[str],
+    targets: Targets,
+    probes: t.Optional[Results] = None,
+    max_lost_probes: int = 0,
+    names: t.Optional[t.Mapping[str, str]] = None,
+) -> str:
     """Return a text about why a change was not made, how many nodes run as before, and what the other nodes do.
 
-    `results` are those of the return, by host; `targets` are those of the change.
+    `results` are those of the return, by host; `targets` are those of the change. `probes` are the results of probes
+    after it: the text ends with whether all paths between the nodes that run as before answer, or which ones do not.
+    `max_lost_probes` and `names` are those of `phase`.
     """
     back = [host for host in hosts if outcome.usable(results.get(host))]
     left = [host for host in hosts if host not in back]
@@ -121,4 +131,19 @@ def returned(hosts: t.Sequence[str], results: Results, causes: t.Sequence[str], 
             continue
         reason = outcome.reason(answer)
         lines.append(f"  {host} could not be put back ({reason}): {meanwhile}. Run the playbook again.")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_paths_after(back, probes or {}, max_lost_probes, names or {})])
+
+
+def _paths_after(back: t.Sequence[str], probes: Results, limit: int, names: path_lines.Names) -> list[str]:
+    """Return lines about the paths after a return, in which the nodes `back` run as before; [] if none was probed."""
+    found = verdict.of_run({host: answer for host, answer in probes.items() if outcome.usable(answer)}, back, limit)
+    silent = [host for host in back if host in probes and not outcome.usable(probes[host])]
+    wrong = path_lines.problems(found, names) + path_lines.absent(found)
+    wrong += [f"{host} did not try its paths ({outcome.reason(probes[host])})." for host in silent]
+    if not found.count:
+        return [f"  {line}" for line in wrong]
+    if not wrong:
+        return [
+            f"All {found.count:,} paths answer as before." if found.count > 1 else "The only path answers as before."
+        ]
+    return [f"{found.answered:,} of {found.count:,} paths answer.", *(f"  {line}" for line in wrong)]
