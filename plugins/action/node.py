@@ -22,7 +22,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nod
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write import datastore_files
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import Untried
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import has_moved
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
@@ -86,7 +85,7 @@ class ActionModule(StateAction):
                 request = dataclasses.replace(request, absent_nodes=absent)
             policy = targets.load_policy(own["fleet"], task_vars["inventory_hostname"]) if own["fleet"] else None
             args["state"] = self._content(state, policy)
-            if int(args.get("confirm_timeout") or 0) and self.current is not None and has_moved(self.current, state):
+            if int(args.get("confirm_timeout") or 0) and self.current is not None:
                 request = dataclasses.replace(request, previous=self._previous(self.current, state))
             try:
                 if state.bird is not None:
@@ -204,10 +203,12 @@ class ActionModule(StateAction):
         """Return what the node reverts to if it has `current` stored: that, with the addresses that `state` has.
 
         It keeps the backup routes of `state`: in the middle of a change, no other node has sessions with its address.
-        The result is empty if `current`, which is the node's word, cannot have other addresses.
+        The result is empty if all addresses stay, or if `current`, which is the node's word, cannot have others.
         """
         try:
             before = renumbering.returned(current, state)
+            if before is current:
+                return {}
             if before.bird is not None and state.bird is not None:
                 bird = dataclasses.replace(
                     before.bird, backups=state.bird.backups, backups_lead=state.bird.backups_lead

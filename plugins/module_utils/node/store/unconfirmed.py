@@ -80,8 +80,8 @@ class Confirm:
 
     `change` names the change, `within` is the time to confirm it in seconds. `session` is the SSH connection by which
     the change came ("10.10.1.1 51444 10.10.1.11 22"), "" for none: a confirmation must come by another connection.
-    `previous` is the node's stored state with the address that the change gives it, and the bird.cfg of that; None if
-    the address stays.
+    `previous` is the node's stored state with the addresses that the change gives nodes, and the bird.cfg of that; None
+    if all addresses stay.
     """
 
     change: str
@@ -277,10 +277,16 @@ def before(target: Stored, stored: t.Optional[Stored]) -> t.Optional[Stored]:
 def with_address(previous: t.Optional[Stored], target: Stored, renumbered: t.Optional[Stored]) -> t.Optional[Stored]:
     """Return what the node reverts to from `target`: `previous`, or `renumbered` with its policy.
 
-    The latter is returned, if there is one, in place of a `previous` with another address than `target`, which the host
-    may no longer have: a node could not revert to that.
+    The latter is returned, if there is one, in place of a `previous` in which a node has another address than in
+    `target`, which its host may no longer have.
     """
-    if previous is None or renumbered is None or not has_moved(previous.state, target.state):
+    if previous is None or renumbered is None or not _other_addresses(previous.state, target.state):
         return previous
     state = dataclasses.replace(renumbered.state, policy=previous.state.policy)
     return dataclasses.replace(previous, state=state, bird_config=renumbered.bird_config)
+
+
+def _other_addresses(before: NodeState, target: NodeState) -> bool:
+    now = {member.name: member for member in target.nodes}
+    others = any(member.name in now and has_moved(member, now[member.name]) for member in before.nodes)
+    return others or has_moved(before, target)

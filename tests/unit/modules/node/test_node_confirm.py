@@ -500,6 +500,19 @@ def test_a_host_with_another_address_returns_to_the_earlier_state_with_the_new_a
     assert {entry.destination for entry in host.kernel.fdb("vxlan.calico")} == {"10.10.1.72"}
 
 
+def test_a_host_returns_to_an_earlier_state_with_another_nodes_new_address(host):
+    """Otherwise it would not accept the other node's packets, which may come from its new address alone."""
+    before, after = at("10.10.1.11/24"), at("10.10.1.11/24", "b", peer="10.10.1.72/24")
+    host.run(node, state=before.to_dict(), bird_config="router id 10.10.1.11;\n", files=[])
+    returned = renumbering.returned(before, after)
+    previous = {"state": returned.to_dict(), "bird_config": "router id 10.10.1.11;\n"}
+    change(host, after, config="router id 10.10.1.11; # b\n", previous=previous)
+    wait(host, "1st")
+    stored = Store(host.machine.store).load().state
+    assert stored == returned and stored.plan == "a" * 12
+    assert {entry.destination for entry in host.kernel.fdb("vxlan.calico")} == {"10.10.1.72"}
+
+
 def test_what_is_returned_to_keeps_its_address_while_that_stays(settled):
     """What came along for another address is not used if the node's address is the same."""
     before = as_it_is(settled)

@@ -19,10 +19,10 @@ from tests.unit.fleet.fleets import LAB, build, pool, states
 NEW = "10.10.1.62"
 
 
-def states_of(**variables: object) -> tuple[NodeState, NodeState]:
-    """Return the states of node2 with its address in the lab, and with NEW."""
+def states_of(name: str = "node2", **variables: object) -> tuple[NodeState, NodeState]:
+    """Return the states of `name` while node2 has its address in the lab, and while it has NEW."""
     before, after = (
-        states(build(pool("vxlan"), nodes=nodes, workloads=[], **variables))["node2"]
+        states(build(pool("vxlan"), nodes=nodes, workloads=[], **variables))[name]
         for nodes in (LAB, {**LAB, "node2": f"{NEW}/24"})
     )
     return before, after
@@ -44,6 +44,16 @@ def test_a_host_reverts_to_its_state_with_the_new_address_and_the_phases_backup_
     assert (state.phase, state.plan, state.policy) == (before.phase, before.plan, None)
     assert f"router id {NEW};" in found["bird_config"]
     assert ("calico_backup" in found["bird_config"]) is bool(state.bird.backups)
+
+
+def test_another_node_reverts_to_its_state_with_the_new_address_of_the_host() -> None:
+    before, after = states_of("node1")
+    reached = transition.phase_state(before, after, Phase.PREPARE, True)
+    found = NodeRequest.unpack(NodeRequest(previous=node.ActionModule._previous(before, reached)).pack()).previous
+    state = NodeState.from_dict(found["state"])
+    assert NEW in {entry.destination for entry in state.fdb}
+    assert (state.address, state.plan) == (before.address, before.plan)
+    assert node.ActionModule._previous(before, before) == {}
 
 
 def test_without_bgp_there_is_no_configuration_of_bird() -> None:
