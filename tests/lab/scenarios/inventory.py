@@ -58,14 +58,15 @@ def write(
     labels: Mapping[str, Mapping[str, str]] = {},
     reflectors: Sequence[str] = (),
     addresses: Mapping[str, str] = {},
+    addresses6: Mapping[str, str] = {},
     **variables: object,
 ) -> str:
     """Write the inventory into `folder`, replacing an earlier one, and return the path of its hosts.yml for `-i`.
 
     The fleet's lockfile will lie beside it. `labels` are labels of nodes in addition to their racks. `reflectors` are
-    members of `nodes`, or hosts that only reflect. `addresses` (CIDRs) replace those of the lab's topology. `variables`
-    are further fleet variables, named here without calico_. Raise KeyError if `nodes` or `reflectors` has a name that
-    is no host of the lab.
+    members of `nodes`, or hosts that only reflect. `addresses` (CIDRs) replace those of the topology. `addresses6`
+    (CIDRs) are the hosts' IPv6 addresses. `variables` are further fleet variables, named here without calico_. Raise
+    KeyError if `nodes` or `reflectors` has a name that is no host of the lab.
     """
     group = folder / "group_vars" / "all"
     group.mkdir(parents=True, exist_ok=True)
@@ -80,6 +81,7 @@ def write(
         name: {
             "calico_node_address": addresses.get(name, f"{NODES[name].address}/24"),
             "calico_node_labels": {"rack": f"rack{NODES[name].rack}", **labels.get(name, {})},
+            **({"calico_node_address_ipv6": addresses6[name]} if name in addresses6 else {}),
         }
         for name in {*nodes, *reflectors}
     }
