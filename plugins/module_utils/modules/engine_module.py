@@ -15,6 +15,7 @@ controller's half.
 from __future__ import annotations
 
 import datetime
+import gc
 import json
 import os
 import re
@@ -105,7 +106,7 @@ def answer_to(name: str, request: ModuleRequest) -> Data:
     """
     call = EngineModule(request)
     try:
-        registry.load(name).run(call)
+        _loaded(name).run(call)
     except _Answered as ended:
         return ended.answer
     except Exception as error:  # noqa: BLE001 - a module's fault is an answer, as with Ansible's archive
@@ -113,6 +114,20 @@ def answer_to(name: str, request: ModuleRequest) -> Data:
         if request["traceback"]:
             failure["exception"] = traceback.format_exc()
         return failure
+
+
+def _loaded(name: str) -> registry.LoadedModule:
+    """Return the code of the module `name`, as registry.load does.
+
+    All that is loaded stays until the process ends. So no garbage is looked for in it, neither while it is loaded nor
+    at the end, which would take a sixth of the time that a module needs.
+    """
+    gc.disable()
+    try:
+        return registry.load(name)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def line_of(answer: t.Mapping[str, t.Any]) -> str:

@@ -73,6 +73,27 @@ def test_nothing_but_the_standard_library_and_the_engine_is_imported(root):
     assert subprocess.run([sys.executable, "-I", "-B", "-S", "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.parametrize(("name", "most"), [("node_info", 140), ("node", 210), ("node_status_info", 120)])
+def test_a_module_that_each_run_calls_loads_little(name, most):
+    """A call's time is mostly that of loading code. A node without policy needs nothing of the datastore's."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(SOURCE.parent)!r}); from module_utils.modules import registry;"
+        f"registry.load({name!r}); print(*(name for name in sys.modules if name.startswith('module_utils')))"
+    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert len(loaded) <= most, len(loaded)
+    rooms = {module.split(".")[1] for module in loaded if "." in module}
+    assert not rooms & {"datastore", "resources"}
+
+
+def test_loaded_code_is_no_garbage_to_look_for(root):
+    seen = "import atexit, gc; atexit.register(lambda: print(gc.isenabled(), gc.get_freeze_count(), file=sys.stderr))"
+    done = start(root, "interface_sysctl_info", LOOPBACK, before=seen)
+    enabled, frozen = done.stderr.split()
+    assert enabled == "True" and int(frozen) > 1000
+
+
 def test_an_absent_engine_has_a_status_of_its_own(root):
     for digest in ("0123456789abcdef", "../../../../tmp", "current", ""):
         done = start(root, "route_info", REQUEST, digest=digest)

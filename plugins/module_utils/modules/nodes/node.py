@@ -14,7 +14,7 @@ from ...dataplane.change import Change, ObserveError, change_lines
 from ...dataplane.drivers import workload
 from ...dataplane.kernel.port import KernelError
 from ...node import machine
-from ...node.change import apply, lockout_check, missing_files, phases
+from ...node.change import apply, missing_files, phases
 from ...node.change.comparison import Engine
 from ...node.change.plan import ChangePlan, plan_change
 from ...node.engine import bundle, carried_start
@@ -226,7 +226,7 @@ def run(module: ModuleCall) -> t.NoReturn:
         "kept": plan.kept,
         "units_changed": plan.units_changed,
         "generation": result.generation,
-        "cut": [lockout_check.sentence(change) for change in plan.cut],
+        "cut": plan.cut_sentences,
         "unconfirmed": result.unconfirmed,
     }
     if steps:

@@ -34,7 +34,7 @@ from ..store.clock import now
 from ..store.store import KEPT, Store, Stored
 from ..store.unconfirmed import Confirm, UnconfirmedStore
 from ..write import own_folders, writer
-from . import arming, denied_flows, missing_files
+from . import arming, missing_files
 from .comparison import Engine
 from .plan import ChangePlan, plan_change
 
@@ -176,6 +176,8 @@ def _make(machine: Machine, planned: ChangePlan, keep: int) -> tuple[t.Optional[
     else:
         _tell_bird(machine, planned)
     if isinstance(by, writer.Direct) and (unfinished or planned.another_policy):
+        from . import denied_flows
+
         try:
             denied_flows.of_machine(machine, target.state).carry_out(machine.kernel)
         except KernelError as error:

@@ -16,7 +16,6 @@ from ..machine import Machine
 from ..store import unconfirmed
 from ..store.atomic_file import FileError
 from ..store.unconfirmed import Confirm, Unconfirmed, UnconfirmedStore
-from . import lockout_check
 from .plan import ChangePlan
 
 _MOST_CHANGES = 20  # the most unconfirmed changes whose names are kept, the latest ones
@@ -49,7 +48,7 @@ def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[U
         within=confirm.within,
         bgp=planned.target.state.bird is not None,
         session=confirm.session,
-        cut=tuple(lockout_check.sentence(change) for change in planned.cut),
+        cut=tuple(planned.cut_sentences),
     )
     interpreter = sys.executable or "/usr/bin/python3"
     start = os.path.join(machine.engine, engine_start.START)

@@ -16,9 +16,10 @@ from ..engine import bundle
 from ..engine.carried_start import PackedEngine
 from ..host.units import AGENT_UNIT
 from ..machine import Machine
-from ..store.store import File, Stored
+from ..store.store import Stored
 from ..write import own_folders
 from ..write.writer import Direct, Through
+from .missing_files import wanted_files
 
 AGENT_SETTINGS = "/etc/calico/agent.json"
 
@@ -41,11 +42,6 @@ def file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -
     wanted[:0] = [file.WantedFile(path, None) for path in gone if path not in paths]
     modes = own_folders.changes(machine, target.files or ())
     return [*modes, *file.changes(wanted)]
-
-
-def wanted_files(machine: Machine, files: t.Iterable[File]) -> list[file.WantedFile]:
-    """Return a node's files as the driver of files takes them. Raise ValueError for a mode that is not octal."""
-    return [file.WantedFile(machine.placed(entry.path), entry.content, int(entry.mode, 8)) for entry in files]
 
 
 def engine_changes(machine: Machine, engine: t.Optional[Engine]) -> t.Iterator[Change]:

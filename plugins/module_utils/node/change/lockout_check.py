@@ -62,10 +62,5 @@ def cut(
     return [*changes[:_MOST], Change(_KIND, "!", "more sessions", None, None, note)]
 
 
-def sentence(change: Change) -> str:
-    """Return a change of `cut` as a sentence: `a new connection like ssh from ... port 22 would be cut by ...`."""
-    return change.note.replace("a new connection", f"a new connection like {change.subject}", 1)
-
-
 def _governs(endpoint: Endpoint, node: str) -> bool:
     return endpoint.kind == HOST_ENDPOINT and endpoint.node == node

@@ -25,13 +25,17 @@ from ..store import atomic_file, lock
 from ..store.store import File, Store, Stored
 from ..store.unconfirmed import UnconfirmedStore
 from ..write import own_folders
-from .comparison import wanted_files
 
 _NAME = "files"
 DOCKER_UNIT, DOCKER_SOCKET = "calico-docker.socket", "/run/docker/plugins/calico.sock"
 PATH_UNIT, TIMER_UNIT, _SERVICE = "calico-files.path", "calico-files.timer", "calico-files.service"
 #: Seconds to wait: podman deletes several networks one after the other.
 PAUSE = 1.0
+
+
+def wanted_files(machine: Machine, files: t.Iterable[File]) -> list[file.WantedFile]:
+    """Return a node's files as the driver of files takes them. Raise ValueError for a mode that is not octal."""
+    return [file.WantedFile(machine.placed(entry.path), entry.content, int(entry.mode, 8)) for entry in files]
 
 
 def restore(machine: Machine, *, pause: float = PAUSE, lock_timeout: float = 60.0) -> list[Change]:

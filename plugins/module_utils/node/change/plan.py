@@ -26,7 +26,7 @@ from ..store.stored_file import StoreError
 from ..store.unconfirmed import UnconfirmedStore
 from ..write import datastore_files, session_passwords, writer
 from ..write.session_passwords import PasswordPlan
-from . import comparison, denied_flows, lockout_check, policy_diff
+from . import comparison, policy_diff
 from .comparison import Engine
 
 _UNITS = "/etc/systemd/"
@@ -125,6 +125,13 @@ class ChangePlan:
     def kept(self) -> list[str]:
         """The kernel's notes (subject, a blank, note): objects kept or left out, and problems of workloads."""
         return [f"{change.subject} {change.note}" for change in self.node.kept]
+
+    @property
+    def cut_sentences(self) -> list[str]:
+        """The changes in `cut` as sentences: `a new connection like ssh from ... port 22 would be cut by ...`."""
+        return [
+            change.note.replace("a new connection", f"a new connection like {change.subject}", 1) for change in self.cut
+        ]
 
     @property
     def another_policy(self) -> bool:
@@ -239,9 +246,13 @@ def plan_change(
         unseen_revert=tuple(_unseen_revert(machine)),
     )
     if planned.another_policy:
+        from . import denied_flows  # with lockout_check a tenth of what the module loads, and few runs need them
+
         ending = len(denied_flows.of_machine(machine, target.state).ending)
         planned = dataclasses.replace(planned, flows=tuple(_flows(ending)))
     if connections and planned.changed:
+        from . import lockout_check
+
         others = desired.others(machine, target.state)
         # The state of a plan that the agent made lacks the workloads that it attached.
         present = desired.with_attached(machine, node.state)
