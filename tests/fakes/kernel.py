@@ -726,6 +726,16 @@ class FakeKernel:
     def ipset_mark(self, name: str) -> int:
         return hash(repr(self.netfilter.sets.get(name)))
 
+    def ipset_headers(self) -> dict[str, port.SetHeader]:
+        return {
+            name: port.SetHeader(found.type, len(found.members), str(found.made).encode())
+            for name, found in self.netfilter.sets.items()
+        }
+
+    def ipset_members(self, name: str) -> t.Optional[frozenset[str]]:
+        found = self.netfilter.sets.get(name)
+        return None if found is None else frozenset(found.members)
+
     def ipset_member(self, action: str, name: str, kind: str, member: str) -> None:
         ipset_members.data(kind, member)
         done = self.netfilter.run(["ipset", "-exist", action, name, member], "", self._written)

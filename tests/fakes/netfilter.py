@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+import itertools
 import re
 import socket
 import typing as t
@@ -29,6 +30,7 @@ _TARGETS = {
 }  # fmt: skip
 _PROGRAM = re.compile(r"(ip6?tables)(?:-(nft|legacy))?(?:-(save|restore))?")
 _DEFAULT_MAXELEM = 65536
+_made = itertools.count(1)
 
 PROGRAMS = frozenset(
     ["ipset"]
@@ -61,6 +63,7 @@ class FakeSet(t.NamedTuple):
     family: str
     maxelem: int
     members: dict[str, None]
+    made: int = 0  # a number that no other set has
 
 
 class FakeNetfilter:
@@ -293,7 +296,9 @@ class FakeNetfilter:
         if len(name) > 31:
             raise _Refused(f"Syntax error: setname '{name}' is longer than 31 characters")
         options = dict(zip(rest[1::2], rest[2::2]))
-        made = FakeSet(rest[0], options.get("family", "inet"), int(options.get("maxelem", _DEFAULT_MAXELEM)), {})
+        made = FakeSet(
+            rest[0], options.get("family", "inet"), int(options.get("maxelem", _DEFAULT_MAXELEM)), {}, next(_made)
+        )
         found = self.sets.get(name)
         if found is None:
             self.sets[name] = made

@@ -13,5 +13,6 @@ from tests.unit.dataplane.suites.suite_hardening import *  # noqa: F403
 from tests.unit.dataplane.suites.suite_marks import *  # noqa: F403
 from tests.unit.dataplane.suites.suite_node import *  # noqa: F403
 from tests.unit.dataplane.suites.suite_route import *  # noqa: F403
+from tests.unit.dataplane.suites.suite_set_drift import *  # noqa: F403
 from tests.unit.dataplane.suites.suite_tunnel import *  # noqa: F403
 from tests.unit.dataplane.suites.suite_workload import *  # noqa: F403

@@ -7,8 +7,10 @@
   calls them netconf). All sysctls that are desired for the underlay's device are among the latter.
 - iptables: on the nft backend, the generation number that every change of the ruleset increases. On the legacy backend,
   the sizes of the tables. Since a rule may be replaced by another, that is also marked unseen from time to time.
-- IP sets and our routes, by checksums of what the kernel sends. If a route of ours was replaced by one with BIRD's
-  protocol number, the kernel announces a route of BIRD, and the monitor does not receive those.
+- IP sets: their numbers of members, and in a round of 90 s their members, compared with what the reconciler last read
+  and wrote. So its own writes are not doubted.
+- Our routes, by a checksum of what the kernel sends. If a route of ours was replaced by one with BIRD's protocol
+  number, the kernel announces a route of BIRD, and the monitor does not receive those.
 - The insides of the workloads' namespaces, some at a time, and whether their host ends accept router advertisements.
 - Whether a tunnel device accepts router advertisements.
 
@@ -64,6 +66,12 @@ class PolledStages(t.Protocol):
         It is None until they were read, and without iptables. Call it in the drivers' thread. Raise KernelError.
         """
 
+    def are_sets_doubtful(self, kernel: Kernel) -> bool:
+        """Return whether another process has written IP sets since they were read or written, as far as compared.
+
+        Call it in the drivers' thread. Raise KernelError.
+        """
+
     def mark(self, kind: t.Optional[str] = None, interiors: t.Collection[str] = ()) -> None: ...
 
     async def ask(self, question: t.Callable[[Kernel], _T]) -> _T: ...
@@ -86,7 +94,6 @@ class Polling:
         self._troubled: dict[str, int] = {}  # {host end of a workload with a fault: changes of workloads by then}
         self._readers: dict[str, t.Callable[[Kernel, NodeState], t.Any]] = {
             "iptables": self._read_rules,
-            "ipset": _read_sets,
             "route": _read_routes,
             "tunnel": _read_tunnels,
         }
@@ -121,6 +128,8 @@ class Polling:
         )
         for kind, mark in first.marks.items():
             self._compare(kind, mark)
+        if first.sets:
+            self._stages.mark("ipset")
         self._judge_interiors(turn[:_VISITS], first.troubled)
         await self._poll_interiors(turn[_VISITS:])
         await self._poll_sysctls(sysctls[_SLICE:], first.wrong)
@@ -149,13 +158,15 @@ class Polling:
         A token or `wrong` is None if it cannot be read. If policy cannot be compiled, its tokens are left out. If a
         namespace cannot be read, all of these workloads count as wrong.
         """
-        readers = self._readers
+        readers, sets = self._readers, False
         try:
             state = compiled()
         except PolicyNotCompiled:  # The reconciler's own looks report it.
             readers = {kind: read for kind, read in readers.items() if kind not in REGISTRY.guards}
+        else:
+            sets = bool(_readable(self._read_sets, kernel, state))
         marks = {kind: _readable(read, kernel, state) for kind, read in readers.items()}
-        return _Seen(marks, _readable(_wrong, kernel, sysctls), _troubled(kernel, endpoints))
+        return _Seen(marks, sets, _readable(_wrong, kernel, sysctls), _troubled(kernel, endpoints))
 
     async def _poll_sysctls(self, sysctls: t.Sequence[Sysctl], wrong: t.Optional[dict[str, str]]) -> None:
         """Read further sysctls slice by slice, with pauses, and mark sysctls if any are wrong and that is news.
@@ -207,6 +218,9 @@ class Polling:
     def _read_rules(self, kernel: Kernel, state: NodeState) -> t.Any:
         return self._stages.rules_mark(kernel) if state.iptables else None
 
+    def _read_sets(self, kernel: Kernel, state: NodeState) -> bool:
+        return bool(state.ipsets) and self._stages.are_sets_doubtful(kernel)
+
     def _turn(self) -> list[VethEndpoint]:
         """Return the next workloads whose namespaces are looked into, `interiors` at most, in a round over all."""
         first = bisect.bisect_right(self._interfaces, self._next)
@@ -219,11 +233,13 @@ class Polling:
 class _Seen(t.NamedTuple):
     """The result of one read.
 
-    `marks` has a token for each kind that was polled, `wrong` the keys and present values of the wrong sysctls, and
-    `troubled` the host ends of workloads in disorder. A token, or all of `wrong`, is None if it could not be read.
+    `marks` has a token for each kind that is polled by tokens, `sets` is whether another process has written IP sets,
+    `wrong` has the keys and present values of the wrong sysctls, and `troubled` the host ends of workloads in
+    disorder. A token, or all of `wrong`, is None if it could not be read.
     """
 
     marks: dict[str, t.Any]
+    sets: bool
     wrong: t.Optional[dict[str, str]]
     troubled: list[str]
 
@@ -258,11 +274,6 @@ def _troubled(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
         return list(workload.unlike(kernel, endpoints))
     except OSError:
         return [endpoint.interface for endpoint in endpoints]
-
-
-def _read_sets(kernel: Kernel, state: NodeState) -> t.Any:
-    """Return the checksums of the state's IP sets, in their order; 0 for a missing set."""
-    return tuple(kernel.ipset_mark(ipset.name) for ipset in state.ipsets)
 
 
 def _read_tunnels(kernel: Kernel, state: NodeState) -> t.Any:

@@ -176,6 +176,10 @@ class Stages:
         """Return the token of CachedTables.mark; see PolledStages. Call it in the drivers' thread."""
         return self.drivers.tables.mark(kernel)
 
+    def are_sets_doubtful(self, kernel: Kernel) -> bool:
+        """Return CachedSets.is_doubtful; see PolledStages. Call it in the drivers' thread."""
+        return self.drivers.sets.is_doubtful(kernel)
+
     async def admit(self, state: NodeState, on_written: t.Callable[[], None]) -> repair.Applied:
         """Add and correct the sets and rules that `state` and the workloads being added need; superfluous ones stay.
 
@@ -188,6 +192,8 @@ class Stages:
 
         def work() -> tuple[NodeState, repair.Applied, set[repair.Same]]:
             whole = compiled()
+            if whole.ipsets:
+                self.drivers.sets.check(self._kernel)
             planned = repair.plan(self._kernel, whole, guards, self.registry)
             drift = self._drift(planned.additions, whole, before)
             applied = repair.additions(self._kernel, planned)

@@ -73,6 +73,11 @@ def canonical(member: str, ipv6: bool = False) -> str:
     return host + (f"/{length}" if length not in ("", "128") else "") + comma + rest
 
 
+def is_ours(name: str) -> bool:
+    """Return whether a set's name is one of those that we give."""
+    return name.startswith(_OURS)
+
+
 def is_ipv6(name: str) -> bool:
     return name.startswith((PREFIX_IPV6, TEMPORARY_IPV6))
 
@@ -124,7 +129,7 @@ def parse(output: str) -> dict[str, Observed]:
     members: dict[str, list[str]] = {}
     for line in output.splitlines():
         command, name, rest = (line.split(None, 2) + [""] * 3)[:3]
-        if not name.startswith(_OURS):
+        if not is_ours(name):
             continue
         if command == "create":
             kind, *options = rest.split()

@@ -27,7 +27,7 @@ from ...base.not_encodable import NotEncodable
 from ...base.typed_json import open_table, text, whole
 from ...files import bounded, folders
 from ..encoding import netns_encoding, sysctl_encoding
-from . import conntrack, ipset_members, marks, namespaces, port
+from . import conntrack, ipset_contents, ipset_members, marks, namespaces, port
 from . import links_packed as packed
 from . import rtnetlink as rt
 
@@ -126,6 +126,7 @@ class LinuxKernel:
         self._marker_folder = marker_folder
         self._channel = rt.Channel(self._open_socket)
         self._tracker = rt.Channel(self._open_tracker)
+        self._headers: dict[bytes, tuple[str, port.SetHeader]] = {}  # of IP sets, by the messages last read
         self._inner: dict[str, LinuxKernel] = {}
         self._handle = -1  # file descriptor of the namespace, in an object of `_entered`; -1 in others
         self._identity = ""
@@ -485,6 +486,13 @@ class LinuxKernel:
 
     def ipset_mark(self, name: str) -> int:
         return marks.ipset(self._tracker, name)
+
+    def ipset_headers(self) -> dict[str, port.SetHeader]:
+        self._headers = ipset_contents.headers(self._tracker, self._headers)
+        return dict(self._headers.values())
+
+    def ipset_members(self, name: str) -> t.Optional[frozenset[str]]:
+        return ipset_contents.members(self._tracker, name)
 
     def ipset_member(self, action: str, name: str, kind: str, member: str) -> None:
         ipset_members.change(self._tracker, action, name, kind, member)

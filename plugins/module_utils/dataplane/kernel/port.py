@@ -278,6 +278,18 @@ class LinkChange(t.NamedTuple):
     local: t.Optional[str] = None
 
 
+class SetHeader(t.NamedTuple):
+    """What the kernel says about an IP set without its members.
+
+    `elements` is the number of members, None if the kernel does not say it. `seed` differs between a set and another
+    one of its name that was made later, unless it is empty.
+    """
+
+    type: str
+    elements: t.Optional[int]
+    seed: bytes = b""
+
+
 class Connection(t.NamedTuple):
     """A connection that the kernel tracks.
 
@@ -431,6 +443,19 @@ class Kernel(t.Protocol):
         """
 
     def ipset_mark(self, name: str) -> int: ...
+
+    def ipset_headers(self) -> dict[str, SetHeader]:
+        """Return the headers of all IP sets by name, {} if the kernel has none; cheap, however many members they have.
+
+        A member that replaces another one does not change the header.
+        """
+
+    def ipset_members(self, name: str) -> t.Optional[frozenset[str]]:
+        """Return the members of an IP set, None if it does not exist.
+
+        Members of the types that `ipset_member` knows are texts as `ipset save` prints them, without the prefix length
+        of a single address.
+        """
 
     def routes_mark(self, protocol: int) -> int:
         """Return the mark of the routes with this protocol number, of both IP versions."""

@@ -5,15 +5,20 @@
 
 Reading 30,000 rules again takes longer than writing the ten that changed. nftables numbers its generations: as long as
 the number is the one after our own last read or write, no other process has written, and the cache is valid. For legacy
-tables the kernel only says their sizes, which do not show every change, and for sets nothing comparable. These are read
-again after TRUSTED seconds (later, if reading the tables takes long), and at the next look after `suspect`, which a
-caller uses when it learns by other means that another process may have written.
+tables the kernel only says their sizes, which do not show every change. These are read again after TRUSTED seconds
+(later, if reading the tables takes long), and at the next look after `suspect`, which a caller uses when it learns by
+other means that another process may have written.
+
+For sets the kernel says the number of members, which does not show a member that replaces another one. So a caller has
+`CachedSets.is_doubtful` compare the numbers every few seconds, and the members themselves in a round of ROUND seconds.
+Sets are read again when they differ, and TRUSTED seconds after the last comparison.
 
 An existing chain that was refused is not tried again until its rules change, a set is new, or `retry` is called.
 """
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import time
 import typing as t
@@ -24,13 +29,19 @@ from ..driver import Desired, DriverRegistry, DriverStep, Observed
 from ..drivers import ipset, iptables
 from ..drivers.iptables_restore import ChainDelete, ChainWrite, Write
 from ..drivers.iptables_saved import Chains, ComparedChains, SavedRule, TablePlace, commented
-from ..kernel.port import Kernel
+from ..kernel.port import Kernel, SetHeader
 from .registry import REGISTRY
 
 #: Seconds, at least, after which content is read again, if the kernel does not show whether another process has changed
 #: it.
 TRUSTED = 10.0
 _SHARE = 100.0  # Reading legacy tables again and again takes at most a hundredth of the time.
+#: Seconds in which the members of all sets are compared with the cache once, or fewer on a node with small sets.
+ROUND = 90.0
+_SET = 20  # What comparing a set costs without its members, in members.
+_LEAST = 200.0  # Members a second that are compared however few there are: under a thousandth of a processor.
+_HEADERS = 500.0  # Comparing numbers of members takes at most a 500th of the time,
+_HEADERS_LATEST = 1.5  # and is repeated after so many seconds at the latest.
 
 Clock = t.Callable[[], float]
 
@@ -213,8 +224,14 @@ class CachedSets:
         self._clock = clock
         self._on_new = on_new
         self._observed: t.Optional[dict[str, ipset.Observed]] = None
-        self._read = 0.0
+        self._read = 0.0  # when the cache was last read, or its numbers of members found right
         self._wanted: dict[str, tuple[IpSet, ipset.Observed]] = {}
+        self._rest = 0.0  # seconds after `_read` before which `is_doubtful` compares nothing
+        self._seeds: dict[str, bytes] = {}  # of sets that were not made anew by a write of ours
+        self._marks: dict[str, int] = {}  # of sets whose members were found right, and not written since
+        self._next = ""  # the set after which, in alphabetical order, members are compared next
+        self._credit, self._credited = 0.0, clock()  # how many members may be compared, and since when
+        self._known_difference: t.Hashable = None  # what led to the last doubt, until a write
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -225,14 +242,91 @@ class CachedSets:
     def forget(self) -> None:
         """Discard the cache, so that the next `observe` reads the kernel."""
         self._observed = None
+        self._seeds, self._marks = {}, {}
 
     def observe(self, kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, ipset.Observed]:
-        """Return our sets as `ipset.observe` does, by name, from the cache if it is younger than TRUSTED seconds."""
+        """Return our sets as `ipset.observe` does, by name, from the cache while it is valid.
+
+        It is valid for TRUSTED seconds after it was read, or after its numbers of members were last found right.
+        """
         if self._observed is None or self._clock() - self._read >= TRUSTED:
-            self._observed = None
+            self.forget()
             read = self._clock()
             self._observed, self._read = ipset.observe(kernel, desired), read
         return self._observed
+
+    def is_doubtful(self, kernel: Kernel) -> bool:
+        """Return whether the kernel's sets are not those of the cache, which is then discarded.
+
+        Compare the numbers of members of all sets, unless that was done a moment ago, and the members of some: of each
+        set once in ROUND seconds. A difference that reading the sets again does not resolve is reported once. The
+        result is False if nothing is cached. Raise KernelError if the kernel refuses.
+        """
+        if self._clock() - self._read < self._rest:
+            return False
+        return self._have_others_written(kernel) or self._is_member_wrong(kernel)
+
+    def check(self, kernel: Kernel) -> None:
+        """Discard the cache if the numbers of members differ from it. Raise KernelError if the kernel refuses."""
+        self._have_others_written(kernel)
+
+    def _have_others_written(self, kernel: Kernel) -> bool:
+        observed = self._observed
+        if observed is None:
+            return False
+        began = self._clock()
+        found = {name: header for name, header in kernel.ipset_headers().items() if ipset.is_ours(name)}
+        self._rest = min(_HEADERS_LATEST, _HEADERS * (self._clock() - began))
+        wrong = {name for name, header in found.items() if not self._is_expected(name, header, observed)}
+        wrong.update(observed.keys() - found.keys())
+        self._seeds.update((name, header.seed) for name, header in found.items())
+        if wrong:
+            return self._doubt(frozenset((name, found.get(name)) for name in wrong))
+        self._read = began
+        return False
+
+    def _is_expected(self, name: str, header: SetHeader, observed: t.Mapping[str, ipset.Observed]) -> bool:
+        known = observed.get(name)
+        if known is None or known.type != header.type or self._seeds.get(name, header.seed) != header.seed:
+            return False
+        return header.elements is None or header.elements == len(known.members)
+
+    def _is_member_wrong(self, kernel: Kernel) -> bool:
+        """Return whether the members of a set whose turn it is are not those of the cache, which is then discarded."""
+        observed = self._observed or {}
+        for name in self._turn(observed):
+            mark = kernel.ipset_mark(name)
+            if self._marks.get(name) == mark:
+                continue
+            if kernel.ipset_members(name) == observed[name].members:
+                self._marks[name] = mark
+            elif self._doubt((name, mark)):
+                return True
+        return False
+
+    def _turn(self, observed: t.Mapping[str, ipset.Observed]) -> list[str]:
+        """Return the names of the sets whose members to compare now."""
+        now, costs = self._clock(), {name: len(known.members) + _SET for name, known in observed.items()}
+        whole = sum(costs.values())
+        self._credit += (now - self._credited) * max(whole / ROUND, _LEAST)
+        self._credit, self._credited = min(self._credit, whole), now
+        names, turn = sorted(costs), []
+        first = bisect.bisect_right(names, self._next)
+        for name in (*names[first:], *names[:first]):
+            if costs[name] > self._credit:
+                break
+            self._credit -= costs[name]
+            turn.append(name)
+            self._next = name
+        return turn
+
+    def _doubt(self, difference: t.Hashable) -> bool:
+        """Discard the cache and return True, unless this was the difference before, and nothing was written since."""
+        if difference == self._known_difference:
+            return False
+        self._known_difference = difference
+        self.forget()
+        return True
 
     def differences(self, desired: t.Iterable[IpSet], observed: t.Mapping[str, ipset.Observed]) -> list[Change]:
         """Return the changes as `diff` does, for a state that is not to be applied: nothing is recorded."""
@@ -291,14 +385,23 @@ class CachedSets:
         after: t.Callable[[Change], ipset.Observed],
     ) -> None:
         observed, self._observed = self._observed, None  # After a failure the kernel's content is unknown.
+        self._wrote(changes)
         step(kernel, changes)
         if observed is not None:
             known = {change.subject: after(change) for change in changes if change.action in actions}
             self._observed = {**observed, **known}
 
+    def _wrote(self, changes: t.Iterable[Change]) -> None:
+        """Forget what is known of the kernel's objects that these changes may replace, and the last difference."""
+        for change in changes:
+            self._known_difference = None
+            self._seeds.pop(change.subject, None)
+            self._marks.pop(change.subject, None)
+
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Make the changes as `ipset.apply` does, and update the cache, also if only deletions were refused."""
         observed, self._observed = self._observed, None
+        self._wrote(changes)
         try:
             ipset.apply(kernel, changes)
         except ApplyError as error:

@@ -40,6 +40,7 @@ class Marked:
 
     changed = property(lambda self: self.stages.changed)
     rules_mark = property(lambda self: self.stages.rules_mark)
+    are_sets_doubtful = property(lambda self: self.stages.are_sets_doubtful)
 
     async def ask(self, question):
         self.asked += 1
@@ -285,10 +286,10 @@ def test_a_node_that_cannot_be_read_for_a_while_is_polled_again():
         def fail(*dummy):
             raise OSError(errno.ENOBUFS, "No buffer space available")
 
-        for name in ("ruleset_mark", "ipset_mark", "routes_mark", "sysctl_read"):
+        for name in ("ruleset_mark", "ipset_headers", "routes_mark", "sysctl_read"):
             setattr(node.kernel, name, fail)
         await asyncio.sleep(3)
-        for name in ("ruleset_mark", "ipset_mark", "routes_mark", "sysctl_read"):
+        for name in ("ruleset_mark", "ipset_headers", "routes_mark", "sysctl_read"):
             delattr(node.kernel, name)
         node.kernel.run(["ipset", "del", "cali40all-hosts-net", "10.10.1.12"])
         await asyncio.sleep(2)
