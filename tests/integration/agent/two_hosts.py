@@ -11,6 +11,12 @@ import subprocess
 import sys
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets.ip_sets import (
+    ADDRESSES,
+    PROBES,
+    name_of,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
     endpoint_sysctls,
     own_routes,
@@ -25,6 +31,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     PROBE_INTERFACE,
     PROBE_NETNS,
     Block,
+    IpSet,
     NodeIpam,
     NodeState,
     Pool,
@@ -72,15 +79,18 @@ def state_of(host: int) -> NodeState:
         further=tuple(further),
     )
     ipam = NodeIpam(1, tuple(Block(block(pool, host), pool) for pool in POOLS), probes=own)
+    pools = (
+        *(Pool(pool, f"{start}.0.0/16", 29, "None", workload_mtu=1500) for pool, start in POOLS4.items()),
+        Pool(SIX, "fd00:246::/32", 122, "None", workload_mtu=1500),
+    )
+    probes = {4: [probe_address(pool, one) for pool in POOLS4 for one in (1, 2)]}
+    probes[6] = [probe_address(SIX, one) for one in (1, 2)]
     return NodeState(
         node=f"node{host}",
         address=f"10.77.{host}.2/24",
         address6=f"fd77:{host}::2/64",
         plan="7f3a91",
-        pools=(
-            *(Pool(pool, f"{start}.0.0/16", 29, "None", workload_mtu=1500) for pool, start in POOLS4.items()),
-            Pool(SIX, "fd00:246::/32", 122, "None", workload_mtu=1500),
-        ),
+        pools=pools,
         ipam=ipam,
         routes=own_routes(True, ipam, (endpoint,)),
         sysctls=(Sysctl("net/ipv4/ip_forward", "1"), *endpoint_sysctls(endpoint)),
@@ -95,6 +105,8 @@ def state_of(host: int) -> NodeState:
             for one in (1, 2)
         ),
         probe_endpoint=endpoint,
+        ipsets=tuple(IpSet(name_of(version, PROBES), ADDRESSES, tuple(probes[version])) for version in (4, 6)),
+        iptables=firewall.tables(pools, (), probed=(4, 6)),
     )
 
 

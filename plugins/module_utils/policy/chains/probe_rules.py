@@ -5,6 +5,7 @@
 
     cali-from-probe      lets echo requests and replies to other probe endpoints pass, and drops all else
     cali-to-probe        lets echo requests and replies of other probe endpoints pass, and ICMP errors; drops all else
+                         (without policy, both also let later fragments pass)
     cali-probe-to-host   IPv6 without policy: lets the messages pass that IPv6 needs, and drops all else
 
 No user's policy for workloads applies to the probe endpoint. Apart from that, its packets take a workload's way: source
@@ -42,6 +43,22 @@ def echoes(family: int, side: str, action: str) -> t.Iterator[IptablesRule]:
         yield IptablesRule((*_icmp(family, kind), other_end), action)
 
 
+def later_fragments(family: int, side: str, action: str) -> t.Iterator[IptablesRule]:
+    """Yield the rules that give `action` to fragments without an ICMP header, by or to a probe endpoint as in `echoes`.
+
+    They belong behind all rules that let ICMP messages pass: those of IPv6 drop each message whose header is there.
+    Without connection tracking, packets are not whole before these rules. The kernel's reply to a request of full size
+    is in fragments for up to ten minutes after its path had a smaller MTU (mtu_expires in ip-sysctl.rst).
+    """
+    other_end = in_set(name_of(family, PROBES), side)
+    if family == 4:
+        yield IptablesRule(("-p 1", "-f", other_end), action)
+    else:
+        # The match icmp6 applies to no later fragment; the type 255 is reserved (RFC 4443).
+        yield IptablesRule(("-p 58", "-m icmp6 ! --icmpv6-type 255"), DROP)
+        yield IptablesRule(("-p 58", other_end), action)
+
+
 def errors(family: int, tracked: bool, action: str) -> t.Iterator[IptablesRule]:
     """Yield the rules that give `action` to ICMP errors, with `tracked` only to those about a known connection."""
     related = (state("RELATED"),) if tracked else ()
@@ -60,8 +77,13 @@ def without_policy(family: int, tracked: bool) -> Chains:
     found: Chains = {
         "cali-FORWARD": tuple(IptablesRule((way,), jump(chain)) for way, chain in WAYS),
         "cali-INPUT": (IptablesRule((incoming,), DROP),),
-        names.FROM_PROBE: (*echoes(family, "dst", RETURN), *dropped),
-        names.TO_PROBE: (*echoes(family, "src", RETURN), *errors(family, tracked, RETURN), *dropped),
+        names.FROM_PROBE: (*echoes(family, "dst", RETURN), *later_fragments(family, "dst", RETURN), *dropped),
+        names.TO_PROBE: (
+            *echoes(family, "src", RETURN),
+            *errors(family, tracked, RETURN),
+            *later_fragments(family, "src", RETURN),
+            *dropped,
+        ),
     }
     if family == 6:
         found["cali-INPUT"] = (IptablesRule((incoming,), goto(names.PROBE_TO_HOST)),)

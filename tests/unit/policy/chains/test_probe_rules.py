@@ -136,6 +136,7 @@ def test_the_chains_without_policy() -> None:
         "cali-from-probe": [
             "-p 1 -m icmp --icmp-type 8 -m set --match-set cali40probes dst -j RETURN",
             "-p 1 -m icmp --icmp-type 0 -m set --match-set cali40probes dst -j RETURN",
+            "-p 1 -f -m set --match-set cali40probes dst -j RETURN",
             "-j DROP",
         ],
         "cali-to-probe": [
@@ -143,6 +144,7 @@ def test_the_chains_without_policy() -> None:
             "-p 1 -m icmp --icmp-type 0 -m set --match-set cali40probes src -j RETURN",
             "-p 1 -m icmp --icmp-type 3 -m conntrack --ctstate RELATED -j RETURN",
             "-p 1 -m icmp --icmp-type 11 -m conntrack --ctstate RELATED -j RETURN",
+            "-p 1 -f -m set --match-set cali40probes src -j RETURN",
             "-j DROP",
         ],
         "cali-INPUT": ["-i caliprobe -j DROP"],
@@ -153,6 +155,8 @@ def test_the_chains_of_ipv6_without_policy() -> None:
     found = chains_of(6, False)
     assert found["cali-to-probe"][2:] == [
         *(f"-p 58 -m icmp6 --icmpv6-type {kind} -j RETURN" for kind in (1, 2, 3)),
+        "-p 58 -m icmp6 ! --icmpv6-type 255 -j DROP",
+        "-p 58 -m set --match-set cali60probes src -j RETURN",
         "-j DROP",
     ]
     assert found["cali-INPUT"] == ["-i caliprobe -g cali-probe-to-host"]
