@@ -151,7 +151,7 @@ class Others:
 
     def __init__(self, daemon: Daemon, nodes: int) -> None:
         inside = daemon.kernel.inside(OTHERS)
-        self._sockets: PathSockets = inside.in_namespace(lambda: PathSockets(b"ot"))
+        self._sockets: PathSockets = inside.in_namespace(lambda: PathSockets(b"ot", payload.MAGIC))
         self._session = session()
         self._paths = itertools.cycle([(pool, node) for node in range(2, nodes + 1) for pool in POOLS])
         self._number = 0

@@ -12,7 +12,8 @@ from __future__ import annotations
 import struct
 import typing as t
 
-_MAGIC = b"CALW"
+#: The bytes with which each payload begins.
+MAGIC = b"CALW"
 _VERSION = 1
 _FORM = struct.Struct("!4sB3x8sId4sI")
 
@@ -37,11 +38,11 @@ class Payload(t.NamedTuple):
 
 
 def encode(payload: Payload) -> bytes:
-    return _FORM.pack(_MAGIC, _VERSION, *payload)
+    return _FORM.pack(MAGIC, _VERSION, *payload)
 
 
 def decode(data: bytes) -> t.Optional[Payload]:
     """Return the payload at the beginning of `data`, None if it is none of the watch, or one of a later version."""
-    if len(data) < BYTES or data[:4] != _MAGIC or data[4] != _VERSION:
+    if len(data) < BYTES or data[:4] != MAGIC or data[4] != _VERSION:
         return None
     return Payload(*_FORM.unpack_from(data)[2:])

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import reassembly
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import path_loss, path_status
 
-from tests.integration.agent.two_hosts import POOLS, POOLS4, SIX, TwoHosts, block, flood, two_hosts
+from tests.integration.agent.two_hosts import POOLS, POOLS4, SIX, TwoHosts, block, flood, probe_address, two_hosts
 from tests.pauses import pause
 
 pytestmark = pytest.mark.root
@@ -167,6 +167,13 @@ def test_an_agent_that_restarts_makes_no_alarm(hosts: TwoHosts) -> None:
     hosts.second.daemon.start()
     _within(lambda: sum(pool.up for pool in hosts.second.paths().pools) == len(POOLS), "all paths are up")
     assert _down(hosts) == []
+
+
+def test_probes_of_others_are_no_flood(hosts: TwoHosts) -> None:
+    """A run of Ansible probes from the same namespaces: thousands of requests and answers, which the watch ignores."""
+    hosts.second.inside(f"ping -q -f -c 3000 -s 1472 -I {probe_address('web', 2)} {probe_address('web', 1)}")
+    pause(time.monotonic(), 2.0, 2.0)
+    assert [(host.paths().watched, host.paths().reason) for host in (hosts.first, hosts.second)] == [(True, "")] * 2
 
 
 def test_a_flood_of_forged_packets_costs_little(hosts: TwoHosts) -> None:

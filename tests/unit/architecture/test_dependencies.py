@@ -41,7 +41,10 @@ ALLOWED: dict[str, set[str]] = {
     "bird": {"bgp", "files", "sockets", "state", "base"},
     "preflight": {"bgp", "bird", "dataplane.kernel.port", "state", "base"},
     "datastore": {"dataplane.change", "files", "state", "policy", "base"},
-    "node": {"bgp", "dataplane", "datastore", "bird", "files", "preflight", "ipam", "policy", "state", "wire", "base"},
+    "node": {
+        "bgp", "dataplane", "datastore", "bird", "files", "preflight", "ipam", "policy", "sockets", "state",
+        "wire", "base",
+    },
     # The plugins of container runtimes, which the agent runs or which ask it from processes of their own.
     "runtimes": {
         "bird.client", "bird.errors", "dataplane.drivers.workload", "dataplane.kernel.port", "files",

@@ -18,6 +18,7 @@ import typing as t
 
 from ...dataplane.drivers import tunnel
 from ...dataplane.kernel import rtnetlink as rt
+from ...sockets import packet_filter
 from ...state.node_state import NodeState
 from ..concurrency import timer_alignment
 from ..reconcile.event_filter import EventFilter, Link, device
@@ -217,5 +218,5 @@ class Monitor:
             self._tunnels = frozenset(link.index for link in links if link is not None)
         wanted = frozenset(self._ports()), self._tunnels
         if wanted != self._filtered:
-            netlink_filter.attach(netlink, netlink_filter.program(*wanted))
+            packet_filter.attach(netlink, netlink_filter.program(*wanted))
             self._filtered = wanted

@@ -3,9 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A filter in the kernel for a netlink socket's notifications, so that uninteresting ones do not wake the process.
 
-It is a classic BPF program (linux/filter.h, Documentation/networking/filter.rst), run on each datagram before it is
-queued. rtnetlink sends each notification as a datagram of its own (nlmsg_notify of net/netlink/af_netlink.c), so the
-first message of a datagram is all of it. The filter drops:
+It is run on each datagram before it is queued. rtnetlink sends each notification as a datagram of its own
+(nlmsg_notify of net/netlink/af_netlink.c), so the first message of a datagram is all of it. The filter drops:
 
 - changes made through our own sockets, recognized by the port in the message's header;
 - routes of BIRD: a BGP session that starts or ends moves tens of thousands of them;
@@ -18,106 +17,60 @@ ours that is replaced by one with BIRD's protocol is missed here: polling.py fin
 
 from __future__ import annotations
 
-import ctypes
 import socket
-import struct
 import typing as t
 
 from ...dataplane.kernel import rtnetlink as rt
 from ...dataplane.kernel.port import PROTOCOL_BIRD, PROTOCOL_KERNEL, SCOPE_LINK
+from ...sockets.packet_filter import ALL, BYTE, HALF, NOTHING, WORD, Program
 
 # Offsets in bytes of fields of a message: linux/netlink.h (struct nlmsghdr), linux/rtnetlink.h (struct rtmsg),
 # linux/neighbour.h (struct ndmsg), linux/if_addr.h (struct ifaddrmsg).
 _TYPE, _PORT, _FAMILY, _ROUTE_PROTOCOL, _NEIGHBOR_INDEX, _ADDRESS_SCOPE = 4, 12, 16, 16 + 5, 16 + 4, 16 + 3
 
-_SO_ATTACH_FILTER = 26
-_INSTRUCTION = struct.Struct("=HBBI")  # struct sock_filter: code, offset of the jump if true, if false, operand k
-_LOAD_WORD, _LOAD_HALF, _LOAD_BYTE = 0x20, 0x28, 0x30  # BPF_LD|BPF_ABS: load 4, 2 or 1 bytes in network order
-_JUMP_IF_EQUAL, _RETURN = 0x15, 0x06
-_ALL, _NOTHING = 0xFFFFFFFF, 0
-
 _MAX = 60  # the most ports, and the most devices, in one program: the length of a jump has one byte
 
 
-class _Program:
-    """A BPF program under construction: instructions, and jumps to labels further on."""
-
-    def __init__(self) -> None:
-        self._code: list[tuple[int, int, str]] = []
-        self._labels: dict[str, int] = {}
-
-    def load(self, code: int, offset: int) -> None:
-        self._code.append((code, offset, ""))
-
-    def jump_if(self, value: int, label: str) -> None:
-        self._code.append((_JUMP_IF_EQUAL, value, label))
-
-    def end(self, result: int, label: str = "") -> None:
-        if label:
-            self._labels[label] = len(self._code)
-        self._code.append((_RETURN, result, ""))
-
-    def label(self, name: str) -> None:
-        self._labels[name] = len(self._code)
-
-    def assembled(self) -> bytes:
-        return b"".join(
-            _INSTRUCTION.pack(code, self._labels[label] - here - 1 if label else 0, 0, value)
-            for here, (code, value, label) in enumerate(self._code)
-        )
-
-
 def program(ports: t.Collection[int], neighbors_of: t.Collection[int]) -> bytes:
-    """Return the code of the filter, for `attach`. A datagram that it keeps reaches the socket whole.
+    """Return the code of the filter, for `packet_filter.attach`. A datagram that it keeps reaches the socket whole.
 
     `ports` are the netlink ports of our own sockets; 0 is ignored. `neighbors_of` are the indexes of the devices whose
     neighbours are kept. The 60 smallest of each are used.
     """
-    made = _Program()
-    made.load(_LOAD_WORD, _PORT)
+    made = Program()
+    made.load(WORD, _PORT)
     for port in sorted(ports)[:_MAX]:
         if port:  # Port 0 is the kernel, whose own messages must pass.
             made.jump_if(socket.htonl(port), "drop")
-    made.load(_LOAD_HALF, _TYPE)
+    made.load(HALF, _TYPE)
     for kind in (rt.RTM_NEWROUTE, rt.RTM_DELROUTE):
         made.jump_if(socket.htons(kind), "route")
     for kind in (rt.RTM_NEWNEIGH, rt.RTM_DELNEIGH):
         made.jump_if(socket.htons(kind), "neighbor")
     for kind in (rt.RTM_NEWADDR, rt.RTM_DELADDR):
         made.jump_if(socket.htons(kind), "address")
-    made.end(_ALL, "keep")
+    made.end(ALL, "keep")
     made.label("address")
-    made.load(_LOAD_BYTE, _FAMILY)
+    made.load(BYTE, _FAMILY)
     made.jump_if(socket.AF_INET6, "address of IPv6")
-    made.end(_ALL)
+    made.end(ALL)
     made.label("address of IPv6")
-    made.load(_LOAD_BYTE, _ADDRESS_SCOPE)
+    made.load(BYTE, _ADDRESS_SCOPE)
     made.jump_if(SCOPE_LINK, "drop")
-    made.end(_ALL)
+    made.end(ALL)
     made.label("route")
-    made.load(_LOAD_BYTE, _ROUTE_PROTOCOL)
+    made.load(BYTE, _ROUTE_PROTOCOL)
     made.jump_if(PROTOCOL_BIRD, "drop")
     made.jump_if(PROTOCOL_KERNEL, "kernel's route")
-    made.end(_ALL)
+    made.end(ALL)
     made.label("kernel's route")
-    made.load(_LOAD_BYTE, _FAMILY)
+    made.load(BYTE, _FAMILY)
     made.jump_if(socket.AF_INET6, "drop")
-    made.end(_ALL)
+    made.end(ALL)
     made.label("neighbor")
-    made.load(_LOAD_WORD, _NEIGHBOR_INDEX)
+    made.load(WORD, _NEIGHBOR_INDEX)
     for index in sorted(neighbors_of)[:_MAX]:
         made.jump_if(socket.htonl(index), "keep neighbor")
-    made.end(_NOTHING, "drop")
-    made.end(_ALL, "keep neighbor")
+    made.end(NOTHING, "drop")
+    made.end(ALL, "keep neighbor")
     return made.assembled()
-
-
-def attach(netlink: socket.socket, code: bytes) -> None:
-    """Attach the filter `code` to a socket, in place of the one it has. Raise OSError if the kernel refuses."""
-    buffer = ctypes.create_string_buffer(code, len(code))
-    # The option's value is a struct sock_fprog: the number of instructions, and a pointer to them.
-    netlink.setsockopt(
-        socket.SOL_SOCKET,
-        _SO_ATTACH_FILTER,
-        struct.pack("@HP", len(code) // _INSTRUCTION.size, ctypes.addressof(buffer)),
-    )

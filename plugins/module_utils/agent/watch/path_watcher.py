@@ -58,7 +58,7 @@ class PathWatcher:
         run: Worker,
         state: t.Callable[[], t.Optional[NodeState]],
         clock: t.Callable[[], float] = time.monotonic,
-        opened: t.Callable[[bytes], PathSockets] = PathSockets,
+        opened: t.Callable[[bytes, bytes], PathSockets] = PathSockets,
         counted: t.Callable[[], t.Optional[int]] = reassembly.read,
     ) -> None:
         self.reassembled = 0
@@ -185,7 +185,7 @@ class PathWatcher:
     def _open_inside(self) -> tuple[PathSockets, str]:
         try:
             inside = self._kernel.inside(PROBE_NETNS)
-            return inside.in_namespace(lambda: self._opened(self.watch.session[:2])), inside.identity
+            return inside.in_namespace(lambda: self._opened(self.watch.session[:2], payload.MAGIC)), inside.identity
         finally:
             # The namespace can end while nothing but the sockets uses it.
             self._kernel.leave(PROBE_NETNS)

@@ -11,29 +11,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.watch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.sockets.bpf import interpret
+
 ROUTES, NEIGHBORS, ADDRESSES = (24, 25), (28, 29), (20, 21)
-
-
-def interpret(code: bytes, packet: bytes) -> int:
-    """Return the number of bytes of `packet` that the kernel would keep if it ran the filter `code` (bpf(4)).
-
-    0 drops the packet, as does a load beyond its end. A number above its length keeps it whole. Raise AssertionError
-    for an unknown operation.
-    """
-    accumulator, position = 0, 0
-    while True:
-        operation, true, false, k = struct.unpack_from("=HBBI", code, 8 * position)
-        position += 1
-        if operation in (0x20, 0x28, 0x30):
-            size = {0x20: 4, 0x28: 2, 0x30: 1}[operation]
-            if k + size > len(packet):
-                return 0
-            accumulator = int.from_bytes(packet[k : k + size], "big")
-        elif operation == 0x15:
-            position += true if accumulator == k else false
-        else:
-            assert operation == 0x06
-            return k
 
 
 def notification(kind: int, port: int, protocol: int = 0, index: int = 0, family: int = 2, scope: int = 0) -> bytes:

@@ -93,7 +93,7 @@ class Scene:
             self.kernel, inline, lambda: self.state, lambda: self.now, self._open, lambda: self.counter
         )
 
-    def _open(self, identifier: bytes) -> PathSockets:
+    def _open(self, identifier: bytes, _magic: bytes) -> PathSockets:
         if self.failure is not None:
             raise self.failure
         self.opened.append(Sockets())
