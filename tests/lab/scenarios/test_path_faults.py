@@ -35,7 +35,7 @@ from tests.lab.handle import BaseLab
 from tests.lab.measure.checks import Pool
 from tests.lab.measure.observed import in_lab, observe
 from tests.lab.shell import wait_until
-from tests.lab.topology import NODES
+from tests.lab.topology import NODES, LabError
 from tests.pauses import pause
 
 from . import inventory
@@ -238,10 +238,10 @@ class Alarms:
         while not self._over.wait(3):
             for name in THREE:
                 # A host that reboots, and an agent that starts, do not answer.
-                done = self.lab.exec(name, ["calicoctl", "node", "status", "-o", "json"], check=False)
                 try:
+                    done = self.lab.exec(name, ["calicoctl", "node", "status", "-o", "json"], check=False)
                     status = path_status.decode(json.loads(done.stdout)["paths"])
-                except (ValueError, KeyError, TypeError):
+                except (LabError, ValueError, KeyError, TypeError):
                     continue
                 now, self.asked = time.monotonic(), self.asked + 1
                 self.found += [Alarm(now, name, node, f"{node} is down") for node in status.nodes]
