@@ -21,6 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes.node_request import NodeRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write import datastore_files
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state import plain_data
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import Untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
@@ -40,8 +41,10 @@ _ROLE = os.path.join(_COLLECTION, "roles", "calico_node")
 #: The verbosity (-vvv) from which on Ansible prints a module's arguments.
 _SHOWS_ARGUMENTS = 3
 
-# Ansible imports an action once per run, before it forks for each host. So the templates are read once per run.
+# Ansible imports an action once per run, before it forks for each host. So templates are read, and the reader of states
+# is made, once per run.
 bird_config.prepare()
+plain_data.reader(t.cast("t.Hashable", NodeState))
 
 
 class ActionModule(StateAction):
@@ -54,6 +57,11 @@ class ActionModule(StateAction):
 
     #: The digest of the engine that the node had when it was asked last, None if it has none or was not asked.
     _installed: t.Optional[str] = None
+
+    @property
+    def shows_arguments(self) -> bool:
+        """Whether the result has the module's arguments: the whole state, which Ansible would process but not show."""
+        return bool(Display().verbosity >= _SHOWS_ARGUMENTS)
 
     def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
@@ -121,8 +129,8 @@ class ActionModule(StateAction):
         if isinstance(result.get("settled"), dict):
             result["settled"]["external_sessions"] = self.external_sessions(args["state"])
             result["settled"]["untried"] = untried.to_data(gaps)
-        if Display().verbosity < _SHOWS_ARGUMENTS:
-            result.pop("invocation", None)  # it has the whole state, which Ansible would process but not show
+        if not self.shows_arguments:
+            result.pop("invocation", None)
         self._remove_tmp_path(self._connection._shell.tmpdir)
         change = result.pop("unconfirmed", "")
         if change and seconds and not self._task.check_mode:

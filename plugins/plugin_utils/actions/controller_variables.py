@@ -24,8 +24,12 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 _PREFIX = "calico_"
-_ROLES = pathlib.Path(__file__).resolve().parents[3] / "roles"
+_COLLECTION = pathlib.Path(__file__).resolve().parents[3]
 _DEFINED = re.compile(r"^(calico_\w+):", re.MULTILINE)
+_REGISTERED = re.compile(r"^ +register: (calico_\w+)$", re.MULTILINE)
+#: The files that define variables, and those whose tasks register them, in the collection's folder.
+_DEFINING = ("roles/*/defaults/main.yml", "roles/*/vars/main.yml")
+_REGISTERING = ("roles/*/tasks/*.yml", "playbooks/*.yml")
 #: Variables that say which host this is, in which groups, and where its inventory lies. Ansible accepts them from
 #: facts, too.
 IDENTITY = frozenset(
@@ -37,29 +41,35 @@ _REMEDY = (
 )
 
 
-@functools.cache
 def is_of_fleet(name: str) -> bool:
     """Return whether `name` is a variable of a fleet or its group lists, is in RENAMED, or is a likely misspelling."""
+    # Ansible's names are texts with tags: as such, a cache would not find what it has for the same text without tags.
+    return _is_of_fleet(str(name))
+
+
+@functools.cache
+def _is_of_fleet(name: str) -> bool:
     if name in variables.BY_NAME or name.startswith(variables.GROUP_LISTS):
         return True
     return name in variables.RENAMED or (name.startswith(_PREFIX) and any(True for dummy in variables.misspelt([name])))
 
 
 def prepare() -> None:
-    """Fill the cache of `is_of_fleet` with the variables of this collection's roles, before Ansible forks.
+    """Fill the cache of `is_of_fleet` with the variables of roles and playbooks, before Ansible forks.
 
-    The search for a misspelling takes long for each name. Raise OSError if a file of the roles cannot be read.
+    The search for a misspelling takes long for each name. Raise OSError if one of their files cannot be read.
     """
-    for name in _of_roles():
+    for name in _of_collection():
         is_of_fleet(name)
 
 
 @functools.cache
-def _of_roles() -> frozenset[str]:
-    """Return the names beginning with calico_ that defaults/main.yml and vars/main.yml of the roles define."""
+def _of_collection() -> frozenset[str]:
+    """Return the names beginning with calico_ that the roles define, and that tasks of roles and playbooks register."""
     names: set[str] = set()
-    for path in sorted(_ROLES.glob("*/defaults/main.yml")) + sorted(_ROLES.glob("*/vars/main.yml")):
-        names.update(_DEFINED.findall(path.read_text("utf-8")))
+    for form, globs in ((_DEFINED, _DEFINING), (_REGISTERED, _REGISTERING)):
+        for path in (path for pattern in globs for path in _COLLECTION.glob(pattern)):
+            names.update(form.findall(path.read_text("utf-8")))
     return frozenset(names)
 
 

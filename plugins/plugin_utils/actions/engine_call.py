@@ -261,8 +261,12 @@ class EngineCall:
         }
 
     def _finished(self, answer: Data) -> Data:
-        """Add the keys to `answer` that AnsibleModule and ActionBase add, and return it without secret values."""
-        answer.setdefault("invocation", {"module_args": self._arguments.params})
+        """Add the keys to `answer` that AnsibleModule and ActionBase add, and return it without secret values.
+
+        An action without the attribute `shows_arguments`, or where it is True, gets its arguments as `invocation`.
+        """
+        if getattr(self._action, "shows_arguments", True):
+            answer.setdefault("invocation", {"module_args": self._arguments.params})
         if self._arguments.warnings:
             answer["warnings"] = [*self._arguments.warnings, *answer.get("warnings", ())]
         for stream in ("stdout", "stderr"):

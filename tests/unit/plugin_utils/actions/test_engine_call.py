@@ -288,6 +288,13 @@ def test_arguments_and_environment_are_input_and_no_part_of_the_command() -> Non
     assert answer["invocation"]["module_args"]["bgp_passwords"] == "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"
 
 
+def test_an_action_that_does_not_show_its_arguments_gets_none_of_them() -> None:
+    asked = action(printed=ran({"changed": False, "generation": 3}))
+    asked.shows_arguments = False
+    answer = by_engine(asked, "baremetal.host_routing.node_info", gather=["engine"], bgp_passwords=SECRET)
+    assert answer["generation"] == 3 and "invocation" not in answer
+
+
 def test_nothing_is_logged_of_a_task_with_no_log() -> None:
     asked = action(printed=ran({}))
     asked._task.no_log = True
