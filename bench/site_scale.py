@@ -11,12 +11,13 @@ A host is a set of namespaces with a BIRD of its own (bench/site/simulated_hosts
 others have a workload each. Modules run as on any host, with the same arguments and by as many forks; what is not there
 is SSH, systemd (bench/site/systemctl answers) and, without --agent, the agent.
 
-Hosts and controller share this machine's processors, so the time of a run is what they all use together. Goal: from the
-smallest to the largest fleet it grows with hosts to the power of at most 1.15, in seconds of a processor (others on the
-machine do not count there). When that is missed the exit status is 1.
-
 Two calls that only ask each host once are measured as well: status.yml, and the module node_info as an ad-hoc command.
-Goal: at most 0.4 s of a processor a host, in the largest fleet.
+
+Hosts and controller share this machine's processors, so the time of a run is what they all use together, in seconds of
+a processor (others on the machine do not count there, but slow it down). Each run has a goal of such seconds a host for
+every size of fleet: GOALS. From the smallest to the largest fleet the time grows with hosts to the power of at most
+1.15. When a goal is missed the exit status is 1. The memory of a run is that of its largest process, which is the
+controller's in a large fleet. With one size, as in --hosts 500, growth is not measured.
 """
 
 from __future__ import annotations
@@ -41,8 +42,15 @@ from bench.site.playbook_times import environment_of  # noqa: E402
 from bench.site.simulated_hosts import SimulatedHosts  # noqa: E402
 
 GOAL = 1.15
-ASKED = 0.4
 REFLECTORS = 2
+#: The most seconds of a processor a host, by the names in RUNS and QUESTIONS.
+GOALS: t.Mapping[str, float] = {
+    "first run": 2.5,
+    "nothing to do": 1.2,
+    "--check": 0.9,
+    "status.yml": 0.4,
+    "node_info": 0.4,
+}
 RUNS: t.Mapping[str, t.Sequence[str]] = {"first run": (), "nothing to do": (), "--check": ("--check",)}
 QUESTIONS: t.Mapping[str, t.Sequence[str]] = {
     "status.yml": ("ansible-playbook", "playbooks/status.yml"),
@@ -157,26 +165,29 @@ def growth(of: t.Mapping[int, float]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hosts", default="50,100,200", help="sizes of fleets, at least two")
+    parser.add_argument("--hosts", default="50,100,200", help="sizes of fleets; growth needs two")
     parser.add_argument("--agent", action="store_true", help="each workload host runs the agent, too")
     parser.add_argument("--tasks", action="store_true", help="also the seconds of each task")
     options = parser.parse_args()
     sizes = sorted({int(size) for size in options.hosts.split(",")})
-    if os.geteuid() != 0 or len(sizes) < 2 or sizes[0] <= REFLECTORS:
-        sys.exit("run it as root, with at least two sizes of more than two hosts, as in --hosts 50,100,200")
+    if os.geteuid() != 0 or sizes[0] <= REFLECTORS:
+        sys.exit("run it as root, with sizes of more than two hosts, as in --hosts 50,100,200")
+    missed = False
     found: dict[int, dict[str, Run]] = {}
     for size in sizes:
         found[size] = measure(size, options.agent)
         for name, one in found[size].items():
+            each = one.processor / size
+            missed = missed or each > GOALS[name]
+            verdict = "met" if each <= GOALS[name] else "MISSED"
             print(
                 f"{size:5} hosts  {name:<14} {one.seconds:7.1f} s  {one.processor:7.1f} s of a processor"
-                f"  {1000 * one.processor / size:6.0f} ms a host  {one.memory:5.0f} MiB",
+                f"  {1000 * each:6.0f} ms a host  goal {1000 * GOALS[name]:5.0f}: {verdict:<6}  {one.memory:5.0f} MiB",
                 flush=True,
             )
             for task, seconds in one.tasks.items() if options.tasks else ():
                 print(f"{'':20} {seconds:7.1f} s  {task}")
-    missed = False
-    for name in RUNS:
+    for name in RUNS if len(sizes) > 1 else ():
         exponent = growth({size: runs[name].processor for size, runs in found.items()})
         clock = growth({size: runs[name].seconds for size, runs in found.items()})
         verdict = "met" if exponent <= GOAL else "MISSED"
@@ -184,12 +195,6 @@ def main() -> None:
         print(
             f"{name:<14} grows with hosts to the power of {exponent:.2f} (clock: {clock:.2f})  goal {GOAL}: {verdict}"
         )
-    largest = sizes[-1]
-    for name in QUESTIONS:
-        each = found[largest][name].processor / largest
-        missed = missed or each > ASKED
-        verdict = "met" if each <= ASKED else "MISSED"
-        print(f"{name:<14} {each:.2f} s of a processor a host, {largest} hosts  goal {ASKED}: {verdict}")
     if missed:
         sys.exit(1)
 
