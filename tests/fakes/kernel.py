@@ -736,11 +736,13 @@ class FakeKernel:
         found = self.netfilter.sets.get(name)
         return None if found is None else frozenset(found.members)
 
-    def ipset_member(self, action: str, name: str, kind: str, member: str) -> None:
-        ipset_members.data(kind, member)
-        done = self.netfilter.run(["ipset", "-exist", action, name, member], "", self._written)
-        if done is None or done.code != 0:
-            raise port.KernelError(errno.EINVAL, f"{action} {name} {member}")
+    def ipset_write(self, writes: t.Sequence[port.MemberWrite]) -> None:
+        for one in writes:
+            ipset_members.data(one.kind, one.member)
+        for one in writes:
+            done = self.netfilter.run(["ipset", "-exist", one.action, one.name, one.member], "", self._written)
+            if done is None or done.code != 0:
+                raise port.KernelError(errno.EINVAL, f"{one.action} {one.name} {one.member}")
 
     def routes_mark(self, protocol: int) -> int:
         return hash(frozenset(self.routes(protocol=protocol) + self.routes(protocol=protocol, family=6)))

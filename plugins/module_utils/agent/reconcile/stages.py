@@ -19,10 +19,10 @@ import typing as t
 from ...dataplane.change import Change
 from ...dataplane.driver import DriverRegistry
 from ...dataplane.drivers import iptables, route, workload
-from ...dataplane.kernel.port import Kernel
+from ...dataplane.kernel.port import Kernel, KernelError
 from ...dataplane.planning.cached_drivers import CachedDrivers
 from ...dataplane.planning.plan import NodePlan
-from ...state.node_state import NodeState
+from ...state.node_state import NodeState, VethEndpoint
 from ..concurrency.driver_thread import DriverThread, Worker
 from ..known.policy_compilers import StateThunk
 from . import repair
@@ -180,8 +180,13 @@ class Stages:
         """Return CachedSets.is_doubtful; see PolledStages. Call it in the drivers' thread."""
         return self.drivers.sets.is_doubtful(kernel)
 
-    async def admit(self, state: NodeState, on_written: t.Callable[[], None]) -> repair.Applied:
+    async def admit(
+        self, state: NodeState, on_written: t.Callable[[], None], adding: t.Sequence[VethEndpoint] = ()
+    ) -> repair.Applied:
         """Add and correct the sets and rules that `state` and the workloads being added need; superfluous ones stay.
+
+        The addresses of the workloads `adding` are written to all their sets, even if they are known to be there:
+        another program may have written since. If the kernel refuses that, sets are read and planned again.
 
         Return what was applied. If the kernel refused a set or a whole table, `failed` is not empty; otherwise
         `on_written` is called in the drivers' thread. Single chains that were refused are in `aside`. Raise
@@ -197,6 +202,15 @@ class Stages:
             planned = repair.plan(self._kernel, whole, guards, self.registry)
             drift = self._drift(planned.additions, whole, before)
             applied = repair.additions(self._kernel, planned)
+            if not applied.failed:
+                try:
+                    self.drivers.sets.write_memberships(self._kernel, adding)
+                except KernelError:  # Another program may have deleted a set a moment ago.
+                    self.drivers.sets.forget()
+                    planned = repair.plan(self._kernel, whole, guards, self.registry)
+                    drift |= self._drift(planned.additions, whole, before)
+                    again = repair.additions(self._kernel, planned)
+                    applied = again._replace(done=applied.done + again.done)
             if not applied.failed:
                 on_written()
             return whole, applied, drift

@@ -100,8 +100,8 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
         await _wait_for_addresses(on, workload)
 
         # The disk and policy's sets and chains are written while the link is made.
-        written, admission = on.addresses.write(), on.policy.begin_admission(workload.id)
         endpoint = on.table.endpoint(workload)
+        written, admission = on.addresses.write(), on.policy.begin_admission(workload.id, endpoint)
         opened = on.table.newly_opened()
         if opened:
             on.policy.workloads_changed()

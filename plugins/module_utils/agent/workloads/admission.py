@@ -47,6 +47,7 @@ class PolicyUpdates:
         self._stages = stages
         self._admissions = GroupCommit(self._write)
         self._waiting: list[str] = []  # ids of the workloads that the next write is for
+        self._adding: list[VethEndpoint] = []  # those of them that are being added
 
     def workloads_changed(self) -> None:
         """Forget the cached desired state; if the node has policy, have the reconciler update it later."""
@@ -76,11 +77,15 @@ class PolicyUpdates:
         except repair.ERRORS as error:
             raise AgentError(protocol.KERNEL, f"{refused}: {error}") from error
 
-    def begin_admission(self, id: str) -> t.Optional[Write]:
-        """Request a write of policy with all workloads being added, `id` among them; return it, None without policy."""
+    def begin_admission(self, id: str, endpoint: VethEndpoint) -> t.Optional[Write]:
+        """Request a write of policy with all workloads being added, among them `id`, which is `endpoint`.
+
+        Return the write, None without policy.
+        """
         if not self._desired.has_policy:
             return None
         self._waiting.append(id)
+        self._adding.append(endpoint)
         return self._admissions.written()
 
     async def admitted(self, write: Write, endpoint: VethEndpoint) -> None:
@@ -94,10 +99,11 @@ class PolicyUpdates:
             write.in_force = True
 
         ids, self._waiting = self._waiting, []
+        adding, self._adding = self._adding, []
         state = self._desired.for_policy()
         if state is not None:
             async with transaction("policy apply", more=ids) as lines:
-                applied = await self._stages.admit(state, written)
+                applied = await self._stages.admit(state, written, adding)
                 lines.ends("%d changes, %d refused", len(applied.done), len(applied.failed) + len(applied.aside))
             if applied.failed:
                 raise _NotAllWritten(applied.failed, applied.unmade)

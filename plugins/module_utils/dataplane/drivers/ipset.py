@@ -28,7 +28,7 @@ from ..change import ApplyError, Change, Failures, ObserveError
 from ..driver import DriverStep
 from ..encoding import ipset_encoding
 from ..kernel import ipset_members
-from ..kernel.port import Completed, Kernel, KernelError
+from ..kernel.port import Completed, Kernel, KernelError, MemberWrite
 
 PREFIX = "cali40"
 PREFIX_IPV6 = "cali60"
@@ -37,7 +37,8 @@ TEMPORARY_IPV6 = "cali6t"
 _OURS = (PREFIX, PREFIX_IPV6, TEMPORARY, TEMPORARY_IPV6)
 
 _MAX_ELEMENTS = 1048576  # members for which a new set has room, at least; fleets reach ipset's default of 65536
-_FEW = 64  # up to so many removed members alone need no second set; up to so many lines are messages to the kernel
+_FEW = 64  # up to so many removed members alone need no second set
+_MESSAGES = 400  # up to so many lines that only change members are messages to the kernel, sent together
 _MOST_REFUSED = 50  # sets that may be refused; at the next one, the rest is no longer tried
 
 #: Seconds between the attempts to delete a set. The kernel releases it some time after the rule that referred to it.
@@ -310,16 +311,20 @@ def _write(
 
 
 def _one_by_one(kernel: Kernel, lines: t.Sequence[_Line]) -> bool:
-    """Return whether these lines, at most 64, were written by messages to the kernel, without the program.
+    """Return whether these lines, at most 400, were written by messages to the kernel, without the program.
 
     If it returns False, some of them may have been made.
     """
-    members = ipset_members.member_changes([line.text for line in lines]) if len(lines) <= _FEW else None
+    members = ipset_members.member_changes([line.text for line in lines]) if len(lines) <= _MESSAGES else None
     if members is None:
         return False
     try:
-        for (action, name, member), line in zip(members, lines):
-            kernel.ipset_member(action, name, line.change.new[1].type, member)
+        kernel.ipset_write(
+            [
+                MemberWrite(action, name, line.change.new[1].type, member)
+                for (action, name, member), line in zip(members, lines)
+            ]
+        )
     except (KernelError, ValueError):
         return False  # The caller then runs the program ipset, which gives a reason.
     return True

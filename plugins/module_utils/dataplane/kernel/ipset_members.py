@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One member added to an IP set, or removed, by a message to the kernel; a process of `ipset` would take milliseconds.
+"""Members added to IP sets, or removed, by messages to the kernel; a process of `ipset` would take milliseconds.
 
 Attributes as in linux/netfilter/ipset/ip_set.h. A member is a text as `ipset save` prints it: `10.0.0.0/24`,
 `10.0.0.1,tcp:80`, `10.0.0.1,cali1`.
@@ -15,6 +15,7 @@ import typing as t
 
 from ...base.addresses import family_of
 from . import rtnetlink as rt
+from .port import KernelError, MemberWrite
 
 _SUBSYSTEM = 6 << 8  # NFNL_SUBSYS_IPSET
 _COMMANDS = {"add": _SUBSYSTEM | 9, "del": _SUBSYSTEM | 10}
@@ -26,17 +27,23 @@ _IP, _CIDR, _PORT, _PROTO, _IFACE = 1, 3, 4, 7, 23
 _PROTOCOLS = {"tcp": socket.IPPROTO_TCP, "udp": socket.IPPROTO_UDP, "sctp": socket.IPPROTO_SCTP}
 
 
-def change(channel: rt.Channel, action: str, name: str, kind: str, member: str) -> None:
-    """Add a member to the set `name` (`action` add) or remove it (del). Repeating either is no error.
+def write(channel: rt.Channel, writes: t.Sequence[MemberWrite]) -> None:
+    """Make these writes in order, many per system call. Repeating one is no error.
 
-    `kind` is the set's type. Raise ValueError for a type or member that `data` refuses, KeyError for another `action`,
-    and KernelError if the kernel refuses.
+    Raise ValueError for a type or member that `data` refuses, and KeyError for another action, before any write. Raise
+    KernelError with the first refusal of the kernel; it names action, set and member.
     """
-    version, entry = data(kind, member)
+    for position, number, extack in channel.batch([_message(one) for one in writes], "change members of sets"):
+        refused = writes[position]
+        raise KernelError(number, f"{refused.action} {refused.name} {refused.member}", extack)
+
+
+def _message(one: MemberWrite) -> tuple[bytes, bytes]:
+    version, entry = data(one.kind, one.member)
     family = socket.AF_INET6 if version == 6 else socket.AF_INET
     body = _NFGENMSG.pack(family, 0, 0) + rt.attribute(_PROTOCOL, bytes((_PROTOCOL_VERSION,)))
-    body += rt.attribute(_SETNAME, name.encode() + b"\0") + rt.attribute(_DATA | _NESTED, entry)
-    channel.request(_COMMANDS[action], 0, body, f"{action} {name} {member}")
+    body += rt.attribute(_SETNAME, one.name.encode() + b"\0") + rt.attribute(_DATA | _NESTED, entry)
+    return rt.parts(_COMMANDS[one.action], 0, body)
 
 
 def data(kind: str, member: str) -> tuple[int, bytes]:

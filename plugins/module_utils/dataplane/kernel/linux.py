@@ -494,8 +494,8 @@ class LinuxKernel:
     def ipset_members(self, name: str) -> t.Optional[frozenset[str]]:
         return ipset_contents.members(self._tracker, name)
 
-    def ipset_member(self, action: str, name: str, kind: str, member: str) -> None:
-        ipset_members.change(self._tracker, action, name, kind, member)
+    def ipset_write(self, writes: t.Sequence[port.MemberWrite]) -> None:
+        ipset_members.write(self._tracker, writes)
 
     def routes_mark(self, protocol: int) -> int:
         return marks.routes(self._channel, protocol)

@@ -290,6 +290,18 @@ class SetHeader(t.NamedTuple):
     seed: bytes = b""
 
 
+class MemberWrite(t.NamedTuple):
+    """A member to add to an IP set (`action` add) or to remove (del). Repeating either is no error.
+
+    `kind` is the set's type, `member` a text as `ipset save` prints it.
+    """
+
+    action: str
+    name: str
+    kind: str
+    member: str
+
+
 class Connection(t.NamedTuple):
     """A connection that the kernel tracks.
 
@@ -462,11 +474,11 @@ class Kernel(t.Protocol):
 
     # ---- write
 
-    def ipset_member(self, action: str, name: str, kind: str, member: str) -> None:
-        """Add a member to an IP set (`action` add) or remove it (del). Repeating either is no error.
+    def ipset_write(self, writes: t.Sequence[MemberWrite]) -> None:
+        """Add members to IP sets and remove members, in order, in one system call if possible.
 
-        `kind` is the set's type, `member` a text as `ipset save` prints it. Raise ValueError if `member` has no form
-        that this type can have.
+        Raise KernelError with the first refusal; it names set and member, and writes behind it may have been made.
+        Raise ValueError, before any write, if a member has no form that this type of set can have.
         """
 
     def ready_to_write(self) -> None:

@@ -23,13 +23,13 @@ import dataclasses
 import time
 import typing as t
 
-from ...state.node_state import IpSet, IptablesTable
+from ...state.node_state import IpSet, IptablesTable, VethEndpoint
 from ..change import ApplyError, Change, SetAside
 from ..driver import Desired, DriverRegistry, DriverStep, Observed
 from ..drivers import ipset, iptables
 from ..drivers.iptables_restore import ChainDelete, ChainWrite, Write
 from ..drivers.iptables_saved import Chains, ComparedChains, SavedRule, TablePlace, commented
-from ..kernel.port import Kernel, SetHeader
+from ..kernel.port import Kernel, MemberWrite, SetHeader
 from .registry import REGISTRY
 
 #: Seconds, at least, after which content is read again, if the kernel does not show whether another process has changed
@@ -270,6 +270,21 @@ class CachedSets:
         """Discard the cache if the numbers of members differ from it. Raise KernelError if the kernel refuses."""
         self._have_others_written(kernel)
 
+    def write_memberships(self, kernel: Kernel, endpoints: t.Iterable[VethEndpoint]) -> None:
+        """Add the addresses of these workloads to the desired sets that have them, whatever the cache says.
+
+        The desired sets are those of the last `diff`. Raise KernelError if the kernel refuses.
+        """
+        pairs = [(address, f"{address},{one.interface}") for one in endpoints for address in one.addresses]
+        writes = [
+            MemberWrite("add", name, want.type, member)
+            for name, (_one, want) in self._wanted.items()
+            for address, at_interface in pairs
+            for member in _memberships(want, address, at_interface)
+        ]
+        if writes:
+            kernel.ipset_write(writes)
+
     def _have_others_written(self, kernel: Kernel) -> bool:
         observed = self._observed
         if observed is None:
@@ -426,6 +441,14 @@ def _sets_after(
         elif change.action == "-" and change.subject not in kept:
             after.pop(change.subject, None)
     return after
+
+
+def _memberships(want: ipset.Observed, address: str, at_interface: str) -> t.Iterable[str]:
+    """Return the members of a set that are this address, alone, with its interface or with a port."""
+    if want.type == "hash:ip,port":
+        begin = tuple(f"{address},{protocol}:" for protocol in ("tcp", "udp", "sctp"))
+        return [member for member in want.members if member.startswith(begin)]
+    return [member for member in (address, at_interface) if member in want.members]
 
 
 def _wanted(one: IpSet, known: t.Optional[tuple[IpSet, ipset.Observed]]) -> ipset.Observed:

@@ -21,6 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_en
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, ObserveError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset, iptables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import MemberWrite
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host import units
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy
@@ -159,7 +160,7 @@ def test_a_text_that_is_no_single_address_widens_no_rule(node: Node) -> None:
     assert node.firewall() == expected
     for address in bad:
         with pytest.raises((ValueError, OSError)):
-            node.kernel.ipset_member("add", "cali40all-hosts-net", "hash:net", address)
+            node.kernel.ipset_write([MemberWrite("add", "cali40all-hosts-net", "hash:net", address)])
 
 
 def test_an_option_that_was_smuggled_in_before_is_repaired(node: Node) -> None:

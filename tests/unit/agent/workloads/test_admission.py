@@ -200,8 +200,76 @@ def refusing(node, program, word, said):
         raise KernelError(errno.EINVAL, "change a member")
 
     node.kernel.run = refuse
-    node.kernel.ipset_member = no_message
+    node.kernel.ipset_write = no_message
     return ran
+
+
+def lose_member(kernel, name, address):
+    """Replace the members with this address by others, so that their number stays."""
+    found = kernel.netfilter.sets[name].members
+    for member in [member for member in found if member.partition(",")[0] == address]:
+        del found[member]
+        found[member.replace(address, "10.99.0.1")] = None
+
+
+def flush(kernel, name, dummy):
+    kernel.netfilter.sets[name].members.clear()
+
+
+@pytest.mark.parametrize("damage", [lose_member, flush])
+def test_an_add_writes_all_its_memberships_whatever_others_did(tmp_path, damage):
+    """Another program removes the address from all sets right before an add, which puts policy in force all the same.
+
+    The sets had the address already: a workload with it was added, but its answer was lost.
+    """
+
+    async def scenario():
+        node = await started(tmp_path)
+        await node.add("db", labels={"app": "db"})
+        await node.add("other", labels={"app": "app"})
+        admit = node.agent.passes.stages.admit
+        gate = []
+
+        async def sabotaged(state, written, adding):
+            first = await admit(state, written, adding)
+            for name in list(node.kernel.netfilter.sets):
+                damage(node.kernel, name, adding[0].address)
+            gate.append(len(adding))
+            await admit(state, written, adding)
+            return first
+
+        node.agent.passes.stages.admit = sabotaged
+        address = await node.add("app", labels={"app": "app"})
+        assert gate == [1]
+        (selected,) = members(node, "s:").values()
+        assert address in known(node) and address in selected
+
+    run(scenario())
+
+
+def test_an_add_makes_sets_anew_that_are_deleted_while_it_writes(tmp_path):
+    async def scenario():
+        node = await started(tmp_path)
+        await node.add("db", labels={"app": "db"})
+        await node.add("app", labels={"app": "app"})
+        write, plain = node.kernel.ipset_write, dict(node.kernel.netfilter.sets)
+        (name,) = members(node, "s:")
+
+        calls = []
+
+        def deleted_before_the_second(writes):
+            calls.append(writes)
+            if len(calls) == 2:
+                del node.kernel.netfilter.sets[name]
+            write(writes)
+
+        node.kernel.ipset_write = deleted_before_the_second
+        address = await node.add("second", labels={"app": "app"})
+        assert len(calls) >= 2
+        assert plain.keys() == node.kernel.netfilter.sets.keys()
+        assert address in known(node) and address in members(node, "s:")[name]
+
+    run(scenario())
 
 
 def test_a_workload_that_policy_cannot_know_is_not_added(tmp_path):
@@ -238,7 +306,7 @@ def test_adds_fail_and_leave_nothing_if_sets_cannot_be_written(tmp_path):
 
     async def scenario():
         node = await started(tmp_path)
-        links, ran, member = node.links, node.kernel.run, node.kernel.ipset_member
+        links, ran, member = node.links, node.kernel.run, node.kernel.ipset_write
 
         def missing(argv, stdin="", timeout=60.0):
             return Completed(127, "", "ipset: not found") if argv[0] == "ipset" else ran(argv, stdin, timeout)
@@ -246,7 +314,7 @@ def test_adds_fail_and_leave_nothing_if_sets_cannot_be_written(tmp_path):
         def no_message(*dummy):
             raise KernelError(errno.EINVAL, "change a member")
 
-        node.kernel.run, node.kernel.ipset_member = missing, no_message
+        node.kernel.run, node.kernel.ipset_write = missing, no_message
         names = ("db", "app", "web", "other")
         added = (node.add(name, labels={"app": name}) for name in names)
         for name, error in zip(names, await asyncio.gather(*added, return_exceptions=True)):
@@ -254,7 +322,7 @@ def test_adds_fail_and_leave_nothing_if_sets_cannot_be_written(tmp_path):
             text = f"policy for workload default/{name} cannot be put in force: ipset cali40"
             assert error.message.startswith(text) and "The program ipset is not installed" in error.message
         assert node.on_disk() == {} and node.records == set() and node.links == links
-        node.kernel.run, node.kernel.ipset_member = ran, member
+        node.kernel.run, node.kernel.ipset_write = ran, member
         await asyncio.sleep(15)
         assert node.agent.status.in_sync
         assert await node.add("db", labels={"app": "db"}) in known(node)

@@ -34,6 +34,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.e
     netns_encoding,
     sysctl_encoding,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import MemberWrite
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import model
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     DefinedPort,
@@ -369,9 +370,9 @@ class _Recorder(FakeKernel):
         assert not any(set(word) & set("\n\0") for word in argv)
         return super().run(argv, stdin, timeout)
 
-    def ipset_member(self, action: str, name: str, kind: str, member: str) -> None:
-        self._inputs.ipset.append(f"{action} {name} {member}\n")
-        super().ipset_member(action, name, kind, member)
+    def ipset_write(self, writes: t.Sequence[MemberWrite]) -> None:
+        self._inputs.ipset.extend(f"{one.action} {one.name} {one.member}\n" for one in writes)
+        super().ipset_write(writes)
 
 
 def write(desired: NodeState, others: t.Iterable[Endpoint] = (), known: t.Optional[_Known] = None) -> Written:

@@ -14,6 +14,10 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import ipset_members
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    KernelError,
+    MemberWrite,
+)
 
 
 def attributes(data: bytes) -> dict[int, bytes]:
@@ -27,20 +31,26 @@ def attributes(data: bytes) -> dict[int, bytes]:
 
 
 class Requests:
-    """A channel that keeps the requests in `sent` instead of sending them: (type, flags, body, description)."""
+    """A channel that keeps the messages in `sent` instead of sending them, and answers with `failures`."""
 
-    def __init__(self) -> None:
-        self.sent: list[tuple[int, int, bytes, str]] = []
+    def __init__(self, failures: t.Sequence[tuple[int, int, str]] = ()) -> None:
+        self.sent: list[bytes] = []
+        self._failures = failures
 
-    def request(self, kind: int, flags: int, body: bytes, what: str) -> None:
-        self.sent.append((kind, flags, body, what))
+    def batch(self, messages: t.Sequence[tuple[bytes, bytes]], what: str) -> t.Sequence[tuple[int, int, str]]:
+        # The sequence number belongs between the parts.
+        self.sent += [head + bytes(4) + rest for head, rest in messages]
+        return self._failures
 
 
-def sent(action: str, name: str, kind: str, member: str) -> tuple[int, int, bytes, str]:
+def sent(action: str, name: str, kind: str, member: str) -> tuple[int, int, bytes]:
+    """Return type, flags and body of the message for one write."""
     channel = Requests()
-    ipset_members.change(t.cast(t.Any, channel), action, name, kind, member)
+    ipset_members.write(t.cast(t.Any, channel), [MemberWrite(action, name, kind, member)])
     (only,) = channel.sent
-    return only
+    length, message, flags = struct.unpack_from("=IHH", only)
+    assert length == len(only)
+    return message, flags, only[16:]
 
 
 @pytest.mark.parametrize(
@@ -58,14 +68,22 @@ def test_a_message_says_what_to_do_with_which_set(
     action: str, command: int, member: str, family: int, address: dict[int, bytes]
 ) -> None:
     """A message has the command, the family, the version 6 of the protocol, the set's name and the member."""
-    kind, flags, body, what = sent(action, "cali40x", "hash:net", member)
-    assert (kind, flags, what) == (command, 0, f"{action} cali40x {member}")
+    kind, flags, body = sent(action, "cali40x", "hash:net", member)
+    assert (kind, flags) == (command, 1)  # NLM_F_REQUEST
     assert struct.unpack("!BBH", body[:4]) == (family, 0, 0)
     found = attributes(body[4:])
     assert found.keys() == {1, 2, 0x8007}
     assert (found[1], found[2]) == (b"\x06", b"cali40x\0")
     (entry,) = attributes(found[0x8007]).items()
     assert (entry[0], attributes(entry[1])) == (0x8001, address)
+
+
+def test_a_refusal_names_its_set_and_member() -> None:
+    writes = [MemberWrite("add", f"cali40{name}", "hash:net", "10.0.0.1") for name in "abc"]
+    channel = Requests([(1, 2, ""), (2, 2, "")])
+    with pytest.raises(KernelError, match=r"add cali40b 10\.0\.0\.1"):
+        ipset_members.write(t.cast(t.Any, channel), writes)
+    assert len(channel.sent) == 3
 
 
 @pytest.mark.parametrize(

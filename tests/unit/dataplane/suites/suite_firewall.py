@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset, iptables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    KernelError,
+    MemberWrite,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Hook, IpSet, IptablesTable
 
 from tests.unit.dataplane.suites.drivers import converge, fail
@@ -102,12 +105,12 @@ def test_a_refused_set_member_raises_an_error(kernel):
         ("hash:ip,port", "10.0.0.1,tcp:-1"),
     ):
         with pytest.raises((KernelError, ValueError)):
-            kernel.ipset_member("add", HOSTS.name, kind, bad)
+            kernel.ipset_write([MemberWrite("add", HOSTS.name, kind, bad)])
     with pytest.raises(KernelError):
-        kernel.ipset_member("add", "cali40nowhere", "hash:net", "10.0.0.1")
-    kernel.ipset_member("add", HOSTS.name, "hash:net", "10.0.0.1")
-    kernel.ipset_member("add", HOSTS.name, "hash:net", "10.0.0.1")
-    kernel.ipset_member("del", HOSTS.name, "hash:net", "10.0.0.2")
+        kernel.ipset_write([MemberWrite("add", "cali40nowhere", "hash:net", "10.0.0.1")])
+    kernel.ipset_write([MemberWrite("add", HOSTS.name, "hash:net", "10.0.0.1")])
+    kernel.ipset_write([MemberWrite("add", HOSTS.name, "hash:net", "10.0.0.1")])
+    kernel.ipset_write([MemberWrite("del", HOSTS.name, "hash:net", "10.0.0.2")])
     assert members(kernel, HOSTS.name) == {"10.0.0.1"}
     run(kernel, ["ipset", "restore"], "create cali40other hash:net family inet6\n")
     assert "add cali40other 10.0.0.1" in fail(ipset, kernel, [IpSet("cali40other", "hash:net", ("10.0.0.1",))])
