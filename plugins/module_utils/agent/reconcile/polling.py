@@ -9,8 +9,9 @@
   the sizes of the tables. Since a rule may be replaced by another, that is also marked unseen from time to time.
 - IP sets: their numbers of members, and in a round of 90 s their members, compared with what the reconciler last read
   and wrote. So its own writes are not doubted.
-- Our routes, by a checksum of what the kernel sends. If a route of ours was replaced by one with BIRD's protocol
-  number, the kernel announces a route of BIRD, and the monitor does not receive those.
+- Our routes, by a checksum of what the kernel sends, as often as a thousandth of a processor allows. The kernel
+  announces one that was replaced by a route with BIRD's protocol number as BIRD's, and the monitor does not receive
+  those.
 - The insides of the workloads' namespaces, some at a time, and whether their host ends accept router advertisements.
 - Whether a tunnel device accepts router advertisements.
 
@@ -26,6 +27,7 @@ from __future__ import annotations
 import asyncio
 import bisect
 import re
+import time
 import typing as t
 
 from ...dataplane.drivers import workload
@@ -38,6 +40,8 @@ from .stages import Wanted
 
 INTERIORS = 25  # the most network namespaces of workloads that are looked into per period
 
+#: Reading routes takes at most one in so many seconds of a processor, but is done every _ROUTES_LATEST polls at least.
+_ROUTES_SHARE, _ROUTES_LATEST = 1000, 90
 _VISITS = 5  # the most network namespaces that are looked into in one call of the drivers' thread
 _SLICE = 200  # the most sysctls that are read in one call of the drivers' thread, in a millisecond or two
 _HEARD_OF = re.compile(r"net/ipv4/(?:ip_forward|conf/.+/(?:forwarding|rp_filter|proxy_arp))")
@@ -90,11 +94,12 @@ class Polling:
         self._marks: dict[str, t.Any] = {}
         # What differed from the desired state, each with the number of changes of its kind that the reconciler had made
         # when the poll found it.
+        self._routes_rest = 0  # polls that leave out routes, because reading them took long
         self._wrong: tuple[dict[str, str], int] = ({}, 0)  # ({key: value} of wrong sysctls, changes of sysctls by then)
         self._troubled: dict[str, int] = {}  # {host end of a workload with a fault: changes of workloads by then}
         self._readers: dict[str, t.Callable[[Kernel, NodeState], t.Any]] = {
             "iptables": self._read_rules,
-            "route": _read_routes,
+            "route": self._read_routes,
             "tunnel": _read_tunnels,
         }
         # The state that was polled last, and what is derived from it, because it seldom changes.
@@ -218,6 +223,17 @@ class Polling:
     def _read_rules(self, kernel: Kernel, state: NodeState) -> t.Any:
         return self._stages.rules_mark(kernel) if state.iptables else None
 
+    def _read_routes(self, kernel: Kernel, dummy: NodeState) -> t.Any:
+        """Return a checksum of our routes, None if their turn has not come."""
+        if self._routes_rest > 0:
+            self._routes_rest -= 1
+            return None
+        began = time.thread_time()
+        mark = kernel.routes_mark(ROUTE_PROTOCOL)
+        polls = (time.thread_time() - began) * _ROUTES_SHARE / self._period
+        self._routes_rest = min(int(polls), _ROUTES_LATEST - 1)
+        return mark
+
     def _read_sets(self, kernel: Kernel, state: NodeState) -> bool:
         return bool(state.ipsets) and self._stages.are_sets_doubtful(kernel)
 
@@ -280,8 +296,3 @@ def _read_tunnels(kernel: Kernel, state: NodeState) -> t.Any:
     """Return (device, ((name, value), ...)) for desired tunnel devices with hardening.SETTINGS above 0; () for none."""
     links = [kernel.link(device.name) for device in state.devices]
     return tuple((link.name, link.open_settings) for link in links if link is not None and link.open_settings)
-
-
-def _read_routes(kernel: Kernel, dummy: NodeState) -> t.Any:
-    """Return a checksum of our routes."""
-    return kernel.routes_mark(ROUTE_PROTOCOL)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import errno
+import time
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.known.policy_compilers import (
@@ -150,6 +151,32 @@ def test_a_small_node_is_read_in_one_go_each_second():
         before = marked.asked
         await asyncio.sleep(10)
         assert marked.asked - before == 10
+
+    run(scenario())
+
+
+def test_routes_that_take_long_to_read_are_read_seldom():
+    """Reading them takes a thousandth of a processor; a foreign route is repaired all the same, only later."""
+
+    async def scenario():
+        node = Node()
+        marked = await polled(node)
+        read, reads = node.kernel.routes_mark, []
+
+        def slow(protocol):
+            reads.append(protocol)
+            end = time.thread_time() + 0.005
+            while time.thread_time() < end:
+                pass
+            return read(protocol)
+
+        node.kernel.routes_mark = slow
+        await asyncio.sleep(60)
+        assert 3 <= len(reads) <= 11
+        replace_by_bird(node.kernel)
+        await asyncio.sleep(20)
+        assert set(marked.marks) == {"route"}
+        assert [line.split()[:4] for line in node.told] == ["drift ~ route 10.244.1.5/32".split()]
 
     run(scenario())
 
