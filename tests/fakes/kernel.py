@@ -659,7 +659,7 @@ class FakeKernel:
         self._may_fail("fdb_delete", entry.mac, operation)
         link = self._get(entry.device, operation)
         for other in link.fdb:
-            if (other.mac, other.destination) == (entry.mac, entry.destination):
+            if (other.mac, other.destination, other.via) == (entry.mac, entry.destination, entry.via):
                 link.fdb.remove(other)
                 self._written()
                 return

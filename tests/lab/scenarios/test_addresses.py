@@ -298,3 +298,22 @@ def test_a_host_gets_another_ipv6_address(wanted: Wanted) -> None:
         wanted.has6("node2", old)
         wanted.site(four, addresses6=six).check()
     moved6(wanted.lab, "node2", old)
+
+
+@pytest.mark.soak
+def test_two_hosts_exchange_their_ipv6_addresses(wanted: Wanted) -> None:
+    """One run brings both back, and IPv4 and the other two hosts lose nothing."""
+    four = {node: f"{present(wanted.lab, node)}/24" for node in FOUR}
+    six = {node: state(wanted.lab, node).get("address6") or f"{NODES[node].address6}/64" for node in FOUR}
+    wanted.site(four, addresses6=six).check()
+    one, two = (six[node].partition("/")[0] for node in ("node1", "node2"))
+    six |= {"node1": six["node2"], "node2": six["node1"]}
+    with nothing_lost6(wanted.lab, but=("node1", "node2")):
+        wanted.has6("node1", two[:-2] + "61")
+        wanted.has6("node2", one)
+        wanted.has6("node1", two)
+        wanted.site(four, addresses6=six).check()
+    moved6(wanted.lab, "node1", two)
+    moved6(wanted.lab, "node2", one)
+    with nothing_lost6(wanted.lab):
+        wanted.site(four, addresses6=six).check()

@@ -5,6 +5,9 @@
 
 Only permanent entries count, and only on VXLAN devices that carry our alias or on devices that are desired to have
 entries: all such entries are ours. Forwarding entries without a destination, or with a MAC of zeros, do not count.
+
+One that names the device by which its packets leave was left by a change of a tunnel's local address that did not end
+(tunnel.py). It is written anew.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ from ..kernel.port import ForwardingEntry, Kernel, KernelError, NeighborEntry
 from .tunnel import MARK
 
 Entry = t.Union[Neighbor, FdbEntry]
-#: The entries found: ("neighbor", device, address) -> MAC, and ("fdb", device, MAC, destination) -> destination.
+#: The entries found: ("neighbor", device, address) -> MAC, and ("fdb", device, MAC, destination) -> destination. If the
+#: entry names the device by which its packets leave, the key ends with that device's index as text.
 Observed = dict[tuple[str, ...], str]
 
 _NO_MAC = "00:00:00:00:00:00"
@@ -35,7 +39,8 @@ def observe(kernel: Kernel, desired: t.Iterable[Entry]) -> Observed:
                 observed["neighbor", device, neighbor.address] = neighbor.mac
         for entry in kernel.fdb(device):
             if entry.permanent and entry.destination and entry.mac != _NO_MAC:
-                observed["fdb", device, entry.mac, entry.destination] = entry.destination
+                via = (str(entry.via),) if entry.via else ()
+                observed[("fdb", device, entry.mac, entry.destination, *via)] = entry.destination
     return observed
 
 
@@ -64,7 +69,7 @@ def diff(desired: t.Iterable[Entry], observed: t.Mapping[tuple[str, ...], str]) 
         old = next((key for key in stale if key[:3] == ("fdb", entry.device, entry.mac)), None)
         if old:
             stale.remove(old)
-        before = f"dst {old[3]} dev {entry.device}" if old else None
+        before = _words(old) if old else None
         after = f"dst {entry.destination} dev {entry.device}"
         new_entry = ForwardingEntry(entry.device, entry.mac, entry.destination)
         changes.append(Change("fdb", "~" if old else "+", entry.mac, before, after, new=new_entry))
@@ -73,9 +78,15 @@ def diff(desired: t.Iterable[Entry], observed: t.Mapping[tuple[str, ...], str]) 
             neighbor = NeighborEntry(key[1], key[2], observed[key])
             changes.append(Change("neighbor", "-", key[2], f"lladdr {observed[key]} dev {key[1]}", None, old=neighbor))
         else:
-            forwarding = ForwardingEntry(key[1], key[2], key[3])
-            changes.append(Change("fdb", "-", key[2], f"dst {key[3]} dev {key[1]}", None, old=forwarding))
+            forwarding = ForwardingEntry(key[1], key[2], key[3], via=int(key[4]) if key[4:] else 0)
+            changes.append(Change("fdb", "-", key[2], _words(key), None, old=forwarding))
     return changes
+
+
+def _words(key: tuple[str, ...]) -> str:
+    """Return the description of a forwarding entry, by its key in Observed."""
+    via = f" via device {key[4]}" if key[4:] else ""
+    return f"dst {key[3]}{via} dev {key[1]}"
 
 
 def apply(kernel: Kernel, changes: t.Iterable[Change]) -> None:

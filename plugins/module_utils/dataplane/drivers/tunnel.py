@@ -23,7 +23,16 @@ from ...state.node_state import TunnelDevice
 from .. import hardening
 from ..change import Change, apply_each, refused
 from ..driver import DriverStep
-from ..kernel.port import SCOPE_LINK, InterfaceAddress, Kernel, KernelError, Link, NewLink, passing_over
+from ..kernel.port import (
+    SCOPE_LINK,
+    ForwardingEntry,
+    InterfaceAddress,
+    Kernel,
+    KernelError,
+    Link,
+    NewLink,
+    passing_over,
+)
 
 MARK = "calico: tunnel"
 NAMES = ("tunl0", "vxlan.calico", "vxlan-v6.calico")
@@ -282,7 +291,36 @@ def _make(kernel: Kernel, change: Change) -> None:
     mac = device.mac if link and device.mac and device.mac != link.mac else None
     mtu = device.mtu if link and device.mtu != link.mtu else None
     local = _new_local(link, device) if link else None
-    kernel.link_set(device.name, mac=mac, mtu=mtu, local=local, up=True)
+    entries = _pinned(kernel, device.name) if local and family_of(local) == 6 else []
+    try:
+        kernel.link_set(device.name, mac=mac, mtu=mtu, local=local, up=True)
+    finally:
+        for entry in entries:
+            kernel.fdb_replace(entry._replace(via=0))
+
+
+def _pinned(kernel: Kernel, name: str) -> list[ForwardingEntry]:
+    """Let each forwarding entry of a device name the device by which its packets leave, and return these entries.
+
+    The kernel keeps the source of packets to an entry's destination, and looks for another one only if the entry
+    changes. So all entries change before and after a device over IPv6 gets another local address. No packet is lost
+    meanwhile, and an entry that a stopped run leaves so is written anew by the next one (neighbor.py). Entries whose
+    destination has no route stay: the kernel keeps nothing for them.
+    """
+    indexes: dict[str, int] = {}
+    found = []
+    for entry in kernel.fdb(name):
+        route = kernel.route_to(entry.destination) if entry.destination and entry.permanent else None
+        if route is None or route.type != "unicast" or not route.device:
+            continue
+        if route.device not in indexes:
+            link = kernel.link(route.device)
+            indexes[route.device] = link.index if link is not None else 0
+        if indexes[route.device]:
+            pinned = entry._replace(via=indexes[route.device])
+            kernel.fdb_replace(pinned)
+            found.append(pinned)
+    return found
 
 
 def _recorded(link: t.Optional[Link]) -> list[str]:

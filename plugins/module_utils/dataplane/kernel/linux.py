@@ -658,6 +658,8 @@ class LinuxKernel:
         data: list[tuple[str, t.Any]] = [("NDA_LLADDR", entry.mac)]
         if entry.destination:
             data.append(("NDA_DST", entry.destination))
+        if entry.via:
+            data.append(("NDA_IFINDEX", entry.via))
         self._neighbor(kind, flags, header, data, operation)
 
     def fdb_replace(self, entry: port.ForwardingEntry) -> None:

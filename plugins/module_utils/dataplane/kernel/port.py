@@ -213,12 +213,16 @@ class NeighborEntry(t.NamedTuple):
 
 
 class ForwardingEntry(t.NamedTuple):
-    """An entry of a device's forwarding database; `destination` is a VXLAN remote's address, "" for other entries."""
+    """An entry of a device's forwarding database; `destination` is a VXLAN remote's address, "" for other entries.
+
+    `via` is the index of the device by which packets to the destination leave, 0 if routes decide it.
+    """
 
     device: str
     mac: str
     destination: str
     permanent: bool = True
+    via: int = 0
 
 
 class RuleEntry(t.NamedTuple):
@@ -268,6 +272,8 @@ class LinkChange(t.NamedTuple):
     """A change of a device for `write`. None leaves a value as it is; the MTU is in bytes.
 
     `local` is for VXLAN alone: packets leave with another address of this host from then on, of the same IP version.
+    Over IPv6 those to a forwarding entry that packets have used keep the earlier one, until a change of the entry's
+    destination or of a route to it, or the removal of any address of the host.
     """
 
     name: str

@@ -901,7 +901,8 @@ def dump_fdb(channel: Channel, device: str, index: int) -> list[port.ForwardingE
         if index_ == index and len(data.get(2, b"")) == 6:
             destination = address_text(data.get(1, b""))
             permanent = bool(state & NUD_PERMANENT)
-            found.append(port.ForwardingEntry(device, _mac(data[2]), destination, permanent))
+            via = _U32.unpack(data[8])[0] if 8 in data else 0
+            found.append(port.ForwardingEntry(device, _mac(data[2]), destination, permanent, via))
     return found
 
 

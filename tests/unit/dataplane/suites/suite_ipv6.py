@@ -239,6 +239,28 @@ def test_tunnels_of_both_families_stand_side_by_side(kernel):
     assert kernel.link("vxlan.calico").up
 
 
+def test_a_change_of_the_local_address_that_did_not_end_is_completed(kernel):
+    """Entries name the underlay's device while the local address changes, and the next run writes them anew."""
+    dual_stack(kernel)
+    converge(tunnel, kernel, [VXLAN6])
+    macs = [f"66:00:00:00:00:0{number}" for number in (2, 3)]
+    entries = [FdbEntry("vxlan-v6.calico", mac, f"fd00:10:10::1{mac[-1]}") for mac in macs]
+    converge(neighbor, kernel, entries)
+    plain = sorted(kernel.fdb("vxlan-v6.calico"))
+    pinned = [entry._replace(via=kernel.link("eth0").index) for entry in plain if entry.destination]
+    for entry in pinned:
+        kernel.fdb_replace(entry)
+    assert set(pinned) <= set(kernel.fdb("vxlan-v6.calico"))
+    via = f"via device {pinned[0].via} dev vxlan-v6.calico"
+    assert converge(neighbor, kernel, entries[:1]) == [
+        f"~ fdb      {macs[0]}  dst fd00:10:10::12 {via}  ->  dst fd00:10:10::12 dev vxlan-v6.calico",
+        f"- fdb      {macs[1]}  dst fd00:10:10::13 {via}",
+    ]
+    converge(neighbor, kernel, entries)
+    converge(tunnel, kernel, [dataclasses.replace(VXLAN6, local="fd00:10:10::99")])
+    assert sorted(kernel.fdb("vxlan-v6.calico")) == plain
+
+
 def test_tunnel_address_moves(kernel):
     dual_stack(kernel)
     converge(tunnel, kernel, [VXLAN6])
