@@ -70,9 +70,10 @@ def test_a_playbook_ends_by_the_verdict(playbook: str, tasks: str) -> None:
 
 
 def test_a_run_of_a_switch_alone_ends_by_the_same_verdict() -> None:
-    """After it, nothing but the end of the role follows."""
+    """After it, nothing but failures and the end of the role follow."""
     tasks = load(TASKS / "switched.yml")
-    assert PREFIX + "fleet_report" in tasks[-2] and not {"failed_when", "ignore_errors"} & tasks[-2].keys()
+    assert PREFIX + "fleet_report" in tasks[-3] and not {"failed_when", "ignore_errors"} & tasks[-3].keys()
+    assert "ansible.builtin.fail" in tasks[-2]
     assert tasks[-1]["ansible.builtin.meta"] == "end_role"
 
 
