@@ -42,6 +42,7 @@ _SET = 20  # What comparing a set costs without its members, in members.
 _LEAST = 200.0  # Members a second that are compared however few there are: under a thousandth of a processor.
 _HEADERS = 500.0  # Comparing numbers of members takes at most a 500th of the time,
 _HEADERS_LATEST = 1.5  # and is repeated after so many seconds at the latest.
+_FRESH = 1.0  # Seconds after which an add compares them itself: adds that follow each other need not do so each time.
 
 Clock = t.Callable[[], float]
 
@@ -267,8 +268,12 @@ class CachedSets:
         return self._have_others_written(kernel) or self._is_member_wrong(kernel)
 
     def check(self, kernel: Kernel) -> None:
-        """Discard the cache if the numbers of members differ from it. Raise KernelError if the kernel refuses."""
-        self._have_others_written(kernel)
+        """Discard the cache if the numbers of members differ from it, unless they were compared in the last second.
+
+        Raise KernelError if the kernel refuses.
+        """
+        if self._clock() - self._read >= _FRESH:
+            self._have_others_written(kernel)
 
     def write_memberships(self, kernel: Kernel, endpoints: t.Iterable[VethEndpoint]) -> None:
         """Add the addresses of these workloads to the desired sets that have them, whatever the cache says.
