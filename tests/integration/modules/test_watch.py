@@ -17,6 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe 
 from ansible_collections.baremetal.host_routing.plugins.modules import node, probe
 
 from tests.integration.modules.test_node import STATE
+from tests.pauses import pause
 
 TARGETS = [{"name": "web-1", "address": "10.244.3.1"}, {"name": "web-2", "address": "10.244.3.2"}]
 
@@ -43,6 +44,19 @@ class Watched:
         answer = self.probe(targets=TARGETS, count=2, interval=50, watch="start", limit=limit)
         assert answer["watch"] == {"running": True, "reason": "", "interval": 50.0}, answer
         return int(self.file.with_suffix(".lock").read_text())
+
+    def bursts(self, count):
+        """Wait until probes to web-1 have left in at least `count` bursts; raise AssertionError after a minute."""
+        began, before = time.monotonic(), self._requests()
+        while self._requests() < before + count:
+            assert time.monotonic() < began + 60
+            pause(began)
+
+    def _requests(self):
+        """Return the number of echo requests that the host has sent."""
+        read = self.host.kernel.run(["cat", "/proc/net/snmp"]).output.splitlines()
+        names, values = (line.split() for line in read if line.startswith("IcmpMsg:"))
+        return int(dict(zip(names, values)).get("OutType8", 0))
 
     def collect(self, seconds=1):
         return self.probe(targets=TARGETS, seconds=seconds, watch="collect")
@@ -124,7 +138,7 @@ def test_a_route_that_is_missing_for_a_moment_is_named(watched):
     time.sleep(0.3)
     device = next(route.device for route in STATE.routes if route.destination == "10.244.3.2/32")
     assert watched.host.kernel.run(["ip", "route", "del", "10.244.3.2/32"]).code == 0
-    time.sleep(0.2)
+    watched.bursts(2)
     assert watched.host.kernel.run(["ip", "route", "add", "10.244.3.2/32", "dev", device]).code == 0
     second = watched.collect()["targets"][1]
     assert second["lost"] > 0 and second["reason"] == "no route", second
