@@ -2,7 +2,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent's watch over 300 paths: to 50 other nodes in six pools, at ten probes a second.
+"""Measure the agent's watch over 300 paths: to 50 other nodes in six pools, at ten probes a second.
 
 Run as root. It makes network and mount namespaces of its own and changes nothing outside of them. The agent is the real
 one: the engine from its bundle, a process in a network namespace that stands for a host. Another namespace has the

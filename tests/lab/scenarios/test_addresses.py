@@ -279,7 +279,10 @@ def moved6(lab: BaseLab, node: str, address: str) -> None:
 
 @pytest.mark.soak
 def test_a_host_gets_another_ipv6_address(wanted: Wanted) -> None:
-    """Nothing is lost with both addresses. Otherwise one run brings the host back, and IPv4 loses nothing."""
+    """No packet is lost with both addresses on the host.
+
+    With the new one alone, one run brings the host back, and no packet of IPv4 is lost meanwhile.
+    """
     four = {node: f"{present(wanted.lab, node)}/24" for node in FOUR}
     six = {node: f"{NODES[node].address6}/64" for node in FOUR}
     wanted.site(four, addresses6=six).check()

@@ -26,7 +26,7 @@ import typing as t
 
 from ...policy.model import Flow
 from . import rtnetlink as rt
-from .port import Connection, ConnectionFilter, KernelError, passing_over
+from .port import NO_NETFILTER, Connection, ConnectionFilter, KernelError, passing_over
 
 _NETLINK_NETFILTER = 12
 # NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_NEW, IPCTNL_MSG_CT_GET, IPCTNL_MSG_CT_DELETE, IPCTNL_MSG_CT_GET_STATS
@@ -49,7 +49,7 @@ _CTA_STATS_GLOBAL_ENTRIES = 1
 _NESTED = 0x8000
 
 #: The errors of a kernel that tracks nothing, or that lacks connection tracking over netlink.
-_ABSENT = (errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOENT)
+_ABSENT = (*NO_NETFILTER, errno.ENOENT)
 
 open_socket = functools.partial(rt.open_socket, _NETLINK_NETFILTER)
 

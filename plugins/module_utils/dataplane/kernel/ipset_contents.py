@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What IP sets hold, read by messages to the kernel, without a process of `ipset`.
 
-Headers are cheap, however many members a set has: the kernel counts members itself. Both functions take a channel with
+Headers are cheap, however many members a set has: the kernel counts members itself. The functions take a channel with
 a NETLINK_NETFILTER socket and raise KernelError if the kernel refuses. Attributes: linux/netfilter/ipset/ip_set.h.
 """
 
@@ -13,13 +13,14 @@ import errno
 import socket
 import struct
 import typing as t
+import zlib
 
 from ...base.addresses import family_of
 from . import rtnetlink as rt
-from .port import KernelError, SetHeader
+from .port import NO_NETFILTER, KernelError, SetHeader
 
 _LIST = 6 << 8 | 7  # NFNL_SUBSYS_IPSET, IPSET_CMD_LIST
-_OLDEST_PROTOCOL = 6
+_OLDEST_PROTOCOL = 6  # version of ipset's protocol that all kernels since 3.x support
 _HEADERS = 20  # bytes of the headers: 16 of netlink and 4 of nfgenmsg
 _ASK = struct.pack("!BBH", 2, 0, 0) + rt.attribute(1, bytes((_OLDEST_PROTOCOL,)))
 _SETNAME, _TYPENAME, _FLAGS, _DATA, _ADT = 2, 3, 6, 7, 8
@@ -29,9 +30,6 @@ _IP, _CIDR, _PORT, _PROTO, _CADT_FLAGS, _IFACE = 1, 3, 4, 7, 8, 23
 _PHYSDEV, _NOMATCH = 2, 4
 _PROTOCOLS = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp", socket.IPPROTO_SCTP: "sctp", 136: "udplite"}
 _U16, _LENGTH = struct.Struct("!H"), struct.Struct("=H")
-
-#: The errors of a kernel that has no ip_set.
-_ABSENT = (errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 def headers(channel: rt.Channel, known: t.Mapping[bytes, tuple[str, SetHeader]]) -> dict[bytes, tuple[str, SetHeader]]:
@@ -44,7 +42,7 @@ def headers(channel: rt.Channel, known: t.Mapping[bytes, tuple[str, SetHeader]])
     try:
         return dict(channel.dump_decoded(_LIST, _ASK + _LIST_HEADER, "list the sets", decode))
     except KernelError as error:
-        if error.errno in _ABSENT:
+        if error.errno in NO_NETFILTER:
             return {}
         raise
 
@@ -68,12 +66,30 @@ def members(channel: rt.Channel, name: str) -> t.Optional[frozenset[str]]:
         return _members(rt.attributes(message, _HEADERS).get(_ADT, b""))
 
     try:
-        parts = channel.dump_decoded(_LIST, _ASK + rt.attribute(_SETNAME, name.encode() + b"\0"), "list a set", decode)
+        parts = channel.dump_decoded(_LIST, _named(name), "list a set", decode)
     except KernelError as error:
-        if error.errno in (*_ABSENT, errno.ENOENT):
+        if error.errno in (*NO_NETFILTER, errno.ENOENT):
             return None
         raise
     return frozenset(member for part in parts for member in part)
+
+
+def checksum(channel: rt.Channel, name: str) -> int:
+    """Return a checksum (CRC-32) of a set and its members, 0 for a set that does not exist and without ip_set."""
+    found = 1
+    try:
+        for message in channel.dump(_LIST, _named(name), f"list set {name}"):
+            found = zlib.crc32(message[_HEADERS:], found)
+    except KernelError as error:
+        if error.errno in (*NO_NETFILTER, errno.ENOENT):
+            return 0
+        raise
+    return found
+
+
+def _named(name: str) -> bytes:
+    """Return the body of a request for one set."""
+    return _ASK + rt.attribute(_SETNAME, name.encode() + b"\0")
 
 
 def _members(entries: bytes) -> list[str]:

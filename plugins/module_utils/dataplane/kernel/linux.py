@@ -485,7 +485,7 @@ class LinuxKernel:
         return self._there(marks.legacy_tables)
 
     def ipset_mark(self, name: str) -> int:
-        return marks.ipset(self._tracker, name)
+        return ipset_contents.checksum(self._tracker, name)
 
     def ipset_headers(self) -> dict[str, port.SetHeader]:
         self._headers = ipset_contents.headers(self._tracker, self._headers)

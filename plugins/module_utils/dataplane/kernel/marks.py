@@ -5,29 +5,23 @@
 
 Equal marks mean that nothing has changed, apart from what `legacy_tables` states and from equal checksums of different
 content, which are most unlikely. No program is run for them. Functions raise KernelError if the kernel refuses.
-Layouts: linux/netfilter/nfnetlink.h, linux/netfilter/nf_tables.h, linux/netfilter/ipset/ip_set.h,
-linux/netfilter_ipv4/ip_tables.h.
+Layouts: linux/netfilter/nfnetlink.h, linux/netfilter/nf_tables.h, linux/netfilter_ipv4/ip_tables.h.
 """
 
 from __future__ import annotations
 
 import ctypes
-import errno
 import socket
 import struct
 import typing as t
 import zlib
 
 from . import rtnetlink as rt
-from .port import KernelError, passing_over
+from .port import NO_NETFILTER, KernelError, passing_over
 
 _NFT_GETGEN = 10 << 8 | 16  # NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN
 _NFTA_GEN_ID = 1
-_IPSET_LIST = 6 << 8 | 7  # NFNL_SUBSYS_IPSET, IPSET_CMD_LIST
-_IPSET_PROTOCOL, _IPSET_SETNAME = 1, 2
-_OLDEST_PROTOCOL = 6  # version of ipset's protocol that all kernels since 3.x support
 _NFGENMSG = struct.Struct("!BBH")  # family, version, resource
-_HEADERS = 20  # bytes of the headers: 16 of netlink and 4 of nfgenmsg
 _U32 = struct.Struct("=I")
 _ROUTE_PROTOCOL = 16 + 5  # offset in bytes of the protocol in a message about a route, netlink's header included
 
@@ -40,16 +34,13 @@ _LEGACY = (
     ("ip6tables", "ip6_tables_names", socket.AF_INET6, socket.IPPROTO_IPV6),
 )
 
-#: The errors of a kernel that has no nf_tables or no ip_set.
-_ABSENT = (errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EINVAL)
-
 
 def ruleset(channel: rt.Channel) -> t.Optional[int]:
     """Return the generation of the namespace's nftables ruleset, which every change alters; None without nf_tables.
 
     `channel` has a NETLINK_NETFILTER socket.
     """
-    with passing_over(*_ABSENT):
+    with passing_over(*NO_NETFILTER):
         for answer in channel.request(_NFT_GETGEN, 0, _NFGENMSG.pack(0, 0, 0), "ask for the ruleset's generation"):
             generation = rt.attributes(answer.body, 4).get(_NFTA_GEN_ID)
             return None if generation is None else int.from_bytes(generation, "big")
@@ -90,26 +81,12 @@ def _legacy_table(asked: socket.socket, level: int, table: str) -> bytes:
     return answer.raw
 
 
-def ipset(channel: rt.Channel, name: str) -> int:
-    """Return a checksum (CRC-32) of an IP set and its members, 0 for a set that does not exist or without ip_set.
-
-    `channel` has a NETLINK_NETFILTER socket.
-    """
-    body = _NFGENMSG.pack(2, 0, 0) + rt.attribute(_IPSET_PROTOCOL, bytes((_OLDEST_PROTOCOL,)))
-    body += rt.attribute(_IPSET_SETNAME, name.encode() + b"\0")
-    try:
-        return _checksum(channel.dump(_IPSET_LIST, body, f"list set {name}"), _HEADERS)
-    except KernelError as error:
-        if error.errno in (*_ABSENT, errno.ENOENT):
-            return 0
-        raise
-
-
 def routes(channel: rt.Channel, protocol: int) -> int:
     """Return a checksum (CRC-32) of all routes with this protocol number, of both IP versions; 1 if there are none."""
     found = 1
     for family in (socket.AF_INET, socket.AF_INET6):
-        found = _checksum(_route_checksums(channel, family, protocol), 0, found)
+        for packed in _route_checksums(channel, family, protocol):
+            found = zlib.crc32(packed, found)
     return found
 
 
@@ -122,9 +99,3 @@ def _route_checksums(channel: rt.Channel, family: int, protocol: int) -> list[by
 
     body = rt.RTMSG.pack(family, 0, 0, 0, 0, protocol, 0, 0, 0)
     return channel.dump_decoded(rt.RTM_GETROUTE, body, "list routes", checksum)
-
-
-def _checksum(messages: t.Iterable[bytes], start: int, found: int = 1) -> int:
-    for message in messages:
-        found = zlib.crc32(message[start:], found)
-    return found

@@ -55,6 +55,10 @@ class KernelError(OSError):
         return f"{said} ({self.extack.rstrip('.')})" if self.extack else said
 
 
+#: The errnos of a kernel that lacks the part of netfilter that was asked: nf_tables, ip_set or conntrack.
+NO_NETFILTER = (errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EINVAL)
+
+
 @contextlib.contextmanager
 def passing_over(*numbers: int) -> t.Iterator[None]:
     """Ignore a KernelError that is raised inside if its errno is one of `numbers`."""

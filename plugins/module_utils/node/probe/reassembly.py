@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kernel's counter of IPv4 packets that arrived in fragments and were put together, whatever sent them.
+"""The kernel counts the IPv4 packets that it put together from fragments, whatever program sent them.
 
 VXLAN over IPv4 causes fragments where a link between two nodes has a smaller MTU. Others' datagrams cause them too.
 """

@@ -40,7 +40,7 @@ def target(*partners: str) -> Stored:
 
 @pytest.fixture
 def bird(host):
-    """The host's BIRD, which has read everything, and which a run told to read the sessions with node2 and node3."""
+    """Return the host's BIRD. It has read its configuration, with the sessions to node2 and node3."""
     fake = FakeBird(host.machine.bird_socket)
     fake.answers["show status"] = [
         [b"1000-BIRD 2.0.12\n1011-Last reconfiguration on 2999-01-01 00:00:00.000\n0013 up\n"]

@@ -212,7 +212,7 @@ def test_a_run_shows_paths_with_losses_and_where_they_are_lost() -> None:
 
 
 def test_a_switch_that_ended_before_the_flip_lost_no_live_traffic() -> None:
-    """Lost probes of the proof are marked ones, and a gate that was skipped was not passed."""
+    """Only the probes of the proof used the new routes, and a gate that was skipped was not passed."""
     gates = {
         "prepare": {"line": "prepare   4/4", "ok": True, "at": 7.0},
         "prove": {"line": "prove     0/12", "ok": False, "at": 9.0},
