@@ -24,7 +24,7 @@ import re
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import hardening
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import ipset_members, port
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import ipset_writes, port
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.lookup import Lookup
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     ForwardingEntry,
@@ -736,13 +736,14 @@ class FakeKernel:
         found = self.netfilter.sets.get(name)
         return None if found is None else frozenset(found.members)
 
-    def ipset_write(self, writes: t.Sequence[port.MemberWrite]) -> None:
+    def ipset_write(self, writes: t.Sequence[port.SetWrite]) -> None:
         for one in writes:
-            ipset_members.data(one.kind, one.member)
+            if isinstance(one, port.MemberWrite):
+                ipset_writes.data(one.kind, one.member)
         for one in writes:
-            done = self.netfilter.run(["ipset", "-exist", one.action, one.name, one.member], "", self._written)
+            done = self.netfilter.run(["ipset", "-exist", *one.line.split(" ")], "", self._written)
             if done is None or done.code != 0:
-                raise port.KernelError(errno.EINVAL, f"{one.action} {one.name} {one.member}")
+                raise port.KernelError(errno.EINVAL, one.line)
 
     def routes_mark(self, protocol: int) -> int:
         return hash(frozenset(self.routes(protocol=protocol) + self.routes(protocol=protocol, family=6)))

@@ -8,7 +8,7 @@ writing of a node's chains: `fill` makes sets and adds members before it, `drain
 find the sets that they refer to, and a member that moves from one set to another is in one of them at every moment. If
 many members are removed, more than half of the set, or it is too small, a second set is filled and swapped in.
 
-Each step is one `ipset restore`, repeated without a set that was refused, or a few messages to the kernel. All other
+Each step is a few messages to the kernel, or one `ipset restore`, repeated without a set that was refused. All other
 sets are written then, unless ipset failed without naming a set, or refused more than 50: one change of the ApplyError
 stands for all that are left. A text that cannot be a member (ipset_encoding.py) is left out, which a change `=`
 reports.
@@ -27,8 +27,7 @@ from ...state.node_state import IpSet
 from ..change import ApplyError, Change, Failures, ObserveError
 from ..driver import DriverStep
 from ..encoding import ipset_encoding
-from ..kernel import ipset_members
-from ..kernel.port import Completed, Kernel, KernelError, MemberWrite
+from ..kernel.port import Completed, Kernel, KernelError, MemberWrite, NewSet, SetRemoval, SetWrite
 
 PREFIX = "cali40"
 PREFIX_IPV6 = "cali60"
@@ -38,7 +37,7 @@ _OURS = (PREFIX, PREFIX_IPV6, TEMPORARY, TEMPORARY_IPV6)
 
 _MAX_ELEMENTS = 1048576  # members for which a new set has room, at least; fleets reach ipset's default of 65536
 _FEW = 64  # up to so many removed members alone need no second set
-_MESSAGES = 400  # up to so many lines that only change members are messages to the kernel, sent together
+_MESSAGES = 400  # up to so many writes are messages to the kernel, sent together
 _MOST_REFUSED = 50  # sets that may be refused; at the next one, the rest is no longer tried
 
 #: Seconds between the attempts to delete a set. The kernel releases it some time after the rule that referred to it.
@@ -188,9 +187,17 @@ def diff(
     return changes
 
 
-class _Line(t.NamedTuple):
-    text: str
+#: A write, or a line of `ipset restore` for what no message is known for.
+_Write = t.Union[SetWrite, str]
+
+
+class _Step(t.NamedTuple):
+    write: _Write
     change: Change
+
+    @property
+    def line(self) -> str:
+        return self.write if isinstance(self.write, str) else self.write.line
 
 
 def apply(kernel: Kernel, changes: t.Sequence[Change], sleep: t.Callable[[float], None] = time.sleep) -> None:
@@ -208,15 +215,20 @@ def apply(kernel: Kernel, changes: t.Sequence[Change], sleep: t.Callable[[float]
     failures.raise_if_any()
 
 
-def fill(kernel: Kernel, changes: t.Sequence[Change]) -> None:
+def fill(kernel: Kernel, changes: t.Sequence[Change], installed: bool = False) -> None:
     """Make sets, and add members to those of changes `~`. Nothing is removed from sets that stay.
+
+    With `installed`, the program ipset is known to be there, so that new sets can be made without it. Otherwise a
+    missing program is an error even where a few messages would do, because nothing could read the sets again.
 
     A set of another type than the desired one is deleted and made anew. One without room for old and new members is
     replaced by a larger one with all of them. Raise ApplyError with each set that was refused; a new one of these is
     deleted again if possible.
     """
     failures = Failures()
-    for change in _write(kernel, [change for change in changes if change.action in ("+", "~")], _fill, failures):
+    filling = [change for change in changes if change.action in ("+", "~")]
+    by_messages = installed or all(change.action == "~" for change in filling)
+    for change in _write(kernel, filling, _fill, failures, by_messages):
         kernel.run(["ipset", "destroy", _made(change)])
     failures.raise_if_any()
 
@@ -224,7 +236,7 @@ def fill(kernel: Kernel, changes: t.Sequence[Change]) -> None:
 def drain(kernel: Kernel, changes: t.Sequence[Change]) -> None:
     """Remove surplus members from the sets of changes `~`, after `fill`. Raise ApplyError with each refused set."""
     failures = Failures()
-    _write(kernel, [change for change in changes if change.action == "~"], _drain, failures)
+    _write(kernel, [change for change in changes if change.action == "~"], _drain, failures, True)
     failures.raise_if_any()
 
 
@@ -282,67 +294,66 @@ def _maximum(members: t.Sized) -> int:
 
 
 def _write(
-    kernel: Kernel, changes: t.Sequence[Change], text_of: t.Callable[[Change], list[str]], failures: Failures
+    kernel: Kernel,
+    changes: t.Sequence[Change],
+    writes_of: t.Callable[[Change], list[_Write]],
+    failures: Failures,
+    by_messages: bool,
 ) -> list[Change]:
-    """Write the lines of these changes, again without a set at which the kernel refused, until the rest is accepted.
+    """Make the writes of these changes, again without a set at which the kernel refused, until the rest is accepted.
 
-    Lines may be repeated without harm. Add refused changes to `failures`. Return the changes that may be half written,
-    [] if all were accepted or the program is missing.
+    A few writes need no program if `by_messages` is true. Writes may be repeated without harm. Add refused changes to
+    `failures`. Return the changes that may be half written, [] if all were accepted or the program is missing.
     """
     left = list(changes)
     halves: list[Change] = []
     while left:
-        lines = [_Line(text, change) for change in left for text in text_of(change)]
-        if not lines or _one_by_one(kernel, lines):
+        steps = [_Step(write, change) for change in left for write in writes_of(change)]
+        if not steps or (by_messages and _by_messages(kernel, [step.write for step in steps])):
             break
         # With -exist, adding a present member and deleting an absent one is no error.
-        done = kernel.run(["ipset", "-exist", "restore"], stdin="".join(f"{line.text}\n" for line in lines))
+        done = kernel.run(["ipset", "-exist", "restore"], stdin="".join(f"{step.line}\n" for step in steps))
         if done.code == 0:
             break
         number, words = _bad_line(done)
-        if not 0 < number <= len(lines) or len(changes) - len(left) >= _MOST_REFUSED:
-            failures.add(left[-1], _reason(done, len(lines)), left[:-1])
+        if not 0 < number <= len(steps) or len(changes) - len(left) >= _MOST_REFUSED:
+            failures.add(left[-1], _reason(done, len(steps)), left[:-1])
             return [*halves, *left] if done.code != 127 else halves
-        bad = lines[number - 1]
+        bad = steps[number - 1]
         failures.add(bad.change, _refused(bad, words))
         halves.append(bad.change)
         left = [change for change in left if change is not bad.change]
     return halves
 
 
-def _one_by_one(kernel: Kernel, lines: t.Sequence[_Line]) -> bool:
-    """Return whether these lines, at most 400, were written by messages to the kernel, without the program.
+def _by_messages(kernel: Kernel, writes: t.Sequence[_Write]) -> bool:
+    """Return whether these writes, at most 400, were made by messages to the kernel, without the program.
 
-    If it returns False, some of them may have been made.
+    If it returns False, some of them may have been made. The caller then runs the program ipset, which gives a reason.
     """
-    members = ipset_members.member_changes([line.text for line in lines]) if len(lines) <= _MESSAGES else None
-    if members is None:
+    messages = [write for write in writes if not isinstance(write, str)]
+    if len(messages) < len(writes) or len(writes) > _MESSAGES:
         return False
     try:
-        kernel.ipset_write(
-            [
-                MemberWrite(action, name, line.change.new[1].type, member)
-                for (action, name, member), line in zip(members, lines)
-            ]
-        )
+        kernel.ipset_write(messages)
     except (KernelError, ValueError):
-        return False  # The caller then runs the program ipset, which gives a reason.
+        return False
     return True
 
 
-def _fill(change: Change) -> list[str]:
+def _fill(change: Change) -> list[_Write]:
     name, want = change.new
     have: t.Optional[Observed] = change.old
     if have is None:
-        return [_create(name, want), *_add(name, want.members)]
+        return [_create(name, want), *_add(name, want.type, want.members)]
     if have.type != want.type:
-        return [f"destroy {name}", _create(name, want), *_add(name, want.members)]
+        return [SetRemoval(name), _create(name, want), *_add(name, want.type, want.members)]
     if _room(have, want) != have.max_elements:
         return _swap(name, filled(change))
-    return _add(name, want.members - have.members)
+    return _add(name, want.type, want.members - have.members)
 
 
-def _drain(change: Change) -> list[str]:
+def _drain(change: Change) -> list[_Write]:
     name, want = change.new
     have: Observed = change.old
     if have.type != want.type:
@@ -355,7 +366,7 @@ def _drain(change: Change) -> list[str]:
     except NotEncodable:
         return _swap(name, drained(change))
     # `add -exist` has removed the option `nomatch` from a member that had it: that member stays.
-    return [f"del {name} {address}" for address in sorted(addresses - want.members)]
+    return [MemberWrite("del", name, want.type, address) for address in sorted(addresses - want.members)]
 
 
 def _made(change: Change) -> str:
@@ -372,24 +383,23 @@ def _temporary(name: str) -> str:
     return (TEMPORARY_IPV6 if is_ipv6(name) else TEMPORARY) + hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
-def _swap(name: str, want: Observed) -> list[str]:
+def _swap(name: str, want: Observed) -> list[_Write]:
     temporary = _temporary(name)
     return [
         _create(temporary, want),
         f"flush {temporary}",
-        *_add(temporary, want.members),
+        *_add(temporary, want.type, want.members),
         f"swap {temporary} {name}",
-        f"destroy {temporary}",
+        SetRemoval(temporary),
     ]
 
 
-def _create(name: str, want: Observed) -> str:
-    family = "inet6" if is_ipv6(name) else "inet"
-    return f"create {ipset_encoding.name(name)} {want.type} family {family} maxelem {want.max_elements}"
+def _create(name: str, want: Observed) -> NewSet:
+    return NewSet(ipset_encoding.name(name), want.type, is_ipv6(name), want.max_elements)
 
 
-def _add(name: str, members: t.Iterable[str]) -> list[str]:
-    return [f"add {name} {member}" for member in sorted(members)]
+def _add(name: str, kind: str, members: t.Iterable[str]) -> list[_Write]:
+    return [MemberWrite("add", name, kind, member) for member in sorted(members)]
 
 
 def _delete(kernel: Kernel, changes: t.Sequence[Change], failures: Failures, sleep: t.Callable[[float], None]) -> None:
@@ -414,9 +424,12 @@ def _destroy(kernel: Kernel, left: t.Sequence[tuple[Change, str]]) -> list[tuple
     and the first refused one ends the program, which is then run again with the rest. If it fails without naming a
     line, all of the rest is returned.
     """
+    removals = [SetRemoval(change.old[0]) for change, _words in left]
+    if _by_messages(kernel, removals):
+        return []
     refused: list[tuple[Change, str]] = []
     while left:
-        text = "".join(f"destroy {change.old[0]}\n" for change, _words in left)
+        text = "".join(f"{SetRemoval(change.old[0]).line}\n" for change, _words in left)
         done = kernel.run(["ipset", "restore"], stdin=text)
         if done.code == 0:
             break
@@ -435,17 +448,17 @@ def _bad_line(done: Completed) -> tuple[int, str]:
     return (int(found.group(1)), found.group(2).rstrip(".")) if found else (0, "")
 
 
-def _refused(line: _Line, words: str) -> str:
-    name, want = line.change.new
-    if line.text == f"destroy {name}":
+def _refused(step: _Step, words: str) -> str:
+    name, want = step.change.new
+    if step.write == SetRemoval(name):
         return (
-            f"The set {name} exists with type {line.change.old.type}, and {want.type} is needed; the kernel cannot"
+            f"The set {name} exists with type {step.change.old.type}, and {want.type} is needed; the kernel cannot"
             f" change a type in place, and the set is in use: {words}. Delete what refers to the set and the set"
             f" (ipset destroy {name}), then run again."
         )
     module = "ip_set_" + want.type.replace(":", "_").replace(",", "")
     return (
-        f"ipset restore refused {line.text!r}: {words}. The set is not as it should be, all others are."
+        f"ipset restore refused {step.line!r}: {words}. The set is not as it should be, all others are."
         f" See that the kernel has the modules ip_set and {module}, then run again."
     )
 

@@ -27,7 +27,7 @@ from ...base.not_encodable import NotEncodable
 from ...base.typed_json import open_table, text, whole
 from ...files import bounded, folders
 from ..encoding import netns_encoding, sysctl_encoding
-from . import conntrack, ipset_contents, ipset_members, marks, namespaces, port
+from . import conntrack, ipset_contents, ipset_writes, marks, namespaces, port
 from . import links_packed as packed
 from . import rtnetlink as rt
 
@@ -127,6 +127,7 @@ class LinuxKernel:
         self._channel = rt.Channel(self._open_socket)
         self._tracker = rt.Channel(self._open_tracker)
         self._headers: dict[bytes, tuple[str, port.SetHeader]] = {}  # of IP sets, by the messages last read
+        self._revisions: ipset_writes.Revisions = {}
         self._inner: dict[str, LinuxKernel] = {}
         self._handle = -1  # file descriptor of the namespace, in an object of `_entered`; -1 in others
         self._identity = ""
@@ -494,8 +495,8 @@ class LinuxKernel:
     def ipset_members(self, name: str) -> t.Optional[frozenset[str]]:
         return ipset_contents.members(self._tracker, name)
 
-    def ipset_write(self, writes: t.Sequence[port.MemberWrite]) -> None:
-        ipset_members.write(self._tracker, writes)
+    def ipset_write(self, writes: t.Sequence[port.SetWrite]) -> None:
+        ipset_writes.write(self._tracker, writes, self._revisions)
 
     def routes_mark(self, protocol: int) -> int:
         return marks.routes(self._channel, protocol)

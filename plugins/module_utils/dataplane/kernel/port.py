@@ -311,6 +311,39 @@ class MemberWrite(t.NamedTuple):
     kind: str
     member: str
 
+    @property
+    def line(self) -> str:
+        """The same as a line of `ipset restore`."""
+        return f"{self.action} {self.name} {self.member}"
+
+
+class NewSet(t.NamedTuple):
+    """An IP set to make, of type `kind`, with room for `max_elements` members. Repeating that is no error."""
+
+    name: str
+    kind: str
+    ipv6: bool
+    max_elements: int
+
+    @property
+    def line(self) -> str:
+        """The same as a line of `ipset restore`."""
+        return f"create {self.name} {self.kind} family inet{'6' * self.ipv6} maxelem {self.max_elements}"
+
+
+class SetRemoval(t.NamedTuple):
+    """An IP set to delete. The kernel refuses that if the set does not exist, or if a rule refers to it."""
+
+    name: str
+
+    @property
+    def line(self) -> str:
+        """The same as a line of `ipset restore`."""
+        return f"destroy {self.name}"
+
+
+SetWrite = t.Union[MemberWrite, NewSet, SetRemoval]
+
 
 class Connection(t.NamedTuple):
     """A connection that the kernel tracks.
@@ -484,11 +517,12 @@ class Kernel(t.Protocol):
 
     # ---- write
 
-    def ipset_write(self, writes: t.Sequence[MemberWrite]) -> None:
-        """Add members to IP sets and remove members, in order, in one system call if possible.
+    def ipset_write(self, writes: t.Sequence[SetWrite]) -> None:
+        """Make and delete IP sets, add members and remove members, in order, in one system call if possible.
 
-        Raise KernelError with the first refusal; it names set and member, and writes behind it may have been made.
-        Raise ValueError, before any write, if a member has no form that this type of set can have.
+        Raise KernelError with the first refusal; it has that write's line, and writes behind it may have been made.
+        Raise ValueError, before any write, if a member has no form that this type of set can have, or for a new set of
+        another type than hash:ip, hash:net, hash:ip,port and hash:net,iface.
         """
 
     def ready_to_write(self) -> None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import functools
 import time
 import typing as t
 
@@ -387,7 +388,8 @@ class CachedSets:
 
     def fill(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Make sets and add members as `ipset.fill` does, and update the cache."""
-        self._written(kernel, changes, ipset.fill, "+~", ipset.filled)
+        fill = functools.partial(ipset.fill, installed=bool(self._observed))  # `ipset save` has listed them
+        self._written(kernel, changes, fill, "+~", ipset.filled)
 
     def drain(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Remove members as `ipset.drain` does, and update the cache."""

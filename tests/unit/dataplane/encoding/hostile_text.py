@@ -34,7 +34,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.e
     netns_encoding,
     sysctl_encoding,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import MemberWrite
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import SetWrite
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import model
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     DefinedPort,
@@ -370,8 +370,8 @@ class _Recorder(FakeKernel):
         assert not any(set(word) & set("\n\0") for word in argv)
         return super().run(argv, stdin, timeout)
 
-    def ipset_write(self, writes: t.Sequence[MemberWrite]) -> None:
-        self._inputs.ipset.extend(f"{one.action} {one.name} {one.member}\n" for one in writes)
+    def ipset_write(self, writes: t.Sequence[SetWrite]) -> None:
+        self._inputs.ipset.extend(f"{one.line}\n" for one in writes)
         super().ipset_write(writes)
 
 

@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset, iptables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     KernelError,
     MemberWrite,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.cached_drivers import (
+    CachedDrivers,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Hook, IpSet, IptablesTable
 
@@ -64,6 +69,12 @@ def test_set_is_made_changed_and_deleted(kernel):
 
 def one_by_one(kernel, desired):
     """Apply the differences, and assert that no program but `ipset save` is run. Raise what `converge` raises."""
+    with only_reading(kernel):
+        converge(ipset, kernel, desired)
+
+
+@contextlib.contextmanager
+def only_reading(kernel):
     ran = kernel.run
 
     def only_reads(argv, stdin="", timeout=60.0):
@@ -72,7 +83,7 @@ def one_by_one(kernel, desired):
 
     kernel.run = only_reads
     try:
-        converge(ipset, kernel, desired)
+        yield
     finally:
         kernel.run = ran
 
@@ -93,6 +104,34 @@ def test_a_few_members_come_and_go_without_a_program(kernel, name, kind, first, 
     assert members(kernel, name) == set(second)
     one_by_one(kernel, [IpSet(name, kind, first)])
     assert members(kernel, name) == set(first)
+    one_by_one(kernel, [])
+    assert "cali" not in run(kernel, ["ipset", "save"])
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "only"),
+    [
+        ("cali40s:x", "hash:net", "10.0.0.1"),
+        ("cali60s:x", "hash:net", "2001:db8::/32"),
+        ("cali40p:x", "hash:ip", "10.0.0.1"),
+        ("cali60n:x", "hash:ip,port", "fd00::1,tcp:80"),
+        ("cali40w:x", "hash:net,iface", "10.0.0.1,cali1"),
+        ("cali60w:x", "hash:net,iface", "fd00::1,cali1"),
+    ],
+)
+def test_a_cached_driver_makes_a_new_set_without_a_program(kernel, name, kind, only):
+    """It is like one that the program makes, once the program is known to be there."""
+    drivers = CachedDrivers()
+    converge(drivers.sets, kernel, [HOSTS])
+    desired = [HOSTS, IpSet(name, kind, (only,))]
+    with only_reading(kernel):
+        drivers.sets.fill(kernel, drivers.sets.diff(desired, drivers.sets.observe(kernel, desired)))
+    assert members(kernel, name) == {only}
+    made = ipset.observe(kernel, [])
+    run(kernel, ["ipset", "destroy", name])
+    version = "6" if name.startswith("cali60") else ""
+    run(kernel, ["ipset", "restore"], f"create {name} {kind} family inet{version} maxelem 1048576\n")
+    assert made[name]._replace(members=frozenset()) == ipset.observe(kernel, [])[name]
 
 
 def test_a_refused_set_member_raises_an_error(kernel):
