@@ -74,45 +74,74 @@ def diff(
     `compared` is what the last comparison of this process found; it is brought up to date. Desired tables of an IP
     version that the kernel lacks are ignored.
     """
-    changes: list[Change] = []
     compared = ComparedChains() if compared is None else compared
     wanted = {
         TablePlace(observed.programs[table.family], table.name): table
         for table in desired
         if table.family in observed.families
     }
-    for place, table in wanted.items():
-        have = observed.tables.get(place, {})
-        hooked = {name for hook in table.hooks for name in _JUMP.findall(hook.rule)}
-        for chain in compared.maybe_different(place, table.chains, have):
-            hashed = compared.compare(place, chain, table.chains[chain], have.get(chain))
-            if hashed is not None:
-                change = _chain(place, chain, tuple(zip(hashed, table.chains[chain])), have.get(chain))
-                known = {rule.hash for rule in have.get(chain, ())}
-                leading = [rule for digest, rule in change.new.rules if digest not in known]
-                reached = _reached(place, table, leading, compared)
-                write = change.new._replace(hooked=chain in hooked, title=table.titles.get(chain, ""), reached=reached)
-                changes.append(change._replace(new=write, note=write.title))
-        compared.keep(place, table.chains)
-    for place in dict.fromkeys([*wanted, *observed.tables]):
-        hooking = _hooks(place, wanted[place].hooks if place in wanted else (), observed.tables.get(place, {}))
-        for change in hooking:
-            if change.action != "-":
-                leading = [rule for _digest, rule in (*change.new.first, *change.new.last)]
-                reached = _reached(place, wanted[place], leading, compared)
-                change = change._replace(new=change.new._replace(reached=reached))
-            changes.append(change)
-    for place, chains in observed.tables.items():
-        keep = wanted[place].chains if place in wanted else {}
-        for chain, found in chains.items():
-            if chain in keep or not chain.startswith(PREFIX):
-                continue
-            # A chain with our prefix belongs to a real Calico if it has rules, all without our mark.
-            if not found or any(rule.hash for rule in found):
-                detail = "\n".join(f"--A {chain} {rule.text}" for rule in found)
-                delete = ChainDelete(place, chain, found)
-                subject = _subject(place, chain)
-                changes.append(Change("iptables", "-", subject, _count(found), None, "", delete, None, detail))
+    both = {place: (wanted.get(place), observed.tables.get(place)) for place in (*wanted, *observed.tables)}
+    left = {place: pair for place, pair in both.items() if not compared.is_known_equal(place, *pair)}
+    changes: list[Change] = []
+    for place, (table, have) in left.items():
+        if table is not None:
+            changes += _chains(place, table, have or {}, compared)
+    for place, (table, have) in left.items():
+        changes += _hook_changes(place, table, have or {}, compared)
+    for place in observed.tables:
+        if place in left:
+            changes += _superfluous(place, *left[place])
+    different = {written(change).place for change in changes}
+    for place, pair in left.items():
+        if place not in different:
+            compared.note_equal(place, *pair)
+    return changes
+
+
+def _chains(place: TablePlace, table: IptablesTable, have: Chains, compared: ComparedChains) -> list[Change]:
+    """Return the changes that give the table's chains their desired rules."""
+    changes = []
+    hooked = {name for hook in table.hooks for name in _JUMP.findall(hook.rule)}
+    for chain in compared.maybe_different(place, table.chains, have):
+        hashed = compared.compare(place, chain, table.chains[chain], have.get(chain))
+        if hashed is not None:
+            change = _chain(place, chain, tuple(zip(hashed, table.chains[chain])), have.get(chain))
+            known = {rule.hash for rule in have.get(chain, ())}
+            leading = [rule for digest, rule in change.new.rules if digest not in known]
+            reached = _reached(place, table, leading, compared)
+            write = change.new._replace(hooked=chain in hooked, title=table.titles.get(chain, ""), reached=reached)
+            changes.append(change._replace(new=write, note=write.title))
+    compared.keep(place, table.chains)
+    return changes
+
+
+def _hook_changes(
+    place: TablePlace, table: t.Optional[IptablesTable], have: Chains, compared: ComparedChains
+) -> list[Change]:
+    """Return the changes to our rules in chains of others; all of them go if `table` is None."""
+    changes = []
+    for change in _hooks(place, table.hooks if table is not None else (), have):
+        if change.action != "-" and table is not None:
+            leading = [rule for _digest, rule in (*change.new.first, *change.new.last)]
+            reached = _reached(place, table, leading, compared)
+            change = change._replace(new=change.new._replace(reached=reached))
+        changes.append(change)
+    return changes
+
+
+def _superfluous(place: TablePlace, table: t.Optional[IptablesTable], have: t.Optional[Chains]) -> list[Change]:
+    """Return the deletions of chains that are ours and not in `table`."""
+    changes = []
+    keep = table.chains if table is not None else {}
+    for chain, found in (have or {}).items():
+        if chain in keep or not chain.startswith(PREFIX):
+            continue
+        # A chain with our prefix belongs to a real Calico if it has rules, all without our mark.
+        if not found or any(rule.hash for rule in found):
+            detail = "\n".join(f"--A {chain} {rule.text}" for rule in found)
+            delete = ChainDelete(place, chain, found)
+            subject = _subject(place, chain)
+            changes.append(Change("iptables", "-", subject, _count(found), None, "", delete, None, detail))
     return changes
 
 

@@ -116,6 +116,16 @@ class ComparedChains:
 
     def __init__(self) -> None:
         self._compared: dict[TablePlace, dict[str, _Compared]] = {}
+        self._equal: dict[TablePlace, tuple[t.Any, t.Optional[Chains]]] = {}  # a desired table, and what equals it
+
+    def is_known_equal(self, place: TablePlace, desired: object, have: t.Optional[Chains]) -> bool:
+        """Return whether these objects are those of the last `note_equal` for this place; None stands for no table."""
+        known = self._equal.get(place)
+        return known is not None and known[0] is desired and known[1] is have
+
+    def note_equal(self, place: TablePlace, desired: object, have: t.Optional[Chains]) -> None:
+        """Record that a comparison of this desired table with these saved chains has found no difference."""
+        self._equal[place] = desired, have
 
     def maybe_different(self, place: TablePlace, desired: t.Mapping[str, tuple[str, ...]], have: Chains) -> list[str]:
         """Return the chains of `desired` that are not known to have their desired rules in `have`."""

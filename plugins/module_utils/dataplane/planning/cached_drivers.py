@@ -354,7 +354,9 @@ class CachedSets:
 
         def want(one: IpSet) -> ipset.Observed:
             known = self._wanted.get(one.name)
-            return known[1] if known is not None and known[0] == one else _wanted(one, known)
+            if known is not None and (known[0] is one or known[0] == one):
+                return known[1]
+            return _wanted(one, known)
 
         return ipset.diff(desired, observed, want)
 
@@ -364,7 +366,7 @@ class CachedSets:
 
         def want(one: IpSet) -> ipset.Observed:
             known = before.get(one.name)
-            if known is None or known[0] != one:
+            if known is None or (known[0] is not one and known[0] != one):
                 known = one, _wanted(one, known)
             self._wanted[one.name] = known
             return known[1]

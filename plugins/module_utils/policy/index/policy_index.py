@@ -71,6 +71,8 @@ class PolicyIndex:
         self.node = node
         self._interfaces: Interfaces = interfaces or {}
         self._policy_set = PolicySet()
+        self._policies_by_name: dict[str, Policy] = {}  # of `_policy_set`, as are the next
+        self._profiles_by_name: dict[str, PolicyProfile] = {}
         self._place: dict[str, int] = {}
         self._by_selector: dict[str, list[Policy]] = {}
         self._local: dict[Id, Endpoint] = {}
@@ -124,6 +126,8 @@ class PolicyIndex:
         before, self._policy_set = self._policy_set, policy_set
         if before is policy_set:
             return
+        self._policies_by_name = {policy.name: policy for policy in policy_set.policies}
+        self._profiles_by_name = {profile.name: profile for profile in policy_set.profiles}
         self._rules_unsettled = self._rules_unsettled or before != policy_set
         for network_set in _gone(before.network_sets, policy_set.network_sets):
             self._sets.remove_owner((_NETWORK_SET, network_set.name))
@@ -165,8 +169,8 @@ class PolicyIndex:
             # The common case is a change of an endpoint on another node: it adds and removes neither rules nor sets.
             return Changes(members=self._sets.take_changes()[2])
         self._rules_unsettled = False
-        policies = self._policies.settle({policy.name: policy for policy in self._policy_set.policies})
-        profiles = self._profiles.settle({profile.name: profile for profile in self._policy_set.profiles})
+        policies = self._policies.settle(self._policies_by_name)
+        profiles = self._profiles.settle(self._profiles_by_name)
         # Use before release, so that a set which other rules need now is not deleted and created again.
         self._sets.use([*policies.needed, *profiles.needed])
         self._sets.release([*policies.released, *profiles.released])

@@ -69,28 +69,51 @@ class RulesInUse(t.Generic[V]):
     def __init__(self) -> None:
         self._of: dict[str, frozenset[str]] = {}
         self._users: collections.Counter[str] = collections.Counter()
+        self._touched: set[str] = set()  # names that began or ceased to be used since the last `settle`
+        self._known: t.Mapping[str, V] = {}
         self._in_use: dict[str, V] = {}
+        self._sorted: t.Optional[dict[str, V]] = None  # `_in_use` sorted by names; None: to be sorted again
 
     def replace(self, interface: str, names: t.Iterable[str]) -> None:
         """Record that `interface` uses exactly the policies or profiles `names`. `settle` makes it effective."""
         before, after = self._of.pop(interface, frozenset()), frozenset(names)
         if after:
             self._of[interface] = after
-        self._users.update(after - before)
+        for name in after - before:
+            self._users[name] += 1
+            self._touched.add(name)
         for name in before - after:
             self._users[name] -= 1
             if not self._users[name]:
                 del self._users[name]
+                self._touched.add(name)
 
     def settle(self, known: t.Mapping[str, V]) -> Settled:
-        """Put into use those of `known`, by name, that an interface uses, and no others. Return what changed."""
-        used = {name: known[name] for name in self._users if name in known}
-        changed = {name for name in used.keys() | self._in_use.keys() if used.get(name) != self._in_use.get(name)}
+        """Put into use those of `known`, by name, that an interface uses, and no others. Return what changed.
+
+        If `known` is the same object as in the last call, it must not have changed; only names whose use changed are
+        looked at.
+        """
+        touched: t.Collection[str] = self._touched
+        if known is not self._known:
+            touched = self._users.keys() | self._in_use.keys()
+        used = {name: known[name] for name in touched if name in self._users and name in known}
+        changed = {name for name in touched if used.get(name) != self._in_use.get(name)}
         needed = [key for name in sorted(changed & used.keys()) for key in of_rules(used[name])]
         released = [key for name in sorted(changed & self._in_use.keys()) for key in of_rules(self._in_use[name])]
-        self._in_use = used
+        if known is not self._known:
+            self._in_use = used
+        else:
+            for name in changed:
+                self._in_use.pop(name, None)
+            self._in_use.update((name, used[name]) for name in changed & used.keys())
+        if changed or known is not self._known:
+            self._sorted = None
+        self._known, self._touched = known, set()
         return Settled(frozenset(changed), needed, released)
 
     def values(self) -> dict[str, V]:
-        """Return the policies or profiles in use as of the last `settle`, sorted by name."""
-        return dict(sorted(self._in_use.items()))
+        """Return the policies or profiles in use as of the last `settle`, sorted by name; not to be changed."""
+        if self._sorted is None:
+            self._sorted = dict(sorted(self._in_use.items()))
+        return self._sorted
