@@ -186,7 +186,8 @@ class Stages:
         """Add and correct the sets and rules that `state` and the workloads being added need; superfluous ones stay.
 
         The addresses of the workloads `adding` are written to all their sets, even if they are known to be there:
-        another program may have written since. If the kernel refuses that, sets are read and planned again.
+        another program may have written since. If the kernel refuses a write to sets, all is read and planned once
+        more.
 
         Return what was applied. If the kernel refused a set or a whole table, `failed` is not empty; otherwise
         `on_written` is called in the drivers' thread. Single chains that were refused are in `aside`. Raise
@@ -199,18 +200,26 @@ class Stages:
             whole = compiled()
             if whole.ipsets:
                 self.drivers.sets.check(self._kernel)
-            planned = repair.plan(self._kernel, whole, guards, self.registry)
-            drift = self._drift(planned.additions, whole, before)
-            applied = repair.additions(self._kernel, planned)
-            if not applied.failed:
-                try:
-                    self.drivers.sets.write_memberships(self._kernel, adding)
-                except KernelError:  # Another program may have deleted a set a moment ago.
-                    self.drivers.sets.forget()
-                    planned = repair.plan(self._kernel, whole, guards, self.registry)
-                    drift |= self._drift(planned.additions, whole, before)
-                    again = repair.additions(self._kernel, planned)
-                    applied = again._replace(done=applied.done + again.done)
+            drift, done = set[repair.Same](), list[Change]()
+
+            def add() -> repair.Applied:
+                planned = repair.plan(self._kernel, whole, guards, self.registry)
+                drift.update(self._drift(planned.additions, whole, before))
+                applied = repair.additions(self._kernel, planned)
+                done.extend(applied.done)
+                return applied
+
+            applied = add()
+            refused = any(change.kind == "ipset" for change, _reason in applied.failed)
+            try:
+                if not applied.failed:
+                    self.drivers.sets.write_memberships(self._kernel, adding, done)
+            except KernelError:
+                refused = True
+            if refused:  # Another program may have deleted a set a moment ago.
+                self.drivers.sets.forget()
+                applied = add()
+            applied = applied._replace(done=tuple(done))
             if not applied.failed:
                 on_written()
             return whole, applied, drift

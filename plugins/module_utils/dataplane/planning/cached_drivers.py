@@ -276,17 +276,21 @@ class CachedSets:
         if self._clock() - self._read >= _FRESH:
             self._have_others_written(kernel)
 
-    def write_memberships(self, kernel: Kernel, endpoints: t.Iterable[VethEndpoint]) -> None:
+    def write_memberships(
+        self, kernel: Kernel, endpoints: t.Iterable[VethEndpoint], filled: t.Iterable[Change] = ()
+    ) -> None:
         """Add the addresses of these workloads to the desired sets that have them, whatever the cache says.
 
-        The desired sets are those of the last `diff`. Raise KernelError if the kernel refuses.
+        The desired sets are those of the last `diff`. Members that `fill` has just added for the changes `filled` are
+        not written again. Raise KernelError if the kernel refuses.
         """
         pairs = [(address, f"{address},{one.interface}") for one in endpoints for address in one.addresses]
+        just_now = {change.subject: change for change in filled if change.kind == "ipset"}
         writes = [
             MemberWrite("add", name, want.type, member)
             for name, (_one, want) in self._wanted.items()
-            for address, at_interface in pairs
-            for member in _memberships(want, address, at_interface)
+            for member in _memberships(want, pairs)
+            if name not in just_now or not _is_added(just_now[name], member)
         ]
         if writes:
             kernel.ipset_write(writes)
@@ -452,12 +456,19 @@ def _sets_after(
     return after
 
 
-def _memberships(want: ipset.Observed, address: str, at_interface: str) -> t.Iterable[str]:
-    """Return the members of a set that are this address, alone, with its interface or with a port."""
-    if want.type == "hash:ip,port":
-        begin = tuple(f"{address},{protocol}:" for protocol in ("tcp", "udp", "sctp"))
-        return [member for member in want.members if member.startswith(begin)]
-    return [member for member in (address, at_interface) if member in want.members]
+def _memberships(want: ipset.Observed, pairs: t.Sequence[tuple[str, str]]) -> list[str]:
+    """Return the members of a set that belong to these pairs (address, address with its interface)."""
+    members = want.members
+    if want.type != "hash:ip,port":
+        return [member for pair in pairs for member in pair if member in members]
+    begin = tuple(f"{address},{protocol}:" for address, _more in pairs for protocol in ("tcp", "udp", "sctp"))
+    return [member for member in members if member.startswith(begin)]
+
+
+def _is_added(change: Change, member: str) -> bool:
+    """Return whether `ipset.fill` adds this member of the new set for the change."""
+    have: t.Optional[ipset.Observed] = change.old
+    return have is None or have.type != change.new[1].type or member not in have.members
 
 
 def _wanted(one: IpSet, known: t.Optional[tuple[IpSet, ipset.Observed]]) -> ipset.Observed:

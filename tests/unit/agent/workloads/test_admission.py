@@ -247,25 +247,37 @@ def test_an_add_writes_all_its_memberships_whatever_others_did(tmp_path, damage)
     run(scenario())
 
 
-def test_an_add_makes_sets_anew_that_are_deleted_while_it_writes(tmp_path):
+@pytest.mark.parametrize("before", ["filled", "written"])
+def test_an_add_makes_sets_anew_that_are_deleted_while_it_writes(tmp_path, before):
+    """The set goes before its member is added, or before the memberships are written that the plan did not have."""
+
     async def scenario():
         node = await started(tmp_path)
         await node.add("db", labels={"app": "db"})
         await node.add("app", labels={"app": "app"})
-        write, plain = node.kernel.ipset_write, dict(node.kernel.netfilter.sets)
+        plain, sets = dict(node.kernel.netfilter.sets), node.agent.passes.stages.drivers.sets
         (name,) = members(node, "s:")
+        write, fill, calls = node.kernel.ipset_write, sets.STEP.add, []
 
-        calls = []
-
-        def deleted_before_the_second(writes):
+        def once_deleted(writes):
             calls.append(writes)
-            if len(calls) == 2:
+            if len(calls) == 1:
                 del node.kernel.netfilter.sets[name]
             write(writes)
 
-        node.kernel.ipset_write = deleted_before_the_second
+        def behind_our_back(kernel, changes):
+            fill(kernel, changes)
+            node.kernel.ipset_write, sets.write_memberships = once_deleted, all_memberships
+
+        def all_memberships(kernel, endpoints, dummy):
+            type(sets).write_memberships(sets, kernel, endpoints)
+
+        if before == "filled":
+            node.kernel.ipset_write = once_deleted
+        else:
+            sets.STEP = dataclasses.replace(sets.STEP, add=behind_our_back)
         address = await node.add("second", labels={"app": "app"})
-        assert len(calls) >= 2
+        assert calls
         assert plain.keys() == node.kernel.netfilter.sets.keys()
         assert address in known(node) and address in members(node, "s:")[name]
 
