@@ -136,6 +136,19 @@ def test_an_add_gets_the_requested_address_mac_and_mtu_or_is_refused(tmp_path):
     run(scenario())
 
 
+def test_a_spare_block_that_a_failed_add_opened_has_its_blackhole(tmp_path):
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        node.kernel.fail_next("link_add", errno.EBUSY)
+        code, _text = await refused(agent.transactions.add(node.request("web", address="10.244.1.8")))
+        await node.settle()
+        assert (code, node.links) == ("kernel", set())
+        assert node.routes == {BLOCK, SPARE} and node.differences() == []
+
+    run(scenario())
+
+
 def test_a_spare_block_is_opened_with_its_blackhole_and_when_all_is_full_it_says_so(tmp_path):
     async def scenario():
         node = Node(tmp_path)

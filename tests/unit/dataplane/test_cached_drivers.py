@@ -207,6 +207,23 @@ def test_a_refused_chain_is_tried_again_if_changed_or_on_request(kernel):
     assert tables.set_aside == ()
 
 
+def test_a_deletion_that_a_jump_prevented_is_tried_again_without_the_jump(kernel):
+    """The kernel refuses to delete a chain while a rule leads to it, and deletes it after the rule is gone."""
+    tables = CachedTables()
+    jumping = [IptablesTable("filter", {"cali-from": ("-j cali-to",), "cali-to": ("-j DROP",)})]
+    settle(tables, iptables, kernel, jumping)
+    without = [IptablesTable("filter", {"cali-from": ("-j ACCEPT",)})]
+    changes = tables.diff(without, tables.observe(kernel, without))
+    with pytest.raises(iptables.SetAside):
+        tables.apply(kernel, [change for change in changes if change.action == "-"])
+    left = tables.diff(without, tables.observe(kernel, without))
+    assert lines(left) == lines(change for change in changes if change.action == "~")
+    tables.apply(kernel, left)
+    assert lines(tables.diff(without, tables.observe(kernel, without))) == ["- iptables filter cali-to  1 rule"]
+    settle(tables, iptables, kernel, without)
+    assert tables.set_aside == ()
+
+
 def test_a_deleted_table_with_a_refused_chain_is_written_again(kernel):
     """If others delete a table in which a chain was refused, the table is written again, with that chain as -j DROP.
 

@@ -92,6 +92,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
     On any error, or the cancellation, undo what was made. What cannot be undone is left to the cleanup.
     """
     on.table.begin(workload)
+    opened: tuple[str, ...] = ()
     try:
         with on.persisted.writing("record"):
             on.cleanup.supersede(workload.id)  # so that the cleanup does not remove the new record
@@ -131,6 +132,8 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
         on.table.abandon(workload)
         await asyncio.shield(asyncio.ensure_future(_undo(on, workload)))
         on.policy.workloads_changed()  # so that the reconciler removes the workload from policy
+        if opened:
+            on.policy.blocks_opened()
         raise
     on.table.attach(workload, endpoint)
     on.policy.workloads_changed()

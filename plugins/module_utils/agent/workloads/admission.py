@@ -12,6 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ...dataplane.change import Change
+from ...dataplane.drivers import route
 from ...state.node_state import VethEndpoint
 from ...wire import protocol
 from ...wire.protocol import AgentError
@@ -54,6 +55,10 @@ class PolicyUpdates:
         self._desired.changed()
         if self._desired.has_policy:
             self._stages.policy_changed()
+
+    def blocks_opened(self) -> None:
+        """Let the reconciler write the blackhole routes of blocks that an add opened before it failed. Do not wait."""
+        self._stages.expect((route.STEP.name,))
 
     def ports_changed(self, id: str) -> Write:
         """Request a write of the rules for published ports, after those of the workload `id` changed; return it."""

@@ -13,7 +13,8 @@ For sets the kernel says the number of members, which does not show a member tha
 `CachedSets.is_doubtful` compare the numbers every few seconds, and the members themselves in a round of ROUND seconds.
 Sets are read again when they differ, and TRUSTED seconds after the last comparison.
 
-An existing chain that was refused is not tried again until its rules change, a set is new, or `retry` is called.
+An existing chain that was refused is not tried again until its rules change, a set is new, or `retry` is called. A
+deletion is also tried again after rules were changed or deleted: the kernel refuses it while a rule leads to the chain.
 """
 
 from __future__ import annotations
@@ -157,6 +158,8 @@ class CachedTables:
 
         The cache is discarded after a failure, and if the marks show that another process has written.
         """
+        if any(change.action in ("~", "-") for change in changes):
+            self._refused = {subject: found for subject, found in self._refused.items() if found.hashes is not None}
         try:
             self._apply(kernel, changes)
         except SetAside as error:
