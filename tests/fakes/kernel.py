@@ -741,6 +741,7 @@ class FakeKernel:
             if isinstance(one, port.MemberWrite):
                 ipset_writes.data(one.kind, one.member)
         for one in writes:
+            self._may_fail("ipset_write", one.name, one.line)
             done = self.netfilter.run(["ipset", "-exist", *one.line.split(" ")], "", self._written)
             if done is None or done.code != 0:
                 raise port.KernelError(errno.EINVAL, one.line)

@@ -50,7 +50,7 @@ def publish(mirror: Mirror, changes: t.Mapping[tuple[str, str], t.Optional[Endpo
     """
     revision = mirror.position.revision + 1 if mirror.position is not None else 1
     found = [
-        KeyChange(keys.blocks_key(node), documents.encode_blocks(["10.0.0.0/8"]), revision, True)
+        KeyChange(keys.blocks_key(node), documents.encode_blocks(["10.0.0.0/8", "fd00::/8"]), revision, True)
         for node in dict.fromkeys(node for node, _interface in changes)
         if not mirror.blocks(node)
     ]

@@ -29,6 +29,7 @@ SABOTAGE = ("route", "link", "down", "sysctl", "blackhole", "foreign")
 class Add(t.NamedTuple):
     name: str
     address: t.Optional[str] = None
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 class Delete(t.NamedTuple):
@@ -45,11 +46,12 @@ class Killed(t.NamedTuple):
     """A kill of the agent during simultaneous calls; the callers then retry.
 
     `moment` chooses the moment of the kill. On a fake kernel it is the number of earlier writes and failpoints, on the
-    real kernel the index of a failpoint, or beyond these a random moment.
+    real kernel the index of a failpoint, or beyond these a random moment. The series of tests/unit/agent/series have
+    other calls as well.
     """
 
     moment: int
-    calls: tuple[t.Union[Add, Delete], ...]
+    calls: tuple[t.Any, ...]
 
 
 class Sabotage(t.NamedTuple):

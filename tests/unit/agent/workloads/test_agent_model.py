@@ -6,18 +6,16 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import pathlib
-import shutil
 import tempfile
 
 import hypothesis
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import failpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 from hypothesis import strategies as st
 
-from tests.unit.agent.node_under_test import BLOCK, SPARE, Node
+from tests.unit.agent.node_under_test import BLOCK, SPARE
 from tests.unit.agent.virtual_time import run
+from tests.unit.agent.workloads.killable_node import KillableNode
 from tests.unit.agent.workloads.model import (
     Add,
     Call,
@@ -33,48 +31,15 @@ from tests.unit.agent.workloads.model import (
 )
 
 
-class World(Node):
-    """A node whose agent can be killed at any moment: between two writes to the kernel, or at a failpoint.
+class World(KillableNode):
+    """A node whose addresses are on the disk before they have a route, whenever its agent is killed."""
 
-    The kernel and the files of that moment are saved. When all calls have ended, they are restored and an agent starts.
-    """
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        super().__init__(folder / "node", cleanup_grace=0.0)
-        self._kept = folder / "kept"
-        self._kept_kernel = None
-        self._moments = -1
-
-    async def start(self):
-        self.kernel.watch(self._look)
-        return await super().start()
-
-    def moment(self, *dummy) -> None:
-        if self._moments == 0:
-            shutil.copytree(self.folder, self._kept)
-            self.kernel.watch(None)
-            self._kept_kernel = copy.deepcopy(self.kernel)
-            self.kernel.watch(self._look)
-        self._moments -= 1
-
-    def _look(self, kernel) -> None:
-        """Assert that each address with a route in the present kernel is on the disk, and call `moment`."""
+    def written(self, kernel) -> None:
+        """Assert that each address with a route in the present kernel is on the disk, and count a moment."""
         if kernel is self.kernel:
             hosts = {route[:-3] for route in self.routes if route.endswith("/32")}
             assert hosts <= set(self.on_disk().values()), hosts
-        self.moment()
-
-    async def killed(self, moment: int, work) -> None:
-        self._moments = moment
-        await asyncio.gather(work, return_exceptions=True)
-        self._moments = -1
-        await self.kill()
-        if self._kept_kernel is not None:
-            shutil.rmtree(self.folder)
-            self._kept.rename(self.folder)
-            self.kernel, self._kept_kernel = self._kept_kernel, None
-            self.machine.kernel = self.kernel
-        await self.start()
+        super().written(kernel)
 
     # ---- steps
 
@@ -126,14 +91,11 @@ class World(Node):
 def test_the_agent_keeps_to_the_model(todo):
     async def scenario():
         with tempfile.TemporaryDirectory() as folder:
-            world, model = World(pathlib.Path(folder)), Model()
-            point, failpoints.point = failpoints.point, world.moment
-            try:
+            world, model = World(pathlib.Path(folder), cleanup_grace=0.0), Model()
+            with world.counting_failpoints():
                 await world.start()
                 for step in todo:
                     await world.step(step, model)
                 await world.converges(model)
-            finally:
-                failpoints.point = point
 
     run(scenario())
