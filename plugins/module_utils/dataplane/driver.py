@@ -115,6 +115,8 @@ class DriverStep(t.Generic[Desired, Observed]):
     #: Returns further changes, which depend on parts of the kernel that `observe` does not read.
     besides: t.Callable[[Kernel, Desired], list[Change]] = lambda kernel, desired: []
 
+    #: Whether `apply` makes additions and removals in one transaction. Then removals cost nothing beside additions.
+    transaction: bool = False
     #: Makes additions instead of the driver's `apply`.
     add: t.Optional[Apply] = None
     #: Completes additions after those of the whole stage were tried. Its last argument says whether one of them failed;

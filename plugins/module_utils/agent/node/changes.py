@@ -82,11 +82,11 @@ class NodeChanges:
         try:
             looks, until = 0, self._clock() + _LOOKING
             while looks < _LOOKS and self._clock() < until:
-                before = self._rwlock.quiet
+                before = self._quiet()
                 if before is not None:
                     looks += 1
                     found = await self._passes.look(self._desired.need)
-                    if not found.changed or self._rwlock.quiet == before:
+                    if not found.changed or self._quiet() == before:
                         return found
                 await asyncio.sleep(_BETWEEN_LOOKS)
         except (ObserveError, KernelError, PolicyNotCompiled) as error:
@@ -96,6 +96,11 @@ class NodeChanges:
             "node.plan: workloads came or went each time that the node was looked at. Ask again, or ask as root, for"
             " whom they wait.",
         )
+
+    def _quiet(self) -> t.Optional[tuple[int, int]]:
+        """Return numbers that change when something is attached, deleted or repaired; None while it is."""
+        stages, taken = self._passes.stages, self._rwlock.quiet
+        return None if taken is None or stages.settling else (taken, sum(stages.changed.values()))
 
     async def apply(self, state: t.Optional[NodeState], removals: bool) -> PassOutcome:
         """Make `state` (None: the one on the disk) the desired state, bring the node to it, and return the outcome.

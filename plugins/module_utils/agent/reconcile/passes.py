@@ -5,7 +5,7 @@
 
 All additions of a pass come first, stage by stage, in the drivers' order (stages.py). Removals follow in reverse order,
 if they are allowed and nothing they could cut off has failed. `write_lock`, the exclusive lock of all writers, is
-released between the stages. loop.py says when passes are made.
+released between the stages; policy's sets and rules do not need it. loop.py says when passes are made.
 """
 
 from __future__ import annotations
@@ -158,8 +158,13 @@ class Passes:
         registry = self.stages.drivers.registry
         changes: list[Change] = []
         extra: set[str] = set()
+        alone = dirty.issubset(registry.guards)  # No other kind is repaired, so removals have nothing to wait for.
         for stage in registry.stages:
             here = dirty.intersection(stage)
+            if here.intersection(registry.guards):
+                settled = await self.stages.settle(stage, removing=alone)
+                changes, extra = changes + settled.changes, extra | settled.extra
+                continue
             found = await self.stages.look(here) if here else None
             if found is None:
                 continue
@@ -170,7 +175,10 @@ class Passes:
                 dirty |= registry.followers(map(registry.name_of, done))
         for stage in reversed(registry.stages):
             to_remove = extra.intersection(stage)
-            if to_remove:
+            if to_remove.intersection(registry.guards):
+                if to_remove <= set(filter(self.stages.removable, to_remove)):
+                    changes += (await self.stages.settle(stage, removing=True)).changes
+            elif to_remove:
                 changes += await self.stages.remove(to_remove)
         return changes
 

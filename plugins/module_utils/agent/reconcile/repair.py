@@ -11,11 +11,12 @@ kernel cannot be read. A change that fails does not prevent the others, except t
 from __future__ import annotations
 
 import dataclasses
+import types
 import typing as t
 
 from ...dataplane.change import ApplyError, Change, ObserveError, SetAside
 from ...dataplane.driver import DriverRegistry
-from ...dataplane.drivers import sysctl, workload
+from ...dataplane.drivers import ipset, iptables, sysctl, workload
 from ...dataplane.kernel.port import Kernel, MissingLibrary
 from ...dataplane.planning.apply import apply_node
 from ...dataplane.planning.plan import NodePlan, Part, plan_node
@@ -28,6 +29,8 @@ ERRORS = (ObserveError, MissingLibrary, OSError, PolicyNotCompiled)
 _FEW = 50  # up to 50 devices are read one by one; for more, all devices are read at once
 _FORWARDING = "net/ipv4/ip_forward"
 
+
+_NOTHING: t.Mapping[str, Part] = types.MappingProxyType({})
 
 #: The key that two changes with the same effect share: kind, action, subject, value afterwards.
 Same = tuple[str, str, str, t.Optional[str]]
@@ -93,21 +96,61 @@ def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Chang
     return part if of_part in (None, sysctl.greatest_source_check(state.sysctls)) else state
 
 
-def additions(kernel: Kernel, planned: NodePlan) -> Applied:
+def additions(kernel: Kernel, planned: NodePlan, instead: t.Mapping[str, Part] = _NOTHING) -> Applied:
     """Make the additions and changes of a plan, except those that wait for their device. Return what was applied.
 
-    Such a device is missing, or down although it must be up. Failures are in the result, but MissingLibrary is raised
-    before any change if pyroute2 is needed and missing.
+    Such a device is missing, or down although it must be up. `instead` has parts, by driver name, that are made in
+    place of the plan's. Failures are in the result, but MissingLibrary is raised before any change if pyroute2 is
+    needed and missing.
     """
     waiting = _waiting(kernel, planned.parts)
     left_out = {id(change) for change in waiting}
-    return _apply(kernel, planned.only(lambda change: change.action != "-" and id(change) not in left_out), waiting)
+    chosen = planned.only(lambda change: change.action != "-" and id(change) not in left_out)
+    if instead:
+        chosen = chosen.with_parts([instead.get(part.name, part) for part in chosen.parts])
+    return _apply(kernel, chosen, waiting)
 
 
 def removals(kernel: Kernel, planned: NodePlan, chosen: t.Sequence[Change]) -> Applied:
     """Remove the objects of `chosen`, changes of `planned`; return what was applied. Errors as in `additions`."""
     to_remove = {id(change) for change in chosen}
     return _apply(kernel, planned.only(lambda change: id(change) in to_remove))
+
+
+def both(
+    kernel: Kernel, planned: NodePlan, extra: t.Sequence[Change], planned_again: t.Callable[[], NodePlan]
+) -> tuple[Applied, Applied]:
+    """Make the additions of a plan, then remove the objects of `extra`, changes of the plan; return what was applied.
+
+    The first result is that of additions, the second that of removals. A driver with additions whose writes are one
+    transaction also makes its removals in it. If the transaction fails, what is left of additions is planned again by
+    `planned_again` and made alone, before removals. Nothing more is removed after a failed addition. Errors as in
+    `additions`.
+    """
+    to_remove = {id(change) for change in extra}
+    together: dict[str, Part] = {}
+    for part in planned.parts:
+        if part.driver.STEP.transaction and part.additions:
+            going = [change for change in part.removals if id(change) in to_remove]
+            if going:
+                together[part.name] = part._replace(changes=[*part.additions, *going], together=True)
+    applied = additions(kernel, planned, together)
+    with_it = {id(change) for part in together.values() for change in part.changes}
+    gone = tuple(change for change in applied.done if change.action == "-")
+    refused = tuple((change, reason) for change, reason in applied.aside if change.action == "-")
+    made = applied._replace(
+        done=tuple(change for change in applied.done if change.action != "-"),
+        aside=tuple((change, reason) for change, reason in applied.aside if change.action != "-"),
+    )
+    rest = [change for change in extra if id(change) not in with_it]
+    if made.failed and together:
+        planned = planned_again()
+        again = additions(kernel, planned)
+        made, rest = again._replace(done=made.done + again.done), list(planned.removals)
+    if made.failed:
+        return made, Applied(gone, refused)
+    removed = removals(kernel, planned, rest)
+    return made, Applied(gone + removed.done, refused + removed.failed + removed.aside)
 
 
 def same(change: Change) -> Same:
@@ -147,6 +190,25 @@ def drift(
         earlier = dataclasses.replace(earlier, address=state.address, address6=state.address6)
         found |= {same(change) for change in plan(kernel, earlier, kinds, registry, interiors).changes}
     return found
+
+
+def unwanted(changes: t.Iterable[Change], before: t.Mapping[str, t.Optional[NodeState]]) -> list[Change]:
+    """Return these removals of sets and rules without those of objects that the kind's former state desired.
+
+    These others are no drift, whatever a plan of that state would say. `before` is that of `drift`.
+    """
+    sets, tables = before.get(ipset.STEP.name), before.get(iptables.STEP.name)
+    names = {one.name for one in sets.ipsets} if sets is not None else set()
+    chains = {(one.family, one.name): one.chains for one in tables.iptables} if tables is not None else {}
+    families = {"iptables": 4, "ip6tables": 6}
+
+    def was_wanted(change: Change) -> bool:
+        if change.kind == "ipset":
+            return change.subject in names
+        write = iptables.written(change)
+        return write.chain in chains.get((families.get(write.place.program, 0), write.place.table), ())
+
+    return [change for change in changes if not was_wanted(change)]
 
 
 def sentence(change: Change, drift: bool) -> str:

@@ -6,6 +6,10 @@
 A look reads without the lock, so it may see an attachment half made. A repair therefore plans again once it holds
 `write_lock`, the exclusive lock of all writers, and reads the desired state then. So no repair compares the kernel with
 a desired state that is older than the kernel's content.
+
+Policy's kinds, which guard the others, need no lock, because only the drivers' thread writes them, for `admit` and for
+`settle`. Each reads the desired state in the step of the event loop that submits its work to the thread, and the thread
+works in that order. So no work removes what an earlier one has added for a newer desired state.
 """
 
 from __future__ import annotations
@@ -14,11 +18,12 @@ import asyncio
 import collections
 import dataclasses
 import enum
+import functools
 import typing as t
 
 from ...dataplane.change import Change
 from ...dataplane.driver import DriverRegistry
-from ...dataplane.drivers import iptables, route, workload
+from ...dataplane.drivers import ipset, iptables, route, workload
 from ...dataplane.kernel.port import Kernel, KernelError
 from ...dataplane.planning.cached_drivers import CachedDrivers
 from ...dataplane.planning.plan import NodePlan
@@ -30,6 +35,8 @@ from .kind_state import KindStates
 from .pace import Pace
 
 _T = t.TypeVar("_T")
+
+_YIELDS = 5  # how often a `settle` that has planned lets adds that wait go first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +89,23 @@ class Refresh(enum.IntEnum):
     ALL = 2
 
 
+class SettleResult(t.NamedTuple):
+    """The result of `Stages.settle`: the changes made, and the kinds with superfluous objects that are still there."""
+
+    changes: list[Change]
+    extra: set[str]
+
+
+class _Once(t.NamedTuple):
+    """The result of one piece of work of `settle`: the plan, the state that it leads to, and what was applied of it."""
+
+    planned: NodePlan
+    whole: NodeState
+    added: repair.Applied
+    removed: t.Optional[repair.Applied]
+    drift: set[repair.Same]
+
+
 class Found(t.NamedTuple):
     """The findings of a look: `added` are kinds with missing or wrong objects, `removed` kinds with superfluous ones.
 
@@ -104,8 +128,8 @@ class Stages:
 
     `state` is the desired state, without compiled policy, at the last look of a pass, None before the first one.
     `devices` are the names of the devices that the desired routes lead through, as of the last look at routes; it is
-    empty before. `changed` maps a kind, the name of a driver, to the number of changes made to its objects. `wake` is
-    set when there may be a look to do.
+    empty before. `settling` says whether a `settle` is under way. `changed` maps a kind, the name of a driver, to the
+    number of changes made to its objects. `wake` is set when there may be a look to do.
     """
 
     def __init__(
@@ -129,6 +153,12 @@ class Stages:
         self._kernel = kernel
         self._run = DriverThread() if run is None else run
         self._refresh = Refresh.NONE
+        self.settling = False
+        # KindState.nothing_missing and nothing_extra of the guarding kinds, for drift, as the drivers' thread has
+        # brought them about: the event loop may not know of its last work yet.
+        self._written: dict[str, NodeState] = {}
+        self._lean: dict[str, NodeState] = {}
+        self._admitting = 0  # the number of calls of `admit` that wait for the thread
         self._interiors: set[str] = set()  # host ends of workloads whose namespaces are read next
         self._ended: set[tuple[str, str]] = set()  # (subject, reason) of workloads that ended
         self.state: t.Optional[NodeState] = None
@@ -194,10 +224,9 @@ class Stages:
         PolicyNotCompiled, or ObserveError or KernelError if the kernel cannot be read or written at all.
         """
         compiled, guards = self.wanted.with_policy(state), self.registry.guards
-        before = {kind: self.kinds[kind].nothing_missing for kind in guards}
 
         def work() -> tuple[NodeState, repair.Applied, set[repair.Same]]:
-            whole = compiled()
+            whole, before = compiled(), self._written
             if whole.ipsets:
                 self.drivers.sets.check(self._kernel)
             drift, done = set[repair.Same](), list[Change]()
@@ -221,10 +250,15 @@ class Stages:
                 applied = add()
             applied = applied._replace(done=tuple(done))
             if not applied.failed:
+                self._written = {**before, **dict.fromkeys(guards, whole)}
                 on_written()
             return whole, applied, drift
 
-        whole, applied, drift = await self._run(work)
+        self._admitting += 1
+        try:
+            whole, applied, drift = await self._run(work)
+        finally:
+            self._admitting -= 1
         if not applied.failed:
             for kind in guards:
                 self.kinds[kind].nothing_missing = whole
@@ -244,16 +278,10 @@ class Stages:
             return None
         self.state = state
         compiled, interiors = self._compiler(state, kinds), self._take_interiors(state, kinds)
-        maybe_stale, refresh = self.kinds.take_maybe_stale(kinds), Refresh.NONE
-        if iptables.STEP.name in kinds:
-            refresh, self._refresh = self._refresh, Refresh.NONE
+        refreshed = self._refreshed(kinds)
 
         def work() -> tuple[NodeState, NodePlan]:
-            if refresh == Refresh.ALL:
-                self.drivers.forget()
-            if refresh != Refresh.NONE:
-                self.drivers.tables.retry()
-            self.drivers.suspect(maybe_stale)
+            refreshed()
             whole = compiled()
             return whole, repair.plan(self._kernel, whole, kinds, self.registry, interiors)
 
@@ -272,6 +300,142 @@ class Stages:
         if workload.STEP.name in kinds:
             self._note_ended([change for change in planned.kept if change.kind == "workload"])
         return self._note_look(planned, whole, kinds)
+
+    def _refreshed(self, kinds: t.Collection[str]) -> t.Callable[[], None]:
+        """Return a function, for the drivers' thread, that discards what is cached of these kinds and may be stale.
+
+        Further calls of that function do nothing.
+        """
+        maybe_stale, refresh = self.kinds.take_maybe_stale(kinds), Refresh.NONE
+        if iptables.STEP.name in kinds:
+            refresh, self._refresh = self._refresh, Refresh.NONE
+
+        def discard() -> None:
+            nonlocal refresh
+            if refresh == Refresh.ALL:
+                self.drivers.forget()
+            if refresh != Refresh.NONE:
+                self.drivers.tables.retry()
+            self.drivers.suspect(maybe_stale)
+            refresh = Refresh.NONE
+            maybe_stale.clear()
+
+        return discard
+
+    async def settle(self, kinds: t.Collection[str], removing: bool) -> SettleResult:
+        """Bring guarding kinds, IP sets and rules, to the desired state, without `write_lock`.
+
+        Superfluous objects go as well if `removing` is true, removals are allowed and no addition fails. What is
+        planned is applied by the same piece of work of the drivers' thread. If adds wait for that thread when the plan
+        is finished, they go first, and another plan is made. The thread is free as well while the kernel still holds
+        a set that rules referred to. A kind that fails is noted with its problems, as `look`, `add` and `remove` do.
+        """
+        if self.wanted.state() is None:
+            self.kinds.mark(kinds)
+            return SettleResult([], set())
+        self.settling = True
+        try:
+            return await self._settle(kinds, removing)
+        finally:
+            self.settling = False
+
+    async def _settle(self, kinds: t.Collection[str], removing: bool) -> SettleResult:
+        changes: list[Change] = []
+        refreshed = self._refreshed(kinds)
+        pauses = iter(ipset.PATIENCE)
+        while True:
+            try:
+                once = await self._settled_once(kinds, removing, refreshed)
+            except repair.ERRORS as error:
+                if len(kinds) > 1:
+                    alone = [await self._settle([kind], removing) for kind in kinds]
+                    more = [change for one in alone for change in one.changes]
+                    return SettleResult(changes + more, set[str]().union(*(one.extra for one in alone)))
+                self._not_added(kinds, [str(error)])
+                return SettleResult(changes, set())
+            if once is None:  # The desired state is not known any more.
+                self.kinds.mark(kinds)
+                return SettleResult(changes, set())
+            done = once.added.done if once.removed is None else once.added.done + once.removed.done
+            changes += self._tell(done, once.drift)
+            for kind in _by_kind(once.added.aside, self.registry):
+                self.listener.on_failure(kind)
+            in_use = once.removed is not None and any(change.kind == "ipset" for change, _why in once.removed.failed)
+            pause = next(pauses, None) if in_use else None
+            if pause is None:
+                break
+            await asyncio.sleep(pause)
+        extra = self._note_settled(kinds, once)
+        if removing:
+            for kind in extra:
+                self.kinds[kind].withheld, self.kinds[kind].blocked = once.removed is None, once.removed is not None
+        return SettleResult(changes, set() if removing else extra)
+
+    async def _settled_once(
+        self, kinds: t.Collection[str], removing: bool, refreshed: t.Callable[[], None]
+    ) -> t.Optional[_Once]:
+        """Plan and apply in one piece of work, after adds that wait; return None if no desired state is known."""
+        loop = asyncio.get_running_loop()
+        for yields in range(_YIELDS, -1, -1):
+            state = self.wanted.state()
+            if state is None:
+                return None
+            self.state = state
+            kept = frozenset[tuple[str, str]]().union(*(self.kinds[kind].kept for kind in kinds))
+            may_remove = removing and self.wanted.may_remove()
+            compiled, began = self._compiler(state, kinds), loop.time()
+            once = await self._run(
+                functools.partial(self._work, kinds, refreshed, compiled, may_remove, kept, yielding=yields > 0)
+            )
+            if once is not None:
+                if once.planned.changed:
+                    self.listener.on_step(tuple(kinds), loop.time() - began)
+                return once
+        raise AssertionError("the last attempt does not yield")
+
+    def _work(
+        self,
+        kinds: t.Collection[str],
+        refreshed: t.Callable[[], None],
+        compiled: StateThunk,
+        may_remove: bool,
+        kept: t.Collection[tuple[str, str]],
+        yielding: bool,
+    ) -> t.Optional[_Once]:
+        """Plan and apply, in the drivers' thread; return None if `yielding`, adds wait and there is something to do."""
+        refreshed()
+        whole = compiled()
+        planned = repair.plan(self._kernel, whole, kinds, self.registry)
+        extra = planned.removals if may_remove else ()
+        if yielding and self._admitting and (planned.additions or extra):
+            return None
+        drift = self._drift(planned.additions, whole, self._written)
+        others = [change for change in extra if (change.kind, change.subject) not in kept]
+        drift |= self._drift(repair.unwanted(others, self._lean), whole, self._lean)
+        again = functools.partial(repair.plan, self._kernel, whole, kinds, self.registry)
+        added, removed = repair.both(self._kernel, planned, extra, again)
+        failed = _by_kind(added.failed, self.registry)
+        stay = failed.keys() | _by_kind(removed.failed, self.registry)
+        if failed or not may_remove:
+            stay |= set(map(self.registry.name_of, planned.removals))
+        self._written = {**self._written, **{kind: whole for kind in kinds if kind not in failed}}
+        self._lean = {**self._lean, **{kind: whole for kind in kinds if kind not in stay}}
+        return _Once(planned, whole, added, removed if may_remove else None, drift)
+
+    def _note_settled(self, kinds: t.Collection[str], once: _Once) -> set[str]:
+        """Note the result of `settle` for each kind; return the kinds whose superfluous objects are still there."""
+        found = self._note_look(once.planned, once.whole, kinds)
+        self._note_repair(kinds, found.added, once.added._replace(aside=()), once.whole)
+        if once.removed is None or once.added.failed:
+            return found.removed
+        failed = _by_kind(once.removed.failed, self.registry)
+        for kind in found.removed:
+            self.kinds[kind].withheld = False
+            if kind in failed:
+                self._not_removed([kind], failed[kind])
+            else:
+                self.kinds.note_lean(kind, once.whole)
+        return set()
 
     def _note_ended(self, over: t.Sequence[Change]) -> None:
         """Report each change of `over`, all workloads that ended, that the last call did not have with this reason."""
@@ -363,7 +527,7 @@ class Stages:
         Left out are kinds whose removals are not allowed yet or blocked by failures, which is noted, and workloads that
         another part of the agent is removing.
         """
-        ready = [kind for kind in kinds if self._removable(kind)]
+        ready = [kind for kind in kinds if self.removable(kind)]
         if not ready:
             return []
         loop = asyncio.get_running_loop()
@@ -402,7 +566,7 @@ class Stages:
                 self.kinds.note_lean(kind, whole)
         return self._tell(applied.done, drift)
 
-    def _removable(self, kind: str) -> bool:
+    def removable(self, kind: str) -> bool:
         """Return whether superfluous objects of a kind may be removed now, and note the reason if not."""
         needed = [other for other in self.registry.step(kind).needs if self.kinds[other].hinders_removals]
         if not self.wanted.may_remove():

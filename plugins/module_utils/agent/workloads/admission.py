@@ -50,9 +50,14 @@ class PolicyUpdates:
         self._waiting: list[str] = []  # ids of the workloads that the next write is for
         self._adding: list[VethEndpoint] = []  # those of them that are being added
 
-    def workloads_changed(self) -> None:
-        """Forget the cached desired state; if the node has policy, have the reconciler update it later."""
+    def workloads_changed(self, later: bool = False) -> None:
+        """Forget the cached desired state; call `update`, unless the caller does that `later`."""
         self._desired.changed()
+        if not later:
+            self.update()
+
+    def update(self) -> None:
+        """Let the reconciler update the policy later, if the node has one; do not wait for it."""
         if self._desired.has_policy:
             self._stages.policy_changed()
 

@@ -48,7 +48,7 @@ async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
         on.persisted.records.leave(workload.id)
     failpoints.point("delete.begun")
     on.table.remove(workload)
-    on.policy.workloads_changed()
+    on.policy.workloads_changed(later=True)
     released = asyncio.ensure_future(on.addresses.try_release(workload.id, on.addresses.give_back))
     unreachable = False
     try:
@@ -60,6 +60,7 @@ async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
         await released
         failpoints.point("delete.released")
     finally:
+        on.policy.update()  # The route is gone: nothing reaches the workload that policy would have to deny.
         free = released.done() and not released.cancelled() and released.result()
         on.cleanup.add(workload, on.table.endpoint(workload), released=free)
         on.table.forget_endpoint(workload)

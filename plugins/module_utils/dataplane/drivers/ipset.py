@@ -41,7 +41,7 @@ _MESSAGES = 400  # up to so many writes are messages to the kernel, sent togethe
 _MOST_REFUSED = 50  # sets that may be refused; at the next one, the rest is no longer tried
 
 #: Seconds between the attempts to delete a set. The kernel releases it some time after the rule that referred to it.
-_PATIENCE = (0.01, 0.04, 0.15)
+PATIENCE = (0.01, 0.04, 0.15)
 
 _ERROR_LINE = re.compile(r"Error in line (\d+): ?(.*)")
 _NAMED = 5  # omitted members that a message names
@@ -200,10 +200,15 @@ class _Step(t.NamedTuple):
         return self.write if isinstance(self.write, str) else self.write.line
 
 
-def apply(kernel: Kernel, changes: t.Sequence[Change], sleep: t.Callable[[float], None] = time.sleep) -> None:
+def apply(
+    kernel: Kernel,
+    changes: t.Sequence[Change],
+    sleep: t.Callable[[float], None] = time.sleep,
+    patience: t.Sequence[float] = PATIENCE,
+) -> None:
     """Make all of these changes: fill, drain, then delete. Raise ApplyError with each set that was refused.
 
-    Refused deletions are tried again for 0.2 seconds; `sleep` takes seconds.
+    Refused deletions are tried again after each of the pauses `patience`, in seconds, which `sleep` makes.
     """
     failures = Failures()
     for step in (fill, drain):
@@ -211,7 +216,18 @@ def apply(kernel: Kernel, changes: t.Sequence[Change], sleep: t.Callable[[float]
             step(kernel, changes)
         except ApplyError as error:
             failures.extend(error)
-    _delete(kernel, [change for change in changes if change.action == "-"], failures, sleep)
+    refused = _destroy(kernel, [(change, "") for change in changes if change.action == "-"])
+    for pause in patience:
+        if not refused:
+            break
+        sleep(pause)
+        refused = _destroy(kernel, refused)
+    for change, words in refused:
+        failures.add(
+            change,
+            f"The set {change.old[0]} could not be deleted: {words}."
+            " A rule that is not ours may refer to it (iptables-save | grep it); the next run tries again.",
+        )
     failures.raise_if_any()
 
 
@@ -400,21 +416,6 @@ def _create(name: str, want: Observed) -> NewSet:
 
 def _add(name: str, kind: str, members: t.Iterable[str]) -> list[_Write]:
     return [MemberWrite("add", name, kind, member) for member in sorted(members)]
-
-
-def _delete(kernel: Kernel, changes: t.Sequence[Change], failures: Failures, sleep: t.Callable[[float], None]) -> None:
-    refused = _destroy(kernel, [(change, "") for change in changes])
-    for pause in _PATIENCE:
-        if not refused:
-            return
-        sleep(pause)
-        refused = _destroy(kernel, refused)
-    for change, words in refused:
-        failures.add(
-            change,
-            f"The set {change.old[0]} could not be deleted: {words}."
-            " A rule that is not ours may refer to it (iptables-save | grep it); the next run tries again.",
-        )
 
 
 def _destroy(kernel: Kernel, left: t.Sequence[tuple[Change, str]]) -> list[tuple[Change, str]]:

@@ -176,14 +176,20 @@ def _chain(place: TablePlace, chain: str, rules: Rules, have: t.Optional[tuple[S
 def _delta(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, ...]:
     """Return iptables-restore lines that turn a chain into the wanted one, or () if the chain must be written whole.
 
-    `have` are the hashes of its present rules. Lines pay where rules are only added, and in a long chain with a few
-    differences. When a rule is deleted, the kernel waits until no packet uses it any more (nf_tables: 10 to 20 ms,
-    whatever the size). So emptying and refilling a chain takes ten times as long as adding a rule.
+    `have` are the hashes of its present rules. Lines pay where rules are only added or only deleted, and in a long
+    chain with a few differences. When a rule is deleted, the kernel waits until no packet uses it any more (nf_tables:
+    10 to 20 ms, whatever the size). So emptying and refilling a chain takes ten times as long as adding a rule. When a
+    rule is added, nf_tables follows all jumps of the table, which takes it 20 ms of processor time for 30,000 rules. A
+    transaction that only deletes saves that.
     """
     if len(wanted) > len(have):
         insertions = _insertions(chain, wanted, have)
         if insertions:
             return insertions
+    if 0 < len(wanted) < len(have):
+        deletions = _deletions(chain, wanted, have)
+        if deletions:
+            return deletions
     most = len(wanted) // _FEW
     if len(wanted) < _LONG or abs(len(wanted) - len(have)) > most:
         return ()
@@ -228,6 +234,21 @@ def _insertions(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, 
             command = f"-A {chain}" if known == len(have) else f"-I {chain} {number}"
             lines.append(f"{command} {commented(digest, rule)}")
     return tuple(lines) if known == len(have) else ()
+
+
+def _deletions(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, ...]:
+    """Return the lines that delete superfluous rules, () if others must be added or moved, or if most of them go."""
+    if len(have) > 2 * len(wanted):
+        return ()
+    numbers: list[int] = []
+    known = 0
+    for number, digest in enumerate(have, start=1):
+        if known < len(wanted) and wanted[known][0] == digest:
+            known += 1
+        else:
+            numbers.append(number)
+    # From the end to the beginning, so that numbers in later lines stay right.
+    return tuple(f"-D {chain} {number}" for number in reversed(numbers)) if known == len(wanted) else ()
 
 
 def _hooks(place: TablePlace, hooks: t.Sequence[Hook], have: Chains) -> list[Change]:
@@ -360,4 +381,5 @@ STEP: DriverStep[t.Sequence[IptablesTable], Observed] = DriverStep(
     desired=lambda state: state.iptables,
     needs=("ipset", "iptables"),
     guard=True,
+    transaction=True,
 )

@@ -430,11 +430,15 @@ class CachedSets:
             self._marks.pop(change.subject, None)
 
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
-        """Make the changes as `ipset.apply` does, and update the cache, also if only deletions were refused."""
+        """Make the changes as `ipset.apply` does, and update the cache, also if only deletions were refused.
+
+        A refused deletion is not repeated here. The kernel releases a set some time after the rule that referred to it,
+        and the caller may do other work until then.
+        """
         observed, self._observed = self._observed, None
         self._wrote(changes)
         try:
-            ipset.apply(kernel, changes)
+            ipset.apply(kernel, changes, patience=())
         except ApplyError as error:
             if any(change.action != "-" for change, _reason in error.failures):
                 raise

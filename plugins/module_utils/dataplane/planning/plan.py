@@ -30,6 +30,8 @@ class Part(t.NamedTuple):
 
     driver: AnyDriver
     changes: t.Sequence[Change]
+    #: Whether removals are among the additions, so that one transaction makes both.
+    together: bool = False
 
     @property
     def name(self) -> str:
@@ -39,12 +41,12 @@ class Part(t.NamedTuple):
     @property
     def additions(self) -> list[Change]:
         """The changes that create or change an object (`+`, `~`), and the conflicts (`!`), which fail when applied."""
-        return [change for change in self.changes if change.action in "+~!"]
+        return [change for change in self.changes if change.action in ("+~!-" if self.together else "+~!")]
 
     @property
     def removals(self) -> list[Change]:
         """The changes that remove an object (`-`)."""
-        return [change for change in self.changes if change.action == "-"]
+        return [] if self.together else [change for change in self.changes if change.action == "-"]
 
 
 @dataclasses.dataclass(frozen=True)

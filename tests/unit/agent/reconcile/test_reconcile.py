@@ -9,8 +9,10 @@ import asyncio
 import contextlib
 import dataclasses
 import errno
+import threading
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency.driver_thread import DriverThread
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import repair
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.loop import Loop
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.pace import Pace
@@ -73,7 +75,7 @@ class Node:
             Wanted(lambda: self.state, lambda: self.removals, excluded),
             self.write_lock,
             Listener(self._changed, **heard),
-            drivers=CachedDrivers(lambda: asyncio.get_running_loop().time(), registry),
+            drivers=CachedDrivers(asyncio.get_running_loop().time, registry),
             run=self._run,
             pace=Pace(chance=chance),
         )
@@ -1134,6 +1136,40 @@ def test_a_failed_addition_that_exists_by_now_is_no_problem_any_more():
         assert len(looks) < 5, "a retry that is over is made again and again"
 
     run(scenario())
+
+
+def test_an_add_that_comes_while_a_removal_of_policy_is_planned_goes_first(monkeypatch):
+    """The removal is planned in a real thread until the add has asked for its own write."""
+    planning, asked = threading.Event(), threading.Event()
+    plan = repair.plan
+
+    def slowly(*arguments, **more):
+        planned = plan(*arguments, **more)
+        if planned.removals and not planning.is_set():
+            planning.set()
+            assert asked.wait(30)
+        return planned
+
+    async def scenario():
+        old, new = (IpSet(f"cali40s:{name}", "hash:net", ()) for name in ("old", "new"))
+        node = Node(dataclasses.replace(STATE, ipsets=(*STATE.ipsets, old)))
+        node.worker = DriverThread()
+        await node.passes.resync()
+        node.told.clear()
+        monkeypatch.setattr(repair, "plan", slowly)
+        node.state = STATE
+        node.stages.policy_changed()
+        removal = asyncio.ensure_future(node.passes.make())
+        await asyncio.to_thread(planning.wait, 30)
+        node.state = dataclasses.replace(STATE, ipsets=(*STATE.ipsets, new))
+        add = asyncio.ensure_future(node.stages.admit(node.state, lambda: None))
+        await asyncio.sleep(0)
+        asked.set()
+        await asyncio.gather(removal, add)
+        assert [line.split()[::2][:2] for line in node.told] == [["+", new.name], ["-", old.name]]
+        node.worker.close()
+
+    asyncio.run(scenario())
 
 
 def test_a_set_that_cannot_be_removed_does_not_keep_tunnels_from_being_made():

@@ -40,6 +40,18 @@ def members(node, prefix):
     return {words[2] for words in saved if words[0] == "add" and words[1].startswith(f"cali40{prefix}")}
 
 
+def written_chains(node):
+    """Return the names of our chains in the kernel's table filter for IPv4."""
+    saved = node.kernel.run(["iptables-save", "-t", "filter"]).output.splitlines()
+    return {line.split()[0][1:] for line in saved if line.startswith(":cali-")}
+
+
+def sets_of(node, prefix):
+    """Return the names of the IPv4 sets of the kind `prefix`, as in `members`."""
+    saved = [line.split() for line in node.kernel.run(["ipset", "save"]).output.splitlines()]
+    return {words[1] for words in saved if words[0] == "create" and words[1].startswith(f"cali40{prefix}")}
+
+
 def test_a_workload_is_known_to_policy_as_soon_as_it_comes(tmp_path):
     async def scenario():
         node = Node(tmp_path, with_state(policy=POLICY), cleanup_grace=0.0)
@@ -59,6 +71,46 @@ def test_a_workload_is_known_to_policy_as_soon_as_it_comes(tmp_path):
         assert members(node, "w:") == pairs - {f"{app.addresses[0]},{app.interface}"}
         assert members(node, "s:") == set()
         assert node.differences() == []
+
+    run(scenario())
+
+
+def test_policy_of_a_deleted_workload_goes_while_another_transaction_is_under_way(tmp_path):
+    async def scenario():
+        node = Node(tmp_path, with_state(policy=POLICY), cleanup_grace=0.0)
+        agent = await node.start()
+        before = written_chains(node)
+        await agent.transactions.add(node.request("db", labels={"app": "db"}))
+        await node.settle()
+        assert written_chains(node) > before
+        async with agent.host.rwlock.shared():
+            await agent.transactions.delete("default/db")
+            await node.settle()
+            assert members(node, "w") == set() and written_chains(node) == before
+        assert agent.status.in_sync and node.differences() == [] and agent.drift.to_dict()["total"] == 0
+
+    run(scenario())
+
+
+def test_an_add_does_not_wait_for_a_set_that_the_kernel_releases_late(tmp_path):
+    async def scenario():
+        node = Node(tmp_path, with_state(policy=POLICY), cleanup_grace=0.0)
+        agent = await node.start()
+        await agent.transactions.add(node.request("db", labels={"app": "db"}))
+        await node.settle()
+        before = written_chains(node)
+        (name,) = sets_of(node, "s:")
+        rule = f"-m set --match-set {name} src -j ACCEPT"
+        node.kernel.run(["iptables-restore", "--noflush"], stdin=f"*raw\n-A PREROUTING {rule}\nCOMMIT\n")
+        await agent.transactions.delete("default/db")
+        while written_chains(node) == before:
+            await asyncio.sleep(0.001)
+        await agent.transactions.add(node.request("web", labels={"app": "web"}))
+        assert sets_of(node, "s:") == {name} and agent.passes.problems == {}
+        node.kernel.run(["iptables-restore", "--noflush"], stdin=f"*raw\n-D PREROUTING {rule}\nCOMMIT\n")
+        await node.settle()
+        assert sets_of(node, "s:") == set()
+        assert agent.status.in_sync and node.differences() == [] and agent.drift.to_dict()["total"] == 0
 
     run(scenario())
 
@@ -182,7 +234,7 @@ def test_a_host_endpoint_goes_where_its_address_goes_although_a_plan_saw_that_fi
         await node.settle()
         node.kernel.link_add(NewLink("eth1", "bridge", 1500))
         node.kernel.address_add(InterfaceAddress("eth1", "10.10.1.11", 24))
-        assert "cali-fh-eth1" in {change.subject.split()[-1] for change in (await agent.changes.plan()).additions}
+        await agent.changes.plan()
         agent.changes.interfaces.changed()
         await node.settle()
         assert agent.status.in_sync and node.differences() == [] and agent.drift.to_dict()["total"] == 0

@@ -368,6 +368,20 @@ def test_a_nat_chain_broken_by_others_is_repaired(kernel, sabotage):
     assert run(kernel, ["iptables-save", "-t", "nat"]).splitlines()[1:-1] == good
 
 
+@pytest.mark.parametrize("kept", [(0, 1, 2), (3, 4, 5), (0, 2, 4, 5), (0, 1, 2, 3, 4)])
+def test_a_chain_that_only_loses_rules_loses_these_alone(kernel, kept):
+    """The kernel then need not check every jump of the table, and other rules keep their counters."""
+    every = tuple(f"-s 10.244.1.{number}/32 -j ACCEPT" for number in range(6))
+    converge(iptables, kernel, [IptablesTable("filter", {"cali-x": every})])
+    (change,) = iptables.diff(
+        [IptablesTable("filter", {"cali-x": tuple(every[number] for number in kept)})],
+        iptables.observe(kernel, [FILTER]),
+    )
+    assert change.new.delta == tuple(f"-D cali-x {number + 1}" for number in reversed(range(6)) if number not in kept)
+    iptables.apply(kernel, [change])
+    assert [line.split()[3] for line in rules(kernel, "cali-x")] == [f"10.244.1.{number}/32" for number in kept]
+
+
 def test_rules_in_another_order_are_rewritten(kernel):
     converge(iptables, kernel, [NAT])
     chain = NAT.chains["cali-nat-outgoing"]
