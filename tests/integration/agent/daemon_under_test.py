@@ -55,7 +55,8 @@ def install_engine(folder: pathlib.Path) -> pathlib.Path:
 class Daemon:
     """The agent of a host; `folder` holds the host's files, and `kernel` is this process's access to its kernel.
 
-    `datastore` is the path of its settings of the datastore, which `follow` writes.
+    `datastore` is the path of its settings of the datastore, which `follow` writes. Programs in `programs`, a folder
+    that is missing at first, replace the machine's.
     """
 
     def __init__(self, engine: pathlib.Path, folder: pathlib.Path, kernel: HostKernel) -> None:
@@ -67,6 +68,7 @@ class Daemon:
         self.process: t.Optional[subprocess.Popen[bytes]] = None
         self._engine = engine
         self.datastore = folder / "datastore.json"
+        self.programs = folder / "programs"
         self._paths = folder / "paths.json"
         self._paths.write_text(
             json.dumps(
@@ -127,6 +129,7 @@ class Daemon:
         ]
         with self.log.open("ab") as log:
             environment = {**os.environ, **agent_unit.environment(), VARIABLE: fault}
+            environment["PATH"] = f"{self.programs}:{environment.get('PATH', os.defpath)}"
             environment.pop("NOTIFY_SOCKET", None)
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
         if wait:

@@ -23,7 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 #: What other programs do to rules, to sets, and to routes and sysctls beside `model.sabotage`.
 RULES = ("flush", "flush all", "insert", "append", "delete", "replace", "order", "unhook", "before us", "new chain")
 SETS = ("add member", "delete member", "other member", "flush set", "new empty set", "extra set", "lose ours")
-FOREIGN = (*RULES, *RULES, *SETS, *SETS, "replace route", "sysctl")
+FOREIGN = (*RULES, *RULES, *SETS, *SETS, *("replace route", "sysctl") * 2)
 
 #: The beginnings of the addresses of the node's own workloads.
 _OWN = ("10.244.", "fd00:10:244:")

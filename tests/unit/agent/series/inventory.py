@@ -33,24 +33,15 @@ SETTINGS: dict[str, tuple[t.Any, ...]] = {
     "default_endpoint_to_host_action": ("Drop", "Accept", "Return"),
     "deny_action": ("Drop", "Reject"),
     "allow_action": ("Accept", "Return"),
-    "workload_profiles": ((ALLOW_ALL,), ("kns.default",), ("strict", "kns.prod")),
+    "workload_profiles": ((ALLOW_ALL,), ("kns.default", "kns.prod"), ("strict", "kns.prod")),
     "drop_invalid": (True, False),
     "allow_vxlan_from_workloads": (True, False),
     "nflog_group": (179, 0, 5),
     "audit": (False, True),
     "cut_denied_flows": (False, True),
 }
-_PARTS = (
-    "tiers",
-    "policies",
-    "policies",
-    "policies",
-    "profiles",
-    "network_sets",
-    "endpoints",
-    "endpoints",
-    "endpoints",
-)
+#: The parts of a policy, the frequently changed ones several times.
+_PARTS = (*("tiers", "network_sets"), *("policies", "profiles") * 2, *("endpoints",) * 3)
 
 
 class Inventory:
@@ -69,7 +60,10 @@ class Inventory:
         rng = random.Random(f"filled {seed}")
         for dummy in range(60):
             self._change_policy(rng, random_world(rng))
-        for name, values in rng.sample(sorted(SETTINGS.items()), 3):
+        for name, values in (
+            ("workload_profiles", SETTINGS["workload_profiles"]),
+            *rng.sample(sorted(SETTINGS.items()), 3),
+        ):
             self._settings = dataclasses.replace(self._settings, **{name: rng.choice(values)})
 
     def change(self, seed: int) -> None:
