@@ -138,6 +138,7 @@ class FakeKernel:
         ]
         self._sysctls: dict[str, str] = {"net/ipv4/ip_forward": "0", "net/ipv4/udp_early_demux": "1"}
         self.netfilter = FakeNetfilter()
+        self._listening = False  # to changes of the ruleset
         self._host = _machine is None
         self.machine.cookies += 1
         self._cookie = f"{port.COOKIE}{self.machine.cookies}"
@@ -719,6 +720,13 @@ class FakeKernel:
 
     def ruleset_mark(self) -> t.Optional[int]:
         return self.netfilter.generation
+
+    def ruleset_changes(self, since: int, until: int) -> t.Optional[frozenset[port.ChangedChain]]:
+        listening, self._listening = self._listening, True
+        generations = range(since + 1, until + 1)
+        if not listening or not all(number in self.netfilter.changes for number in generations):
+            return None
+        return frozenset(port.ChangedChain(*one) for number in generations for one in self.netfilter.changes[number])
 
     def legacy_mark(self) -> t.Hashable:
         return self.netfilter.legacy_sizes()

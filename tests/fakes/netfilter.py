@@ -76,6 +76,8 @@ class FakeNetfilter:
     def __init__(self) -> None:
         self.default = "nft"
         self.generation = 1
+        #: {generation: (IP version, table, chain) of each chain that its restore changed; chain "" for a new table}
+        self.changes: dict[int, frozenset[tuple[int, str, str]]] = {}
         self.tables: dict[tuple[str, str], Tables] = {
             (backend, program): {} for backend in ("nft", "legacy") for program in ("iptables", "ip6tables")
         }
@@ -109,7 +111,7 @@ class FakeNetfilter:
         )
 
     def run(self, argv: t.Sequence[str], stdin: str, written: t.Callable[[], None]) -> t.Optional[Completed]:
-        """Return the result of a save, a restore, `iptables... -V` or ipset, or None for anything else.
+        """Return the result of a save, a restore, ipset, or `iptables...` with -V or -t TABLE -S CHAIN, else None.
 
         Input that is refused raises nothing: the result has a code other than 0. A line that lacks a word may raise
         ValueError or IndexError. `written` is called after a restore of tables that succeeded, and after each accepted
@@ -123,10 +125,14 @@ class FakeNetfilter:
         backend, verb = found.group(2) or self.default, found.group(3)
         place = backend, found.group(1)
         version = f"v1.8.9 ({'nf_tables' if backend == 'nft' else 'legacy'})"
+        if verb is None and argv[1:2] == ["-t"] and argv[3] == "-S":
+            return self._listed(place, argv[0], argv[2], argv[4])
         if verb is None:
             return Completed(0, f"{argv[0]} {version}\n", "") if "-V" in argv else None
         if verb == "save":
-            return Completed(0, _save(self.tables[place], version), "")
+            chosen = argv[2:] if argv[1:2] == ["-t"] else list(self.tables[place])
+            tables = {name: chains for name, chains in self.tables[place].items() if name in chosen}
+            return Completed(0, _save(tables, version), "")
         done = self._restore(place, f"{argv[0]} {version}", stdin)
         if done.code == 0:
             written()
@@ -165,10 +171,21 @@ class FakeNetfilter:
                 late += f"line {number}: RULE_APPEND failed ({refused}): rule in chain {chain}\n"
         if late:
             return Completed(4, "", f"{program}:\n{late}")
-        self.tables[place] = tables
+        before, self.tables[place] = self.tables[place], tables
         if place[0] == "nft" and text.count("\n") > 2:
             self.generation += 1
+            version = 6 if place[1] == "ip6tables" else 4
+            self.changes[self.generation] = frozenset(
+                (version, name, chain) for name in tables for chain in _changed(before.get(name), tables[name])
+            )
         return Completed(0, "", "")
+
+    def _listed(self, place: tuple[str, str], program: str, table: str, chain: str) -> Completed:
+        rules = self.tables[place].get(table, {}).get(chain)
+        if rules is None:
+            return Completed(1, "", f"{program}: No chain/target/match by that name.\n")
+        first = f"-P {chain} ACCEPT" if chain in _BUILTIN[table] else f"-N {chain}"
+        return Completed(0, "\n".join([first, *(f"-A {chain} {rule}" for rule in rules), ""]), "")
 
     def _line(self, chains: dict[str, list[str]], builtin: t.Sequence[str], table: str, line: str) -> None:
         command, chain, *words = line.split(None, 2)
@@ -329,6 +346,13 @@ def _ordered(rule: str) -> str:
         else:
             rest.append(words.pop(0))
     return " ".join(first + rest)
+
+
+def _changed(before: t.Optional[t.Mapping[str, list[str]]], after: t.Mapping[str, list[str]]) -> set[str]:
+    """Return the chains that differ; {""} for a new table."""
+    if before is None:
+        return {""}
+    return {chain for chain in {*before, *after} if before.get(chain) != after.get(chain)}
 
 
 def _copy(tables: Tables) -> Tables:

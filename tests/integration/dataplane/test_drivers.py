@@ -8,6 +8,7 @@ from __future__ import annotations
 from tests.unit.dataplane.suites.suite_attach import *  # noqa: F403
 from tests.unit.dataplane.suites.suite_chains import *  # noqa: F403
 from tests.unit.dataplane.suites.suite_firewall import *  # noqa: F403
+from tests.unit.dataplane.suites.suite_foreign_rules import *  # noqa: F403
 from tests.unit.dataplane.suites.suite_handed_over import *  # noqa: F403
 from tests.unit.dataplane.suites.suite_hardening import *  # noqa: F403
 from tests.unit.dataplane.suites.suite_marks import *  # noqa: F403

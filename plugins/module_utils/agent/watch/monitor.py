@@ -27,7 +27,6 @@ from . import netlink_filter
 #: Groups of linux/rtnetlink.h: link, neighbour, then address, route and rule of IPv4 and of IPv6, IPv4 netconf.
 GROUPS = (1, 3, 5, 7, 8, 9, 11, 19, 24)
 
-_SOL_NETLINK, _ADD_MEMBERSHIP = 270, 1
 _BUFFER = 8 * 1024 * 1024
 _READ = 64 * 1024
 _AT_ONCE = 256  # the most datagrams that one callback reads, in about a millisecond
@@ -129,7 +128,7 @@ class Monitor:
         self._broken, self._filtered, self._tunnels = None, None, None
         self._filter(netlink)
         for group in GROUPS:
-            netlink.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, group)
+            rt.join(netlink, group)
         loop.add_reader(netlink, self._read, loop, netlink)
         # All kinds are marked, because changes before the socket joined its groups were not announced.
         self._stages.mark()

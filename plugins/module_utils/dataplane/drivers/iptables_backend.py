@@ -14,9 +14,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ...base import iptables_encoding as encoding
+from ...base.not_encodable import NotEncodable
 from ...state.node_state import IptablesTable
 from ..change import ObserveError
-from ..kernel.port import Completed, Kernel
+from ..kernel.port import ChangedChain, Completed, Kernel
 from .iptables_saved import Chains, Saved, TablePlace, parse
 
 FAMILIES: t.Mapping[int, str] = {4: "iptables", 6: "ip6tables"}
@@ -29,6 +31,9 @@ CLEARLY = 10
 
 #: Number of attempts to read the host's own backend: iptables-nft-save fails if another process writes meanwhile.
 _ATTEMPTS = 3
+
+_FEW = 8  # chains of a table that are read one by one; each takes a process
+_NO_CHAIN = "No chain/target/match by that name"
 
 _OTHER = {"nft": "legacy", "legacy": "nft"}
 
@@ -108,6 +113,53 @@ def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
                 " Move those rules to a table of their own, then run again."
             )
     return Observed(programs, tables, used if programs == FAMILIES else other, families)
+
+
+def refreshed(kernel: Kernel, observed: Observed, changed: t.Collection[ChangedChain]) -> t.Optional[Observed]:
+    """Return `observed`, tables of the backend nft, with what the `changed` chains hold now; other chains stay.
+
+    A table with many of them is read whole. Return None if one of them cannot be read.
+    """
+    chains: dict[tuple[int, str], set[str]] = {}
+    for one in changed:
+        if one.version in observed.families:
+            chains.setdefault((one.version, one.table), set()).add(one.chain)
+    tables = dict(observed.tables)
+    for (version, table), names in chains.items():
+        place = TablePlace(observed.programs[version], table)
+        found = _with_chains(kernel, place, tables[place], names) if place in tables else None
+        if found is None:
+            done = kernel.run([f"{place.program}-save", "-t", table])
+            saved = parse(done.output)
+            if done.code != 0 or saved.incompatible:
+                return None
+            found = saved.tables.get(table)
+        if found is None:
+            tables.pop(place, None)
+        else:
+            tables[place] = found
+    return dataclasses.replace(observed, tables=tables)
+
+
+def _with_chains(kernel: Kernel, place: TablePlace, known: Chains, names: t.Collection[str]) -> t.Optional[Chains]:
+    """Return `known` with the present rules of these chains, None if the table is to be read whole."""
+    if len(names) > _FEW:
+        return None
+    chains = dict(known)
+    for name in names:
+        try:
+            encoding.check_chain(name, ours=False)
+        except NotEncodable:  # It is "" for all chains, or could pass for an option of the program.
+            return None
+        done = kernel.run([place.program, "-t", place.table, "-S", name])
+        if done.code == 0:
+            rules = [line for line in done.output.splitlines() if line.startswith("-A ")]
+            chains[name] = parse("\n".join([f"*{place.table}", f":{name} -", *rules])).tables[place.table][name]
+        elif _NO_CHAIN in done.errors:
+            chains.pop(name, None)
+        else:
+            return None
+    return chains
 
 
 def _read(kernel: Kernel, program: str, family: int, desired: t.Sequence[IptablesTable]) -> Saved:

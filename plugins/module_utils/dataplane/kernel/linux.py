@@ -27,7 +27,7 @@ from ...base.not_encodable import NotEncodable
 from ...base.typed_json import open_table, text, whole
 from ...files import bounded, folders
 from ..encoding import netns_encoding, sysctl_encoding
-from . import conntrack, ipset_contents, ipset_writes, marks, namespaces, port
+from . import conntrack, ipset_contents, ipset_writes, marks, namespaces, port, ruleset_changes
 from . import links_packed as packed
 from . import rtnetlink as rt
 
@@ -126,6 +126,7 @@ class LinuxKernel:
         self._marker_folder = marker_folder
         self._channel = rt.Channel(self._open_socket)
         self._tracker = rt.Channel(self._open_tracker)
+        self._changes = ruleset_changes.RulesetChanges(self._open_changes, self.ruleset_mark)
         self._headers: dict[bytes, tuple[str, port.SetHeader]] = {}  # of IP sets, by the messages last read
         self._revisions: ipset_writes.Revisions = {}
         self._inner: dict[str, LinuxKernel] = {}
@@ -140,6 +141,7 @@ class LinuxKernel:
         self._inner.clear()
         self._channel.close()
         self._tracker.close()
+        self._changes.close()
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
@@ -172,6 +174,9 @@ class LinuxKernel:
 
     def _open_tracker(self) -> socket.socket:
         return self._there(conntrack.open_socket)
+
+    def _open_changes(self) -> socket.socket:
+        return self._there(ruleset_changes.open_socket)
 
     def inside(self, netns: str, identity: str = "") -> LinuxKernel:
         kernel = self._inner.get(netns)
@@ -481,6 +486,9 @@ class LinuxKernel:
 
     def ruleset_mark(self) -> t.Optional[int]:
         return marks.ruleset(self._tracker)
+
+    def ruleset_changes(self, since: int, until: int) -> t.Optional[frozenset[port.ChangedChain]]:
+        return self._changes.between(since, until)
 
     def legacy_mark(self) -> t.Hashable:
         return self._there(marks.legacy_tables)

@@ -345,6 +345,17 @@ class SetRemoval(t.NamedTuple):
 SetWrite = t.Union[MemberWrite, NewSet, SetRemoval]
 
 
+class ChangedChain(t.NamedTuple):
+    """A chain of iptables-nft that was written, or with `chain` "" any of its table. `version` is 4 or 6.
+
+    `table` is one of base.iptables_encoding.TABLES. Another program may have chosen any name for the chain.
+    """
+
+    version: int
+    table: str
+    chain: str
+
+
 class Connection(t.NamedTuple):
     """A connection that the kernel tracks.
 
@@ -490,6 +501,12 @@ class Kernel(t.Protocol):
 
     def ruleset_mark(self) -> t.Optional[int]:
         """Return the mark of all rules of iptables-nft and nft, or None if the kernel has no nf_tables."""
+
+    def ruleset_changes(self, since: int, until: int) -> t.Optional[frozenset[ChangedChain]]:
+        """Return the chains that were written after the ruleset's mark was `since`, up to the mark `until`.
+
+        Return None if that is not known, as in the first call. What was written up to `since` is forgotten.
+        """
 
     def legacy_mark(self) -> t.Hashable:
         """Return the mark of the tables of iptables-legacy, made of their sizes.

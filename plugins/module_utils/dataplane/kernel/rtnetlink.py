@@ -34,7 +34,8 @@ NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE = 0x100, 0x200, 0x400
 _NLMSG_NOOP, _NLMSG_ERROR, _NLMSG_DONE = 1, 2, 3
 _NLM_F_DUMP_INTR, _NLM_F_CAPPED, _NLM_F_ACK_TLVS = 0x10, 0x100, 0x200
 
-_SOL_NETLINK, _NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK = 270, 10, 11, 12
+_SOL_NETLINK, _ADD_MEMBERSHIP = 270, 1
+_NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK = 10, 11, 12
 _SO_RCVBUFFORCE = 33
 _RECEIVE_BUFFER = 8 * 1024 * 1024  # bytes of a socket's receive buffer
 _READ = 256 * 1024  # bytes of the reader's buffer; the kernel fills dump answers of 32 KiB when the reader has room
@@ -156,6 +157,11 @@ def bound_socket(protocol: int, buffer: int, flags: int = 0) -> socket.socket:
         netlink.close()
         raise
     return netlink
+
+
+def join(netlink: socket.socket, group: int) -> None:
+    """Let a netlink socket receive the notifications of a multicast group. Raise OSError if the kernel refuses."""
+    netlink.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, group)
 
 
 _rooms = threading.local()

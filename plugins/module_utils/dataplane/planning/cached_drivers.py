@@ -4,7 +4,8 @@
 """The drivers of iptables and IP sets for a long-running process: they cache what they last read and wrote.
 
 Reading 30,000 rules again takes longer than writing the ten that changed. nftables numbers its generations: as long as
-the number is the one after our own last read or write, no other process has written, and the cache is valid. For legacy
+the number is the one after our own last read or write, no other process has written, and the cache is valid. If another
+one has written, the kernel's notifications say which chains, and only these are read again. For legacy
 tables the kernel only says their sizes, which do not show every change. These are read again after TRUSTED seconds
 (later, if reading the tables takes long), and at the next look after `suspect`, which a caller uses when it learns by
 other means that another process may have written.
@@ -28,7 +29,7 @@ import typing as t
 from ...state.node_state import IpSet, IptablesTable, VethEndpoint
 from ..change import ApplyError, Change, SetAside
 from ..driver import Desired, DriverRegistry, DriverStep, Observed
-from ..drivers import ipset, iptables
+from ..drivers import ipset, iptables, iptables_backend
 from ..drivers.iptables_restore import ChainDelete, ChainWrite, Write
 from ..drivers.iptables_saved import Chains, ComparedChains, SavedRule, TablePlace, commented
 from ..kernel.port import Kernel, MemberWrite, SetHeader
@@ -110,24 +111,39 @@ class CachedTables:
         """Return the tables as `iptables.observe` does, from the cache while it is valid.
 
         It is valid until the generation of nftables, or the sizes of legacy tables, show that another process has
-        written; for legacy tables at most TRUSTED seconds, or longer if reading them takes long.
+        written; for legacy tables at most TRUSTED seconds, or longer if reading them takes long. With nftables, only
+        the chains that were written are read then, if that is known.
         """
-        if self._observed is not None and self._is_current(kernel, self._observed):
+        known, self._observed = self._observed, None
+        if known is not None:
+            self._observed = self._current(kernel, known)
+        if self._observed is not None:
             return self._observed
-        self._observed = None
         # The marks are read first: if a write during the reading changes them, the cache is invalid.
         signs, self._read = {name: self._signed(kernel, name) for name in ("nft", "legacy")}, self._clock()
         observed = iptables.observe(kernel, desired)
         self._observed, self.backend = observed, observed.backend
         self._sign = signs.get(observed.backend)
+        self._listen(kernel)
         self._trusted = max(TRUSTED, _SHARE * (self._clock() - self._read))
         return observed
 
-    def _is_current(self, kernel: Kernel, observed: iptables.Observed) -> bool:
-        if observed.backend == "nft" and self._sign is not None:
-            return kernel.ruleset_mark() == self._sign
+    def _current(self, kernel: Kernel, known: iptables.Observed) -> t.Optional[iptables.Observed]:
+        """Return the present content if it is known, or few chains have to be read for that, otherwise None."""
+        if known.backend == "nft" and isinstance(self._sign, int):
+            mark = kernel.ruleset_mark()
+            if mark == self._sign:
+                return known
+            changed = kernel.ruleset_changes(self._sign, mark) if mark is not None else None
+            self._sign = mark
+            return None if changed is None else iptables_backend.refreshed(kernel, known, changed)
         fresh = self._clock() - self._read < self._trusted
-        return fresh and (observed.backend != "legacy" or kernel.legacy_mark() == self._sign)
+        return known if fresh and (known.backend != "legacy" or kernel.legacy_mark() == self._sign) else None
+
+    def _listen(self, kernel: Kernel) -> None:
+        """Start to note which chains others write, and forget those that they wrote before."""
+        if self.backend == "nft" and isinstance(self._sign, int):
+            kernel.ruleset_changes(self._sign, self._sign)
 
     def diff(self, desired: t.Iterable[IptablesTable], observed: iptables.Observed) -> list[Change]:
         """Return the changes of `iptables.diff`, without those that were refused before in the same form.
@@ -181,6 +197,7 @@ class CachedTables:
         if observed.backend == "nft" and isinstance(before, int) and after != before + tables:
             return  # The cache stays empty: each table is one transaction, so another process has written as well.
         self._sign = after
+        self._listen(kernel)
         self._observed = _after(observed, [iptables.written(change) for change in changes if change.action in "+~-"])
 
 

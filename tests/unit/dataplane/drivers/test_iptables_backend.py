@@ -20,7 +20,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.d
     COMMENT,
     TablePlace,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Completed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    ChangedChain,
+    Completed,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import IptablesTable
 
 
@@ -215,3 +218,30 @@ def test_an_observed_is_immutable() -> None:
     """An Observed is immutable, because drivers keep it between runs and share it."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         Observed().backend = "nft"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", ["-F", "-X a", "--flush", "", "a b", "a\nb", "\ufffd", "x" * 29])
+def test_a_chain_is_not_named_to_a_program_if_its_name_could_be_an_option(name: str) -> None:
+    """Nftables takes any name. The table of such a chain is read whole, so that it is seen all the same."""
+    place = TablePlace("iptables", "filter")
+    ran: list[list[str]] = []
+
+    class Kernel(Programs):
+        def run(self, argv: list[str]) -> Completed:
+            ran.append(argv)
+            return super().run(argv)
+
+    kernel = Kernel(NFT, {"iptables-save": saved(3)})
+    known = Observed(tables={place: {"INPUT": ()}}, backend="nft")
+    found = iptables_backend.refreshed(t.cast(t.Any, kernel), known, {ChangedChain(4, "filter", name)})
+    assert ran == [["iptables-save", "-t", "filter"]]
+    assert found is not None and len(found.tables[place]["INPUT"]) == 3
+
+
+def test_a_changed_table_that_cannot_be_read_leaves_the_rest_to_a_whole_reading() -> None:
+    known = Observed(tables={TablePlace("iptables", "filter"): {"INPUT": ()}}, backend="nft")
+    changed = {ChangedChain(4, "filter", "INPUT")}
+    assert iptables_backend.refreshed(t.cast(t.Any, Programs(NFT, {})), known, changed) is None
+    incompatible = "# Table `filter' is incompatible, use 'nft' tool.\n"
+    kernel = Programs(NFT, {"iptables-save": incompatible})
+    assert iptables_backend.refreshed(t.cast(t.Any, kernel), known, changed) is None
