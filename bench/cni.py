@@ -18,7 +18,13 @@ tmpfs, the journal and host-local's folder on the disk.
                   Each of the others needs a policy of 20 rules of its own, that is new chains. The others also run with
                   their own policies only, beside 10 workloads: a kernel's time for new chains depends on how many rules
                   there are already
-  growth          the median of ADD beside 1,000 workloads as a multiple of that beside 10
+  foreign         the same beside these policies, where another program adds a rule to a chain of its own by iptables
+                  before each ADD
+  dual            the same where each workload gets an IPv6 address as well, so that there are chains and sets of both
+                  IP versions; ptp has IPv4 alone
+  restore         the bare `iptables-restore` of as many new chains and rules as such an ADD makes, beside these rules:
+                  the least that an ADD with chains of its own can take, because the kernel checks the whole table
+  A : B           the median of A as a multiple of that of B
   fdatasync       of what the agent's journal writes for one address, on the same disk
   shim            an execution that the agent answers at once (STATUS)
 
@@ -61,7 +67,21 @@ SHIM = ROOT / "roles" / "calico_node" / "files" / "cni" / "calico"
 NETNS = "/run/netns"
 PARALLEL, BURST = 8, 48
 VERBS = ("ADD", "DEL")
-GOALS = {"ADD": 0.8, "DEL": 0.4, "ADD 8 parallel": 2.0, "growth": 1.5, "ADD, sets": 1.3, "ADD, few chains": 2.5}
+GOALS = {
+    "ADD": 0.55,
+    "DEL": 0.4,
+    "ADD 8 parallel": 2.0,
+    "ADD, sets": 0.7,
+    "ADD, few chains": 1.8,
+    "DEL, chains": 0.5,
+    "ADD, many : 10": 1.5,
+    "ADD, chains : few chains": 1.3,
+    "ADD, sets, foreign : sets": 1.5,
+    "ADD, chains, foreign : chains": 1.5,
+    "ADD, sets, dual : sets": 1.4,
+    "ADD, chains, dual : chains": 1.4,
+}
+POLICED = ("sets", "few chains", "chains", "sets, foreign", "chains, foreign", "sets, dual", "chains, dual")
 #: The numbers of values of the label app, of policies for them, of rules of each of these per direction, and of
 #: workloads elsewhere. The policies for one workload each ("own...") come on top, with 10 rules per direction.
 APPS, POLICIES, RULES, ELSEWHERE = 100, 500, 30, 10000
@@ -251,10 +271,30 @@ class Ours(Plugin):
 
         Raise AssertionError if the agent reports problems, and AgentError if it does not answer within 600 seconds.
         """
-        self._apply(dataclasses.replace(self._state, policy=policy(own, others)))
+        self._apply(dataclasses.replace(self._in_force, policy=policy(own, others)))
 
     def unpolice(self) -> None:
-        self._apply(self._state)
+        self._apply(self._in_force)
+
+    def use_ipv6(self, used: bool) -> None:
+        """Give each workload from now on an IPv6 address as well, or no longer; there must be no policy in force.
+
+        Raise what `police` raises.
+        """
+        state = self._state
+        if used:
+            blocks = tuple(Block(f"fd00:244::{number:x}40/122", "bench6") for number in range(1, 25))
+            state = dataclasses.replace(
+                state,
+                address6="fd00:10::11/64",
+                pools=(*state.pools, Pool("bench6", "fd00:244::/64", 122, "None", workload_mtu=1500)),
+                ipam=NodeIpam(2, (*state.ipam.blocks, *blocks)),
+                routes=(*state.routes, *(Route(block.cidr, "blackhole") for block in blocks)),
+                sysctls=(*state.sysctls, Sysctl("net/ipv6/conf/all/forwarding", "1")),
+            )
+        self._configuration["ipam"] = {"type": "calico-ipam", "assign_ipv4": "true", "assign_ipv6": str(used).lower()}
+        self._in_force = state
+        self._apply(state)
 
     def rules(self) -> int:
         while True:  # iptables-save fails when the agent writes meanwhile: any failure is retried, without a limit
@@ -278,7 +318,8 @@ class Ours(Plugin):
             routes=tuple(Route(cidr, "blackhole") for cidr in blocks),
             sysctls=(Sysctl("net/ipv4/ip_forward", "1"),),
         )
-        self._state, self._store = state, Store(str(folder / "lib"))
+        self._state = self._in_force = state  # with IPv4 alone; the one to apply, but for policy
+        self._store = Store(str(folder / "lib"))
         self._store.save(Stored(state, complete=True))
         source = str(ROOT / "plugins" / "module_utils")
         bundle.install(bundle.build(source), bundle.bundle_digest(source), str(folder / "engine"))
@@ -408,12 +449,22 @@ class Bench:
             plugin.add(more, PARALLEL, apps)
             self._existing[name] += more
 
-    def sequential(self, count: int, apps: t.Sequence[str] = ()) -> dict[str, dict[str, list[float]]]:
+    def leave(self, count: int) -> None:
+        """Delete workloads of both hosts, the latest ones, until each has `count`. Raise ExecutionFailed."""
+        for name, plugin in self.plugins.items():
+            gone, self._existing[name] = self._existing[name][count:], self._existing[name][:count]
+            plugin.delete(gone, PARALLEL)
+            plugin.settled()
+            remove(self._kernel, gone)
+
+    def sequential(
+        self, count: int, apps: t.Sequence[str] = (), before: t.Callable[[], None] = lambda: None
+    ) -> dict[str, dict[str, list[float]]]:
         """Return {"ADD", "DEL": {plugin: seconds of each execution}}, executed one after the other.
 
         `count` containers are added and deleted by each plugin. `apps` holds the value of each one's label app; those
-        beyond its end have no label. Raise ExecutionFailed if an execution fails, and AgentError if the agent does not
-        answer; what was added stays then.
+        beyond its end have no label. `before` is called before each ADD of ours, which does not count. Raise
+        ExecutionFailed if an execution fails, and AgentError if the agent does not answer; what was added stays then.
         """
         times: dict[str, dict[str, list[float]]] = {
             verb: {name: [] for name in self.plugins} for verb in ("ADD", "DEL")
@@ -421,6 +472,8 @@ class Bench:
         made = {name: containers(self._kernel, count) for name in self.plugins}
         for number in range(count):
             for name, plugin in self._in_turns(number):
+                if name == "calico":
+                    before()
                 times["ADD"][name] += plugin.add([made[name][number]], apps=apps[number : number + 1])["times"]
         for number in range(count):
             for name, plugin in self._in_turns(number):
@@ -469,26 +522,75 @@ def fdatasync(folder: pathlib.Path, count: int) -> list[float]:
 def policed(bench: Bench, ours: Ours, count: int) -> dict[str, t.Any]:
     """Return the times of ADD and DEL under policy, and the number of iptables rules; remove the policy at the end.
 
-    The shape is {"few chains", "sets", "chains": as `Bench.sequential` returns for `count`, "rules": number}. Each
-    workload has a policy of its own: without other policies in "few chains", beside POLICIES others in "chains". In
-    "sets" it has the policies of an existing workload instead. Both hosts need exactly 10 workloads before, and have
-    APPS more afterwards. Raise AssertionError if the agent reports problems, AgentError if it does not answer, and
-    ExecutionFailed if an execution fails; the policy may still be in force then.
+    The shape is {each of POLICED: as `Bench.sequential` returns for `count`, "restore": seconds of each, "rules":
+    number}. Each workload has a policy of its own: without other policies in "few chains", beside POLICIES others in
+    "chains". In "sets" it has the policies of an existing workload instead. Both hosts need exactly 10 workloads
+    before, and have as many afterwards. Raise AssertionError if the agent reports problems, AgentError if it does not
+    answer, and ExecutionFailed if an execution fails; the policy may still be in force then.
     """
     warm = 3
     own = [f"own{number:03}" for number in range(count + warm)]
-    figures = {}
+    figures: dict[str, t.Any] = {}
+
+    def both(words: str, before: t.Callable[[], None] = lambda: None) -> None:
+        for name, apps in (("sets", ["a007"] * len(own)), ("chains", own)):
+            bench.sequential(warm, apps[count:], before)
+            figures[name + words] = bench.sequential(count, apps[:count], before)
+
     ours.police(len(own), 0)
     bench.sequential(warm, own[count:])
     figures["few chains"] = bench.sequential(count, own[:count])
     ours.police(len(own), POLICIES)
     bench.existing(10 + APPS, [f"a{number:03}" for number in range(APPS)])
-    for name, apps in (("sets", ["a007"] * len(own)), ("chains", own)):
-        bench.sequential(warm, apps[count:])
-        figures[name] = bench.sequential(count, apps[:count])
+    both("")
     figures["rules"] = ours.rules()
+    figures["restore"] = restored(count)
+    subprocess.run(["iptables", "-N", "theirs"], check=True)
+    both(", foreign", foreign_rule)
+    for command in ("-F", "-X"):
+        subprocess.run(["iptables", command, "theirs"], check=True)
     ours.unpolice()
+    ours.use_ipv6(True)
+    bench.leave(10)
+    bench.existing(10 + APPS, [f"a{number:03}" for number in range(APPS)])
+    ours.police(len(own), POLICIES)
+    both(", dual")
+    ours.unpolice()
+    bench.leave(10)
+    ours.use_ipv6(False)
     return figures
+
+
+def foreign_rule() -> None:
+    subprocess.run(["iptables", "-w", "-A", "theirs", "-s", "10.9.0.1", "-j", "RETURN"], check=True)
+
+
+def restored(count: int) -> list[float]:
+    """Return the seconds of each of `count` bare executions of iptables-restore that add what such an ADD adds.
+
+    These are four chains with 20 rules of a policy and nine of each direction of a workload, and two rules that lead to
+    them. They are deleted each time, so that the next execution finds the same rules. The agent is given a second to
+    look at them.
+    """
+    rule = "-m set --match-set cali40s:floor src -m comment --comment host-routing:0123456789abcdef"
+    subprocess.run(["ipset", "create", "cali40s:floor", "hash:net"], check=True)
+    chains = {"floor-po": 10, "floor-pi": 10, "floor-fw": 9, "floor-tw": 9}
+    lines = ["*filter", *(f":{name} - [0:0]" for name in chains), ":theirs - [0:0]"]
+    lines += [f"-A {name} -p tcp {rule} -j RETURN" for name, number in chains.items() for _ in range(number)]
+    lines += [f"-A theirs {rule} -g {name}" for name in ("floor-fw", "floor-tw")]
+    undone = ["*filter", "-F theirs", "-X theirs"]
+    undone += [f"{command} {name}" for command in ("-F", "-X") for name in chains]
+    times = []
+    for _ in range(count):
+        for number, text in enumerate((lines, undone)):
+            command = ["iptables-restore", "--noflush", "-w", "10"]
+            start = time.perf_counter()
+            subprocess.run(command, input="\n".join([*text, "COMMIT", ""]), text=True, check=True)
+            if number == 0:
+                times.append(time.perf_counter() - start)
+            time.sleep(0.5)
+    subprocess.run(["ipset", "destroy", "cali40s:floor"], check=True)
+    return times
 
 
 def measure(folder: pathlib.Path, count: int, rounds: int, many: int) -> dict[str, t.Any]:
@@ -497,6 +599,7 @@ def measure(folder: pathlib.Path, count: int, rounds: int, many: int) -> dict[st
     underlay = (
         "link add eth0 type veth peer name wire0\nlink set lo up\nlink set wire0 up\nlink set eth0 up\n"
         "address add 10.10.1.11/24 dev eth0\nroute add default via 10.10.1.1\n"
+        "address add fd00:10::11/64 dev eth0 nodad\nroute add default via fd00:10::1\n"
     )
     for host in ([], ["-n", "ptp"]):
         subprocess.run(["ip", *host, "-batch", "-"], input=underlay, text=True, check=True)
@@ -540,8 +643,23 @@ def sequential(figures: dict[str, t.Any], many: int) -> dict[str, dict[str, list
     `many` is the number that `measure` was given. Raise KeyError if there are no figures for it.
     """
     places = [(f" beside {existing}", existing) for existing in ("0", "10", str(many))]
-    places += [(f", {what}", what) for what in ("sets", "few chains", "chains")]
+    places += [(f", {what}", what) for what in POLICED]
     return {f"{verb}{words}": figures[place][verb] for words, place in places for verb in VERBS}
+
+
+def multiples(figures: dict[str, t.Any], many: int) -> dict[str, dict[str, float]]:
+    """Return {"ADD, A : B" of GOALS: {plugin: the median of A as a multiple of that of B}}.
+
+    Raise KeyError if there are no figures for `many`.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for name in GOALS:
+        above, colon, below = name.removeprefix("ADD, ").partition(" : ")
+        if colon:
+            pair = [figures[str(many) if place == "many" else place]["ADD"] for place in (above, below)]
+            medians = [{plugin: statistics.median(times[plugin]) for plugin in times} for times in pair]
+            found[name] = {plugin: medians[0][plugin] / medians[1][plugin] for plugin in medians[0]}
+    return found
 
 
 def ratios(figures: dict[str, t.Any], many: int) -> dict[str, Ratio]:
@@ -554,35 +672,24 @@ def ratios(figures: dict[str, t.Any], many: int) -> dict[str, Ratio]:
         goal = name.partition(" beside ")[0]
         found[name] = Ratio(ratio(times), goal if goal in GOALS else "")
     found["ADD 8 parallel"] = Ratio(ratio(figures["parallel"]), "ADD 8 parallel", rate=True)
-    found[f"ADD, {many} : 10"] = Ratio(growth(figures, many)["calico"], "growth")
+    found.update((name, Ratio(of["calico"], name)) for name, of in multiples(figures, many).items())
     return found
-
-
-def growth(figures: dict[str, t.Any], many: int) -> dict[str, float]:
-    """Return {plugin: the median of ADD beside `many` workloads as a multiple of that beside 10}.
-
-    Raise KeyError if there are no figures for `many`.
-    """
-    return {
-        name: statistics.median(figures[str(many)]["ADD"][name]) / statistics.median(figures["10"]["ADD"][name])
-        for name in ("calico", "ptp")
-    }
 
 
 def report(figures: dict[str, t.Any], many: int) -> None:
     found = ratios(figures, many)
-    print(f"{'':<18}{'calico':>12}{'ptp':>12}{'ratio':>8}")
+    print(f"{'':<30}{'calico':>12}{'ptp':>12}{'ratio':>8}")
     for name, times in sequential(figures, many).items():
         ours, theirs = (statistics.median(times[plugin]) for plugin in ("calico", "ptp"))
-        print(f"{name:<18}{ours * 1e3:>9.2f} ms{theirs * 1e3:>9.2f} ms{found[name].value:>8.2f}   {found[name]}")
-    print(f"{'rules in force':<18}{figures['rules']:>12}")
+        print(f"{name:<30}{ours * 1e3:>9.2f} ms{theirs * 1e3:>9.2f} ms{found[name].value:>8.2f}   {found[name]}")
+    print(f"{'rules in force':<30}{figures['rules']:>12}")
     ours, theirs = (statistics.median(figures["parallel"][name]) for name in ("calico", "ptp"))
     one = found["ADD 8 parallel"]
-    print(f"{'ADD 8 parallel':<18}{ours:>10.0f}/s{theirs:>10.0f}/s{one.value:>8.2f}   {one}")
-    multiples, name = growth(figures, many), f"ADD, {many} : 10"
-    print(f"{name:<18}{multiples['calico']:>12.2f}{multiples['ptp']:>12.2f}{'':>8}   {found[name]}")
-    for name in ("shim", "fdatasync"):
-        print(f"{name:<18}{statistics.median(figures[name]) * 1e3:>9.2f} ms")
+    print(f"{'ADD 8 parallel':<30}{ours:>10.0f}/s{theirs:>10.0f}/s{one.value:>8.2f}   {one}")
+    for name, of in multiples(figures, many).items():
+        print(f"{name:<30}{of['calico']:>12.2f}{of['ptp']:>12.2f}{'':>8}   {found[name]}")
+    for name in ("shim", "restore", "fdatasync"):
+        print(f"{name:<30}{statistics.median(figures[name]) * 1e3:>9.2f} ms")
 
 
 def main() -> int:

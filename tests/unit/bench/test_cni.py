@@ -22,7 +22,7 @@ def figures(**ours: float) -> dict[str, t.Any]:
 
     `ours` is {key of the figures: seconds of an ADD by our plugin}, with an underscore for a blank.
     """
-    names = ("0", "10", str(MANY), "sets", "few_chains", "chains")
+    names = ("0", "10", str(MANY), *(name.replace(" ", "_") for name in cni.POLICED))
     found: dict[str, t.Any] = {
         name.replace("_", " "): {
             "ADD": {"calico": [ours.get(name, 0.005)] * 3, "ptp": [0.01] * 3},
@@ -30,7 +30,8 @@ def figures(**ours: float) -> dict[str, t.Any]:
         }
         for name in names
     }
-    return {**found, "parallel": {"calico": [300.0], "ptp": [100.0]}, "rules": 1, "shim": [0.001], "fdatasync": [0.001]}
+    alone = {name: [0.001] for name in ("shim", "restore", "fdatasync")}
+    return {**found, "parallel": {"calico": [300.0], "ptp": [100.0]}, "rules": 1, **alone}
 
 
 @pytest.mark.parametrize(
@@ -38,8 +39,11 @@ def figures(**ours: float) -> dict[str, t.Any]:
     [
         (figures(), []),
         (figures(sets=0.02), ["ADD, sets"]),
-        (figures(chains=1.0), []),  # it has no goal
-        (figures(**{"1000": 0.0079}), ["ADD, 1000 : 10"]),
+        (figures(chains=0.0064), []),
+        (figures(chains=0.0066), ["ADD, chains : few chains"]),
+        (figures(**{"chains,_foreign": 0.0076}), ["ADD, chains, foreign : chains"]),
+        (figures(**{"sets,_dual": 0.0071}), ["ADD, sets, dual : sets"]),
+        (figures(**{"10": 0.003}), ["ADD, many : 10"]),
         (figures(**{"0": 0.009}), ["ADD beside 0"]),
         ({**figures(), "parallel": {"calico": [150.0], "ptp": [100.0]}}, ["ADD 8 parallel"]),
     ],
