@@ -28,6 +28,9 @@ class KindState:
     #: (kind, subject) of objects that are kept or left out on purpose, such as sets in use. Their later removal is not
     #: drift.
     kept: frozenset[tuple[str, str]] = frozenset()
+    #: (kind, subject) of objects that were made since `nothing_extra` was noted. Their removal is not drift: a desired
+    #: state between that one and the present one had them.
+    made: set[tuple[str, str]] = dataclasses.field(default_factory=set)
     #: What could not be read, added or corrected at the last attempt, and why, a text for each.
     additions_failed: tuple[str, ...] = ()
     #: What could not be removed at the last attempt, and why, a text for each.
@@ -42,6 +45,11 @@ class KindState:
     attempts: int = 0
     #: When to retry, in seconds of the loop's clock; None: no retry is set.
     retry_at: t.Optional[float] = None
+
+    @property
+    def no_drift(self) -> frozenset[tuple[str, str]]:
+        """The (kind, subject) of objects whose removal is not drift: those of `kept` and `made`."""
+        return self.kept.union(self.made)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -164,6 +172,7 @@ class KindStates:
         """Note that nothing of a kind is superfluous beside `whole`: no removal fails, is withheld or blocked."""
         state = self._states[name]
         state.nothing_extra, state.removals_failed = whole, ()
+        state.made = set()
         state.withheld = state.blocked = False
         state.end_retries()
 

@@ -381,7 +381,7 @@ class Stages:
             if state is None:
                 return None
             self.state = state
-            kept = frozenset[tuple[str, str]]().union(*(self.kinds[kind].kept for kind in kinds))
+            kept = frozenset[tuple[str, str]]().union(*(self.kinds[kind].no_drift for kind in kinds))
             may_remove = removing and self.wanted.may_remove()
             compiled, began = self._compiler(state, kinds), loop.time()
             once = await self._run(
@@ -540,7 +540,7 @@ class Stages:
                 return []
             compiled, before = self._compiler(state, ready), {kind: self.kinds[kind].nothing_extra for kind in ready}
             excluded = frozenset(self.wanted.excluded())
-            kept = frozenset[tuple[str, str]]().union(*(self.kinds[kind].kept for kind in ready))
+            kept = frozenset[tuple[str, str]]().union(*(self.kinds[kind].no_drift for kind in ready))
 
             def work() -> tuple[NodeState, repair.Applied, set[repair.Same]]:
                 whole = compiled()
@@ -603,12 +603,17 @@ class Stages:
     def _drift(
         self, changes: t.Sequence[Change], state: NodeState, before: t.Mapping[str, t.Optional[NodeState]]
     ) -> set[repair.Same]:
-        return repair.drift(self._kernel, changes, state, before, self.drivers.others, _interfaces(changes))
+        """Return the keys of those of `changes` that are drift, and of no others."""
+        found = repair.drift(self._kernel, changes, state, before, self.drivers.others, _interfaces(changes))
+        return found.intersection(map(repair.same, changes))
 
     def _tell(self, done: t.Sequence[Change], drift: set[repair.Same]) -> list[Change]:
         """Count and report the changes that were made; return them as a list."""
         for change in done:
-            self.changed[self.registry.name_of(change)] += 1
+            name = self.registry.name_of(change)
+            self.changed[name] += 1
+            if change.action == "+":
+                self.kinds[name].made.add((change.kind, change.subject))
             self.listener.on_change(change, repair.same(change) in drift)
         return list(done)
 

@@ -287,6 +287,36 @@ def test_changes_of_a_new_desired_state_are_not_drift():
     run(scenario())
 
 
+def test_objects_that_a_state_had_for_a_moment_are_not_drift():
+    """Chains are made for a state that another one replaces in the same pass, which removes them, and an old one."""
+
+    async def scenario():
+        node = Node()
+        before = node.state
+
+        def with_chains(*names):
+            raw = IptablesTable("raw", {f"cali-{name}": () for name in names})
+            return dataclasses.replace(before, iptables=(*before.iptables, raw))
+
+        node.state = with_chains("old", "kept")
+        await node.start()
+        node.state = with_chains("brief", "kept")
+
+        def changed(change, drift):
+            node.told.append(("drift " if drift else "") + change.line())
+            node.state = with_chains("kept")
+
+        node.on_change = changed
+        await node.passes.resync()
+        assert node.told == [
+            "+ iptables raw cali-brief  0 rules",
+            "- iptables raw cali-old  0 rules",
+            "- iptables raw cali-brief  0 rules",
+        ]
+
+    run(scenario())
+
+
 def test_a_device_kept_for_a_socket_is_removed_with_it_and_is_no_drift():
     """An undesired device stays while a socket uses its address, and is then removed, not reported as drift.
 

@@ -49,6 +49,7 @@ _ANNOUNCED = {
     "down": ("workload", "sysctl"),
     "sysctl": ("workload", "sysctl"),
 }
+_CALLS = (Add, Delete, Label, Change)
 
 
 class SeriesNode(KillableNode):
@@ -64,6 +65,8 @@ class SeriesNode(KillableNode):
         self.kernel.netfilter.default = backend
         self._written_by_others = False
         self._failing = False
+        self._disturbed = False  # whether others than the agent's callers may have changed the node
+        self._drift = 0
         self._save()
 
     def _save(self) -> NodeState:
@@ -83,6 +86,8 @@ class SeriesNode(KillableNode):
 
     async def step(self, step: Step) -> None:
         """Take a step; raise AssertionError if a Settle finds a difference, or an add does not what it promises."""
+        if not isinstance(step, (Settle, Resync, Address, Elsewhere, *_CALLS)):
+            self._disturbed = True
         if isinstance(step, Settle):
             await self.in_order()
         elif isinstance(step, Killed):
@@ -184,6 +189,9 @@ class SeriesNode(KillableNode):
         assert not found, "\n".join(found)
         assert plan_node(self.kernel, state).changes == ()
         assert self.agent.status.in_sync and self.agent.status.problems == [], self.agent.status.problems
+        drift, self._drift = self._drift, self.agent.drift.to_dict()["total"]
+        assert self._disturbed or drift == self._drift, "changes of the agent's own count as drift"
+        self._disturbed = False
         assert set(self.on_disk()) == {workload.id for workload in self.agent.transactions.list()}
 
     def _from_nothing(self, state: NodeState) -> FakeKernel:
