@@ -14,6 +14,8 @@ import json
 import typing as t
 import zlib
 
+from . import typed_json
+
 #: The largest data, in bytes of JSON, that `unpack` and `unpack_text` accept. The state of a node among 10,000 has a
 #: tenth of that. Larger data is taken for an attempt to fill the memory.
 LIMIT = 64 << 20
@@ -49,6 +51,17 @@ def unpack(text: str) -> t.Any:
     try:
         return json.loads(_inflated(base64.b64decode(text, validate=True)))
     except (ValueError, RecursionError, zlib.error) as error:
+        raise ValueError(f"it is not packed data: {error}") from error
+
+
+def unpack_shared(text: str) -> t.Any:
+    """Return the data as `unpack` does, but with equal objects as one, which must not be changed.
+
+    Raise ValueError as `unpack_text` does, and for NaN and infinite numbers.
+    """
+    try:
+        return typed_json.parse_shared(_inflated(base64.b64decode(text, validate=True)))
+    except (ValueError, zlib.error) as error:
         raise ValueError(f"it is not packed data: {error}") from error
 
 

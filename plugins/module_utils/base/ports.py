@@ -17,7 +17,7 @@ VXLAN_PORT = 4789  # the UDP port of VXLAN (RFC 7348 section 5)
 ETCD_GATE_PORT, ETCD_CLIENT_PORT, ETCD_PEER_PORT = ETCD_PORTS = (2378, 2379, 2380)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class PortRange:
     """The ports from `first` to `last`, both included. A single port is a range with both equal."""
 

@@ -47,7 +47,7 @@ def protocol_number(protocol: Protocol) -> int:
     return protocol if isinstance(protocol, int) else PROTOCOL_NUMBERS[protocol]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class NamedPort:
     """A port in a rule by its name. Each endpoint defines its own number for it, per protocol."""
 
@@ -62,7 +62,7 @@ class NamedPort:
 Port = t.Union[PortRange, NamedPort]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Icmp:
     """An ICMP type and code to match. A code of None matches any code, a type of None any message."""
 
@@ -70,7 +70,7 @@ class Icmp:
     code: t.Optional[int] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Entity:
     """A match on the source or destination of packets: all fields that are set must match.
 
@@ -108,7 +108,7 @@ def _but_not(selector: str, not_selector: str) -> str:
     return selectors.Selector(selectors.And((*operands, selectors.Not(selectors.parse(not_selector).root)))).canonical
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class PolicyRule:
     """A rule of a policy or profile. A field that is not set matches every packet.
 
@@ -128,7 +128,7 @@ class PolicyRule:
     annotations: tuple[tuple[str, str], ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Policy:
     """A GlobalNetworkPolicy or NetworkPolicy.
 
@@ -169,7 +169,7 @@ class PolicyTier:
     default_action: str = DENY
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class PolicyProfile:
     """Labels that endpoints inherit from it, and rules for flows that no policy decides."""
 
@@ -182,7 +182,7 @@ class PolicyProfile:
         return self.ingress if direction == INGRESS else self.egress
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class DefinedPort:
     """A named port of an endpoint; `protocol` is in PROTOCOLS_WITH_PORTS."""
 
@@ -191,7 +191,7 @@ class DefinedPort:
     port: int
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Endpoint:
     """An interface of a workload or a host, on any node.
 
@@ -213,7 +213,7 @@ class Endpoint:
     namespace: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class PolicyNetworkSet:
     """A NetworkSet ("<namespace>/<name>") or GlobalNetworkSet: CIDRs that selectors find by the set's labels."""
 

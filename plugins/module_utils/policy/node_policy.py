@@ -11,7 +11,7 @@ import typing as t
 from .model import Endpoint, NamedPortKey, Policy, PolicyProfile
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class TierPolicies:
     """The names of the policies of one tier that apply to an endpoint, in order, including staged ones.
 
@@ -24,7 +24,7 @@ class TierPolicies:
     egress: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class LocalEndpoint:
     """An endpoint of this node on one interface. "*" means all host interfaces without an endpoint of their own.
 

@@ -93,6 +93,10 @@ class NodePolicyTables:
             state, iptables=_merged(state.iptables, program.tables), ipsets=(*state.ipsets, *program.sets)
         )
 
+    def keep_last(self) -> None:
+        """Forget the chains of all policies but that of the last call."""
+        self._programs = self._programs[-1:]
+
     def _feed(self, index: PolicyIndex, state: NodeState, policy: PolicyState, others: OtherEndpoints) -> None:
         """Update the index with the endpoints that changed since the last call. There may be ten thousand elsewhere."""
         if policy is not self._policy:

@@ -136,7 +136,7 @@ class TunnelDevice:
     port: t.Optional[int] = None  # kind vxlan only: the UDP port
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Neighbor:
     """A permanent neighbour entry: `address` is at `mac` on `device`."""
 
@@ -145,7 +145,7 @@ class Neighbor:
     mac: str
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class FdbEntry:
     """A permanent forwarding entry: frames to `mac` leave `device` in a tunnel to `destination`."""
 
@@ -158,7 +158,7 @@ class FdbEntry:
 HOST_MAC = "ee:ee:ee:ee:ee:ee"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class VethEndpoint:
     """A network namespace joined to the host by a veth pair.
 
@@ -207,7 +207,7 @@ class VethEndpoint:
         return any(family in port.families(self.addresses) for port in self.ports)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Route:
     """A route with our protocol number; `type` is unicast or blackhole, `mtu` None the device's.
 
@@ -238,7 +238,7 @@ class RoutingRule:
     tos: int = 0
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Sysctl:
     """A kernel setting. `key` is the path below /proc/sys (`net/ipv4/conf/cali1/proxy_arp`).
 
@@ -249,7 +249,7 @@ class Sysctl:
     value: str
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class IpSet:
     """An IP set. `name` begins with cali40, or with cali60 for IPv6; `type` is ipset's (`hash:net`, `hash:ip,port`)."""
 
@@ -355,7 +355,7 @@ class NodeState:
         if policy is None:
             return state
         if isinstance(policy, str):
-            policy = packed_json.unpack(policy)
+            policy = packed_json.unpack_shared(policy)
         if not isinstance(policy, dict):
             raise ValueError("policy is neither a PolicyState nor a packed one")
         if "shared" in policy:
@@ -422,7 +422,7 @@ _WITHOUT_POLICY = tuple(field.name for field in dataclasses.fields(NodeState) if
 def _shared_and_own(policy: t.Mapping[str, t.Any], node: str) -> dict[str, t.Any]:
     """Return a PolicyState as plain data, merged from the parts for all nodes and for this node (see PolicyWire)."""
     try:
-        shared = packed_json.unpack(policy["shared"])
+        shared = packed_json.unpack_shared(policy["shared"])
         elsewhere = [one for one in shared["endpoints"] if one["node"] != node]
         return {**shared, "endpoints": [*policy["own"], *elsewhere], "settings": policy["settings"]}
     except (KeyError, TypeError) as error:

@@ -12,7 +12,7 @@ from ..policy import model
 from ..policy.chains import settings as chains
 from ..policy.chains.rules.marks import DEFAULT_MASK
 from ..policy.model import Endpoint, Failsafe, Policy, PolicyNetworkSet, PolicyProfile, PolicySet, PolicyTier
-from .plain_data import Data, mapping_of, reader, to_plain
+from .plain_data import Data, SharedValues, mapping_of, reader, to_plain
 
 #: Calico's profile for host endpoints that it creates itself, and here the default profile of workloads. It allows
 #: everything and need not be defined.
@@ -93,8 +93,9 @@ class PolicyState:
         unknown = sorted(set(fields).difference(_KINDS))
         if unknown:
             raise ValueError(f"PolicyState has no field {unknown[0]!r}")
+        known = SharedValues()
         try:
-            found = {name: reader(kind)(fields[name]) for name, kind in _KINDS.items()}
+            found = {name: reader(kind)(fields[name], known) for name, kind in _KINDS.items()}
         except KeyError as error:
             raise ValueError(f"PolicyState lacks {error}") from error
         endpoints, settings = found.pop("endpoints"), found.pop("settings")

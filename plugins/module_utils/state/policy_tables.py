@@ -8,12 +8,9 @@ from __future__ import annotations
 import typing as t
 
 from ..base.result_cache import ResultCache
-from ..policy.chains.rules.rule import IptablesRule
 from ..policy.chains.tables import Table, Tables
 from ..policy.sets.ip_sets import PolicyIpSet
 from .node_state import Hook, IpSet, IptablesTable
-
-_RenderedChains = ResultCache[str, tuple[IptablesRule, ...], tuple[str, ...]]
 
 
 class PolicyTables:
@@ -24,13 +21,11 @@ class PolicyTables:
     """
 
     def __init__(self) -> None:
-        self._chains: dict[tuple[int, str], _RenderedChains] = {}  # by IP version and name of the table
         self._sets = ResultCache[str, PolicyIpSet, IpSet]()
         self._rendered: tuple[list[t.Any], tuple[IptablesTable, ...]] = ([], ())  # compiled tables, rendered tables
 
     def copy(self) -> PolicyTables:
         made = PolicyTables()
-        made._chains = {table: chains.copy() for table, chains in self._chains.items()}
         made._sets, made._rendered = self._sets.copy(), self._rendered
         return made
 
@@ -43,19 +38,15 @@ class PolicyTables:
         made_of = [one.tables for one in compiled]
         known, tables = self._rendered
         if len(known) != len(made_of) or any(one is not other for one, other in zip(known, made_of)):
-            tables = tuple(self._table(one.family, table) for one in compiled for table in one.tables.values())
+            tables = tuple(_table(one.family, table) for one in compiled for table in one.tables.values())
             self._rendered = made_of, tables
         return tables
 
-    def _table(self, family: int, table: Table) -> IptablesTable:
-        chains = self._chains.setdefault((family, table.name), ResultCache())
-        hooks = tuple(Hook(hook.chain, hook.rule.render(), hook.last) for hook in table.hooks)
-        return IptablesTable(table.name, chains.map(table.chains, _rendered), hooks, family, table.titles)
+
+def _table(family: int, table: Table) -> IptablesTable:
+    hooks = tuple(Hook(hook.chain, hook.rule.render(), hook.last) for hook in table.hooks)
+    return IptablesTable(table.name, table.chains, hooks, family, table.titles)
 
 
 def _set(name: str, found: PolicyIpSet) -> IpSet:
     return IpSet(name, found.type, found.members)
-
-
-def _rendered(_chain: str, rules: tuple[IptablesRule, ...]) -> tuple[str, ...]:
-    return tuple(rule.render() for rule in rules)

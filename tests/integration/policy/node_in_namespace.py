@@ -250,7 +250,7 @@ def restore_text(tables: Tables) -> str:
         table = tables.tables.get(name)
         if table is not None:
             lines += [f":{chain} - [0:0]" for chain in table.chains]
-            lines += [f"-A {chain} {rule.render()}" for chain, rules in table.chains.items() for rule in rules]
+            lines += [f"-A {chain} {rule}" for chain, rules in table.chains.items() for rule in rules]
             hooks = sorted(table.hooks, key=lambda hook: hook.last)
             lines += [f"-A {hook.chain} {hook.rule.render()}" for hook in hooks]
         lines.append("COMMIT")

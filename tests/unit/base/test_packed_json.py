@@ -49,5 +49,6 @@ def test_64_mib_are_the_most() -> None:
     ],
 )
 def test_text_that_is_no_packed_data_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^it is not packed data: "):
-        packed_json.unpack(text)
+    for unpack in (packed_json.unpack, packed_json.unpack_shared):
+        with pytest.raises(ValueError, match=r"^it is not packed data: "):
+            unpack(text)

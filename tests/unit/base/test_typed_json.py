@@ -322,3 +322,32 @@ def test_any_value_is_read_or_refused(value: t.Any) -> None:
             assert reader(one) == one
         except typed_json.Unreadable as error:
             assert str(error).isprintable() and len(str(error)) < 600
+
+
+def test_equal_objects_of_a_shared_document_are_one():
+    text = '[{"a": [1, "x"], "b": {"c": null}}, {"a": [1, "x"], "b": {"c": null}}, {"c": 1}, {"c": true}, {"c": 1.0}]'
+    first, second, *others = typed_json.parse_shared(text)
+    assert first is second and first["b"] is second["b"]
+    assert [type(one["c"]) for one in others] == [int, bool, float]
+    assert typed_json.parse_shared(text) == typed_json.parse(text)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda some: st.lists(some) | st.dictionaries(st.text(), some),
+    )
+)
+def test_a_shared_document_says_what_it_says_otherwise(value):
+    text = json.dumps([value, value, {"a": value}])
+    assert repr(typed_json.parse_shared(text)) == repr(typed_json.parse(text))
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 1}', '{"a": NaN}', "{", "[" * 100_000])
+def test_a_shared_document_is_refused_as_others_are(text):
+    messages = []
+    for parse in (typed_json.parse, typed_json.parse_shared):
+        with pytest.raises(typed_json.NotJson) as caught:
+            parse(text)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import random
+import types
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError
@@ -91,6 +93,33 @@ def test_a_changed_chain_is_written_without_a_read(kernel, ran):
         tables.apply(kernel, tables.diff(desired, tables.observe(kernel, desired)))
         assert ran == ["iptables-restore"]
         assert shown(kernel, "cali-to-wl") == changed
+
+
+def held(driver):
+    """Return all texts that a driver refers to, as far as they are in its own values."""
+    seen, todo, found = set(), [driver.__dict__], []
+    while todo:
+        one = todo.pop()
+        if id(one) in seen or isinstance(one, (type, types.ModuleType, types.FunctionType)):
+            continue
+        seen.add(id(one))
+        if isinstance(one, str):
+            found.append(one)
+        todo += gc.get_referents(one)
+    return found
+
+
+def test_a_rule_that_was_read_is_in_memory_once_and_gone_with_its_chain(kernel):
+    tables = CachedTables()
+    entries, chains = dispatch(20)
+    desired = [filtering(entries, chains)]
+    settle(tables, iptables, kernel, desired)
+    tables.forget()
+    assert tables.diff(desired, tables.observe(kernel, desired)) == []
+    assert len([text for text in held(tables) if entries[7] in text]) == 1
+    tables.apply(kernel, tables.diff([], tables.observe(kernel, [])))
+    del desired, chains
+    assert not [text for text in held(tables) if entries[7] in text]
 
 
 @pytest.fixture

@@ -181,3 +181,12 @@ def test_a_policy_that_is_none_is_refused(policy: object, words: str) -> None:
     plain = {**NodeState("node1", "10.10.1.11/24").to_dict(), "policy": policy}
     with pytest.raises(ValueError, match="^" + words):
         NodeState.from_dict(plain)
+
+
+def test_equal_parts_of_a_stored_policy_become_one_object():
+    rules = [PolicyRule("Allow", source=Entity(selector="a == 'b'"), protocol=6) for _number in range(2)]
+    policies = [Policy(f"p{number}", ingress=(rule,)) for number, rule in enumerate(rules)]
+    known = PolicyState.from_dict(PolicyState(policy_set(policies=policies)).to_dict())
+    first, second = (policy.ingress[0] for policy in known.policy_set.policies)
+    assert first == rules[0]
+    assert first is second

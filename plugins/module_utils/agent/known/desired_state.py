@@ -44,6 +44,8 @@ class DesiredState:
         """Forget the state that `without_policy` derived from former inputs, and call `on_change`."""
         self._cached = None
         self.version += 1
+        state = self._persisted.state
+        self._compilers.put_in_force(state.policy if state is not None else None)
         self.on_change()
 
     @property

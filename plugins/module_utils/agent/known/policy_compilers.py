@@ -19,6 +19,7 @@ from ...policy.host_endpoints import Interfaces
 from ...state.node_policy_tables import NodePolicyTables
 from ...state.node_state import NodeState, VethEndpoint
 from ...state.other_endpoints import OtherEndpoints
+from ...state.policy_state import PolicyState
 
 #: A function that returns a state, for the drivers' thread. Its inputs were taken on the loop at one moment.
 StateThunk = t.Callable[[], NodeState]
@@ -61,6 +62,17 @@ class PolicyCompilers:
         self._lock = threading.Lock()
         self._compiler: t.Optional[NodePolicyTables] = None
         self._made: list[_Made] = []  # cached results, the newest last
+        self._in_force: t.Optional[PolicyState] = None
+        self._replaced = False  # whether policies of before `_in_force` may still be in memory
+
+    def put_in_force(self, policy: t.Optional[PolicyState]) -> None:
+        """Note the policy in force, None for none: the next `with_policy` for it forgets all others.
+
+        Until then they stay, because what both have need not be compiled anew. A policy that is planned afterwards
+        stays as well. It does not block.
+        """
+        if policy is not self._in_force:
+            self._in_force, self._replaced = policy, True
 
     def with_policy(
         self,
@@ -77,6 +89,9 @@ class PolicyCompilers:
         gives the same object or error. Raise PolicyNotCompiled.
         """
         if state.policy is None:
+            if self._replaced and self._in_force is None:
+                with self._lock:
+                    self._forget_others(None)
             return state
         with self._lock:
             given, version = (coming, interfaces), others.version
@@ -107,7 +122,18 @@ class PolicyCompilers:
                 gc.freeze()
             result = dataclasses.replace(guarded, workloads=state.workloads) if more else guarded
             self._remember(_Made(state, given, compiler.version, result))
+            if self._replaced and state.policy is self._in_force:
+                self._forget_others(state.policy)
             return result
+
+    def _forget_others(self, policy: t.Optional[PolicyState]) -> None:
+        """Forget all but this policy."""
+        self._replaced = False
+        self._made = [made for made in self._made if made.state.policy is policy]
+        if policy is None:
+            self._compiler = None
+        elif self._compiler is not None:
+            self._compiler.keep_last()
 
     def version_of(self, result: NodeState) -> t.Optional[int]:
         """Return the version of other nodes' endpoints in one of the last three results, None for another one."""

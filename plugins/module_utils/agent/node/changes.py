@@ -15,6 +15,7 @@ from ...dataplane.planning.plan import NodePlan
 from ...state.node_state import NodeState
 from ...wire import protocol
 from ...wire.protocol import AgentError
+from ..concurrency import memory
 from ..datastore.node_datastore import NodeDatastore
 from ..known.host import AgentHost
 from ..known.known import Known
@@ -150,6 +151,7 @@ class NodeChanges:
         self._desired.need()
         outcome = await self._passes.resync()
         await self._cuts.cut()
+        memory.give_back()  # what a changed policy, and the reading of all tables, took meanwhile
         problem = self._cuts.problem
         return outcome._replace(problems=(*outcome.problems, problem), in_sync=False) if problem else outcome
 

@@ -91,6 +91,7 @@ def diff(
     for place in observed.tables:
         if place in left:
             changes += _superfluous(place, *left[place])
+    compared.keep_tables(wanted, observed.tables)
     different = {written(change).place for change in changes}
     for place, pair in left.items():
         if place not in different:

@@ -19,6 +19,7 @@ import typing as t
 PREFIX = "cali-"
 COMMENT = "host-routing:"
 
+_LINE = re.compile(r"[^\n]+")
 _HASH = re.compile(r'--comment "?' + COMMENT + r"([A-Za-z0-9_-]{16})")
 _COMMENTED = re.compile(r'-m comment --comment "?' + COMMENT + r'[A-Za-z0-9_-]{16}"? ?')
 
@@ -80,7 +81,9 @@ def parse(output: str) -> Saved:
     incompatible: dict[str, str] = {}
     current: dict[str, list[SavedRule]] = {}
     search = _HASH.search
-    for line in output.splitlines():
+    # A list of 30,000 lines would take as much memory as the output.
+    for match in _LINE.finditer(output):
+        line = match[0]
         if line.startswith("-A "):
             end = line.index(" ", 3)
             found = search(line)
@@ -155,6 +158,41 @@ class ComparedChains:
             rules, found if same else wanted, have if same else None
         )
         return None if same else wanted
+
+    def written(self, tables: t.Mapping[TablePlace, Chains]) -> dict[TablePlace, Chains]:
+        """Return the saved `tables` with the texts of the desired rules, which are in memory already, where known."""
+        found = {
+            place: {chain: self._written(place, chain, rules) for chain, rules in chains.items()}
+            for place, chains in tables.items()
+        }
+        for place, (desired, have) in self._equal.items():
+            if have is tables.get(place):
+                self._equal[place] = desired, found.get(place)
+        return found
+
+    def _written(self, place: TablePlace, chain: str, have: tuple[SavedRule, ...]) -> tuple[SavedRule, ...]:
+        compared = self._compared.get(place, {})
+        one = compared.get(chain)
+        if one is None or one.equal is not have:
+            return have
+        same = tuple(map(SavedRule, one.hashes, one.rules))
+        compared[chain] = one._replace(equal=same)
+        return same
+
+    def keep_tables(self, places: t.Container[TablePlace], tables: t.Mapping[TablePlace, Chains]) -> None:
+        """Forget what was compared of other tables, but for chains that the kernel still has."""
+        self._equal = {place: equal for place, equal in self._equal.items() if place in places or equal[0] is None}
+        for place in list(self._compared):
+            if place not in places:
+                left = tables.get(place, {}).keys() & self._compared[place].keys()
+                self.keep(place, left)
+                if not left:
+                    del self._compared[place]
+
+    def forget(self, place: TablePlace, chain: str) -> None:
+        """Forget what was compared of a chain, which was deleted."""
+        self._compared.get(place, {}).pop(chain, None)
+        self._equal.pop(place, None)
 
     def keep(self, place: TablePlace, chains: t.Collection[str]) -> None:
         """Forget what was compared of other chains of this table."""

@@ -72,6 +72,7 @@ class CachedTables:
         self._read = 0.0
         self._trusted = TRUSTED
         self.backend = ""  # nft or legacy: the one that is written; "" until tables were read, and without iptables
+        self._as_saved = False  # whether `_observed` has the texts of iptables-save, in twice the memory
         self._compared = ComparedChains()
         self._refused: dict[str, _Refused] = {}  # by the chain's subject
 
@@ -122,7 +123,7 @@ class CachedTables:
         # The marks are read first: if a write during the reading changes them, the cache is invalid.
         signs, self._read = {name: self._signed(kernel, name) for name in ("nft", "legacy")}, self._clock()
         observed = iptables.observe(kernel, desired)
-        self._observed, self.backend = observed, observed.backend
+        self._observed, self.backend, self._as_saved = observed, observed.backend, True
         self._sign = signs.get(observed.backend)
         self._listen(kernel)
         self._trusted = max(TRUSTED, _SHARE * (self._clock() - self._read))
@@ -152,6 +153,9 @@ class CachedTables:
         refusals are forgotten. Comparing is fast for chains whose rules are the same tuple objects as in the last call.
         """
         changes = iptables.diff(desired, observed, self._compared)
+        if self._as_saved and observed is self._observed:
+            self._observed = dataclasses.replace(observed, tables=self._compared.written(observed.tables))
+            self._as_saved = False
         refused = {change.subject for change in changes if self._is_refused(change)}
         self._refused = {subject: found for subject, found in self._refused.items() if subject in refused}
         return [change for change in changes if change.subject not in refused]
@@ -191,6 +195,9 @@ class CachedTables:
             # Whole chains are written: the numbers of rules may have changed since the plan.
             changes = [_anew(change) for change in changes]
         tables = iptables.apply_each_table(kernel, changes)
+        for change in changes:
+            if isinstance(change.old, ChainDelete):
+                self._compared.forget(change.old.place, change.old.chain)
         if moved or observed is None:
             return
         after = self._signed(kernel, self.backend)

@@ -34,9 +34,12 @@ def unreadable(path: str, why: object, remedy: str) -> StoreError:
 
 
 def read(path: str, remedy: str = REMEDY) -> t.Optional[dict[str, t.Any]]:
-    """Return the JSON object in a stored file, None if there is no such file. Raise StoreError with this remedy."""
+    """Return the JSON object in a stored file, None if there is no such file. Raise StoreError with this remedy.
+
+    What is in the object must not be changed.
+    """
     try:
-        return PARTS(bounded.read_json(path))
+        return PARTS(bounded.read_shared_json(path))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

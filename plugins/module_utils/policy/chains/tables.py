@@ -9,7 +9,7 @@ import dataclasses
 import typing as t
 
 from ..sets.ip_sets import PolicyIpSet
-from .rules.rule import Chains, IptablesRule
+from .rules.rule import IptablesRule
 
 RAW, MANGLE, FILTER = "raw", "mangle", "filter"
 
@@ -26,19 +26,21 @@ class HookRule(t.NamedTuple):
 class Table:
     """An iptables table: our rules in it. `chains` are exactly those of ours that can be reached from `hooks`.
 
-    `titles` names the policy or profile of a chain: {"cali-pi-default/web": "NetworkPolicy default/web, ingress"}.
+    Their rules are texts, as `IptablesRule.render` returns them: of thousands of rules nothing else needs to stay in
+    memory. `titles` names the policy or profile of a chain: {"cali-pi-default/web": "NetworkPolicy default/web,
+    ingress"}.
     """
 
     name: str
-    chains: Chains
+    chains: t.Mapping[str, tuple[str, ...]]
     hooks: tuple[HookRule, ...]
     titles: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Chain(t.NamedTuple):
-    """The rules of a chain, the names of our chains to which they lead, and the sets for the lists of CIDRs in them."""
+    """The texts of a chain's rules, our chains to which they lead, and the sets for the lists of CIDRs in them."""
 
-    rules: tuple[IptablesRule, ...]
+    rules: tuple[str, ...]
     targets: tuple[str, ...]
     sets: tuple[PolicyIpSet, ...] = ()
 
@@ -68,7 +70,7 @@ def targets(rules: t.Iterable[IptablesRule]) -> tuple[str, ...]:
 
 def chain_of(rules: tuple[IptablesRule, ...], sets: tuple[PolicyIpSet, ...] = ()) -> Chain:
     """Return the chain with these rules; `sets` are those for the lists of CIDRs in them."""
-    return Chain(rules, targets(rules), sets)
+    return Chain(tuple([rule.render() for rule in rules]), targets(rules), sets)
 
 
 def reachable(hooks: t.Iterable[HookRule], chain: t.Callable[[str], Chain]) -> dict[str, Chain]:

@@ -177,7 +177,7 @@ def test_a_policy_that_is_dropped_is_freed_without_a_collection():
         rule = PolicyRule("Allow", source=Entity(selector=f"app == 'web{number}'"))
         policy = PolicyState(policy_set(policies=[Policy(f"p{number}", ingress=(rule,))]))
         whole(guards, with_state(policy=policy, workloads=(own,)), others=others)
-        return [weakref.ref(one) for one in (policy, policy.policy_set, rule)]
+        return [weakref.ref(one) for one in (policy, policy.policy_set)]
 
     gc.disable()
     try:
@@ -186,6 +186,35 @@ def test_a_policy_that_is_dropped_is_freed_without_a_collection():
         for number in range(1, 5):
             compiled(number)
         assert not any(one() for one in first)
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+@pytest.mark.parametrize("number", [None, 2], ids=["no policy", "another policy"])
+def test_nothing_of_a_policy_is_left_when_another_one_is_in_force(number):
+    own = VethEndpoint("own", "cali1", "10.244.1.2", 1400, "default-pool", netns="own")
+
+    def made(number):
+        rule = PolicyRule("Allow", source=Entity(selector=f"app == 'web{number}'"))
+        others = Policy("same", ingress=(PolicyRule("Allow", source=Entity(selector="app == 'same'")),))
+        return PolicyState(policy_set(policies=[Policy(f"p{number}", ingress=(rule,)), others]))
+
+    guards = PolicyCompilers()
+    gc.disable()
+    try:
+        policy = made(1)
+        guards.put_in_force(policy)
+        result = whole(guards, with_state(policy=policy, workloads=(own,)))
+        gone = [weakref.ref(one) for one in (policy, policy.policy_set, result, *result.iptables)]
+        after = None if number is None else made(number)
+        # The policy before stays while its successor is planned.
+        planned = whole(guards, with_state(policy=after, workloads=(own,)))
+        assert all(one() for one in gone)
+        guards.put_in_force(after)
+        del policy, result
+        assert whole(guards, with_state(policy=after, workloads=(own,))) == planned
+        assert not any(one() for one in gone)
     finally:
         gc.enable()
         gc.unfreeze()

@@ -68,7 +68,7 @@ class Netfilter:
         for table in tables.tables.values():
             for name, rules in table.chains.items():
                 assert len(name) <= 28 and name.startswith("cali-")
-                self.chains[table.name, name] = [self._parsed(rule.render()) for rule in rules]
+                self.chains[table.name, name] = [self._parsed(rule) for rule in rules]
             for hook in sorted(table.hooks, key=lambda hook: hook.last):
                 self.chains.setdefault((table.name, hook.chain), []).append(self._parsed(hook.rule.render()))
         self._at_end = {

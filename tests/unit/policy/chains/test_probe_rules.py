@@ -28,7 +28,7 @@ IN = Packet(1, "10.65.1.62", "10.65.0.62", icmp_type=8, comes_in_by="eth0", goes
 
 
 def texts(tables: Tables, *chains: str) -> list[tuple[str, ...]]:
-    return [tuple(rule.render() for rule in tables.tables["filter"].chains[name]) for name in chains]
+    return [tables.tables["filter"].chains[name] for name in chains]
 
 
 def changed(packet: Packet, **fields: object) -> Packet:
