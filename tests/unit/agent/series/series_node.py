@@ -122,8 +122,9 @@ class SeriesNode(KillableNode):
     async def _call(self, call: Step) -> None:
         try:
             if isinstance(call, Add):
+                new = self.agent.transactions.get(f"default/{call.name}") is None
                 await self.add(call.name, netns_owned=True, address=call.address, labels=dict(call.labels))
-                if not self._failing:
+                if new and not self._failing:
                     self._in_force(call.name)
             elif isinstance(call, Delete):
                 await self.agent.transactions.delete(f"default/{call.name}")
