@@ -352,6 +352,10 @@ class Ours(Plugin):
             except NotRunning:
                 time.sleep(0.02)
 
+    @property
+    def pid(self) -> int:
+        return self._agent.pid
+
     def memory(self) -> int:
         """Return the peak resident memory of the agent since its start, in KiB.
 
