@@ -9,14 +9,15 @@ users, all in network namespaces of this machine.
 
   follow     from the answer of ADD on one node until its address is in the set of the other node's kernel; and from the
              answer of DELETE until it is out of it. The set is read every few milliseconds, which is part of the time
+  paused     the same with a second between two changes, and from the start of ADD as well
   write      one transaction of an etcd client, in the same run: what of it is etcd's own
   ADD        ADD and DELETE of one workload, on a node with a datastore and on one without, in turn: with members that
              answer (they and the other node take processor time of the same machine), with slow ones (stopped for
              200 ms of every 220), with all of them ended, and with all of them stopped, so that they accept connections
              and say nothing
   burst      10,000 workloads elsewhere are known, and 5,000 of them change at once: from the last write until all are
-             in the set of the node's kernel; ADD and DELETE on that node meanwhile, as a multiple of before; and the
-             longest time that the agent kept a caller waiting, before and meanwhile
+             in the set of the node's kernel, or out of it; ADD and DELETE on that node meanwhile, as multiples of
+             before; and the longest time that the agent kept a caller waiting, before and meanwhile
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import multiprocessing
 import pathlib
 import statistics
 import sys
@@ -58,9 +60,12 @@ GOALS = {
     "add_slow": 1.1,
     "add_ended": 1.1,
     "add_stopped": 1.1,
-    "burst_seconds": 2.0,
-    "burst_add": 2.0,
+    "paused_came_median_ms": 17.0,
+    "paused_came_p99_ms": 23.0,
+    "burst_seconds": 0.5,
+    "burst_add": 1.5,
 }
+PAUSE = 1.0  # seconds between two changes of the rows `paused`
 PARTS = ("follow", "add", "burst")
 
 
@@ -91,15 +96,21 @@ class Watcher(threading.Thread):
         return times.pop(address)
 
 
-def follow(one: Daemon, two: Daemon, count: int) -> dict[str, t.Any]:
+def follow(one: Daemon, two: Daemon, count: int, pause: float = 0.0) -> dict[str, t.Any]:
+    """Return the times of `count` workloads that follow each other, after a pause of so many seconds for each."""
     watcher = Watcher(two)
     watcher.start()
-    came, went = [], []
+    came, went, whole = [], [], []
     for number in range(count):
-        name = f"f{number}"
+        name = f"{'p' if pause else 'f'}{number}"
+        one.netns(name)
+        time.sleep(pause)
+        began = time.perf_counter()
         address = one.add(name, labels={"app": "web"})["addresses"][0]
         answered = time.perf_counter()
         came.append(watcher.until(watcher.came, address) - answered)
+        whole.append(came[-1] + answered - began)
+        time.sleep(pause)
         one.delete(name)
         answered = time.perf_counter()
         went.append(watcher.until(watcher.went, address) - answered)
@@ -108,6 +119,12 @@ def follow(one: Daemon, two: Daemon, count: int) -> dict[str, t.Any]:
     watcher.ended = True
     watcher.join()
     both = sorted(came + went)
+    if pause:
+        return {
+            "paused_came_median_ms": 1e3 * statistics.median(came),
+            "paused_came_p99_ms": 1e3 * sorted(came)[int(len(came) * 0.99)],
+            "paused_from_start_ms": 1e3 * statistics.median(whole),
+        }
     return {
         "follow_median_ms": 1e3 * statistics.median(both),
         "follow_p99_ms": 1e3 * both[int(len(both) * 0.99)],
@@ -176,8 +193,25 @@ class Asker(threading.Thread):
                 time.sleep(0.002)
 
 
-def burst(cluster: EtcdCluster, node: Daemon) -> dict[str, float]:
-    """Return how the node copes with 5,000 changes at once beside 10,000 workloads elsewhere."""
+class Filling(threading.Thread):
+    """Waits until the set of `app == 'web'` has `count` members; `done` is when, None before."""
+
+    def __init__(self, node: Daemon, count: int) -> None:
+        super().__init__(daemon=True)
+        self.done: t.Optional[float] = None
+        self._node = node
+        self._count = count
+
+    def run(self) -> None:
+        while self.done is None:
+            found = self._node.kernel.ipset_headers()
+            if [one.elements for name, one in found.items() if name.startswith("cali40s")] == [self._count]:
+                self.done = time.perf_counter()
+            time.sleep(0.005)
+
+
+def burst(cluster: EtcdCluster, node: Daemon, rounds: int) -> dict[str, float]:
+    """Return how the node copes with 5,000 changes at once beside 10,000 workloads elsewhere, `rounds` times."""
 
     def run(operations: t.Sequence[t.Any]) -> None:
         with cluster.inside():
@@ -186,52 +220,70 @@ def burst(cluster: EtcdCluster, node: Daemon) -> dict[str, float]:
     run([*elsewhere_blocks(), *elsewhere(0, 10_000)])
     node.until(lambda: node.call("status")["datastore"]["workloads"] >= 10_000, "all are known")
     time.sleep(2)
-    before, quiet = [], Asker(node)
+    quiet, busy = Asker(node), Asker(node)
     quiet.start()
-    for number in range(40):
-        before.append(added(node, f"q{number}"))
+    before = [added(node, f"q{number}") for number in range(40)]
     quiet.ended = True
     quiet.join()
-    writer = threading.Thread(target=run, args=(elsewhere(0, 5_000, "web"),))
-    meanwhile, busy = [], Asker(node)
     busy.start()
-    writer.start()
-    written_at = 0.0
-    count, done_at = 0, 0.0
-    while not done_at:
-        meanwhile.append(added(node, f"b{count}"))
-        count += 1
-        if not written_at and not writer.is_alive():
-            written_at = time.perf_counter()
-        if written_at and len(webs(node)) >= 5_000:
-            done_at = time.perf_counter()
+    forking = multiprocessing.get_context("fork")
+    seconds: list[float] = []
+    meanwhile: list[Times] = []
+    for number in range(rounds):
+        count = 0 if number % 2 else 5_000
+        # A process of its own, so that it does not keep this one's threads from measuring.
+        writer = forking.Process(target=run, args=(elsewhere(0, 5_000, "web" if count else "other"),))
+        filling = Filling(node, count)
+        filling.start()
+        writer.start()
+        written_at = 0.0
+        while filling.done is None:
+            meanwhile.append(added(node, f"b{len(meanwhile)}"))
+            if not written_at and not writer.is_alive():
+                written_at = time.perf_counter()
+        writer.join()
+        seconds.append(max(0.0, filling.done - (written_at or filling.done)))
+        time.sleep(1)
     busy.ended = True
     busy.join()
     return {
-        "burst_seconds": done_at - written_at,
-        "burst_add": statistics.median(meanwhile) / statistics.median(before),
+        "burst_seconds": statistics.median(seconds),
+        "burst_add": statistics.median(one.add for one in meanwhile) / statistics.median(one.add for one in before),
+        "burst_delete": statistics.median(one.delete for one in meanwhile)
+        / statistics.median(one.delete for one in before),
         "burst_adds": float(len(meanwhile)),
+        "add_quiet_ms": 1e3 * statistics.median(one.add for one in before),
         "slowest_ms_quiet": 1e3 * quiet.slowest,
         "slowest_ms_burst": 1e3 * busy.slowest,
     }
 
 
-def added(node: Daemon, name: str) -> float:
-    """Return the seconds of ADD and DELETE of a workload in a namespace that is there."""
+class Times(t.NamedTuple):
+    """The seconds of ADD and of DELETE."""
+
+    add: float
+    delete: float
+
+
+def added(node: Daemon, name: str) -> Times:
+    """Return the times of ADD and DELETE of a workload in a namespace that is there."""
     node.netns(name)
     began = time.perf_counter()
     node.add(name)
+    between = time.perf_counter()
     node.delete(name)
-    took = time.perf_counter() - began
+    times = Times(between - began, time.perf_counter() - between)
     node.settled()
     node.kernel.netns_delete(name)
-    return took
+    return times
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--release", default="trixie", choices=["bookworm", "trixie"])
     parser.add_argument("--count", type=int, default=200, help="workloads that are followed (default: %(default)s)")
+    parser.add_argument("--paused", type=int, default=60, help="workloads that come seldom (default: %(default)s)")
+    parser.add_argument("--bursts", type=int, default=10, help="bursts of 5,000 changes (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=200, help="times of ADD in each state (default: %(default)s)")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what is measured (default: all)")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
@@ -259,13 +311,14 @@ def main() -> int:
         found: dict[str, float] = {}
         if "follow" in options.parts:
             found.update(follow(one, two, options.count))
+            found.update(follow(one, two, options.paused, PAUSE))
             with cluster.inside():
                 found["write_ms"] = asyncio.run(write(cluster, options.count))
         if "add" in options.parts:
             found.update(compared(cluster, one, alone, options.rounds))
             two.until(lambda: two.call("status")["datastore"]["synced"], "the datastore is followed")
         if "burst" in options.parts:
-            found.update(burst(cluster, two))
+            found.update(burst(cluster, two, options.bursts))
     if options.output == "json":
         print(json.dumps(found, indent=2))
     else:
@@ -296,7 +349,7 @@ def compared(cluster: EtcdCluster, one: Daemon, alone: Daemon, rounds: int) -> d
         for number in range(rounds):
             pair = [(alone, without), (one, with_it)]
             for node, times in pair if number % 2 else reversed(pair):
-                times.append(added(node, f"w{number}"))
+                times.append(sum(added(node, f"w{number}")))
         end()
         found[name] = statistics.median(with_it) / statistics.median(without)
         found[f"{name[4:]}_without_ms"] = 1e3 * statistics.median(without)

@@ -121,7 +121,7 @@ class Agent:
         self.status.ticked = self.host.clock()
         stages = self.passes.stages
         if set(stages.registry.guards).isdisjoint(stages.kinds.dirty):
-            self.datastore.feed.passed()
+            self.datastore.feed.passed(self.passes.seconds)
         # During a change of the whole node, sets may lack other nodes' workloads. It cuts connections at its end.
         if not self.changes.applying:
             self.cuts.cut_soon()

@@ -42,8 +42,11 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 4.0  # seconds between two attempts, before 
 _LISTING_JITTER = 2.0
 _HELLO_SECONDS = 10.0  # until the first message of a watch
 _OTHER_HISTORY = "the datastore has another history than what this node has read"
-#: Keys that the mirror takes in one step: it is about four milliseconds long.
+#: Keys of a listing that the mirror takes in one step: it is about four milliseconds long.
 _STEP = 100
+#: Changes of a watch that the mirror takes in one step. Adds of workloads, which take several turns of the event loop,
+#: wait for a step in each.
+_WATCHED = 16
 #: Keys that are compared with the store before a watch continues.
 _COMPARED = 8
 
@@ -246,10 +249,10 @@ class Feed:
                     self._synced()
                 continue
             # A member that catches up puts its newest revision into the header, which is beyond these changes.
-            for first in range(0, len(answer.changes), _STEP):
-                changes = answer.changes[first : first + _STEP]
+            for first in range(0, len(answer.changes), _WATCHED):
+                changes = answer.changes[first : first + _WATCHED]
                 read = changes[-1].mod_revision
-                if answer.fragment or first + _STEP < len(answer.changes):
+                if answer.fragment or first + _WATCHED < len(answer.changes):
                     read -= 1  # The rest of this revision follows.
                 self._mirror.change(changes, Position(begun.cluster, read, read))
                 self._on_read(changes)

@@ -11,7 +11,7 @@ is handed on. `OtherEndpoints` gives each step of a portion a version.
 
 A single change waits 10 ms for others. A burst is gathered as long as it goes on, for half a second at most. Adding a
 workload on this node waits for a pass that has begun, so a portion is small. The next one follows after the pass, and a
-pause as long as the pass took.
+pause as long as its work took.
 
 A node is live, so that its keys count in place of what the inventory says of it, while it has published all of its
 workloads and nothing newer is known: the feed is in sync, or this node's state is still the one of when it was. A node
@@ -35,8 +35,8 @@ _QUIET = 0.01  # seconds without a change after which those before it are handed
 _LONGEST = 0.1  # the most seconds that a change waits while others follow it
 _BURST = 250  # the number of changes that are a burst
 _BURST_LONGEST = 0.5  # the most seconds that a change of a burst waits
-PORTION = 500  # the most changes of a pass
-_STEP = 200  # changes that are checked at once, between two pauses for the event loop: about three milliseconds
+PORTION = 1000  # the most changes of a pass: about 15 ms of work for the thread that adds of workloads need as well
+_STEP = 50  # changes that are checked at once, between two pauses for the event loop: about a millisecond
 _LONGEST_PAUSE = 0.25  # the most seconds between a pass and the next portion
 _PATIENCE = 1.0  # seconds after which a pass counts as over, such as one that waits for the desired state
 
@@ -185,11 +185,12 @@ class RemoteFeed:
             self._end_after(_PATIENCE)
             self._look()
 
-    def passed(self) -> None:
-        """Note that a pass over policy's kinds is over."""
+    def passed(self, seconds: float = _LONGEST_PAUSE) -> None:
+        """Note that a pass over policy's kinds is over, which took so many seconds from its beginning."""
         if self._awaited:
             self._awaited = False
-            self._end_after(min(asyncio.get_running_loop().time() - self._asked, _LONGEST_PAUSE))
+            since = asyncio.get_running_loop().time() - self._asked
+            self._end_after(min(seconds, since, _LONGEST_PAUSE))
 
     def _end_after(self, seconds: float) -> None:
         if self._end is not None:

@@ -50,6 +50,7 @@ class Passes:
     def __init__(self, stages: Stages) -> None:
         self.stages = stages
         self.last_resync = ""  # when all kinds were last looked at on request, a UTC time as text; "" before
+        self.seconds = 0.0  # the duration of the last pass
         self._passing = asyncio.Lock()
 
     @property
@@ -134,13 +135,14 @@ class Passes:
             self.stages.wake.clear()
             if self.stages.wanted.state() is None:
                 return PassOutcome(problems=("What this node shall have is not known yet.",))
-            dirty = self.stages.kinds.take_dirty()
+            dirty, began = self.stages.kinds.take_dirty(), asyncio.get_running_loop().time()
             async with transaction("repair pass", more=sorted(dirty)) as lines:
                 try:
                     changes = await self._through_stages(dirty)
                 except asyncio.CancelledError:
                     self.stages.kinds.mark(dirty)
                     raise
+                self.seconds = asyncio.get_running_loop().time() - began
                 # `problems` is a dict, because the same text may be a problem of several kinds and is reported once.
                 known, waiting = self._failures, self.stages.kinds.waiting
                 problems = dict.fromkeys(text for kind in self.stages.kinds.names for text in known.get(kind, ()))

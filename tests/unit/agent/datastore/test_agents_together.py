@@ -265,7 +265,7 @@ def test_a_key_passes_the_functions_of_the_table_in_their_order(tmp_path: pathli
 def test_thousands_of_changes_at_once_come_to_policy_in_portions(
     tmp_path: pathlib.Path, etcd: FakeEtcd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No pass has more than 500 of 2,500, a workload here is added meanwhile, and all are in the set soon."""
+    """No pass has more than 1,000 of 5,000, a workload here is added meanwhile, and all are in the set soon."""
     applied: list[int] = []
     apply, passed = OtherEndpoints.apply, RemoteFeed.passed
 
@@ -273,9 +273,9 @@ def test_thousands_of_changes_at_once_come_to_policy_in_portions(
         applied[-1] += len(changes)
         return apply(self, changes, live)
 
-    def passing(self: RemoteFeed) -> None:
+    def passing(self: RemoteFeed, seconds: float) -> None:
         applied.append(0)
-        passed(self)
+        passed(self, seconds)
 
     async def scenario() -> None:
         two = node(tmp_path, 2)
@@ -285,7 +285,7 @@ def test_thousands_of_changes_at_once_come_to_policy_in_portions(
             applied.append(0)
             monkeypatch.setattr(OtherEndpoints, "apply", counting)
             monkeypatch.setattr(RemoteFeed, "passed", passing)
-            for number in range(2500):
+            for number in range(5000):
                 third, fourth = divmod(number, 250)
                 elsewhere = f"elsewhere{third}"
                 if not fourth:
@@ -303,10 +303,10 @@ def test_thousands_of_changes_at_once_come_to_policy_in_portions(
                 etcd.put(keys.endpoint_key(elsewhere, endpoint.interface), document)
             await asyncio.sleep(0.02)
             await two.add("meanwhile")
-            assert len(web_set(two)) < 2500
+            assert len(web_set(two)) < 5000
             await asyncio.sleep(2)
-            assert len(web_set(two)) == 2500 and two.agent.status.in_sync
-            assert max(applied) <= 500 and sum(applied) == 2500
+            assert len(web_set(two)) == 5000 and two.agent.status.in_sync
+            assert max(applied) <= 1000 and sum(applied) == 5000
 
     run(scenario())
 
@@ -349,9 +349,9 @@ def test_workloads_of_the_inventory_stay_in_sets_while_the_datastore_is_read_fir
         await two.settle()
         passed, found = two.agent.datastore.feed.passed, [web_set(two)]
 
-        def passing() -> None:
+        def passing(seconds: float) -> None:
             found.append(web_set(two))
-            passed()
+            passed(seconds)
 
         monkeypatch.setattr(two.agent.datastore.feed, "passed", passing)
         for member in etcd.members.values():

@@ -86,7 +86,7 @@ class Looks:
         (1, 30, 0.008, [0.1, 0.204, 0.242]),
         (30, 15, 0.009, [0.136]),
         (25, 19, 0.025, [0.01 + 0.025 * part for part in range(19)]),
-        (250, 10, 0.009, [0.01, 1.01, 2.01, 3.01, 4.01]),
+        (250, 10, 0.009, [0.028, 1.028, 2.028]),
     ],
     ids=["one", "three", "three apart", "a stream", "a burst", "bursts apart", "more than a portion"],
 )
@@ -201,16 +201,16 @@ def test_a_node_is_live_when_policy_has_all_of_its_workloads_and_at_once_no_more
 
     async def scenario() -> None:
         looks = Looks()
-        publish(looks.feed.mirror, workloads(1200), "node2")
+        publish(looks.feed.mirror, workloads(2200), "node2")
         looks.feed.synced(True)
         for count in (PORTION, 2 * PORTION):
             await asyncio.sleep(0.5)
             assert (looks.known, looks.others.live) == (count, frozenset())
             looks.feed.passed()
         await asyncio.sleep(0.5)
-        assert (looks.known, looks.others.live) == (1200, {"node2"})
+        assert (looks.known, looks.others.live) == (2200, {"node2"})
         looks.feed.synced(False)
-        publish(looks.feed.mirror, workloads(1200, 2000))
+        publish(looks.feed.mirror, workloads(1200, 3000))
         assert looks.others.live == {"node2"}  # the newest that is known of it
         looks.state = dataclasses.replace(STATE, plan="second")
         looks.feed.state_changed()
@@ -302,7 +302,8 @@ def test_a_burst_is_compiled_in_portions(tmp_path: pathlib.Path, monkeypatch: py
             await asyncio.sleep(0.005)
         await node.settle()
         assert len(clients(node)) == 5000
-        assert [count for count in compiled if count] == [PORTION] * 10
+        portions = [count for count in compiled if count]
+        assert sum(portions) == 5000 and max(portions) == PORTION and len(portions) <= 7
 
     run(scenario())
 

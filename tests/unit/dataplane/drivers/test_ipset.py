@@ -93,8 +93,8 @@ def test_blank_lines_and_sets_of_others_are_no_sets_of_ours() -> None:
     assert ipset.parse(output) == {NAME: Observed("hash:net", frozenset(["10.0.0.1"]), 9)}
 
 
-@pytest.mark.parametrize(("members", "program"), [(400, False), (401, True)])
-def test_up_to_four_hundred_members_come_without_a_program(kernel: FakeKernel, members: int, program: bool) -> None:
+@pytest.mark.parametrize(("members", "program"), [(4000, False), (4001, True)])
+def test_up_to_four_thousand_members_come_without_a_program(kernel: FakeKernel, members: int, program: bool) -> None:
     converge(ipset, kernel, [nets(0)])
     assert bool(restored(kernel, [nets(*range(members + 1))])) == program
 
