@@ -266,6 +266,11 @@ class Ours(Plugin):
         shim.chmod(0o755)
         super().__init__(str(shim), {"cniVersion": "1.0.0", "name": "bench", "type": "calico"})
 
+    @property
+    def pid(self) -> int:
+        """The process number of the agent."""
+        return self._agent.pid
+
     def police(self, own: int, others: int) -> None:
         """Replace the policy in force: one policy for each of `own` workloads that may come, and `others` more.
 
@@ -352,10 +357,6 @@ class Ours(Plugin):
             except NotRunning:
                 time.sleep(0.02)
 
-    @property
-    def pid(self) -> int:
-        return self._agent.pid
-
     def memory(self) -> int:
         """Return the peak resident memory of the agent since its start, in KiB.
 
@@ -437,9 +438,11 @@ def remove(kernel: linux.LinuxKernel, gone: t.Sequence[Container]) -> None:
 
 
 class Bench:
-    def __init__(self, kernel: linux.LinuxKernel, ours: Plugin, theirs: Plugin) -> None:
+    """Workloads by the plugins `calico` and `ptp`; without `theirs` by the former alone."""
+
+    def __init__(self, kernel: linux.LinuxKernel, ours: Plugin, theirs: t.Optional[Plugin] = None) -> None:
         self._kernel = kernel
-        self.plugins = {"calico": ours, "ptp": theirs}
+        self.plugins = {"calico": ours} if theirs is None else {"calico": ours, "ptp": theirs}
         self._existing: dict[str, list[Container]] = {name: [] for name in self.plugins}
 
     def existing(self, count: int, apps: t.Sequence[str] = ()) -> None:

@@ -757,6 +757,9 @@ class FakeKernel:
     def routes_mark(self, protocol: int) -> int:
         return hash(frozenset(self.routes(protocol=protocol) + self.routes(protocol=protocol, family=6)))
 
+    def links_mark(self, names: t.Container[str]) -> int:
+        return hash(frozenset(link for link in self.links() if link.name in names))
+
     def conntrack_flush(self, addresses: t.Collection[str]) -> int:
         self._may_fail("conntrack_flush", "", f"delete tracked connections of {', '.join(sorted(addresses))}")
         connections = self.machine.connections

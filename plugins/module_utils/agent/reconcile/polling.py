@@ -3,29 +3,32 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Polling, about once a second, for changes that the kernel does not announce. Polling marks; the reconciler looks.
 
-- Sysctls, a slice at a time, except those that matter only at the start, and those that the monitor hears of (rtnetlink
+- Sysctls, some at a time, except those that matter only at the start, and those that the monitor hears of (rtnetlink
   calls them netconf). All sysctls that are desired for the underlay's device are among the latter.
 - iptables: on the nft backend, the generation number that every change of the ruleset increases. On the legacy backend,
   the sizes of the tables. Since a rule may be replaced by another, that is also marked unseen from time to time.
 - IP sets: their numbers of members, and in a round of 90 s their members, compared with what the reconciler last read
   and wrote. So its own writes are not doubted.
-- Our routes, by a checksum of what the kernel sends, as often as a thousandth of a processor allows. The kernel
-  announces one that was replaced by a route with BIRD's protocol number as BIRD's, and the monitor does not receive
-  those.
-- The insides of the workloads' namespaces, some at a time, and whether their host ends accept router advertisements.
-- Whether a tunnel device accepts router advertisements.
+- Our routes, by a checksum of what the kernel sends. The kernel announces one that was replaced by a route with BIRD's
+  protocol number as BIRD's, and the monitor does not receive those.
+- Whether our tunnel devices and host ends accept router advertisements, by a checksum of these devices.
+- The insides of the workloads' namespaces, some at a time.
+
+Both checksums are read as often as a thousandth of a processor allows. What is read some at a time is read once in a
+round of 90 s, and in less on a node with few workloads: an idle agent costs little, however many there are.
 
 What has not changed since the last poll is not marked again: if it is wrong, the reconciler knows and retries at its
 own pace. If the reconciler has changed objects of that kind since, the same fault may be a new one, and is marked.
 
-On a node with up to 200 such sysctls and 5 workloads, one call in the drivers' thread reads everything, so a node in
-order costs little more than that hop.
+On a node with up to 450 workloads, one call in the drivers' thread reads everything, so a node in order costs little
+more than that hop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import bisect
+import math
 import re
 import time
 import typing as t
@@ -38,15 +41,19 @@ from ..concurrency import timer_alignment
 from ..known.policy_compilers import PolicyNotCompiled
 from .stages import Wanted
 
-INTERIORS = 25  # the most network namespaces of workloads that are looked into per period
+#: Seconds in which each sysctl, and the inside of each namespace, is read once, or fewer on a node with few of them.
+ROUND = 90.0
+INTERIORS = 2  # namespaces that are looked into per poll, at least
+SYSCTLS = 100  # sysctls that are read per poll, at least
 
-#: Reading routes takes at most one in so many seconds of a processor, but is done every _ROUTES_LATEST polls at least.
-_ROUTES_SHARE, _ROUTES_LATEST = 1000, 90
+#: Reading routes, or devices, takes at most one in so many seconds of a processor, but is done every _LATEST polls at
+#: least.
+_SHARE, _LATEST = 1000, 90
 _VISITS = 5  # the most network namespaces that are looked into in one call of the drivers' thread
-_SLICE = 200  # the most sysctls that are read in one call of the drivers' thread, in a millisecond or two
+_SUSPECTS = 25  # the most workloads that are looked at in one poll because their host ends have open settings
 _HEARD_OF = re.compile(r"net/ipv4/(?:ip_forward|conf/.+/(?:forwarding|rp_filter|proxy_arp))")
 #: Sysctls that are not polled one by one: they matter only while an interface gets its addresses, or, accept_ra, are
-#: read otherwise (`_read_tunnels`, and workload.unlike for host ends).
+#: read with the devices (`_read_links`).
 _FOR_THE_START = re.compile(r"net/ipv6/conf/.+/(?:accept_dad|accept_ra|addr_gen_mode)")
 
 _T = t.TypeVar("_T")
@@ -82,31 +89,31 @@ class PolledStages(t.Protocol):
 
 
 class Polling:
-    """The poller, every `period` seconds; each poll looks into at most `interiors` network namespaces."""
+    """The poller, every `period` seconds; each poll looks into at least `interiors` network namespaces."""
 
     def __init__(
         self, stages: PolledStages, *, period: float = timer_alignment.PERIOD, interiors: int = INTERIORS
     ) -> None:
         self._stages = stages
         self._period = period
-        self._interiors = interiors
-        self._next = ""  # host end after which, in alphabetical order, the next poll of namespaces begins
         self._marks: dict[str, t.Any] = {}
         # What differed from the desired state, each with the number of changes of its kind that the reconciler had made
         # when the poll found it.
-        self._routes_rest = 0  # polls that leave out routes, because reading them took long
-        self._wrong: tuple[dict[str, str], int] = ({}, 0)  # ({key: value} of wrong sysctls, changes of sysctls by then)
+        self._wrong: dict[str, tuple[str, int]] = {}  # {key of a sysctl: (wrong value, changes of sysctls by then)}
         self._troubled: dict[str, int] = {}  # {host end of a workload with a fault: changes of workloads by then}
+        self._open: dict[str, tuple[tuple[str, int], ...]] = {}  # {device of ours: its open settings}
+        self._links_mark: t.Optional[int] = None  # the mark of our devices that belongs to `_open`
         self._readers: dict[str, t.Callable[[Kernel, NodeState], t.Any]] = {
             "iptables": self._read_rules,
             "route": self._read_routes,
-            "tunnel": _read_tunnels,
         }
+        self._routes_pace, self._links_pace = _Pace(period), _Pace(period)
         # The state that was polled last, and what is derived from it, because it seldom changes.
         self._state: t.Optional[NodeState] = None
-        self._sysctls: tuple[Sysctl, ...] = ()
-        self._endpoints: list[VethEndpoint] = []  # the state's workloads, sorted by host end
-        self._interfaces: list[str] = []
+        self._sysctls = _Round[Sysctl](lambda sysctl: sysctl.key, SYSCTLS, period)
+        self._endpoints = _Round[VethEndpoint](lambda endpoint: endpoint.interface, interiors, period)
+        self._known: dict[str, VethEndpoint] = {}  # the state's workloads by host end
+        self._devices: frozenset[str] = frozenset()  # the names of host ends and tunnel devices
 
     async def run(self) -> None:
         """Poll the desired state, while it is known, once per period or less often, until cancelled."""
@@ -124,31 +131,32 @@ class Polling:
         A fault that it found is marked again if the reconciler has changed objects of its kind since. What cannot be
         read is left to the next poll and to the reconciler's own looks; a namespace that cannot be read counts as
         wrong, and so do those of the same call. Sets and rules are not polled while policy cannot be compiled. Nothing
-        is raised. With more than 200 sysctls, it pauses for up to half a period in all.
+        is raised.
         """
         self._take(state)
-        compiled, sysctls, turn = self._stages.wanted.with_policy(state), self._sysctls, self._turn()
-        first = await self._stages.ask(
-            lambda kernel: self._read(kernel, state, compiled, sysctls[:_SLICE], turn[:_VISITS])
-        )
+        compiled, sysctls, turn = self._stages.wanted.with_policy(state), self._sysctls.take(), self._endpoints.take()
+        first = await self._stages.ask(lambda kernel: self._read(kernel, state, compiled, sysctls, turn[:_VISITS]))
         for kind, mark in first.marks.items():
             self._compare(kind, mark)
         if first.sets:
             self._stages.mark("ipset")
+        self._judge_sysctls(sysctls, first.wrong)
         self._judge_interiors(turn[:_VISITS], first.troubled)
-        await self._poll_interiors(turn[_VISITS:])
-        await self._poll_sysctls(sysctls[_SLICE:], first.wrong)
+        await self._poll_interiors([*turn[_VISITS:], *self._suspects(first.open, turn)])
 
     def _take(self, state: NodeState) -> None:
-        """Derive from `state` which sysctls and workloads are polled, unless it was last done for this very object."""
+        """Derive from `state` what is polled, unless it was last done for this very object."""
         if state is self._state:
             return
         self._state = state
-        self._sysctls = tuple(sysctl for sysctl in state.sysctls if _polled(sysctl))
-        self._endpoints = sorted(state.endpoints, key=lambda endpoint: endpoint.interface)
-        self._interfaces = [endpoint.interface for endpoint in self._endpoints]
-        for interface in self._troubled.keys() - set(self._interfaces):  # of workloads that are not desired any more
-            del self._troubled[interface]
+        self._sysctls.replace(filter(_polled, state.sysctls))
+        self._endpoints.replace(state.endpoints)
+        self._known = {endpoint.interface: endpoint for endpoint in state.endpoints}
+        self._devices = frozenset(self._known) | {device.name for device in state.devices}
+        # Faults of what is not desired any more are forgotten.
+        self._troubled = {name: changes for name, changes in self._troubled.items() if name in self._known}
+        keys = {sysctl.key for sysctl in state.sysctls} if self._wrong else ()
+        self._wrong = {key: found for key, found in self._wrong.items() if key in keys}
 
     def _read(
         self,
@@ -171,26 +179,46 @@ class Polling:
         else:
             sets = bool(_readable(self._read_sets, kernel, state))
         marks = {kind: _readable(read, kernel, state) for kind, read in readers.items()}
-        return _Seen(marks, sets, _readable(_wrong, kernel, sysctls), _troubled(kernel, endpoints))
+        found = _readable(self._read_links, kernel, state)
+        if found is not None:
+            marks["tunnel"] = tuple((one.name, found[one.name]) for one in state.devices if one.name in found)
+        return _Seen(marks, sets, _readable(_wrong, kernel, sysctls), _troubled(kernel, endpoints), found or {})
 
-    async def _poll_sysctls(self, sysctls: t.Sequence[Sysctl], wrong: t.Optional[dict[str, str]]) -> None:
-        """Read further sysctls slice by slice, with pauses, and mark sysctls if any are wrong and that is news.
+    def _judge_sysctls(self, sysctls: t.Sequence[Sysctl], wrong: t.Optional[dict[str, str]]) -> None:
+        """Mark sysctls if any of these are `wrong` ({key: value}) and that is news; None: they could not be read.
 
-        It is no news if the last complete poll found the same wrong values and the reconciler has changed no sysctl
-        since. `wrong` are those of the first slice, or None if they could not be read: then nothing is marked.
+        It is no news if a sysctl had this wrong value when it was last read and the reconciler has changed no sysctl
+        since.
         """
-        pause = self._period / 2 / (len(sysctls) // _SLICE + 1)
-        for start in range(0, len(sysctls), _SLICE):
-            await asyncio.sleep(pause)
-            part = sysctls[start : start + _SLICE]
-            more = await self._stages.ask(lambda kernel: _readable(_wrong, kernel, part))  # noqa: B023 awaited
-            wrong = None if wrong is None or more is None else {**wrong, **more}
         if wrong is None:
             return
-        found = wrong, self._stages.changed["sysctl"]
-        if wrong and found != self._wrong:
+        changed = self._stages.changed["sysctl"]
+        found = {key: (value, changed) for key, value in wrong.items()}
+        if any(self._wrong.get(key) != one for key, one in found.items()):
             self._stages.mark("sysctl")
-        self._wrong = found
+        if self._wrong:
+            for sysctl in sysctls:
+                self._wrong.pop(sysctl.key, None)
+        self._wrong.update(found)
+
+    def _suspects(
+        self, opened: t.Mapping[str, tuple[tuple[str, int], ...]], turn: t.Sequence[VethEndpoint]
+    ) -> list[VethEndpoint]:
+        """Return workloads whose host ends have settings that must be closed, 25 at most.
+
+        `opened` are the open settings of our devices. Those of `turn` are looked at anyway, and others are left out if
+        they were wrong when they were last looked at and the reconciler has changed no workload since.
+        """
+        changed, looked_at = self._stages.changed["workload"], {endpoint.interface for endpoint in turn}
+        found = []
+        for interface, settings in opened.items():
+            endpoint = self._known.get(interface)
+            if endpoint is None or interface in looked_at or self._troubled.get(interface) == changed:
+                continue
+            closed = workload.closed_settings(endpoint)
+            if any(name in closed for name, _value in settings):
+                found.append(endpoint)
+        return found[:_SUSPECTS]
 
     async def _poll_interiors(self, endpoints: t.Sequence[VethEndpoint]) -> None:
         """Look into the namespaces of these workloads, five per call, and mark as `_judge_interiors` does."""
@@ -225,24 +253,80 @@ class Polling:
 
     def _read_routes(self, kernel: Kernel, dummy: NodeState) -> t.Any:
         """Return a checksum of our routes, None if their turn has not come."""
-        if self._routes_rest > 0:
-            self._routes_rest -= 1
-            return None
-        began = time.thread_time()
-        mark = kernel.routes_mark(ROUTE_PROTOCOL)
-        polls = (time.thread_time() - began) * _ROUTES_SHARE / self._period
-        self._routes_rest = min(int(polls), _ROUTES_LATEST - 1)
-        return mark
+        return self._routes_pace.read(lambda: kernel.routes_mark(ROUTE_PROTOCOL))
+
+    def _read_links(self, kernel: Kernel, dummy: NodeState) -> t.Optional[dict[str, tuple[tuple[str, int], ...]]]:
+        """Return {device of ours: its hardening.SETTINGS above 0}, only devices with any; None if it is not their turn.
+
+        All devices are decoded only if the mark of ours has changed: that takes ten times as long.
+        """
+
+        def read() -> dict[str, tuple[tuple[str, int], ...]]:
+            mark = kernel.links_mark(self._devices)
+            if mark != self._links_mark:
+                self._open = {
+                    link.name: link.open_settings
+                    for link in kernel.links()
+                    if link.open_settings and link.name in self._devices
+                }
+                self._links_mark = mark
+            return self._open
+
+        return self._links_pace.read(read)
 
     def _read_sets(self, kernel: Kernel, state: NodeState) -> bool:
         return bool(state.ipsets) and self._stages.are_sets_doubtful(kernel)
 
-    def _turn(self) -> list[VethEndpoint]:
-        """Return the next workloads whose namespaces are looked into, `interiors` at most, in a round over all."""
-        first = bisect.bisect_right(self._interfaces, self._next)
-        turn = [*self._endpoints[first:], *self._endpoints[:first]][: self._interiors]
+
+class _Pace:
+    """The choice of polls that read something: so many that it takes a thousandth of a processor.
+
+    It is read every 90 polls at least. `period` is the time between polls in seconds.
+    """
+
+    def __init__(self, period: float) -> None:
+        self._period = period
+        self._rest = 0  # polls that leave it out, because it took long
+
+    def read(self, what: t.Callable[[], _T]) -> t.Optional[_T]:
+        """Return `what()`, or None if its turn has not come. After an error, which comes out, the next poll tries."""
+        if self._rest > 0:
+            self._rest -= 1
+            return None
+        began = time.thread_time()
+        found = what()
+        polls = (time.thread_time() - began) * _SHARE / self._period
+        self._rest = min(int(polls), _LATEST - 1)
+        return found
+
+
+class _Round(t.Generic[_T]):
+    """A round over items in the order of their keys: at least `least` in a poll, and all of them in ROUND seconds.
+
+    `period` is the time between polls in seconds.
+    """
+
+    def __init__(self, key: t.Callable[[_T], str], least: int, period: float) -> None:
+        self._key = key
+        self._least = least
+        self._share = period / ROUND
+        self._last = ""  # the key after which the next turn begins
+        self._items: list[_T] = []
+        self._keys: list[str] = []
+
+    def replace(self, items: t.Iterable[_T]) -> None:
+        """Take other items; the round goes on behind the last key."""
+        self._items = sorted(items, key=self._key)
+        self._keys = [self._key(item) for item in self._items]
+
+    def take(self) -> list[_T]:
+        """Return the items whose turn it is."""
+        count = max(self._least, math.ceil(len(self._items) * self._share))
+        first = bisect.bisect_right(self._keys, self._last)
+        turn = self._items[first : first + count]
+        turn += self._items[: min(first, count - len(turn))]
         if turn:
-            self._next = turn[-1].interface
+            self._last = self._key(turn[-1])
         return turn
 
 
@@ -251,13 +335,15 @@ class _Seen(t.NamedTuple):
 
     `marks` has a token for each kind that is polled by tokens, `sets` is whether another process has written IP sets,
     `wrong` has the keys and present values of the wrong sysctls, and `troubled` the host ends of workloads in
-    disorder. A token, or all of `wrong`, is None if it could not be read.
+    disorder. A token, or all of `wrong`, is None if it could not be read. `open` has the open settings of our devices;
+    it is empty if they were not read.
     """
 
     marks: dict[str, t.Any]
     sets: bool
     wrong: t.Optional[dict[str, str]]
     troubled: list[str]
+    open: dict[str, tuple[tuple[str, int], ...]]
 
 
 def _readable(read: t.Callable[[Kernel, _What], _T], kernel: Kernel, what: _What) -> t.Optional[_T]:
@@ -290,9 +376,3 @@ def _troubled(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
         return list(workload.unlike(kernel, endpoints))
     except OSError:
         return [endpoint.interface for endpoint in endpoints]
-
-
-def _read_tunnels(kernel: Kernel, state: NodeState) -> t.Any:
-    """Return (device, ((name, value), ...)) for desired tunnel devices with hardening.SETTINGS above 0; () for none."""
-    links = [kernel.link(device.name) for device in state.devices]
-    return tuple((link.name, link.open_settings) for link in links if link is not None and link.open_settings)

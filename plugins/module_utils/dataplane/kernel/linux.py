@@ -509,6 +509,9 @@ class LinuxKernel:
     def routes_mark(self, protocol: int) -> int:
         return marks.routes(self._channel, protocol)
 
+    def links_mark(self, names: t.Container[str]) -> int:
+        return marks.links(self._channel, names)
+
     # ---- write
 
     def ready_to_write(self) -> None:

@@ -81,6 +81,18 @@ def _legacy_table(asked: socket.socket, level: int, table: str) -> bytes:
     return answer.raw
 
 
+def links(channel: rt.Channel, names: t.Container[str]) -> int:
+    """Return a checksum (CRC-32) of those of the devices `names` that exist, 1 if none does.
+
+    A bridge that is among them changes it all the time, by its timers.
+    """
+
+    def checksum(message: bytes) -> bytes:
+        return _U32.pack(zlib.crc32(message[16:])) if rt.link_name(message) in names else b""
+
+    return zlib.crc32(b"".join(channel.dump_decoded(rt.RTM_GETLINK, rt.EVERY_LINK, "list links", checksum)), 1)
+
+
 def routes(channel: rt.Channel, protocol: int) -> int:
     """Return a checksum (CRC-32) of all routes with this protocol number, of both IP versions; 1 if there are none."""
     found = 1

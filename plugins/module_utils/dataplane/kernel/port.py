@@ -532,6 +532,9 @@ class Kernel(t.Protocol):
     def routes_mark(self, protocol: int) -> int:
         """Return the mark of the routes with this protocol number, of both IP versions."""
 
+    def links_mark(self, names: t.Container[str]) -> int:
+        """Return the mark of those devices among `names` that exist; counters of packets are not part of it."""
+
     # ---- write
 
     def ipset_write(self, writes: t.Sequence[SetWrite]) -> None:

@@ -738,22 +738,27 @@ def _encode_route(
 # ---- links
 
 _BRIEF = attribute(29, _U32.pack(8))  # IFLA_EXT_MASK: RTEXT_FILTER_SKIP_STATS
+#: The body of a request for all devices, without counters of packets.
+EVERY_LINK = IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + _BRIEF
 
 
 def dump_indexes(channel: Channel) -> dict[str, int]:
     """Return a mapping from name to index of all devices."""
     found = {}
-    for message in channel.dump(RTM_GETLINK, IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + _BRIEF, "list links"):
-        index = IFINFO.unpack_from(message, 16)[2]
-        length, kind = _ATTRIBUTE.unpack_from(message, 32)  # The name is usually the first attribute.
-        name = message[36 : 32 + length] if kind == 3 else attributes(message, 32).get(3, b"")
-        found[_text(name)] = index
+    for message in channel.dump(RTM_GETLINK, EVERY_LINK, "list links"):
+        found[link_name(message)] = IFINFO.unpack_from(message, 16)[2]
     return found
+
+
+def link_name(message: bytes) -> str:
+    """Return the device's name in a message about it, which begins with netlink's header."""
+    length, kind = _ATTRIBUTE.unpack_from(message, 32)  # The name is usually the first attribute.
+    return _text(message[36 : 32 + length] if kind == 3 else attributes(message, 32).get(3, b""))
 
 
 def dump_links(channel: Channel, kind: t.Optional[str] = None) -> list[port.Link]:
     """Return all devices, or those of one kind (such as `vxlan`)."""
-    body = IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + _BRIEF
+    body = EVERY_LINK
     if kind is not None:
         body += attribute(18, attribute(1, kind.encode() + b"\0"))
     links = channel.dump_decoded(RTM_GETLINK, body, "list links", lambda message: _decode_link(message[16:]))

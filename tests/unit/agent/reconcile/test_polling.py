@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import errno
+import math
 import time
 
 import pytest
@@ -15,6 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.known
     PolicyNotCompiled,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.polling import Polling
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.published_port import PublishedPort
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     InterfaceAddress,
     RouteAttributes,
@@ -218,22 +220,143 @@ def test_polling_reads_only_sysctls_that_the_monitor_does_not_report():
     run(scenario())
 
 
-def test_sysctls_are_read_in_slices_and_all_of_them_within_a_period():
+@pytest.mark.parametrize(("number", "seconds"), [(1000, 10), (18000, 90)])
+def test_each_sysctl_is_read_once_in_a_round(number, seconds):
+    """100 are read per second, or more if a round would take longer than 90 seconds; another program's are repaired."""
+
     async def scenario():
-        keys = [f"net/ipv4/neigh/cali{n}/proxy_delay" for n in range(1000)]
-        node = Node(dataclasses.replace(STATE, sysctls=(*STATE.sysctls, *(Sysctl(key, "0") for key in keys))))
+        keys = [f"net/ipv4/neigh/calix{n}/proxy_delay" for n in range(number - 1)]  # and the one of STATE
+        state = dataclasses.replace(STATE, sysctls=(*STATE.sysctls, *(Sysctl(key, "0") for key in keys)))
+        node = Node(state, resync=math.inf)
         node.kernel._sysctls.update(dict.fromkeys(keys, "0"))
         await polled(node)
         read, at = node.kernel.sysctl_read, {}
 
         def noted(key):
-            at.setdefault(round(asyncio.get_running_loop().time(), 3), []).append(key)
+            at.setdefault(round(asyncio.get_running_loop().time()), []).append(key)
             return read(key)
 
         node.kernel.sysctl_read = noted
-        await asyncio.sleep(1)
-        assert max(map(len, at.values())) <= 200
-        assert {key for part in at.values() for key in part} >= set(keys)
+        await asyncio.sleep(seconds)
+        read_keys = [key for part in at.values() for key in part]
+        assert {len(part) for part in at.values()} == {number // seconds}
+        assert set(read_keys) >= set(keys) and len(read_keys) == number
+        node.kernel.sysctl_read = read
+        node.kernel.sysctl_write("net/ipv4/neigh/cali111/proxy_delay", "80")
+        await asyncio.sleep(seconds + 1)
+        assert node.told == ["drift ~ sysctl   net.ipv4.neigh.cali111.proxy_delay  80  ->  0"]
+
+    run(scenario())
+
+
+def workloads(count):
+    """Return the state with `count` workloads w0, w1 and so on, without routes and sysctls."""
+    these = tuple(
+        VethEndpoint(
+            f"w{n}", f"cali{n:03}", f"10.244.{1 + n // 250}.{n % 250 + 2}", 1450, "default-pool", netns=f"w{n}"
+        )
+        for n in range(count)
+    )
+    return dataclasses.replace(STATE, workloads=these, routes=(), sysctls=())
+
+
+@pytest.mark.parametrize(("number", "seconds"), [(10, 5), (180, 90), (450, 90)])
+def test_each_namespace_is_looked_into_once_in_a_round(number, seconds):
+    """Two are looked into per second, or more if a round would take longer than 90 seconds; faults are repaired."""
+
+    async def scenario():
+        node = Node(workloads(number), resync=math.inf)
+        await polled(node)
+        look, looked = node.kernel.observe_namespace, []
+        node.kernel.observe_namespace = lambda netns, *what, **more: (
+            looked.append(netns),
+            look(netns, *what, **more),
+        )[1]
+        await asyncio.sleep(seconds - 0.5)
+        assert set(looked) == {f"w{n}" for n in range(number)}
+        assert len(looked) == seconds * max(2, number // 90)
+        node.kernel.inside("w7").address_delete(InterfaceAddress("eth0", "10.244.1.9", 32))
+        await asyncio.sleep(seconds + 1)
+        assert [line.split()[:4] for line in node.told] == ["drift ~ workload default/w7".split()]
+
+    run(scenario())
+
+
+def test_open_settings_of_any_device_are_closed_within_two_seconds(monkeypatch):
+    """Host ends are closed as soon whose workloads have their turn much later, if reading devices is fast."""
+    monkeypatch.setattr(time, "thread_time", lambda: 0.0)
+
+    async def scenario():
+        node = Node(workloads(200), resync=math.inf)
+        marked = await polled(node)
+        for count, device in enumerate(("cali000", "cali123", "cali199"), start=1):
+            node.kernel.sysctl_write(f"net/ipv6/conf/{device}/accept_ra", "2")
+            await asyncio.sleep(2)
+            assert node.kernel.sysctl_read(f"net/ipv6/conf/{device}/accept_ra") == "0"
+            assert len(node.told) == count
+        marked.marks.clear()
+        await asyncio.sleep(60)
+        assert marked.marks == []
+
+    run(scenario())
+
+
+def test_devices_that_take_long_to_read_are_read_seldom():
+    """Reading them takes a thousandth of a processor; an open setting is closed all the same, only later."""
+
+    async def scenario():
+        node = Node(workloads(200), resync=math.inf)
+        await polled(node)
+        read, reads = node.kernel.links_mark, []
+
+        def slow(names):
+            reads.append(names)
+            end = time.thread_time() + 0.005
+            while time.thread_time() < end:
+                pass
+            return read(names)
+
+        node.kernel.links_mark = slow
+        await asyncio.sleep(60)
+        assert 1 <= len(reads) <= 11
+        node.kernel.sysctl_write("net/ipv6/conf/cali199/accept_ra", "2")
+        await asyncio.sleep(90)
+        assert node.kernel.sysctl_read("net/ipv6/conf/cali199/accept_ra") == "0"
+
+    run(scenario())
+
+
+def test_an_open_setting_that_cannot_be_closed_is_marked_once():
+    async def scenario():
+        node = Node(workloads(10), resync=math.inf)
+        marked = await polled(node)
+        write = node.kernel.sysctl_write
+
+        def refuse(key, value):
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        node.kernel.sysctl_write = refuse
+        write("net/ipv6/conf/cali007/accept_ra", "2")
+        await asyncio.sleep(60)
+        assert marked.marks == [("workload", ("cali007",))]
+        node.kernel.sysctl_write = write
+        await asyncio.sleep(12)
+        assert node.kernel.sysctl_read("net/ipv6/conf/cali007/accept_ra") == "0"
+
+    run(scenario())
+
+
+def test_what_a_published_port_needs_open_is_not_looked_at():
+    async def scenario():
+        published = dataclasses.replace(STATE.workloads[0], ports=(PublishedPort("tcp", 8080, 80),))
+        sysctls = (*STATE.sysctls, Sysctl("net/ipv4/conf/cali111/route_localnet", "1"))
+        node = Node(dataclasses.replace(STATE, workloads=(published,), sysctls=sysctls), resync=math.inf)
+        marked = await polled(node)
+        assert dict(node.kernel.link("cali111").open_settings) == {"ipv4/route_localnet": 1}
+        looks, look = [], node.kernel.observe_namespace
+        node.kernel.observe_namespace = lambda *what, **more: (looks.append(what), look(*what, **more))[1]
+        await asyncio.sleep(30)
+        assert marked.marks == [] and len(looks) == 30  # its turn comes each second
 
     run(scenario())
 

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency.driver_thread import DriverThread
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import repair
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.loop import Loop
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.pace import Pace
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.pace import RESYNC, Pace
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.passes import Passes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.stages import (
     Listener,
@@ -55,11 +55,18 @@ class Node:
     """A loop with its passes and their kernel. `told` has the reported changes as lines, with "drift " before drift.
 
     `start` empties it. `heard` are further callbacks of Listener. `excluded`, `chance` and `registry` are arguments of
-    Wanted, Pace and CachedDrivers, `on_tick` is that of Loop.run.
+    Wanted, Pace and CachedDrivers, `on_tick` is that of Loop.run, `resync` the seconds between two resyncs.
     """
 
     def __init__(
-        self, state=STATE, excluded=tuple, chance=lambda: 0.5, registry=REGISTRY, on_tick=lambda: None, **heard
+        self,
+        state=STATE,
+        excluded=tuple,
+        chance=lambda: 0.5,
+        registry=REGISTRY,
+        on_tick=lambda: None,
+        resync=RESYNC,
+        **heard,
     ):
         self.kernel = FakeKernel()
         underlay(self.kernel)
@@ -77,7 +84,7 @@ class Node:
             Listener(self._changed, **heard),
             drivers=CachedDrivers(asyncio.get_running_loop().time, registry),
             run=self._run,
-            pace=Pace(chance=chance),
+            pace=Pace(resync, chance),
         )
         self.passes = Passes(self.stages)
         self.loop = Loop(self.passes)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    NewLink,
     RouteAttributes,
     RouteOperation,
 )
@@ -60,6 +61,32 @@ def test_marks_change_with_what_they_stand_for_and_with_nothing_else(kernel):
 
 def test_a_namespace_in_which_nothing_was_made_has_marks_too(kernel):
     assert marks(kernel) == marks(kernel)
+
+
+def test_the_mark_of_devices_changes_with_their_settings(kernel):
+    """Other devices, and packets, do not change it."""
+    underlay(kernel)
+    kernel.link_add(NewLink("cali1", "veth", peer_name="inner1"))
+    kernel.link_add(NewLink("theirs", "bridge"))
+
+    def ours():
+        return kernel.links_mark(("cali1", "cali2", "vxlan.calico"))
+
+    assert kernel.links_mark(()) == kernel.links_mark(("nowhere",)) != ours()
+    seen = [ours()]
+    for change in (
+        lambda: kernel.sysctl_write("net/ipv6/conf/cali1/accept_ra", "2"),
+        lambda: kernel.sysctl_write("net/ipv4/conf/cali1/route_localnet", "1"),
+        lambda: kernel.link_set("cali1", mtu=1400),
+        lambda: kernel.link_add(NewLink("cali2", "veth", peer_name="inner2")),
+        lambda: kernel.links_delete(["cali2"]),
+    ):
+        change()
+        assert ours() == ours() != seen[-1]
+        seen.append(ours())
+    kernel.link_set("theirs", mtu=1400)
+    kernel.sysctl_write("net/ipv6/conf/theirs/accept_ra", "2")
+    assert ours() == seen[-1]
 
 
 def test_the_sizes_of_legacy_tables_change_with_what_is_in_them(kernel):
