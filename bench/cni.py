@@ -579,8 +579,8 @@ def restored(count: int) -> list[float]:
     them. They are deleted each time, so that the next execution finds the same rules. The agent is given a second to
     look at them.
     """
-    rule = "-m set --match-set cali40s:floor src -m comment --comment host-routing:0123456789abcdef"
-    subprocess.run(["ipset", "create", "cali40s:floor", "hash:net"], check=True)
+    rule = "-m set --match-set floor src -m comment --comment host-routing:0123456789abcdef"
+    subprocess.run(["ipset", "create", "floor", "hash:net"], check=True)
     chains = {"floor-po": 10, "floor-pi": 10, "floor-fw": 9, "floor-tw": 9}
     lines = ["*filter", *(f":{name} - [0:0]" for name in chains), ":theirs - [0:0]"]
     lines += [f"-A {name} -p tcp {rule} -j RETURN" for name, number in chains.items() for _ in range(number)]
@@ -596,7 +596,7 @@ def restored(count: int) -> list[float]:
             if number == 0:
                 times.append(time.perf_counter() - start)
             time.sleep(0.5)
-    subprocess.run(["ipset", "destroy", "cali40s:floor"], check=True)
+    subprocess.run(["ipset", "destroy", "floor"], check=True)
     return times
 
 

@@ -359,7 +359,7 @@ def parse_shared(data: t.Union[bytes, str]) -> t.Any:
     def shared(pairs: list[tuple[str, t.Any]]) -> dict[str, t.Any]:
         found = _once(pairs)
         for value in found.values():
-            if type(value) is list and value and type(value[0]) is dict:
+            if isinstance(value, list) and value and isinstance(value[0], dict):
                 return found
         # Version 2 writes equal values as equal bytes, and other types as other bytes.
         return known.setdefault(marshal.dumps(pairs, 2), found)

@@ -40,7 +40,8 @@ _BETWEEN = 0.002  # seconds between two datagrams
 _ARRIVING = 0.1  # seconds in which a datagram normally arrives
 _PATIENCE = 2.0  # seconds in which a datagram arrives even on a busy machine
 _TIME = struct.Struct("d")
-_SEED = re.compile(r" initval \S+")  # the seed of a set's hashes, which differs each time
+#: The seed of a set's hashes, which differs each time, and what only sets are printed with that the program made.
+_SEED = re.compile(r" (?:initval|bucketsize) \S+")
 _SO_RCVBUFFORCE = 33  # socket(7)
 
 
@@ -206,8 +207,8 @@ def ours(kernel: Kernel) -> list[str]:
     """Return the collection's rules, and then its sets, as the kernel's programs save them.
 
     Rules of both IP versions begin with program and table, and keep their order; sets are sorted, and their hash seeds
-    removed. "behind others" marks a rule after another program's rule in its chain, unless it accepts. Nothing is
-    returned of a program that fails.
+    and bucket sizes removed. "behind others" marks a rule after another program's rule in its chain, unless it accepts.
+    Nothing is returned of a program that fails.
     """
     found: list[str] = []
     for program in ("iptables", "ip6tables"):
