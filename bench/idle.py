@@ -9,8 +9,7 @@ of them is changed. The workloads are attached by the CNI plugin, as bench/cni.p
 
   0, 100, 1,000 workloads  without policy, and without probes of pools
   policy                   110 workloads, of them 100 with labels, and 10,000 elsewhere under 500 policies with 30,000
-                           rules. Then policy is removed and workloads are added up to 1,000: the memory after that says
-                           what stays resident
+                           rules; bench/memory.py has goals for the memory of this shape
 
 After a pause for what follows the last ADD, the processor time of the agent and of the programs that it ran is taken
 over --seconds. By default that has about one full check, which the agent makes every 90 seconds on average. Other load
@@ -43,21 +42,16 @@ from plugins.module_utils.dataplane.kernel import linux  # noqa: E402
 GOALS = {"0": 0.1, "100": 0.4, "1000": 1.5, "policy": 0.8}
 NAMES = {"0": "0 workloads", "100": "100 workloads", "1000": "1,000 workloads", "policy": "110 workloads, policy"}
 SETTLE = 10.0  # seconds between the last ADD and the measurement
-AFTERWARDS = 1000  # workloads after policy was removed
 #: Fields of /proc/PID/stat: the pairs of user and system time of a process, and of its children that have ended.
 _TIMES = slice(13, 17)
 
 
 class Figures(t.TypedDict):
-    """`percent` of one processor, resident `memory` and its `peak` until then in MiB; `afterwards` is only of policy.
-
-    `afterwards` is the resident memory in MiB beside AFTERWARDS workloads, after policy was removed.
-    """
+    """`percent` of one processor, resident `memory` and its `peak` until then in MiB."""
 
     percent: float
     memory: float
     peak: float
-    afterwards: t.NotRequired[float]
 
 
 def processor_seconds(stat: str) -> float:
@@ -102,13 +96,7 @@ def measure(folder: pathlib.Path, shape: str, seconds: float) -> Figures:
             ours.police(0, cni.POLICIES)
             bench.existing(10 + cni.APPS, [f"a{number:03}" for number in range(cni.APPS)])
         time.sleep(SETTLE)
-        figures = measured(ours.pid, seconds)
-        if shape == "policy":
-            ours.unpolice()
-            bench.existing(AFTERWARDS)
-            time.sleep(SETTLE)
-            figures["afterwards"] = memory(ours.pid, "VmRSS")
-        return figures
+        return measured(ours.pid, seconds)
     finally:
         ours.close()
 
@@ -119,8 +107,6 @@ def report(figures: dict[str, Figures]) -> None:
         verdict = f"goal <= {GOALS[shape]:g} %: {'met' if met(shape, one) else 'MISSED'}"
         sizes = f"{one['memory']:>8.0f} MiB{one['peak']:>8.0f} MiB"
         print(f"{NAMES[shape]:<24}{one['percent']:>10.2f} %{sizes}   {verdict}")
-        if "afterwards" in one:
-            print(f"{'  then 1,000 without it':<24}{'':>12}{one['afterwards']:>8.0f} MiB")
 
 
 def met(shape: str, figures: Figures) -> bool:
