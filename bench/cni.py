@@ -268,7 +268,7 @@ class Ours(Plugin):
 
     @property
     def pid(self) -> int:
-        """The process number of the agent."""
+        """Return the process number of the agent."""
         return self._agent.pid
 
     def police(self, own: int, others: int) -> None:
@@ -600,16 +600,24 @@ def restored(count: int) -> list[float]:
     return times
 
 
-def measure(folder: pathlib.Path, count: int, rounds: int, many: int) -> dict[str, t.Any]:
-    kernel = linux.LinuxKernel(marker_folder=str(folder / "markers"))
-    kernel.netns_add("ptp", "")
-    underlay = (
+def underlay(*host: str) -> None:
+    """Give a network namespace the node's address on eth0, whose other end is wire0, and default routes.
+
+    `host` are options of `ip` that choose the namespace, none for the present one. Raise CalledProcessError.
+    """
+    lines = (
         "link add eth0 type veth peer name wire0\nlink set lo up\nlink set wire0 up\nlink set eth0 up\n"
         "address add 10.10.1.11/24 dev eth0\nroute add default via 10.10.1.1\n"
         "address add fd00:10::11/64 dev eth0 nodad\nroute add default via fd00:10::1\n"
     )
-    for host in ([], ["-n", "ptp"]):
-        subprocess.run(["ip", *host, "-batch", "-"], input=underlay, text=True, check=True)
+    subprocess.run(["ip", *host, "-batch", "-"], input=lines, text=True, check=True)
+
+
+def measure(folder: pathlib.Path, count: int, rounds: int, many: int) -> dict[str, t.Any]:
+    kernel = linux.LinuxKernel(marker_folder=str(folder / "markers"))
+    kernel.netns_add("ptp", "")
+    underlay()
+    underlay("-n", "ptp")
     ipam = {"type": "host-local", "subnet": "10.245.0.0/16", "dataDir": str(folder / "host-local")}
     ipam["routes"] = [{"dst": "0.0.0.0/0"}]  # type: ignore[assignment]
     ptp = {"cniVersion": "1.0.0", "name": "bench", "type": "ptp", "ipam": ipam}

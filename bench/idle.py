@@ -83,11 +83,7 @@ def measure(folder: pathlib.Path, shape: str, seconds: float) -> Figures:
     `folder` gets all files.
     """
     kernel = linux.LinuxKernel(marker_folder=str(folder / "markers"))
-    underlay = (
-        "link add eth0 type veth peer name wire0\nlink set lo up\nlink set wire0 up\nlink set eth0 up\n"
-        "address add 10.10.1.11/24 dev eth0\nroute add default via 10.10.1.1\n"
-    )
-    subprocess.run(["ip", "-batch", "-"], input=underlay, text=True, check=True)
+    cni.underlay()
     ours = cni.Ours(folder)
     try:
         bench = cni.Bench(kernel, ours)

@@ -29,25 +29,15 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench import cni  # noqa: E402
+from bench import cni, idle  # noqa: E402
 
 GOALS = {"policy": 90.0, "policy, peak": 100.0, "after policy": 60.0}
 _REST = 12  # seconds after which nothing of a change is under way
 
 
-def memory(ours: cni.Ours, figure: str) -> float:
-    """Return VmRSS or VmHWM of the agent in MiB."""
-    status = pathlib.Path(f"/proc/{ours.pid}/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith(figure)).split()[1]) / 1024
-
-
 def measure(folder: pathlib.Path, many: int) -> dict[str, float]:
     kernel = cni.linux.LinuxKernel(marker_folder=str(folder / "markers"))
-    underlay = (
-        "link add eth0 type veth peer name wire0\nlink set lo up\nlink set wire0 up\nlink set eth0 up\n"
-        "address add 10.10.1.11/24 dev eth0\nroute add default via 10.10.1.1\n"
-    )
-    subprocess.run(["ip", "-batch", "-"], input=underlay, text=True, check=True)
+    cni.underlay()
     ours = cni.Ours(folder)
     made: list[cni.Container] = []
 
@@ -61,13 +51,13 @@ def measure(folder: pathlib.Path, many: int) -> dict[str, float]:
         ours.police(60, cni.POLICIES)
         workloads(10 + cni.APPS, [f"a{number:03}" for number in range(cni.APPS)])
         time.sleep(_REST)
-        figures = {"policy": memory(ours, "VmRSS")}
+        figures = {"policy": idle.memory(ours.pid, "VmRSS")}
         ours.police(61, cni.POLICIES)
         ours.unpolice()
-        figures["policy, peak"] = memory(ours, "VmHWM")
+        figures["policy, peak"] = idle.memory(ours.pid, "VmHWM")
         workloads(many, [])
         time.sleep(_REST)
-        figures["after policy"] = memory(ours, "VmRSS")
+        figures["after policy"] = idle.memory(ours.pid, "VmRSS")
         return figures
     finally:
         ours.close()

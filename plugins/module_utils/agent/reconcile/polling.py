@@ -279,9 +279,9 @@ class Polling:
 
 
 class _Pace:
-    """The choice of polls that read something: so many that it takes a thousandth of a processor.
+    """A pace for something that polls read: it lets so many polls read it that this takes a thousandth of a processor.
 
-    It is read every 90 polls at least. `period` is the time between polls in seconds.
+    At least one poll of 90 reads it. `period` is the time between polls in seconds.
     """
 
     def __init__(self, period: float) -> None:

@@ -16,7 +16,7 @@ import typing as t
 
 from ...dataplane.change import ApplyError, Change, ObserveError, SetAside
 from ...dataplane.driver import DriverRegistry
-from ...dataplane.drivers import ipset, iptables, sysctl, workload
+from ...dataplane.drivers import ipset, iptables, iptables_backend, sysctl, workload
 from ...dataplane.kernel.port import Kernel, MissingLibrary
 from ...dataplane.planning.apply import apply_node
 from ...dataplane.planning.plan import NodePlan, Part, plan_node
@@ -200,7 +200,7 @@ def unwanted(changes: t.Iterable[Change], before: t.Mapping[str, t.Optional[Node
     sets, tables = before.get(ipset.STEP.name), before.get(iptables.STEP.name)
     names = {one.name for one in sets.ipsets} if sets is not None else set()
     chains = {(one.family, one.name): one.chains for one in tables.iptables} if tables is not None else {}
-    families = {"iptables": 4, "ip6tables": 6}
+    families = {program: version for version, program in iptables_backend.FAMILIES.items()}
 
     def was_wanted(change: Change) -> bool:
         if change.kind == "ipset":

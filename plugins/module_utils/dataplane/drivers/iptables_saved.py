@@ -180,7 +180,7 @@ class ComparedChains:
         return same
 
     def keep_tables(self, places: t.Container[TablePlace], tables: t.Mapping[TablePlace, Chains]) -> None:
-        """Forget what was compared of other tables, but for chains that the kernel still has."""
+        """Forget what was compared of tables that are not in `places`, except for chains that the kernel still has."""
         self._equal = {place: equal for place, equal in self._equal.items() if place in places or equal[0] is None}
         for place in list(self._compared):
             if place not in places:

@@ -38,7 +38,7 @@ class Table:
 
 
 class Chain(t.NamedTuple):
-    """The texts of a chain's rules, our chains to which they lead, and the sets for the lists of CIDRs in them."""
+    """A chain of ours: its rules as texts, the names of our chains they lead to, and the sets for CIDRs in them."""
 
     rules: tuple[str, ...]
     targets: tuple[str, ...]

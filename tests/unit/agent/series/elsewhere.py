@@ -57,7 +57,7 @@ class Elsewhere:
         return changes, tuple(more)
 
     def change_report(self, seed: int, folder: str) -> None:
-        """Replace the report of one node, or remove it, in the file of the store `folder`."""
+        """Write a new report of one node into the file of the store `folder`, or remove that node's report from it."""
         rng = random.Random(f"report {seed}")
         node = rng.choice(NODES)
         self._number += 1

@@ -29,7 +29,7 @@ _MINUTES = float(os.environ.get("HOST_ROUTING_SOAK", "2"))
 
 
 def perform(steps: t.Sequence[Step], seed: int) -> None:
-    """Take the steps on a new node; one of ten has the legacy tables."""
+    """Take the steps on a new node. One of ten nodes has iptables-legacy."""
 
     async def scenario() -> None:
         with tempfile.TemporaryDirectory() as folder:
