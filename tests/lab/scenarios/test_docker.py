@@ -276,6 +276,10 @@ def test_a_run_of_the_site_changes_nothing(hosts: list[Host], fleet: Fleet) -> N
             "remote: --subnet 192.0.2.0/24 lies in no IP pool (default-ipv4-ippool 10.244.0.0/16).",
         ),
         (
+            "docker network create -d calico --ipam-driver calico -o mtuu=1400 wrong",
+            "remote: The driver calico has no option -o 'mtuu'. Did you mean mtu?",
+        ),
+        (
             "docker run --rm --network name=pods,driver-opt=name=../x box /bin/ip a",
             "remote: driver-opt name='../x' is not a name:",
         ),

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Options of a network (`docker network create -o KEY=VALUE`) and of one container (`driver-opt=KEY=VALUE`).
 
-Both know `mtu` and `label.KEY`, and any other key is a label. Those of a container stand in place of its network's.
+Both know `mtu` and `label.KEY`. Any other key is an error for a network, and a label for a container. Those of a
+container stand in place of its network's.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import typing as t
 
 from ...resources.errors import Refused
 from ...resources.metadata import LABELS
+from ...state.errors import did_you_mean
 from ..options import LABEL, MTU_OPTION, MTU_RULE, ContainerOptions, mtu_of
 from .refusal import RefusedRequest, shown
 
@@ -51,9 +53,17 @@ def read(given: t.Mapping[str, t.Any], word: str) -> ContainerOptions:
 
 
 def read_network(given: t.Mapping[str, t.Any]) -> ContainerOptions:
-    """Return the options of a network. Raise RefusedRequest as `read` does, and for a name."""
+    """Return the options of a network. Raise RefusedRequest as `read` does, for a name, and for unknown options."""
     if "name" in given:
         raise RefusedRequest(f"-o name=... is not possible with the driver calico. {_NAME_INSTEAD}")
+    for key in given:
+        if not (key == MTU_OPTION or key in _INSTEAD or key.startswith((LABEL, _DOCKERS))):
+            word, dot, _ = key.partition(".")
+            hint = did_you_mean(f"{word}.KEY" if dot else key, (MTU_OPTION, f"{LABEL}KEY"), "A network has the options")
+            raise RefusedRequest(
+                f"The driver calico has no option -o {shown(key)}. {hint} A label of all containers of the network is"
+                f" {LABEL}KEY=VALUE."
+            )
     return read(given, "-o")
 
 

@@ -179,7 +179,7 @@ def made_network(driver: DockerDriver, **options: t.Any) -> dict[str, t.Any]:
 
 def test_options_of_a_network_are_those_of_its_containers(driver: DockerDriver, agent: FakeAgent) -> None:
     """A container's own stand in their place, also in another process of the driver."""
-    assert made_network(driver, **{"label.tier": "back", "app": "web", "mtu": "1400", "label.mtu": "x"}) == {}
+    assert made_network(driver, **{"label.tier": "back", "label.app": "web", "mtu": "1400", "label.mtu": "x"}) == {}
     again = DockerDriver(lambda: agent, driver._networks)
     create_endpoint(again, ENDPOINT)
     asked = agent.asked[-1][1]
@@ -235,7 +235,32 @@ def test_options_that_no_network_has(driver: DockerDriver) -> None:
         "Err": "-o 'com.docker.network.driver.mtu' is an option of Docker's own drivers. The driver calico has: mtu,"
         " and labels."
     }
-    assert made_network(driver, app="a b")["Err"].startswith("A -o is a label, and 'a b' ")
+    assert made_network(driver, **{"label.app": "a b"})["Err"].startswith("A -o is a label, and 'a b' ")
+
+
+@pytest.mark.parametrize(
+    ("option", "shown", "hint"),
+    [
+        ("mtuu", "'mtuu'", "Did you mean mtu?"),
+        ("MTU_", "'MTU_'", "A network has the options label.KEY or mtu."),
+        ("labels.tier", "'labels.tier'", "Did you mean label.KEY?"),
+        ("lable.tier", "'lable.tier'", "Did you mean label.KEY?"),
+        ("app", "'app'", "A network has the options label.KEY or mtu."),
+        ("parent", "'parent'", "A network has the options label.KEY or mtu."),
+        ("example.org/role", "'example.org/role'", "A network has the options label.KEY or mtu."),
+        ("", "''", "A network has the options label.KEY or mtu."),
+        ("a\x1b[2J\n", "'a\\x1b[2J\\n'", "A network has the options label.KEY or mtu."),
+    ],
+)
+def test_unknown_options_of_a_network_are_refused(
+    driver: DockerDriver, networks: Networks, option: str, shown: str, hint: str
+) -> None:
+    """A mistyped option is no label: its network would work differently from what was asked for."""
+    assert made_network(driver, **{"label.a": "b", option: "1400"}) == {
+        "Err": f"The driver calico has no option -o {shown}. {hint} A label of all containers of the network is"
+        " label.KEY=VALUE."
+    }
+    assert networks.load(NETWORK) == ContainerOptions()
 
 
 def test_a_network_whose_options_are_lost(driver: DockerDriver, agent: FakeAgent, networks: Networks) -> None:
