@@ -12,8 +12,8 @@ from __future__ import annotations
 import typing as t
 
 from ...resources.errors import Refused
+from ...resources.fields import nearest
 from ...resources.metadata import LABELS
-from ...state.errors import did_you_mean
 from ..options import LABEL, MTU_OPTION, MTU_RULE, ContainerOptions, mtu_of
 from .refusal import RefusedRequest, shown
 
@@ -59,7 +59,8 @@ def read_network(given: t.Mapping[str, t.Any]) -> ContainerOptions:
     for key in given:
         if not (key == MTU_OPTION or key in _INSTEAD or key.startswith((LABEL, _DOCKERS))):
             word, dot, _ = key.partition(".")
-            hint = did_you_mean(f"{word}.KEY" if dot else key, (MTU_OPTION, f"{LABEL}KEY"), "A network has the options")
+            near = nearest(f"{word}.KEY" if dot else key, (MTU_OPTION, f"{LABEL}KEY"))
+            hint = f"Did you mean {near[0]}?" if near else f"A network has the options {LABEL}KEY or {MTU_OPTION}."
             raise RefusedRequest(
                 f"The driver calico has no option -o {shown(key)}. {hint} A label of all containers of the network is"
                 f" {LABEL}KEY=VALUE."
