@@ -125,6 +125,28 @@ def parse(text: str) -> tuple[PublishedPort, ...]:
     return tuple(published(protocol, address, outside, inside) for outside, inside in zip(outer, inner))
 
 
+def texts(ports: t.Iterable[PublishedPort]) -> list[str]:
+    """Return ports as people write them, in their order; neighbours that follow each other are one range."""
+    runs: list[tuple[PublishedPort, int]] = []  # the first port of a range, and the number of the others
+    for port in ports:
+        if runs:
+            first, more = runs[-1]
+            after = dataclasses.replace(first, host_port=first.host_port + more + 1, port=first.port + more + 1)
+            if port == after and first.host_port:
+                runs[-1] = first, more + 1
+                continue
+        runs.append((port, 0))
+    return [_range_text(first, more) for first, more in runs]
+
+
+def _range_text(first: PublishedPort, more: int) -> str:
+    if not more:
+        return str(first)
+    before = str(first).removesuffix(f"{first.host_port}:{first.port}/{first.protocol}")
+    outside, inside = f"{first.host_port}-{first.host_port + more}", f"{first.port}-{first.port + more}"
+    return f"{before}{outside}:{inside}/{first.protocol}"
+
+
 def _range(text: str) -> range:
     first, dash, last = text.partition("-")
     if len(first) > 5 or len(last) > 5 or dash and int(last) < int(first):

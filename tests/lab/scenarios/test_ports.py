@@ -199,7 +199,8 @@ def test_the_commands_of_the_page(lab: BaseLab, fleet: Fleet) -> None:
         lab.exec("node4", command.replace("docker.io/library/nginx", f"--rootfs /srv/box {SERVER}"))
     assert sorted(port for some in ports(lab, "node4").values() for port in some) == [5353, 8080, 9000]
     wide = lab.exec("node4", "calicoctl workload list -o wide").stdout
-    assert "9000:90/tcp, 5353:53/udp" in wide and "8080:80/tcp" in wide
+    assert all(port in wide for port in ("9000:90/tcp", "5353:53/udp", "8080:80/tcp")), wide
+    assert max(map(len, wide.splitlines())) <= 120, wide
     lab.exec("node4", "calicoctl workload del job")
 
 

@@ -10,9 +10,11 @@ import itertools
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import published_port
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.published_port import (
+    PROTOCOLS,
     InvalidPort,
     PublishedPort,
     parse,
+    texts,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -157,3 +159,26 @@ def test_ports_that_the_host_needs_have_an_owner() -> None:
         "BGP",
         "BFD",
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ((), []),
+        (("8080:80", "53:53/udp"), ["8080:80/tcp", "53:53/udp"]),
+        (("8000-8009:80-89",), ["8000-8009:80-89/tcp"]),
+        (
+            ("[2001:db8::1]:8000-8001:80-81/udp", "192.0.2.1:1-2:3-4"),
+            ["[2001:db8::1]:8000-8001:80-81/udp", "192.0.2.1:1-2:3-4/tcp"],
+        ),
+        (("1:1", "2:3", "3:4/udp", "4:5"), ["1:1/tcp", "2:3/tcp", "3:4/udp", "4:5/tcp"]),
+        (("80-81",), ["0:80/tcp", "0:81/tcp"]),
+    ],
+)
+def test_ports_that_follow_each_other_are_shown_as_a_range(written: tuple[str, ...], shown: list[str]) -> None:
+    assert texts([port for text in written for port in parse(text)]) == shown
+
+
+@given(st.lists(st.builds(PublishedPort, st.sampled_from(PROTOCOLS), st.integers(1, 9), st.integers(1, 9))))
+def test_ranges_of_ports_mean_the_same_ports(ports: list[PublishedPort]) -> None:
+    assert [port for text in texts(ports) for port in parse(text)] == ports

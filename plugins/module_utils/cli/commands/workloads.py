@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import typing as t
 
@@ -19,7 +20,14 @@ from . import add_params
 
 #: The most seconds that a command waits for an agent.
 _LONGEST_WAIT = 3600
+#: Random ids, and the first digits of them that lists of containers show: Docker's and podman's, and UUIDs.
+_RANDOM = re.compile(
+    r"(?<![0-9a-f])(?:([0-9a-f]{12})[0-9a-f]{52}|([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
+    r"(?![0-9a-f])"
+)
+_DIGITS = re.compile(r"[0-9a-f]{12}|[0-9a-f]{64}")
 _HEADING = ("NAMESPACE", "NAME", "ADDRESS", "POOL", "INTERFACE", "NETNS", "BY")
+_WIDE = ("NAMESPACE", "NAME", "ADDRESS", "INTERFACE", "NETNS", "BY", "PORTS")
 
 
 def add(arguments: argparse.Namespace, sources: Sources) -> int:
@@ -119,12 +127,17 @@ def identity(namespace: str, name: str) -> str:
 
 
 def _known(arguments: argparse.Namespace, sources: Sources) -> str:
-    """Return the id of the workload `arguments.name`, which may also be a container's name as `list` shows it."""
+    """Return the id of the workload `arguments.name`, which may also be a container's name as `list` shows it.
+
+    A shortened name, as `list -o wide` shows it, stands for the only workload that has it.
+    """
     name, id = arguments.name, identity(arguments.namespace, arguments.name)
-    if "/" in name or "." not in name:
+    if "/" in name or not ("." in name or _DIGITS.fullmatch(name)):
         return id
-    named = [one.id for one in sources.workloads() if (one.namespace, one.name) == (arguments.namespace, name)]
-    return named[0] if named else id
+    known = [one for one in sources.workloads() if one.namespace == arguments.namespace]
+    named = [one.id for one in known if one.name == name]
+    shortened = [one.id for one in known if _short(one.name) == name]
+    return named[0] if named else shortened[0] if len(shortened) == 1 else id
 
 
 def get(arguments: argparse.Namespace, sources: Sources) -> int:
@@ -148,23 +161,35 @@ def check(arguments: argparse.Namespace, sources: Sources) -> int:
 
 def list_workloads(arguments: argparse.Namespace, sources: Sources) -> int:
     found = listed(sources)
-    if not structured.written(arguments.output, {"workloads": found}):
-        wide = arguments.output == "wide"
-        rows = [
-            (
-                entry["namespace"],
-                entry["name"],
-                ",".join(entry["addresses"]),
-                entry["pool"],
-                entry["interface"],
-                entry["netns"],
-                entry["by"],
-                *([", ".join(map(str, _ports_of(entry))) or "-"] if wide else []),
-            )
-            for entry in found
+    if structured.written(arguments.output, {"workloads": found}):
+        return DONE
+    rows = [
+        (
+            entry["namespace"],
+            entry["name"],
+            ",".join(entry["addresses"]),
+            entry["pool"],
+            entry["interface"],
+            entry["netns"],
+            entry["by"],
+        )
+        for entry in found
+    ]
+    if arguments.output == "wide":
+        published = [", ".join(published_port.texts(_ports_of(entry))) or "-" for entry in found]
+        wide = [
+            (namespace, _short(name), addresses, interface, _short(netns.rpartition("/")[2]), by, ports)
+            for (namespace, name, addresses, _, interface, netns, by), ports in zip(rows, published)
         ]
-        sys.stdout.write(tables.columns((*_HEADING, "PORTS") if wide else _HEADING, rows))
+        sys.stdout.write(tables.fitted(_WIDE, wide))
+    else:
+        sys.stdout.write(tables.columns(_HEADING, rows))
     return DONE
+
+
+def _short(text: str) -> str:
+    """Return a text with the random ids in it cut to their first 12 digits, UUIDs to 8."""
+    return _RANDOM.sub(lambda found: found[1] or found[2], text)
 
 
 def listed(sources: Sources) -> list[Data]:

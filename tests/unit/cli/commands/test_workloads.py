@@ -11,6 +11,7 @@ import threading
 
 import pytest
 import yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.published_port import PublishedPort
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 from tests.unit.cli.conftest import POD, WEB, Node
@@ -169,6 +170,62 @@ def test_workload_check_prints_problems_and_exits_with_1(node: Node) -> None:
     agent.answers["workload.check"] = {"problems": ["route 10.244.3.2/32 is missing."]}
     assert node.run("workload", "check", "web-1") == (1, "! route 10.244.3.2/32 is missing.\n", "")
     assert agent.asked[-1] == ("workload.check", {"id": "default/web-1"})
+
+
+WIDE = """\
+NAMESPACE  NAME                    ADDRESS              INTERFACE        NETNS           BY         PORTS
+default    2d542d542d54            10.244.3.4,          cali99aabbccdde  a6aa6f52effe    docker     8080:80/tcp,
+                                   fd00:10:244::3:5                                                 5353:53/udp,
+                                                                                                    9000-9019:90-109/tcp
+default    db                      10.244.3.1           cali0d3f1c11aa2  db              inventory  -
+prod       shop.3f0c3f0c3f0c.eth0  10.244.3.3           cali99aabbccdde  netns-d9e8f7a6  podman     -
+"""
+
+
+def test_the_wide_list_shows_ports_within_120_columns(node: Node) -> None:
+    """Lists of containers do not show these ports. Ids are as short as there, and nothing else is left out."""
+    agent = node.agent()
+    node.store()
+    ports = [PublishedPort("tcp", 8080, 80), PublishedPort("udp", 5353, 53)]
+    ports += [PublishedPort("tcp", 9000 + more, 90 + more) for more in range(20)]
+    docker = dataclasses.replace(
+        POD,
+        id=f"docker/{'2d54' * 16}",
+        name="2d54" * 16,
+        namespace="default",
+        netns="/var/run/docker/netns/a6aa6f52effe",
+        addresses=("10.244.3.4", "fd00:10:244::3:5"),
+        ports=tuple(ports),
+        runtime="docker",
+    )
+    podman = dataclasses.replace(
+        POD,
+        name="shop.3f0c3f0c3f0c.eth0",
+        netns="/run/netns/netns-d9e8f7a6-1111-2222-3333-0123456789ab",
+        runtime="podman",
+    )
+    agent.answers["workload.list"] = {"workloads": [docker.to_dict(), podman.to_dict()]}
+    status, output, dummy = node.run("workload", "list", "-o", "wide")
+    assert (status, output) == (0, WIDE)
+    assert max(map(len, output.splitlines())) <= 120
+
+
+def test_a_container_is_found_by_its_shortened_name(node: Node) -> None:
+    """The wide list shortens a name of 64 digits. Two workloads whose names begin alike have no shortened name."""
+    agent = node.agent()
+    one, other = (
+        dataclasses.replace(POD, id=f"docker/{name}", name=name, namespace="default")
+        for name in ("2d54" * 16, "ab01" * 16)
+    )
+    agent.answers["workload.get"] = {"workload": one.to_dict()}
+    agent.answers["workload.list"] = {"workloads": [one.to_dict(), other.to_dict()]}
+    for name in ("2d542d542d54", "2d54" * 16):
+        assert node.run("workload", "get", name)[0] == 0
+        assert agent.asked[-1] == ("workload.get", {"id": one.id})
+    twin = dataclasses.replace(one, id="docker/twin", name="2d542d542d54" + "0" * 52)
+    agent.answers["workload.list"] = {"workloads": [one.to_dict(), twin.to_dict()]}
+    node.run("workload", "get", "2d542d542d54")
+    assert agent.asked[-1] == ("workload.get", {"id": "default/2d542d542d54"})
 
 
 @pytest.mark.parametrize("command", ["get", "label", "check"])
