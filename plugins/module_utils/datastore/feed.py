@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import random
 import time
 import typing as t
@@ -76,7 +77,8 @@ class Feed:
     """The feed of `keys` into `mirror`. `progress` is the members' interval of progress in seconds, None if not known.
 
     `on_status` is called after each change of `status`, except `heard`, and `on_read` with changes that the mirror has
-    taken, () for a listing. `clock` is time.time.
+    taken, () for a listing. `give_way` is awaited between two steps of work: it lets urgent tasks finish. `clock` is
+    time.time.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Feed:
         listing_jitter: float = _LISTING_JITTER,
         on_status: t.Callable[[FeedStatus], None] = lambda status: None,
         on_read: t.Callable[[t.Sequence[KeyChange]], None] = lambda changes: None,
+        give_way: t.Callable[[], t.Awaitable[None]] = functools.partial(asyncio.sleep, 0),
         clock: t.Callable[[], float] = time.time,
     ) -> None:
         self.status = FeedStatus()
@@ -99,6 +102,7 @@ class Feed:
         self._listing_jitter = listing_jitter
         self._on_status = on_status
         self._on_read = on_read
+        self._give_way = give_way
         self._clock = clock
         self._failures = 0
         self._refused_tokens = 0
@@ -151,12 +155,12 @@ class Feed:
             for at in range(0, max(1, len(page.entries)), _STEP):
                 self._mirror.list_part(page.entries[at : at + _STEP], first)
                 first = False
-                await asyncio.sleep(0)
+                await self._give_way()
         if position is None:
             raise gateway.InvalidAnswer("the listing has no page")
         with contextlib.closing(self._mirror.list_end(position)) as steps:
             for dummy in steps:
-                await asyncio.sleep(0)
+                await self._give_way()
         self._on_read(())
         self._set(listings=self.status.listings + 1)
         return position
@@ -256,7 +260,7 @@ class Feed:
                     read -= 1  # The rest of this revision follows.
                 self._mirror.change(changes, Position(begun.cluster, read, read))
                 self._on_read(changes)
-                await asyncio.sleep(0)
+                await self._give_way()
             if read >= begun.revision:
                 self._synced()  # A member sends no progress to a watch that has changes all the time.
 

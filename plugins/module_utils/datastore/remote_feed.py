@@ -35,8 +35,10 @@ _QUIET = 0.01  # seconds without a change after which those before it are handed
 _LONGEST = 0.1  # the most seconds that a change waits while others follow it
 _BURST = 250  # the number of changes that are a burst
 _BURST_LONGEST = 0.5  # the most seconds that a change of a burst waits
-PORTION = 1000  # the most changes of a pass: about 15 ms of work for the thread that adds of workloads need as well
+PORTION = 700  # the most changes of a pass: about 10 ms of work for the thread that adds of workloads need as well
 _STEP = 50  # changes that are checked at once, between two pauses for the event loop: about a millisecond
+_AWAY = 0.002  # seconds between two looks whether adds are under way, which go first
+_LONGEST_AWAY = 0.02  # the most seconds that a step waits for them
 _LONGEST_PAUSE = 0.25  # the most seconds between a pass and the next portion
 _PATIENCE = 1.0  # seconds after which a pass counts as over, such as one that waits for the desired state
 
@@ -44,9 +46,10 @@ _PATIENCE = 1.0  # seconds after which a pass counts as over, such as one that w
 class RemoteFeed:
     """The workloads of other nodes in `mirror`, as far as this node accepts them, for `others`, which policy reads.
 
-    `state` returns Ansible's state, None while it is not known. `look` schedules a pass over policy's kinds. `refused`
-    are the keys that this node does not accept, each with the reason. `basis` is the plan of this node's state when the
-    datastore was followed in sync last, "" for never. All calls except `restored` need a running event loop.
+    `state` returns Ansible's state, None while it is not known. While `is_busy()`, adds and deletes are under way, and
+    each step waits for them, but not for long. `look` schedules a pass over policy's kinds. `refused` are the keys that
+    this node does not accept, each with the reason. `basis` is the plan of this node's state when the datastore was
+    followed in sync last, "" for never. All calls except `restored` need a running event loop.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class RemoteFeed:
         state: t.Callable[[], t.Optional[NodeState]],
         look: t.Callable[[], None] = lambda: None,
         mirror: t.Optional[Mirror] = None,
+        is_busy: t.Callable[[], bool] = lambda: False,
     ) -> None:
         self.mirror = Mirror(self.changed) if mirror is None else mirror
         self.refused: dict[EndpointKey, str] = {}
@@ -62,6 +66,7 @@ class RemoteFeed:
         self._others = others
         self._state = state
         self._look = look
+        self._is_busy = is_busy
         self._checked_for: t.Optional[NodeState] = None
         self._check = ReaderCheck(None)
         self._synced = False
@@ -69,6 +74,7 @@ class RemoteFeed:
         self._live_changed = False  # whether the live nodes may have changed
         self._first = self._last = 0.0  # when the first and the last of them came, in seconds of the loop's clock
         self._idle = True  # whether nothing waits and no portion is being handed on
+        self._patient_until = 0.0  # until when a step waits for adds, in seconds of the loop's clock; 0.0: it does not
         self._full = False  # whether the next portion waits for the end of a pass
         self._altered = False  # whether `others` has changed since the last call of `look`
         self._passing = 0  # the changes of passes that were asked for and are not over
@@ -166,6 +172,13 @@ class RemoteFeed:
 
     def _next_step(self) -> None:
         """Give `others` a part of a portion; after the last part, ask for the pass."""
+        loop = asyncio.get_running_loop()
+        if self._is_busy():
+            self._patient_until = self._patient_until or loop.time() + _LONGEST_AWAY
+            if loop.time() < self._patient_until:
+                loop.call_later(_AWAY, self._next_step)
+                return
+        self._patient_until = 0.0
         room = PORTION - self._passing
         if self._waiting and room <= 0:
             self._full = True  # until `_over`

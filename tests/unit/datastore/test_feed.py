@@ -140,6 +140,34 @@ def test_a_feed_is_in_sync_while_changes_never_pause(progress: float | None) -> 
     run(scenario())
 
 
+def test_a_feed_gives_way_between_two_steps() -> None:
+    """The changes of one message are taken in steps; the first one comes at once, the others wait."""
+    reading, go = asyncio.Event(), asyncio.Event()
+
+    async def give_way() -> None:
+        reading.set()
+        await go.wait()
+
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        grant(etcd)
+        node = Node(etcd, give_way=give_way)
+        go.set()
+        await node.synced()
+        go.clear()
+        reading.clear()
+        for number in range(40):
+            publish(etcd, "node2", number)
+        await reading.wait()
+        await asyncio.sleep(1)
+        assert 0 < len(node.mirror.endpoints) < 40
+        go.set()
+        await asyncio.sleep(1)
+        assert node.mirror.endpoints == fresh(etcd) and len(node.mirror.endpoints) == 40
+
+    run(scenario())
+
+
 def test_a_listing_has_many_pages() -> None:
     async def scenario() -> None:
         etcd = FakeEtcd()

@@ -26,11 +26,34 @@ class RWLock:
         self._waiting_alone = 0
         self._taken = 0
         self._changed = asyncio.Condition()
+        self._giving_way: set[asyncio.Future[None]] = set()
 
     @property
     def quiet(self) -> t.Optional[int]:
         """A number that changes whenever the lock is acquired; None while it is held."""
         return None if self._sharing or self._alone else self._taken
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether somebody holds the lock shared: an add or a delete is under way."""
+        return self._sharing > 0
+
+    async def give_way(self, most: float = 0.01) -> None:
+        """Let other tasks run, and those that hold the lock shared finish, for which wait at most so many seconds.
+
+        It is for work that can wait and does not need the lock: an add takes a few milliseconds if nothing else runs.
+        """
+        if not self._sharing:
+            await asyncio.sleep(0)
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._giving_way.add(waiter)
+        alarm = asyncio.get_running_loop().call_later(most, _finish, waiter)
+        try:
+            await waiter
+        finally:
+            alarm.cancel()
+            self._giving_way.discard(waiter)
 
     async def __aenter__(self) -> None:
         async with self._changed:
@@ -59,12 +82,20 @@ class RWLock:
             yield
         finally:
             self._sharing -= 1
+            if not self._sharing:
+                for waiter in self._giving_way:
+                    _finish(waiter)
             if self._waiting_alone and not self._sharing:
                 await self._wake()
 
     async def _wake(self) -> None:
         async with self._changed:
             self._changed.notify_all()
+
+
+def _finish(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 class KeyedLock:

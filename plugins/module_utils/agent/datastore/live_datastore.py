@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import time
@@ -53,9 +54,9 @@ class LiveDatastore:
 
     `path` is the file of settings, `copy` that of the copy of `mirror`, for which `basis` returns the plan, and
     `thread` writes it. `on_synced` is called with whether the feed is in sync when that changes, `on_leave` before what
-    was read is dropped, because the fleet has left the datastore. `trouble` gets a problem in words, or None. `connect`
-    makes a client, and raises DatastoreSettingsError. `listings` and `resumptions` count how often the datastore was
-    followed anew.
+    was read is dropped, because the fleet has left the datastore. `trouble` gets a problem in words, or None.
+    `give_way` is that of Feed. `connect` makes a client, and raises DatastoreSettingsError. `listings` and
+    `resumptions` count how often the datastore was followed anew.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class LiveDatastore:
         on_leave: t.Callable[[], None] = lambda: None,
         basis: t.Callable[[], str] = lambda: "",
         trouble: t.Callable[[t.Optional[str]], None] = lambda problem: None,
+        give_way: t.Callable[[], t.Awaitable[None]] = functools.partial(asyncio.sleep, 0),
         connect: t.Callable[[DatastoreSettings], EtcdClient] = lambda given: given.client(),
         clock: t.Callable[[], float] = time.time,
     ) -> None:
@@ -85,6 +87,7 @@ class LiveDatastore:
         self._on_leave = on_leave
         self._basis = basis
         self._trouble = trouble
+        self._give_way = give_way
         self._connect = connect
         self._clock = clock
         self._altered = asyncio.Event()  # since the last copy
@@ -148,6 +151,7 @@ class LiveDatastore:
             progress=given.progress_seconds,
             on_status=self._followed,
             on_read=self._read,
+            give_way=self._give_way,
             clock=self._clock,
         )
         parts = [

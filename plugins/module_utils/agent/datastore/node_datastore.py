@@ -42,7 +42,9 @@ class NodeDatastore:
         self._status: t.Callable[[], t.Mapping[str, t.Any]] = dict
         self._sessions = Sessions(0, 0)
         self._documents = OwnDocuments()
-        self.feed = RemoteFeed(persisted.others, lambda: persisted.state, policy_changed)
+        self.feed = RemoteFeed(
+            persisted.others, lambda: persisted.state, policy_changed, is_busy=lambda: host.rwlock.is_shared
+        )
         self.publisher = Publisher(self._content)
         self.live = LiveDatastore(
             machine.placed(machine.datastore),
@@ -55,6 +57,7 @@ class NodeDatastore:
             on_leave=self._keep_as_reports,
             basis=lambda: self.feed.basis,
             trouble=functools.partial(persisted.note, "datastore"),
+            give_way=host.rwlock.give_way,
         )
 
     async def start(self) -> None:

@@ -29,6 +29,7 @@ from ...dataplane.planning.cached_drivers import CachedDrivers
 from ...dataplane.planning.plan import NodePlan
 from ...state.node_state import NodeState, VethEndpoint
 from ..concurrency.driver_thread import DriverThread, Worker
+from ..concurrency.locks import RWLock
 from ..known.policy_compilers import StateThunk
 from . import repair
 from .kind_state import KindStates
@@ -136,7 +137,7 @@ class Stages:
         self,
         kernel: Kernel,
         wanted: Wanted,
-        write_lock: t.AsyncContextManager[t.Any],
+        write_lock: RWLock,
         listener: Listener,
         *,
         drivers: t.Optional[CachedDrivers] = None,
@@ -326,9 +327,10 @@ class Stages:
         """Bring guarding kinds, IP sets and rules, to the desired state, without `write_lock`.
 
         Superfluous objects go as well if `removing` is true, removals are allowed and no addition fails. What is
-        planned is applied by the same piece of work of the drivers' thread. If adds wait for that thread when the plan
-        is finished, they go first, and another plan is made. The thread is free as well while the kernel still holds
-        a set that rules referred to. A kind that fails is noted with its problems, as `look`, `add` and `remove` do.
+        planned is applied by the same piece of work of the drivers' thread. Adds and deletes that are under way go
+        first, and so do adds that wait for that thread when the plan is finished: then another plan is made. The thread
+        is free as well while the kernel still holds a set that rules referred to. A kind that fails is noted with its
+        problems, as `look`, `add` and `remove` do.
         """
         if self.wanted.state() is None:
             self.kinds.mark(kinds)
@@ -377,6 +379,7 @@ class Stages:
         """Plan and apply in one piece of work, after adds that wait; return None if no desired state is known."""
         loop = asyncio.get_running_loop()
         for yields in range(_YIELDS, -1, -1):
+            await self.write_lock.give_way()
             state = self.wanted.state()
             if state is None:
                 return None

@@ -63,8 +63,12 @@ class Looks:
         self.times: list[float] = []
         self.state: NodeState | None = dataclasses.replace(STATE, plan="first")
         self.others = OtherEndpoints()
+        self.busy = False
         self.feed = RemoteFeed(
-            self.others, lambda: self.state, lambda: self.times.append(round(asyncio.get_running_loop().time(), 3))
+            self.others,
+            lambda: self.state,
+            lambda: self.times.append(round(asyncio.get_running_loop().time(), 3)),
+            is_busy=lambda: self.busy,
         )
 
     async def publish(self, count: int, slices: int, pause: float) -> None:
@@ -86,7 +90,7 @@ class Looks:
         (1, 30, 0.008, [0.1, 0.204, 0.242]),
         (30, 15, 0.009, [0.136]),
         (25, 19, 0.025, [0.01 + 0.025 * part for part in range(19)]),
-        (250, 10, 0.009, [0.028, 1.028, 2.028]),
+        (250, 10, 0.009, [0.019, 1.019, 2.019, 3.019]),
     ],
     ids=["one", "three", "three apart", "a stream", "a burst", "bursts apart", "more than a portion"],
 )
@@ -165,6 +169,24 @@ def test_the_next_portion_follows_the_pass_and_a_pause_as_long() -> None:
     run(scenario())
 
 
+def test_a_step_waits_for_adds_but_not_for_long() -> None:
+    async def scenario() -> None:
+        looks = Looks()
+        looks.busy = True
+        publish(looks.feed.mirror, workloads(100))
+        await asyncio.sleep(0.025)
+        assert looks.known == 0  # since the first step was due, 15 ms have passed
+        looks.busy = False
+        await asyncio.sleep(0.003)
+        assert looks.known == 100
+        looks.busy = True
+        publish(looks.feed.mirror, workloads(100, 100))
+        await asyncio.sleep(0.1)
+        assert looks.known == 200  # each of two steps waits for 20 ms
+
+    run(scenario())
+
+
 def test_a_pass_that_does_not_come_holds_changes_up_for_a_second() -> None:
     async def scenario() -> None:
         looks = Looks()
@@ -201,14 +223,14 @@ def test_a_node_is_live_when_policy_has_all_of_its_workloads_and_at_once_no_more
 
     async def scenario() -> None:
         looks = Looks()
-        publish(looks.feed.mirror, workloads(2200), "node2")
+        publish(looks.feed.mirror, workloads(2 * PORTION + 200), "node2")
         looks.feed.synced(True)
         for count in (PORTION, 2 * PORTION):
             await asyncio.sleep(0.5)
             assert (looks.known, looks.others.live) == (count, frozenset())
             looks.feed.passed()
         await asyncio.sleep(0.5)
-        assert (looks.known, looks.others.live) == (2200, {"node2"})
+        assert (looks.known, looks.others.live) == (2 * PORTION + 200, {"node2"})
         looks.feed.synced(False)
         publish(looks.feed.mirror, workloads(1200, 3000))
         assert looks.others.live == {"node2"}  # the newest that is known of it
@@ -279,7 +301,7 @@ def test_without_a_policy_or_a_state_changes_are_kept_until_there_is_one(tmp_pat
 
 
 def test_a_burst_is_compiled_in_portions(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """5,000 changes in slices, as the datastore reads them, are compiled in ten passes."""
+    """5,000 changes in slices, as the datastore reads them, are compiled in few passes."""
     compiled: list[int] = []
     compile_all = NodePolicyTables.with_policy
 
@@ -303,7 +325,7 @@ def test_a_burst_is_compiled_in_portions(tmp_path: pathlib.Path, monkeypatch: py
         await node.settle()
         assert len(clients(node)) == 5000
         portions = [count for count in compiled if count]
-        assert sum(portions) == 5000 and max(portions) == PORTION and len(portions) <= 7
+        assert sum(portions) == 5000 and max(portions) == PORTION and len(portions) <= 9
 
     run(scenario())
 

@@ -13,6 +13,7 @@ import threading
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency.driver_thread import DriverThread
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.concurrency.locks import RWLock
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import repair
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.loop import Loop
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.pace import RESYNC, Pace
@@ -73,7 +74,7 @@ class Node:
         self.state = state
         self.removals = True
         self.told = []
-        self.write_lock = asyncio.Lock()
+        self.write_lock = RWLock()
         self.worker = inline
         self.on_change = lambda change, drift: self.told.append(("drift " if drift else "") + change.line())
         self.on_tick = on_tick
@@ -974,7 +975,9 @@ def test_a_repair_reads_no_more_sysctls_than_were_found_wrong():
         node = Node()
         await node.start()
         read, keys = node.kernel.sysctl_read, []
-        node.kernel.sysctl_read = lambda key: (keys.append(key) if node.write_lock.locked() else None, read(key))[1]
+        node.kernel.sysctl_read = lambda key: (keys.append(key) if node.write_lock.quiet is None else None, read(key))[
+            1
+        ]
         node.kernel.sysctl_write("net/ipv4/conf/cali111/proxy_arp", "0")
         await node.passes.resync()
         assert sorted(keys) == ["net/ipv4/conf/cali111/proxy_arp", "net/ipv4/conf/eth0/rp_filter"]

@@ -95,6 +95,31 @@ class Disk:
         self.written.append(group)
 
 
+def test_work_that_can_wait_gives_way_to_those_who_share_the_lock() -> None:
+    """It waits until the last of them has ended, but not longer than it wants to; a writer is not waited for."""
+
+    async def scenario() -> None:
+        loop, lock = asyncio.get_running_loop(), RWLock()
+
+        async def share(seconds: float) -> None:
+            async with lock.shared():
+                await asyncio.sleep(seconds)
+
+        async def waited(most: float) -> float:
+            await asyncio.sleep(0.001)
+            began = loop.time()
+            await lock.give_way(most)
+            return round(loop.time() - began, 3)
+
+        assert await asyncio.gather(waited(1), waited(0.003), share(0.006), share(0.004)) == [0.005, 0.003, None, None]
+        assert not lock.is_shared
+        async with lock:
+            assert await waited(1) == 0
+        assert await asyncio.gather(waited(0.01), share(5)) == [0.01, None]
+
+    run(scenario())
+
+
 def test_all_who_ask_while_a_write_is_under_way_share_the_next():
     async def scenario():
         disk = Disk(seconds=1)
