@@ -9,7 +9,7 @@ import typing as t
 
 from ..base import naming
 from ..base.addresses import BITS, parse_cidr
-from ..resources import BGPFilter, BGPFilterRule
+from ..resources.api import BGPFilter, BGPFilterRule
 from .filter_rules import EXPORT, IMPORT, FilterFunction, FilterOperation, FilterRule
 
 #: Calico's default priority of a route. A route's priority and its local preference in BGP add up to PRIORITY_BASE.

@@ -10,13 +10,13 @@ import hashlib
 import json
 import typing as t
 
-from .. import resources
 from ..base import selectors
 from ..base.addresses import bounds, family_of, number
 from ..ipam import plan as planner
 from ..ipam.allocation_plan import TUNNEL_KINDS, AllocationPlan, NodeAllocations
 from ..ipam.errors import IpamError
 from ..ipam.inputs import NodeEntry, PoolRange, WorkloadRequest
+from ..resources import api as resources
 from ..state.errors import FleetError
 from ..state.fleet_list import FleetMember
 from ..state.node_state import Block, NodeIpam

@@ -12,7 +12,6 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import filters
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import (
     Bird,
@@ -23,6 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration, kernel_sync, version
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import ConfigurationRefused
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 
 from .daemons import render
 from .debian_bird import ROOT, USABLE, Build, debian_bird

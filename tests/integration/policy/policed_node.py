@@ -21,7 +21,6 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.naming import PROBE_INTERFACE
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.cached_drivers import (
@@ -34,6 +33,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.documents import from_resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, Flow
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import FleetMember
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import NodePolicyTables

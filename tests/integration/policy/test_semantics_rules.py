@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 
 from tests.integration.policy.documents import (
     ALLOW,

@@ -11,10 +11,10 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import filters
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_rules import FilterFunction, FilterRule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_verdict import BgpRoute, verdict
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 
 from tests.unit.bgp import confd_cases
 

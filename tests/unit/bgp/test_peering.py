@@ -8,13 +8,13 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import selectors
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import peer_extensions
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bfd, BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.peer_definition import PeerDefinition, Unasked
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.peering import Peering
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.speaker import Speaker
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

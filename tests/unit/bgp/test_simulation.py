@@ -9,7 +9,6 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import peer_extensions
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.load import MEASURED, Load, Memory
@@ -17,6 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.peer_de
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.peering import Peering
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.simulation import Simulation
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.speaker import Speaker
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

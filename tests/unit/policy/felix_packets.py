@@ -15,7 +15,6 @@ import lzma
 import pathlib
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.documents import from_resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.packet_path import PathHost
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
@@ -24,6 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     Flow,
     PolicySet,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 
 _CASES = pathlib.Path(__file__).resolve().parent.parent / "cases" / "felix-packets.json.xz"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import selectors
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.documents import from_resources
@@ -35,6 +34,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     PolicyRule,
     PolicyTier,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -16,7 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.docu
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Evaluator
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, Policy, policy_set
-from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import Resource, ResourceError, parse
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.api import Resource, ResourceError, parse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -15,7 +15,7 @@ import typing as t
 
 import jsonschema
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 
 CONFD = json.loads((pathlib.Path(__file__).parent.parent / "cases" / "confd_bird_cases.json").read_text("utf-8"))
 RULE: dict[str, t.Any] = {"action": "Accept"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.errors import Refused, shown
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.fields import ASNumber, OneOf
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.kinds.bgp import split_peer_ip

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.errors import Refused
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.fields import (
     IPV4,

@@ -11,8 +11,12 @@ import json
 
 import jsonschema
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import ResourceError, parse, parse_flat
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.api import (
+    ResourceError,
+    parse,
+    parse_flat,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.api import (
     EntityRule,
     PortRange,
     ResourceError,

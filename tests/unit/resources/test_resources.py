@@ -13,9 +13,13 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addresses import parse_address, parse_cidr
-from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import ResourceError, parse, parse_flat
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.api import (
+    ResourceError,
+    parse,
+    parse_flat,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.durations import parse_duration
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.errors import Refused
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.kinds.bgp import is_community
@@ -571,8 +575,8 @@ def test_the_room_needs_neither_ansible_nor_anything_outside_the_standard_librar
     script = (
         "import sys, types\n"
         "package = types.ModuleType('engine'); package.__path__ = [sys.argv[1]]; sys.modules['engine'] = package\n"
-        "import engine.resources, engine.base.selectors, engine.base.naming\n"
-        "print(engine.resources.parse_flat('IPPool', {'name': 'p', 'cidr': '10.0.0.0/16'}).blockSize)\n"
+        "import engine.resources.api, engine.base.selectors, engine.base.naming\n"
+        "print(engine.resources.api.parse_flat('IPPool', {'name': 'p', 'cidr': '10.0.0.0/16'}).blockSize)\n"
         "print(sorted(name for name in ('ansible', 'pyroute2', 'netaddr', 'yaml', 'jinja2') if name in sys.modules))\n"
     )
     done = subprocess.run(

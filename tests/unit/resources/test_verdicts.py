@@ -12,7 +12,7 @@ import pathlib
 
 import jsonschema
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 
 CASES = json.loads((pathlib.Path(__file__).parent.parent / "cases" / "validation.json").read_text(encoding="utf-8"))
 

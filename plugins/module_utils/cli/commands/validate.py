@@ -9,7 +9,7 @@ import argparse
 import sys
 import typing as t
 
-from ...resources import ResourceError, check_supported, parse
+from ...resources.api import ResourceError, check_supported, parse
 from .. import inventory_playbook
 from ..errors import DONE, PROBLEMS, UsageError
 from ..render import named_files

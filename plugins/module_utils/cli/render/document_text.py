@@ -10,7 +10,7 @@ import re
 import typing as t
 
 from ...base.document_limits import BeyondLimits, check_yaml, read_json, repeated
-from ...resources import KINDS
+from ...resources.api import KINDS
 from ..errors import CommandError
 
 EXTENSIONS = (".yaml", ".yml", ".json")

@@ -24,7 +24,7 @@ if t.TYPE_CHECKING:
 
 def _checked(kind: str, flat: Document) -> Document:
     """Return the document of a resource with the fields `flat`. Raise ResourceError if this release refuses it."""
-    from ...resources import parse_flat  # which takes most of the time of `get nodes`, a kind without such a check
+    from ...resources.api import parse_flat  # which takes most of the time of `get nodes`, a kind without such a check
 
     return parse_flat(kind, flat).to_document()
 

@@ -15,7 +15,7 @@ from .kind import Cell, Document, HasAsNumber, Kind, View, name_of, spec_field, 
 
 if t.TYPE_CHECKING:
     from ...policy.model import PolicySet
-    from ...resources import Resource
+    from ...resources.api import Resource
 
 _WHERE = "calico_policies or calico_policy_files (group_vars), calico_policies_<group> or calico_node_policies"
 _V = t.TypeVar("_V")

@@ -9,11 +9,11 @@ import dataclasses
 import re
 import typing as t
 
-from ... import resources
 from ...base.addresses import Cidr, parse_cidr_or_address
 from ...bgp import filters as bgp_filters
 from ...bgp.bird_state import BirdPeer, Communities
 from ...bgp.filter_rules import FilterFunction
+from ...resources import api as resources
 from ...state.errors import FleetError, did_you_mean, within
 from .. import variables
 from ..host import Host

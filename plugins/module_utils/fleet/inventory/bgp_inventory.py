@@ -10,7 +10,6 @@ import functools
 import ipaddress
 import typing as t
 
-from ... import resources
 from ...base import naming, selectors
 from ...base.ports import BGP_PORT
 from ...bgp.bird_state import Bfd
@@ -18,6 +17,7 @@ from ...bgp.peer_definition import PLAIN_MESH, PeerDefinition, Unasked
 from ...bgp.peer_extensions import BfdSwitch
 from ...bgp.peering import Peering
 from ...bgp.speaker import Speaker
+from ...resources import api as resources
 from ...resources.errors import Refused
 from ...resources.kinds.bgp import PASSWORD_REFERENCE
 from ...state.errors import FleetError, within

@@ -8,10 +8,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ... import resources
 from ...bgp import peer_extensions
 from ...bgp.peer_definition import PeerDefinition
 from ...bgp.speaker import Speaker
+from ...resources import api as resources
 from ...resources.durations import parse_duration
 from ...resources.errors import Refused
 from ...resources.fields import types_of

@@ -9,7 +9,7 @@ import functools
 import json
 import typing as t
 
-from ... import resources
+from ...resources import api as resources
 from ...resources.errors import Refused
 from ...state.errors import FleetError, within
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ... import resources
+from ...resources import api as resources
 from ...state.errors import FleetError, shown
 from .. import variables
 from ..host import Host, origin

@@ -8,10 +8,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ... import resources
 from ...policy import model
 from ...policy.documents import from_resources
 from ...policy.model import Endpoint, Failsafe, PolicySet
+from ...resources import api as resources
 from ...state.errors import FleetError, did_you_mean
 from ...state.policy_state import ALLOW_ALL, PolicySettings, allow_all
 from .. import variables

@@ -9,7 +9,7 @@ import dataclasses
 import re
 import typing as t
 
-from ... import resources
+from ...resources import api as resources
 from ...state.errors import FleetError, did_you_mean, within
 from .. import variables
 from ..host import Host

@@ -8,9 +8,9 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
-from ... import resources
 from ...base import selectors
 from ...base.addresses import contains, not_carried
+from ...resources import api as resources
 from ...state.errors import FleetError, did_you_mean
 from ...state.node_state import overhead
 from . import flat_resource, node_address

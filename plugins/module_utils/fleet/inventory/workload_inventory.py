@@ -9,10 +9,10 @@ import dataclasses
 import re
 import typing as t
 
-from ... import resources
 from ...base.addresses import ip_address
 from ...policy.documents.from_resources import workload_endpoint
 from ...policy.model import DefinedPort
+from ...resources import api as resources
 from ...state.attachment import OF_PROBES, reserved_for_probes
 from ...state.errors import FleetError, did_you_mean, within
 from .. import variables

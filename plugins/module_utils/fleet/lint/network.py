@@ -9,11 +9,11 @@ import dataclasses
 import functools
 import typing as t
 
-from ... import resources
 from ...bgp.bird_state import BirdPeer
 from ...bgp.peer_definition import PeerDefinition
 from ...bgp.peering import Peering
 from ...bgp.speaker import Speaker
+from ...resources import api as resources
 from ..fleet import Fleet
 from ..host import Host
 from ..inventory import node_address

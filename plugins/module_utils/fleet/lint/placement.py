@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
-from ... import resources
+from ...resources import api as resources
 from ..inventory.node_inventory import FleetNode
 from .finding import Issue
 from .network import LintedFleet, address_of, listed

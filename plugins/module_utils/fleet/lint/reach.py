@@ -13,8 +13,8 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
-from ... import resources
 from ...bgp.bird_state import BirdPeer
+from ...resources import api as resources
 from ..inventory.node_inventory import FleetNode
 from .finding import Issue
 from .network import LintedFleet, address_of, counted, listed

@@ -12,9 +12,9 @@ from __future__ import annotations
 import collections
 import typing as t
 
-from ... import resources
 from ...bgp.bird_state import BirdPool
 from ...ipam.allocation_plan import AllocationPlan
+from ...resources import api as resources
 from ...state.errors import FleetError
 from ...state.node_state import NodeState
 from ...state.phase import AT_REST, Phase

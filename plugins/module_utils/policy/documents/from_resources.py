@@ -9,7 +9,7 @@ import typing as t
 
 from ...base import selectors
 from ...base.addresses import parse_cidr_or_address
-from ...resources import (
+from ...resources.api import (
     DEFAULT_TIER,
     EntityRule,
     GlobalNetworkPolicy,
@@ -30,7 +30,7 @@ from ...resources import (
     WorkloadEndpointPort,
     check_supported,
 )
-from ...resources import EndpointPort as HostEndpointPort
+from ...resources.api import EndpointPort as HostEndpointPort
 from .. import model
 from ..index.labels import namespaced_labels
 from ..index.scoped_selectors import all_of, in_namespace, of_entity, of_namespaces, of_service_accounts

@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ...base import selectors
-from ...resources import Resource, parse
+from ...resources.api import Resource, parse
 from .. import model
 from ..index.labels import NAME_LABEL, namespaced_labels
 from ..index.scoped_selectors import in_namespace, namespaces_of

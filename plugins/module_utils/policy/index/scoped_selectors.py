@@ -15,9 +15,9 @@ import typing as t
 
 from ...base import selectors
 from ...base.naming import NAMESPACE_LABEL, NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX
-from ...resources import EntityRule, ServiceAccountMatch
 from ...resources.errors import Refused
 from ...resources.policy_selectors import NamespaceSelector
+from ...resources.rules import EntityRule, ServiceAccountMatch
 from .labels import SERVICE_ACCOUNT_LABEL
 
 _ALL = selectors.All()

@@ -21,10 +21,10 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers.iptables import COMMENT
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.documents import from_resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
 

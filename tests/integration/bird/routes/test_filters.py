@@ -18,11 +18,11 @@ import re
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import filter_verdict, filters
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, Communities
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_rules import FilterFunction
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.filter_verdict import BgpRoute
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 
 from tests.integration.bird.daemons import AS_NUMBER, Daemon, Fleet, bird_of, mesh, pool, render
 from tests.integration.bird.debian_bird import BUILDS, EACH_RELEASE, Build

@@ -27,7 +27,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.h
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import blocks_key, heartbeat_key
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.rights import permissions
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import KINDS, parse, parse_flat
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.api import KINDS, parse, parse_flat
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeIpam
 
 from tests.fakes.etcd import FakeEtcd

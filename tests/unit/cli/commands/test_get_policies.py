@@ -13,7 +13,7 @@ import pytest
 import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import model
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.documents import from_resources
-from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import Resource, parse
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.api import Resource, parse
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,

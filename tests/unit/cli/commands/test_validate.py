@@ -10,7 +10,7 @@ import sys
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import KINDS
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.api import KINDS
 
 from tests.unit.cli.conftest import Node
 

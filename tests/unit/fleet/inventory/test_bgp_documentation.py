@@ -11,12 +11,12 @@ import typing as t
 
 import pytest
 import yaml
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import peer_extensions
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.fields import types_of
 
 from tests.unit.fleet.fleets import LAB, pool, states

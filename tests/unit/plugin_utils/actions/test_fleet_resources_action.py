@@ -9,7 +9,7 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 
 from tests.unit.plugin_utils import controller
 

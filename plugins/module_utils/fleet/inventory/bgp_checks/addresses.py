@@ -8,10 +8,10 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
-from .... import resources
 from ....base.addresses import cidr, family_of, parse_address, special_word
 from ....bgp.peer_definition import PeerDefinition
 from ....bgp.speaker import Speaker, lies_in
+from ....resources import api as resources
 from ....state.errors import FleetError, within
 
 _ONE_ROUTER = "Write the address of one router."
