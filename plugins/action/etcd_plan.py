@@ -74,15 +74,14 @@ def _seen(host: cluster_members.EtcdHost, task_vars: t.Mapping[str, t.Any], name
     if host.name not in task_vars.get("ansible_play_hosts", ()):
         raise PlanRefused(
             f"{host.name} is in group calico_etcd and not in this run, or it failed. Run the playbook for the whole "
-            f"group, "
-            "without --limit. A host that is dead and does not come back is taken out of the group. Nothing was "
-            "changed."
+            "group, without --limit. A host that is dead and does not come back is taken out of the group. The cluster "
+            "was not changed."
         )
     try:
         return seen_hosts.read(host, task_vars["hostvars"][host.name].get(name))
     except Unreadable as error:
         raise PlanRefused(
-            f"The answer of {host.name} cannot be used: {error}. Look at the host. Nothing was changed."
+            f"The answer of {host.name} cannot be used: {error}. Look at the host. The cluster was not changed."
         ) from None
 
 

@@ -10,6 +10,8 @@ pairs are escaped, for example as `\x1b` or `\u202e`. `text` keeps line feeds an
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 import typing as t
 
@@ -34,6 +36,42 @@ def lines(values: t.Iterable[object]) -> str:
 def cut(value: str, most: int = 80) -> str:
     """Return a text for a message, its end replaced by "..." if it has more than `most` characters."""
     return value if len(value) <= most else f"{value[: most - 3]}..."
+
+
+#: Texts that YAML reads as they are. Those that it reads as another type, such as a number, are in _OTHER_TYPE.
+_PLAIN = re.compile(r"[A-Za-z0-9_./@*-][\w./@*()+:-]*(?<!:)", re.ASCII)
+_OTHER_TYPE = re.compile(
+    r"[-+.]?[\d_]*\.?[\d_]*(e[-+]?\d*)?|0[xo][\da-f_]*|[\d:]+|\d+-\d+-\d+.*|[*@].*|-|null|true|false|yes|no|on|off|y|n",
+    re.ASCII | re.IGNORECASE,
+)
+_MOST_ENTRIES, _MOST_LEVELS = 80, 8  # of what a message shows before it is cut
+
+
+def flow(value: object, level: int = 0) -> str:
+    """Return a value as YAML's flow style writes it, `[IPv4, {a: "1"}]`; long and deep values have "..." inside.
+
+    Values of other types than those of JSON are shown by their `repr`.
+    """
+    if isinstance(value, (list, tuple, dict)):
+        entries: t.Iterable[str] = ["..."]
+        if level < _MOST_LEVELS:
+            some = list(itertools.islice(value.items() if isinstance(value, dict) else value, _MOST_ENTRIES))
+            if isinstance(value, dict):
+                entries = [f"{flow(key, level + 1)}: {flow(entry, level + 1)}" for key, entry in some]
+            else:
+                entries = [flow(entry, level + 1) for entry in some]
+            if len(value) > _MOST_ENTRIES:
+                entries = [*entries, "..."]
+        joined = ", ".join(entries)
+        return f"{{{joined}}}" if isinstance(value, dict) else f"[{joined}]"
+    if isinstance(value, str):
+        text_of = str.__str__(value)
+        if _PLAIN.fullmatch(text_of) and not _OTHER_TYPE.fullmatch(text_of):
+            return text_of
+        return json.dumps(text_of, ensure_ascii=False)
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return repr(value)
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -35,6 +35,15 @@ _INSTEAD = {
     "-i": _ONE_NODE,
     "--inventory": _ONE_NODE,
 }
+#: What other programs and other commands call an option.
+_SAME = {
+    "--ip": "--address",
+    "--ip4": "--address",
+    "--ipv4": "--address",
+    "--ip6": "--address6",
+    "--ipv6": "--address6",
+    "--address": "--ip",
+}
 
 
 #: The formatter by which argparse checks each new argument. Its fixed width saves a question to the terminal.
@@ -92,7 +101,10 @@ class Parser(argparse.ArgumentParser):
     def _remedy(self, word: str) -> str:
         if word in _INSTEAD:
             return f" {_INSTEAD[word]}"
-        return _hint(word, [option for action in self._actions for option in action.option_strings])
+        options = [option for action in self._actions for option in action.option_strings]
+        if _SAME.get(word) in options:
+            return f" Did you mean {_SAME[word]}?"
+        return _hint(word, options)
 
     def _of_file(self, word: str) -> str:
         """Return a sentence about an argument that is probably the inventory, "" for any other or without -i."""

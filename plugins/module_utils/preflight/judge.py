@@ -207,10 +207,12 @@ def _identity(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
 
 
 def _address(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
+    found: list[HostFinding] = []
     if state.address:
-        yield from _own_address(facts, state, "calico_node_address", state.address, facts["addresses"])
+        found += _own_address(facts, state, "calico_node_address", state.address, facts["addresses"])
     if state.address6 and facts["ipv6"]["present"]:
-        yield from _own_address(facts, state, "calico_node_address_ipv6", state.address6, facts["addresses6"])
+        found += _own_address(facts, state, "calico_node_address_ipv6", state.address6, facts["addresses6"])
+    yield from dict.fromkeys(found)  # both addresses may be on one device, whose MTU is too small
 
 
 def _own_address(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from ..base.ports import PortRange
 from ..base.release import API_VERSION
-from .documents import KINDS, parse, parse_flat
+from .documents import KINDS, parse, parse_flat, settings_remedy
 from .errors import ResourceError
 from .kinds.bgp import (
     BGPConfiguration,
@@ -94,5 +94,6 @@ __all__ = [
     "json_schema",
     "parse",
     "parse_flat",
+    "settings_remedy",
     "split_peer_ip",
 ]

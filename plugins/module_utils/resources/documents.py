@@ -51,6 +51,17 @@ KINDS: dict[str, type[Resource]] = {
 _OF_KUBERNETES = {
     "StagedKubernetesNetworkPolicy": "Write a StagedNetworkPolicy, with Calico's selectors and rules.",
 }
+#: Calico's kinds of settings, which are variables here.
+_SETTINGS = frozenset(
+    (
+        "CalicoNodeStatus",
+        "ClusterInformation",
+        "FelixConfiguration",
+        "IPAMConfiguration",
+        "IPAMConfig",
+        "KubeControllersConfiguration",
+    )
+)
 
 
 def parse(document: t.Mapping[str, t.Any]) -> Resource:
@@ -97,6 +108,12 @@ def parse_flat(kind: str, mapping: t.Mapping[str, t.Any]) -> Resource:
         raise _error(kind, _name_of(mapping), refused) from None
 
 
+def settings_remedy(kind: str) -> str:
+    """Return where the settings of `kind` are, "" if it is no kind of settings."""
+    where = "Variables have its settings, as far as they apply here: see docs/how-to/migrate-from-calico.md."
+    return where if kind in _SETTINGS else ""
+
+
 def _class_of(kind: t.Any) -> type[Resource]:
     cls = KINDS.get(kind) if isinstance(kind, str) else None
     if cls is None:
@@ -104,6 +121,8 @@ def _class_of(kind: t.Any) -> type[Resource]:
             raise Refused(None, "is missing.", f"Write one of {', '.join(KINDS)}.", "kind")
         if isinstance(kind, str) and kind in _OF_KUBERNETES:
             raise Refused(kind, "is for policies of Kubernetes, which is not here.", _OF_KUBERNETES[kind], "kind")
+        if isinstance(kind, str) and kind in _SETTINGS:
+            raise Refused(kind, "is not a kind of resource here.", settings_remedy(kind), "kind")
         refused = unknown(kind, KINDS, "is not a kind of resource that is known here.")
         raise Refused(kind, refused.rule, refused.remedy.replace("The fields here are", "Known are"), "kind")
     return cls

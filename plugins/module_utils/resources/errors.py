@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..base.terminal_text import cut
+from ..base.terminal_text import cut, flow
 
 
 class Refused(Exception):
@@ -59,8 +59,10 @@ class ResourceError(ValueError):
 def shown(value: t.Any) -> str:
     """Return a value as errors show it, at most 80 characters on one line; a longer one is cut and ends in "...".
 
-    Printable text is shown as it is, all else, empty text and one that begins with a space as `repr` writes it.
+    Printable text is shown as it is, empty text and one that begins with a space as `repr` writes it. Any other value
+    is shown as YAML's flow style writes it.
     """
-    plain = isinstance(value, str) and value.isprintable() and value and not value[0].isspace()
-    text = value if plain else repr(value)
-    return cut(text)
+    if not isinstance(value, str):
+        return cut(flow(value))
+    plain = value.isprintable() and value and not value[0].isspace()
+    return cut(value if plain else repr(value))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import typing as t
 
-from ..base.terminal_text import cut
+from ..base.terminal_text import cut, flow
 
 
 class FleetError(Exception):
@@ -40,12 +40,12 @@ class FleetError(Exception):
 def shown(value: t.Any) -> str:
     """Return a value as an error shows it, cut to 80 characters.
 
-    A string has no quotes unless it is empty, and a bool is "true" or "false". Any other value is its repr. A text that
+    A string has no quotes unless it is empty. Any other value is shown as YAML's flow style writes it. A text that
     begins with "/" is a path and is not cut, because its end matters most.
     """
-    if isinstance(value, bool):
-        value = str(value).lower()  # as in YAML
-    text = value if isinstance(value, str) and value else repr(value)
+    text = flow(value)
+    if isinstance(value, str):
+        text = value or repr(value)
     path = text.startswith("/")
     return text if path else cut(text)
 

@@ -26,7 +26,7 @@ _OLDEST = (3, 4)
 _SECRETS_REMEDY = (
     "Restore .calico.etcd/secrets.json beside the inventory, or set calico_etcd_username and calico_etcd_password."
 )
-_UNCHANGED = "Nothing was changed."
+_UNCHANGED = "The cluster was not changed."
 _KEPT = "The gates of hosts that are reached get the list of revoked certificates. The node's user and keys are kept."
 #: How the reasons of datastore/transport.py begin if a member cannot be asked because of a certificate.
 _CERTIFICATE_REASONS = ("its certificate is refused", "TLS failed")

@@ -10,6 +10,7 @@ import json
 import logging
 
 import pytest
+import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.log import journal
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import command
@@ -111,3 +112,34 @@ def test_long_texts_are_cut() -> None:
     assert terminal_text.cut("x" * 80) == "x" * 80
     assert terminal_text.cut("x" * 81) == "x" * 77 + "..."
     assert terminal_text.cut("abcdefgh", 6) == "abc..."
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (["IPv4", "IPv6"], "[IPv4, IPv6]"),
+        (
+            {"name": "default", "cidr": "10.244.0.0/16", "natOutgoing": True},
+            "{name: default, cidr: 10.244.0.0/16, natOutgoing: true}",
+        ),
+        (["1", 1, 1.5, None, "null", "yes", ""], '["1", 1, 1.5, null, "null", "yes", ""]'),
+        (["10.0.0.1", "1:1", "2026-01-01", "0x1f", "1e3", "-"], '[10.0.0.1, "1:1", "2026-01-01", "0x1f", "1e3", "-"]'),
+        ([{"a": ("b",)}], "[{a: [b]}]"),
+        (["a, b", "a: b", "x:", "*x", "fd00::1", "ü"], '["a, b", "a: b", "x:", "*x", fd00::1, "ü"]'),
+        (b"x", "b'x'"),
+    ],
+)
+def test_values_are_shown_as_people_write_them(value: object, shown: str) -> None:
+    """The text is YAML, which reads it as the same value."""
+    assert terminal_text.flow(value) == shown
+    if not isinstance(value, bytes):
+        assert yaml.safe_load(shown) == json.loads(json.dumps(value))
+
+
+def test_a_long_or_deep_value_is_shown_in_part() -> None:
+    """A loop of aliases in YAML is such a value."""
+    loop: list[object] = []
+    loop.append(loop)
+    assert terminal_text.flow(loop) == "[[[[[[[[[...]]]]]]]]]"
+    assert terminal_text.flow(range(3)) == "range(0, 3)"
+    assert len(terminal_text.flow(["x"] * 10**6)) < 1000

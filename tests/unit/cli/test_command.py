@@ -108,6 +108,20 @@ def test_every_option_and_argument_that_is_not_obvious_is_described() -> None:
             "calicoctl ipam show: unknown option '--shwo-blocks'. Did you mean --show-blocks? "
             "See `calicoctl ipam show --help`.",
         ),
+        (
+            "workload add web --ip 10.244.3.9",
+            "calicoctl workload add: unknown option '--ip'. Did you mean --address? See `calicoctl workload add "
+            "--help`.",
+        ),
+        (
+            "workload add web --ip6=fd00::9",
+            "calicoctl workload add: unknown option '--ip6'. Did you mean --address6? See `calicoctl workload add "
+            "--help`.",
+        ),
+        (
+            "ipam show --address 10.244.3.9",
+            "calicoctl ipam show: unknown option '--address'. Did you mean --ip? See `calicoctl ipam show --help`.",
+        ),
         ("ipam check now", "calicoctl ipam check: unknown argument 'now'. See `calicoctl ipam check --help`."),
         (
             "validate hosts.yml",

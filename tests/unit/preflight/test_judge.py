@@ -687,3 +687,11 @@ def test_a_bird_3_with_equal_paths_is_refused(version):
     assert judging.judge(found, beside)[0].severity == "error"
     assert judging.judge(facts(bird_installed="2.17.6-0+deb13u1"), beside) == []
     assert "bird-without-equal-paths" not in {finding.id for finding in judging.judge(found, STATE)}
+
+
+def test_a_device_with_both_addresses_of_the_node_has_one_finding_about_its_mtu():
+    found = facts(links__eth0=link(mtu=1400), addresses6={"eth0": ["fd00:10:10::17/64"]})
+    assert [str(finding) for finding in judging.judge(found, DUAL) if finding.id == "small-underlay-mtu"] == [
+        "eth0 takes packets of 1400 bytes and the fleet counts on 1500. calico_underlay_mtu is 1500: larger packets to "
+        "and from this node would be lost.\nRaise the MTU of eth0, or set calico_underlay_mtu: 1400 for all nodes."
+    ]

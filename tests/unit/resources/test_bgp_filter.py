@@ -123,7 +123,7 @@ def test_all_of_a_rule() -> None:
         ),
         (
             {"communities": {"values": ["1:1", "1:2"]}},
-            "importV4[0].communities.values ['1:1', '1:2'] is not a list of one community. Write one rule for each "
+            'importV4[0].communities.values ["1:1", "1:2"] is not a list of one community. Write one rule for each '
             "community.",
         ),
         ({"priority": 0}, "importV4[0].priority 0 is out of range. Choose a number from 1 to 2147483646."),

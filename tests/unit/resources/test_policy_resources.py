@@ -384,12 +384,12 @@ ERRORS = [
     (
         POLICY,
         {"preDNAT": True, "doNotTrack": True},
-        "preDNAT True cannot stand together with doNotTrack. Write a policy for each of both.",
+        "preDNAT true cannot stand together with doNotTrack. Write a policy for each of both.",
     ),
     (
         POLICY,
         {"doNotTrack": True},
-        "applyOnForward False does not go with doNotTrack, which is for forwarded packets too. "
+        "applyOnForward false does not go with doNotTrack, which is for forwarded packets too. "
         "Set applyOnForward: true.",
     ),
     (

@@ -280,7 +280,7 @@ DOCUMENT_ERRORS = [
     ),
     (
         {"kind": "Node", "metadata": {"name": "n", "labels": {"rack": True}}},
-        "Node n: metadata.labels True is not a text, as the value of rack. Write it in quotes.",
+        "Node n: metadata.labels true is not a text, as the value of rack. Write it in quotes.",
     ),
     (
         {"kind": "Node", "metadata": {}},
@@ -326,6 +326,11 @@ DOCUMENT_ERRORS = [
         f"p: kind Deployment is not a kind of resource that is known here. Known are {', '.join(resources.KINDS)}.",
     ),
     (
+        {"kind": "FelixConfiguration", "metadata": {"name": "default"}},
+        "default: kind FelixConfiguration is not a kind of resource here. Variables have its settings, as far as they "
+        "apply here: see docs/how-to/migrate-from-calico.md.",
+    ),
+    (
         {},
         "document: kind is missing. Write one of IPPool, BGPConfiguration, BGPPeer, BGPFilter, Node, Tier, "
         "GlobalNetworkPolicy, NetworkPolicy, StagedGlobalNetworkPolicy, StagedNetworkPolicy, Profile, "
@@ -340,7 +345,7 @@ DOCUMENT_ERRORS = [
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}},
         "Node n: apiVersion v1 is not an API that is known here. Write projectcalico.org/v3.",
     ),
-    (["a"], "document ['a'] is not a mapping. Write apiVersion, kind, metadata and spec."),
+    (["a"], "document [a] is not a mapping. Write apiVersion, kind, metadata and spec."),
 ]
 
 

@@ -136,13 +136,13 @@ def test_policy_is_part_of_what_a_node_has_to_have() -> None:
         ({"policies": [{"name": "a", "ingress": [{}]}]}, "PolicyRule: __init__() missing 1 required positional"),
         ({"policies": [{"name": "a", "tier": "x"}]}, "policy a is in tier x, which does not exist"),
         ({"policies": [[]]}, "[] is not an object"),
-        ({"endpoints": None}, "None is not a list"),
-        ({"policies": [{"name": "a", "selector": ["all()"]}]}, "['all()'] is not of the type str"),
+        ({"endpoints": None}, "null is not a list"),
+        ({"policies": [{"name": "a", "selector": ["all()"]}]}, "[all()] is not of the type str"),
         ({"policies": [{"name": "a", "selector": 7}]}, "7 is not of the type str"),
         ({"policies": [{"name": "a", "order": True}]}, "true is not of the type float"),
         ({"policies": [{"name": "a", "types": "Ingress"}]}, "Ingress is not a list"),
         ({"policies": [{"name": "a", "order": float("nan")}]}, "nan is not a finite number"),
-        ({"profiles": [{"name": "a", "labels": {"a": 1}}]}, "{'a': 1} is not an object of texts"),
+        ({"profiles": [{"name": "a", "labels": {"a": 1}}]}, "{a: 1} is not an object of texts"),
     ],
 )
 def test_an_unknown_field_or_type_of_another_release_is_refused(change: t.Mapping[str, t.Any], message: str) -> None:

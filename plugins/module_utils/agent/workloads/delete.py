@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import typing as t
 
 from ...dataplane.planning import attach
 from ...state.attachment import AttachedWorkload
+from ...state.node_state import NodeState
 from ...wire import protocol
 from ...wire.protocol import AgentError
 from ..log.transactions import transaction
@@ -92,6 +94,21 @@ async def release_unused(on: WorkloadContext, handle: str) -> bool:
         return handle not in on.table and await on.addresses.try_release(handle)
 
 
+def _planned(state: t.Optional[NodeState], address: str) -> str:
+    """Return whose the address is by the inventory's plan, and how it becomes free; "" if the plan does not have it."""
+    if state is None:
+        return ""
+    for workload in state.workloads:
+        if address in workload.addresses:
+            return (
+                f"belongs to workload {workload.namespace}/{workload.name} of the inventory. Remove it from "
+                "calico_workloads or calico_node_workloads there, and run playbooks/site.yml."
+            )
+    if address in (*state.ipam.tunnels.values(), *state.ipam.probes.values()):
+        return "is the node's own, for a tunnel or its probe endpoint. It stays with the node."
+    return ""
+
+
 async def release_address(on: WorkloadContext, address: str) -> None:
     """Free an address that no workload uses, and all other addresses of the same owner, on the disk too.
 
@@ -99,6 +116,9 @@ async def release_address(on: WorkloadContext, address: str) -> None:
     removed, `not_written` if the disk refuses, or `unavailable` if the journal cannot be read.
     """
     allocation = on.persisted.ipam.by_address(address)
+    planned = _planned(on.persisted.state, address) if allocation is None else ""
+    if planned:
+        raise AgentError(protocol.CONFLICT, f"address {address} {planned}")
     if allocation is None:
         raise AgentError(
             protocol.NOT_FOUND, f"address {address} is not allocated on this node. See `calicoctl ipam show`."

@@ -141,5 +141,12 @@ class _Subnets:
 
 def _labels(host: Host) -> dict[str, str]:
     texts = label_texts(variables.of_host(host, "calico_node_labels") or {}, f"calico_node_labels of {host.name}")
-    texts.setdefault(HOSTNAME_LABEL, host.name)
+    given = texts.setdefault(HOSTNAME_LABEL, host.name)
+    if given != host.name:
+        raise FleetError(
+            f"calico_node_labels of {host.name}",
+            f"{HOSTNAME_LABEL}: {given}",
+            f"is not the node's name, {host.name}, which this label always has.",
+            "Remove it, and choose another label for another name.",
+        )
     return texts

@@ -113,6 +113,7 @@ class _Collected:
     def __init__(self, nodes: t.Mapping[str, FleetNode]) -> None:
         self.nodes = nodes
         self.seen: dict[tuple[str, str, str], str] = {}
+        self.sources: dict[tuple[str, str, str], Source] = {}
         self.policies: dict[str, tuple[Source, t.Union[resources.GlobalNetworkPolicy, resources.NetworkPolicy]]] = {}
         self.tiers: dict[str, model.PolicyTier] = {}
         self.profiles: dict[str, model.PolicyProfile] = {}
@@ -149,10 +150,15 @@ class _Collected:
         other = self.seen.get(key)
         if other is not None:
             what = f"another {resource.KIND}" + (f" of namespace {namespace}" if namespace else "")
+            first = self.sources[key]
+            if first.document is not None:
+                other = f"in {first.document.file}:{first.document.line('metadata.name') or 1}"
+            remedy = "Both are the same: remove one." if first.entry == source.entry else "Rename one."
             raise source.about(
-                resource, "metadata.name", resource.name, f"is also the name of {what}, {other}.", "Rename one."
+                resource, "metadata.name", resource.name, f"is also the name of {what}, {other}.", remedy
             )
         document = source.document
+        self.sources[key] = source
         self.seen[key] = source.label if document is None else f"in {document.file}:{document.line('') or 1}"
 
     def _profile(self, source: Source, resource: resources.Profile) -> None:

@@ -106,9 +106,8 @@ class Source(t.NamedTuple):
             raise self.error(who, "kind", None, "is missing.", f"Write one of {', '.join(KINDS)}.")
         if isinstance(kind, str) and kind in _ELSEWHERE:
             raise self.error(who, "kind", kind, "is no policy.", f"It belongs into {_ELSEWHERE[kind]}.")
-        raise self.error(
-            who, "kind", kind, "is not a kind of policy resource.", did_you_mean(str(kind), KINDS, "Write")
-        )
+        remedy = resources.settings_remedy(str(kind)) or did_you_mean(str(kind), KINDS, "Write")
+        raise self.error(who, "kind", kind, "is not a kind of policy resource.", remedy)
 
     def _with_node(self) -> t.Mapping[str, t.Any]:
         """Return the entry of a HostEndpoint with its node, and with a name if it is flat and has no key `name`.

@@ -38,6 +38,8 @@ _ADDRESSES = tuple(node_address.VARIABLES.values())
 _MEANT = re.compile(r"Did you mean (calico_\w+)\?")
 _WORD = re.compile(r"[\w.-]*\w")
 _ENTRY = re.compile(r"(calico_\w+)\[(\d+)\]")
+#: An entry in a sentence, its fields, and the host whose list it is in.
+_ENTRY_OF = re.compile(r"(calico_\w+)\[(\d+)\](?:((?:\.\w+|\[\d+\])*) of ([\w.-]*\w))?")
 
 
 class RefusalSearch(t.NamedTuple):
@@ -246,11 +248,13 @@ class _Rest:
         owner = error.variable.partition(" of ")[2]
 
         def number(found: re.Match[str]) -> str:
-            name, index = found.group(1), int(found.group(2))
-            return f"{name}[{self._index(name, owner if (name, owner) in self._gone else '', index)}]"
+            name, index, fields, of = found.group(1), int(found.group(2)), found.group(3), found.group(4)
+            here = of or owner
+            end = f"{fields} of {of}" if of else ""
+            return f"{name}[{self._index(name, here if (name, here) in self._gone else '', index)}]{end}"
 
-        variable = _ENTRY.sub(number, error.variable)
-        rule, remedy = _ENTRY.sub(number, error.rule), _ENTRY.sub(number, error.remedy)
+        variable = _ENTRY_OF.sub(number, error.variable)
+        rule, remedy = _ENTRY_OF.sub(number, error.rule), _ENTRY_OF.sub(number, error.remedy)
         place = error.origin if variable == error.variable else origin(variable, self._written)
         return FleetError(variable, error.value, rule, remedy, place)
 

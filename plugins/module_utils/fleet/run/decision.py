@@ -14,6 +14,7 @@ from ..inventory.policy_sources import Document
 from ..node_answers.observed_nodes import ObservedNodes
 from . import impact, witnesses
 from .impact import Impact, ImpactLimits
+from .live_inventory import asked_change
 from .plan_run import FleetRun, plan_run
 from .pool_modes import some
 from .request import Lockfile, RunRequest
@@ -210,15 +211,18 @@ def cannot_take_part(run: FleetRun, answers: ObservedNodes) -> dict[str, FleetEr
             )
             for node in run.interrupted
         }
-    what = "asks for a change of mode or MTU"
+    what = ""
     if run.impact.moved:
         what = f"gives a node another address ({', '.join(run.impact.moved[:2])})"
     elif run.impact.hold:
         resets = [str(reset) for reset in run.impact.resets[:2]]
         what = f"interrupts BGP sessions ({', '.join(resets) or 'and was left half-way'})"
+    variable, value = "plan", None
+    if not (run.impact.moved or run.impact.hold):
+        variable, value, what = asked_change(run.fleet.settings.underlay_mtu, answers.states.values())
     raise FleetError(
-        "plan" if run.impact.moved or run.impact.hold else "calico_ip_pools",
-        None,
+        variable,
+        value,
         f"{what}, and {', '.join(absent)} cannot take part in it.",
         "All nodes go through it in step: run it without --limit, and bring back or remove nodes that are "
         "down. Nothing was changed.",

@@ -71,13 +71,25 @@ def joined_first(
             f"Take {'it' if len(fresh) == 1 else 'them'} out of the inventory for one run of playbooks/site.yml, which "
             "ends that change, and put back for the next. Nothing was changed.",
         )
+    variable, value, what = asked_change(inventory.settings.underlay_mtu, states)
     raise FleetError(
-        "calico_ip_pools",
-        None,
-        f"asks for a change of mode or MTU, and {', '.join(fresh)} {are} not running yet.",
+        variable,
+        value,
+        f"{what}, and {', '.join(fresh)} {are} not running yet.",
         "Run playbooks/site.yml first, so that they join the fleet as it is, or leave them out of group calico_nodes. "
         "Nothing was changed.",
     )
+
+
+def asked_change(underlay_mtu: int, states: t.Iterable[t.Optional[NodeState]]) -> tuple[str, t.Optional[int], str]:
+    """Return the variable that asks for a change in phases, its value to show, and the words for what it asks.
+
+    `underlay_mtu` is the inventory's, in bytes; `states` are those of the nodes.
+    """
+    others = sorted({state.underlay_mtu for state in states if state is not None} - {underlay_mtu})
+    if others:
+        return "calico_underlay_mtu", underlay_mtu, f"asks for a change from {' and '.join(map(str, others))}"
+    return "calico_ip_pools", None, "asks for a change of mode or MTU"
 
 
 def _agreeing(states: t.Sequence[NodeState]) -> t.Sequence[NodeState]:

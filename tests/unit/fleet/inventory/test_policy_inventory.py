@@ -405,3 +405,22 @@ def test_a_port_of_ansible_that_is_open_to_one_network_stays_so() -> None:
     assert found.settings.failsafe_inbound == (Failsafe("tcp", 22, "10.0.0.0/8"),)
     found = policy_of("node1", policies=[WEB], failsafe_inbound_host_ports=[{**inside, "port": 179}])
     assert found.settings.failsafe_inbound == (Failsafe("tcp", 22), Failsafe("tcp", 179, "10.0.0.0/8"))
+
+
+@pytest.mark.parametrize(
+    ("other", "remedy"), [({}, "Both are the same: remove one."), ({"selector": "app == 'sql'"}, "Rename one.")]
+)
+def test_one_policy_twice_in_a_file_is_named_with_both_places(other: dict[str, t.Any], remedy: str) -> None:
+    """The remedy depends on whether the two documents differ."""
+    lines = iter((4, 12))
+    documents = []
+    for extra in ({}, other):
+        line = next(lines)
+        content = {**FROM_APP, "spec": {**FROM_APP["spec"], **extra}}
+        documents.append(Document(content, "policy/web.yml", lambda path, line=line: line if path else line - 3))
+    with pytest.raises(FleetError) as caught:
+        inventory.read(hosts(), documents)
+    assert str(caught.value) == (
+        "policy/web.yml:12: GlobalNetworkPolicy db: metadata.name db is also the name of another GlobalNetworkPolicy, "
+        f"in policy/web.yml:4. {remedy}"
+    )

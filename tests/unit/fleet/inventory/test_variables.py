@@ -52,7 +52,7 @@ def test_a_number_has_the_bounds_of_its_field(name: str, least: int, greatest: i
         assert refusal(name, value) == f"{name} {value} is out of range. Choose a number from {least} to {greatest}."
 
 
-@pytest.mark.parametrize(("entry", "shown"), [(None, "null"), ({"a": 1}, "{'a': 1}"), (["a"], "['a']"), (7, "7")])
+@pytest.mark.parametrize(("entry", "shown"), [(None, "null"), ({"a": 1}, "{a: 1}"), (["a"], "[a]"), (7, "7")])
 def test_the_entries_of_a_list_of_names_are_texts(entry: t.Any, shown: str) -> None:
     """Each list of names or paths refuses an entry that is not a text; the error names the entry and the node."""
     names = [one.name for one in variables.VARIABLES if one.of_texts]

@@ -61,7 +61,7 @@ def test_variables_of_the_fleet_and_of_nodes() -> None:
         "calico_spare_blocks many is not a whole number. Write for example 1, which is the default.",
         "calico_node_address of node1 10.10.1.0/24 is the network address of its subnet. Write the node's own address "
         "on the underlay with its prefix length, for example 10.10.1.11/24.",
-        "calico_node_labels of node2 ['rack'] is not a dictionary. Write for example {rack: a}.",
+        "calico_node_labels of node2 [rack] is not a dictionary. Write for example {rack: a}.",
         "calico_node_workloads[1].name of node3 Y is not a name. Use at most 63 lower case letters, digits, '-' and "
         "'.', beginning and ending with a letter or digit.",
         "calico_node_workloads[2].labels of node3 1 is not a dictionary. Write for example {app: web}.",
@@ -121,7 +121,7 @@ def test_metadata_that_is_no_dictionary_is_an_error_like_others() -> None:
     assert refused(hosts(policies=policies, underlay_mtu=100)) == [
         "calico_underlay_mtu 100 is out of range. Choose a number from 1280 to 65535.",
         "calico_policies[0].metadata web is not a mapping. Write its fields one a line, each with a colon.",
-        "calico_policies[1].metadata ['web'] is not a mapping. Write its fields one a line, each with a colon.",
+        "calico_policies[1].metadata [web] is not a mapping. Write its fields one a line, each with a colon.",
     ]
 
 
@@ -301,3 +301,18 @@ def test_a_finding_of_an_error() -> None:
     assert str(refusals.finding(errors[0])) == (
         "error: calico_underlay_mtu 100 is out of range. Choose a number from 1280 to 65535. [refused]"
     )
+
+
+def test_one_workload_has_one_index_in_all_messages() -> None:
+    """Each host has a list of its own, and an entry before the one that is meant was refused in one of them."""
+    own = {
+        "node1": {"calico_node_workloads": [{"name": "Bad"}, {"name": "web"}]},
+        "node2": {"calico_node_workloads": [{"name": "web"}, {"name": "Worse"}, {"name": "db", "address": "10.0.0.1"}]},
+        "node3": {"calico_node_workloads": [{"name": "sql", "address": "10.0.0.1"}]},
+    }
+    assert [text.partition(". ")[0] for text in refused(hosts(own=own, workloads=[]))] == [
+        "calico_node_workloads[0].name of node1 Bad is not a name",
+        "calico_node_workloads[0].name of node2 web is also the name of calico_node_workloads[1] of node1",
+        "calico_node_workloads[1].name of node2 Worse is not a name",
+        "calico_node_workloads[0].address of node3 10.0.0.1 is also the address of calico_node_workloads[2] of node2",
+    ]

@@ -203,6 +203,34 @@ def test_a_change_that_is_pending_and_the_hosts_of_a_limited_run(
     assert lockfile.read_text() == text
 
 
+def test_a_change_of_mtu_that_a_node_cannot_take_part_in_is_called_so(tmp_path: pathlib.Path) -> None:
+    """A host that is new, and one that is down, are each named with the variable that asks for the change."""
+    hosts_file = str(folder_with(tmp_path, "mtu") / "hosts.yml")
+    running = states(build(pool("ipip"), nodes=NODES, workloads=[], underlay_mtu=1450))
+    seen = {name: {"state": state.to_dict()} for name, state in running.items()}
+    fleet = build(pool("ipip"), nodes=NODES, workloads=[], underlay_mtu=1450)
+    lockfile_store.write(str(tmp_path / "mtu" / ".calico.lock.yml"), fleet.allocation)
+    results = controller.run(
+        [
+            controller.Run("fleet", {"observed": "seen"}, hosts_file, answers(node1=seen["node1"])),
+            controller.Run(
+                "fleet",
+                {"observed": "seen", "pool": "default", "mode": "direct"},
+                hosts_file,
+                answers(node1=seen["node1"], node2=NOTHING),
+            ),
+        ]
+    )
+    assert results[0]["msg"] == (
+        "calico_underlay_mtu 1500 asks for a change from 1450, and node2 cannot take part in it. All nodes go through "
+        "it in step: run it without --limit, and bring back or remove nodes that are down. Nothing was changed."
+    )
+    assert results[1]["msg"] == (
+        "calico_underlay_mtu 1500 asks for a change from 1450, and node2 is not running yet. Run playbooks/site.yml "
+        "first, so that they join the fleet as it is, or leave them out of group calico_nodes. Nothing was changed."
+    )
+
+
 def test_the_last_gate_of_a_change_remembers_the_mode(tmp_path: pathlib.Path) -> None:
     hosts_file = str(folder_with(tmp_path, "gate") / "hosts.yml")
     lockfile = tmp_path / "gate" / ".calico.lock.yml"

@@ -97,14 +97,15 @@ def test_a_plan_has_steps_and_clients(inventory: pathlib.Path) -> None:
 
 def test_a_host_that_does_not_answer_stops_the_plan(inventory: pathlib.Path) -> None:
     assert run(inventory, "etcd_plan", {"seen": "seen"})[1]["msg"] == (
-        "The answer of etcd1 cannot be used: it is None, not a table. Look at the host. Nothing was changed."
+        "The answer of etcd1 cannot be used: it is None, not a table. Look at the host. The cluster was not changed."
     )
     (inventory / "hosts.yml").write_text(HOSTS.replace("    etcd1:\n", "    etcd1:\n    node2:\n    etcd3:\n"))
     (inventory / "host_vars").mkdir()
     (inventory / "host_vars" / "etcd3.yml").write_text("calico_etcd_address: 10.0.0.3\n")
     assert run(inventory, "etcd_plan", {"seen": "seen"}, ANSWER)[1]["msg"] == (
         "node2 is in group calico_etcd and not in this run, or it failed. Run the playbook for the whole group, "
-        "without --limit. A host that is dead and does not come back is taken out of the group. Nothing was changed."
+        "without --limit. A host that is dead and does not come back is taken out of the group. The cluster was not "
+        "changed."
     )
 
 

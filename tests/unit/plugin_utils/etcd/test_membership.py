@@ -80,16 +80,19 @@ def test_a_new_cluster_has_one_version() -> None:
     assert refusal([bare(A), bare(B, "3.5.16"), bare(C)]) == (
         "A cluster begins with members of one version, and these hosts have different ones: a 3.4.23, b 3.5.16, c "
         "3.4.23. "
-        "Choose hosts of one release of Debian. Nothing was changed."
+        "Choose hosts of one release of Debian. The cluster was not changed."
     )
 
 
 def test_no_package_and_an_old_one_are_refused() -> None:
     assert refusal([bare(A, "")]) == (
         "a has no package etcd-server to install. Use Debian 12 or 13, and see that apt has its package lists (apt-get "
-        "update). Nothing was changed."
+        "update). The cluster was not changed."
     )
-    assert refusal([bare(A, "3.3.25")]) == "a has etcd 3.3.25, and 3.4 is the oldest that works. Nothing was changed."
+    assert (
+        refusal([bare(A, "3.3.25")])
+        == "a has etcd 3.3.25, and 3.4 is the oldest that works. The cluster was not changed."
+    )
 
 
 def test_a_cluster_that_does_not_answer_is_not_made_anew() -> None:
@@ -98,7 +101,7 @@ def test_a_cluster_that_does_not_answer_is_not_made_anew() -> None:
         "No member of the cluster answers (a: calico-etcd.service does not run; b: the cluster has no leader). Start "
         "them with "
         "`systemctl start calico-etcd`, or restore the cluster from a snapshot with playbooks/etcd_restore.yml. "
-        "Nothing was "
+        "The cluster was not "
         "changed."
     )
 
@@ -162,7 +165,7 @@ def test_data_of_a_member_that_was_removed_is_left_to_people() -> None:
     assert refusal([member(A, members), member(B, members), bare(C, installed="3.4.23", data=True)]) == (
         "c has data of a member that the cluster does not have. Stop calico-etcd there, remove "
         "/var/lib/calico-etcd/member, "
-        "and run the playbook again. Nothing was changed."
+        "and run the playbook again. The cluster was not changed."
     )
 
 
@@ -176,7 +179,8 @@ def test_a_member_at_another_address_is_refused_with_the_order_of_steps(earlier:
         f"take these steps: 1. Write {earlier} again, take c out of group calico_etcd with another host in its place, "
         "and run playbooks/etcd.yml, then playbooks/site.yml. 2. Stop calico-etcd on c, and remove "
         f"/var/lib/calico-etcd/member there. 3. Write {new}, and run playbooks/etcd.yml, so that the gates let the new "
-        "address in, then playbooks/site.yml. 4. Put c back into the group, and run both again. Nothing was changed."
+        "address in, then playbooks/site.yml. 4. Put c back into the group, and run both again. The cluster was not "
+        "changed."
     )
     # A host without data, as after step 2, is another host with that name.
     assert [kind for kind, *dummy in steps([*answers, bare(moved, installed="3.4.23")])] == ["remove", "add"]
@@ -186,9 +190,9 @@ def test_an_older_member_joins_no_newer_cluster() -> None:
     members = listed(A, B, C, silent="c")
     hosts = [member(A, members, "3.5.16"), member(B, members, "3.5.16"), bare(C)]
     assert refusal(hosts) == (
-        "c has etcd 3.4, and no such member can join a cluster of 3.5. Use a host whose Debian has etcd 3.5. Nothing "
-        "was "
-        "changed."
+        "c has etcd 3.4, and no such member can join a cluster of 3.5. Use a host whose Debian has etcd 3.5. The "
+        "cluster "
+        "was not changed."
     )
 
 
@@ -205,9 +209,9 @@ def test_a_newer_member_joins_for_an_upgrade() -> None:
 def test_a_cluster_skips_no_release() -> None:
     members = listed(A, B, C, silent="c")
     assert refusal([member(A, members), member(B, members), bare(C, "3.6.1")]) == (
-        "c would have etcd 3.6, and the cluster has 3.4. A cluster is upgraded by one minor release at a time. Nothing "
-        "was "
-        "changed."
+        "c would have etcd 3.6, and the cluster has 3.4. A cluster is upgraded by one minor release at a time. The "
+        "cluster "
+        "was not changed."
     )
 
 
@@ -227,9 +231,9 @@ def test_an_upgrade_restarts_the_leader_last() -> None:
 def test_a_member_does_not_go_back() -> None:
     members = listed(A)
     assert refusal([member(A, members, "3.5.16", installed="3.4.23")]) == (
-        "a has etcd 3.4 installed, and its member runs with 3.5. A member does not go back: install 3.5 again. Nothing "
-        "was "
-        "changed."
+        "a has etcd 3.4 installed, and its member runs with 3.5. A member does not go back: install 3.5 again. The "
+        "cluster "
+        "was not changed."
     )
 
 
@@ -238,7 +242,7 @@ def test_a_wrong_root_password_is_refused() -> None:
     assert refusal([member(A, members, auth="refused")]) == (
         "The cluster refuses the password of the user root. Restore .calico.etcd/secrets.json beside the inventory, or "
         "set "
-        "calico_etcd_username and calico_etcd_password. Nothing was changed."
+        "calico_etcd_username and calico_etcd_password. The cluster was not changed."
     )
 
 
@@ -250,7 +254,7 @@ def test_authentication_that_is_off_is_switched_on_first() -> None:
 def test_members_of_two_clusters_are_refused() -> None:
     assert refusal([member(A, listed(A)), member(B, listed(B)), bare(C)]) == (
         "a and b are members of two clusters. Stop calico-etcd on the one whose keys are not needed, and remove "
-        "/var/lib/calico-etcd/member there. Nothing was changed."
+        "/var/lib/calico-etcd/member there. The cluster was not changed."
     )
 
 
@@ -296,7 +300,7 @@ def test_an_operation_on_all_members_creates_no_cluster() -> None:
     for only in (membership.RESTART, membership.DEFRAGMENT):
         assert refusal([bare(A)], ClusterRequest(only=only)) == (
             f"{said} `systemctl start calico-etcd`, or restore the cluster from a snapshot with "
-            "playbooks/etcd_restore.yml. Nothing was changed."
+            "playbooks/etcd_restore.yml. The cluster was not changed."
         )
     kept = (
         "The gates of hosts that are reached get the list of revoked certificates. The node's user and keys are kept."
@@ -317,7 +321,7 @@ def test_one_thing_for_all_members_needs_all_members() -> None:
     assert refusal([*hosts[:2], bare(C, installed="3.4.23", data=True)], ClusterRequest(only=membership.RESTART)) == (
         "Members do not answer (c: calico-etcd.service does not run), and with one more that is stopped the cluster "
         "may have "
-        "no quorum. Run playbooks/etcd.yml first. Nothing was changed."
+        "no quorum. Run playbooks/etcd.yml first. The cluster was not changed."
     )
 
 
@@ -330,6 +334,6 @@ def test_files_that_a_check_would_change_restart_the_member() -> None:
 def test_the_only_member_cannot_be_replaced_by_itself() -> None:
     members = (*listed(A, learner="a"), ListedMember("9", "gone", ("https://10.0.0.9:2380",), False, False))
     assert refusal([member(A, members)]) == (
-        "No other member than a answers and has a vote. Start them with `systemctl start calico-etcd`. Nothing was "
-        "changed."
+        "No other member than a answers and has a vote. Start them with `systemctl start calico-etcd`. The cluster "
+        "was not changed."
     )
