@@ -731,6 +731,9 @@ class FakeKernel:
     def legacy_mark(self) -> t.Hashable:
         return self.netfilter.legacy_sizes()
 
+    def programs_mark(self, names: t.Sequence[str]) -> t.Hashable:
+        return tuple(self.netfilter.backend(name) for name in names)
+
     def ipset_mark(self, name: str) -> int:
         return hash(repr(self.netfilter.sets.get(name)))
 

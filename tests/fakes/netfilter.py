@@ -69,12 +69,14 @@ class FakeSet(t.NamedTuple):
 class FakeNetfilter:
     """The rules and sets of one network namespace.
 
-    `default` is the backend of programs without a suffix, such as `iptables`: "nft" or "legacy". `generation` starts at
-    1 and grows by 1 with each successful restore of the nft backend that has more than two lines.
+    `default` is the backend of programs without a suffix, such as `iptables`: "nft" or "legacy". `default6` is that of
+    `ip6tables...` where it is another one. `generation` starts at 1 and grows by 1 with each successful restore of the
+    nft backend that has more than two lines.
     """
 
     def __init__(self) -> None:
         self.default = "nft"
+        self.default6: t.Optional[str] = None
         self.generation = 1
         #: {generation: (IP version, table, chain) of each chain that its restore changed; chain "" for a new table}
         self.changes: dict[int, frozenset[tuple[int, str, str]]] = {}
@@ -101,6 +103,13 @@ class FakeNetfilter:
             },
         }
 
+    def backend(self, program: str) -> str:
+        """Return the backend of the program of this name, "" for a program that is not one of iptables."""
+        found = _PROGRAM.fullmatch(program)
+        if found is None:
+            return ""
+        return found.group(2) or ((found.group(1) == "ip6tables" and self.default6) or self.default)
+
     def legacy_sizes(self) -> t.Hashable:
         """Return (program, table, ((chain, number of its rules), ...)) for each table of the legacy backend."""
         return tuple(
@@ -122,7 +131,7 @@ class FakeNetfilter:
         found = _PROGRAM.fullmatch(argv[0])
         if found is None:
             return None
-        backend, verb = found.group(2) or self.default, found.group(3)
+        backend, verb = self.backend(argv[0]), found.group(3)
         place = backend, found.group(1)
         version = f"v1.8.9 ({'nf_tables' if backend == 'nft' else 'legacy'})"
         if verb is None and argv[1:2] == ["-t"] and argv[3] == "-S":

@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
 import typing as t
@@ -54,6 +56,29 @@ try:
     print(client.recv(100).decode())
 except OSError as error:
     print("!", type(error).__name__, error)
+"""
+# Asks by UDP every 10 ms from one port, and prints how often it asked and was answered when it is interrupted.
+STREAM = """
+import socket, sys, time
+client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+client.connect((sys.argv[1], int(sys.argv[2])))
+client.setblocking(False)
+sent = answered = 0
+def count():
+    global answered
+    try:
+        while client.recv(100): answered += 1
+    except OSError: pass
+try:
+    while True:
+        try: client.send(b"who"); sent += 1
+        except OSError: sent += 1
+        time.sleep(0.01)
+        count()
+except KeyboardInterrupt:
+    time.sleep(0.2)
+    count()
+    print(sent, answered)
 """
 WAN, WAN6, OUTSIDE, OUTSIDE6 = "192.0.2.1", "2001:db8::1", "192.0.2.2", "2001:db8::2"
 DUAL = dataclasses.replace(
@@ -294,3 +319,56 @@ def test_a_proxied_connection_ends_in_both_directions(site: Site) -> None:
     )
     assert site.run(HOST, sys.executable, "-I", "-c", client).strip() == "300000"
     assert site.daemon.memory() < 60 * 1024
+
+
+def switch(site: Site, backend: str) -> None:
+    """Let the host's `iptables` and `ip6tables` write this backend, as `update-alternatives --set` does."""
+    program = shutil.which(f"xtables-{backend}-multi", path="/usr/sbin:/sbin")
+    assert program, "install iptables to run these tests"
+    site.daemon.programs.mkdir(exist_ok=True)
+    for name in ("iptables", "ip6tables"):
+        for verb in ("", "-restore", "-save"):
+            link = site.daemon.programs / f"{name}{verb}.new"
+            link.symlink_to(program)
+            link.rename(link.with_suffix(""))
+
+
+def translations(site: Site, backend: str) -> list[str]:
+    return [one for name in ("iptables", "ip6tables") for one in rules(site, f"{name}-{backend}") if "DNAT --to" in one]
+
+
+@pytest.mark.parametrize(("first", "then"), [("nft", "legacy"), ("legacy", "nft")])
+def test_ports_follow_the_hosts_iptables_to_its_other_backend(
+    engine: t.Any, tmp_path: pathlib.Path, first: str, then: str
+) -> None:
+    """A port is in the kernel when it is reported, and a client that never pauses goes on."""
+    with daemon_under_test(engine, tmp_path, DUAL) as daemon:
+        site = Site(daemon)
+        switch(site, first)
+        daemon.settings(cooldown=0.0, cleanup_grace=0.0)
+        daemon.start()
+        site.connect()
+        try:
+            site.web("8080>80", "8080/udp>80")
+            site.serve("web", 80)
+            command = site.inside("outside", sys.executable, "-I", "-c", STREAM, WAN, "8080")
+            stream = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            site.servers.append(t.cast(t.Any, stream))
+            for count, (now, other) in enumerate([(then, first), (first, then)]):
+                switch(site, now)
+                site.web(f"{9000 + count}>80", name=f"web{count}")
+                site.serve(f"web{count}", 80)
+                assert site.ask("outside", WAN, 9000 + count) == OUTSIDE
+                assert site.ask("outside", WAN6, 9000 + count) == OUTSIDE6
+                assert site.ask("outside", WAN, 8080) == OUTSIDE
+                daemon.until(lambda other=other: not translations(site, other), "the other backend has no rule of ours")
+                daemon.in_sync()
+                assert len(translations(site, now)) == 2 * (3 + count)
+                assert site.ask("outside", WAN, 8080) == OUTSIDE == site.ask("outside", WAN, 8080, "udp")
+            stream.send_signal(signal.SIGINT)
+            sent, answered = map(int, stream.communicate(timeout=60)[0].split())
+            assert sent > 100 and answered >= sent - 1, (sent, answered)
+        finally:
+            for server in site.servers:
+                server.kill()
+                server.wait()

@@ -467,3 +467,57 @@ def test_a_node_with_drivers_that_remember(kernel, ran):
         theirs(kernel, "-F INPUT")
         kernel.programs.discard("iptables-restore")
         apply_node(kernel, plan_node(kernel, STATE, registry=registry))
+
+
+@pytest.mark.parametrize(("first", "then"), [("nft", "legacy"), ("legacy", "nft")])
+def test_tables_move_when_iptables_is_changed_to_the_other_backend(kernel, ran, first, then):
+    kernel.netfilter.default = first
+    tables, desired = CachedTables(Clock()), [filtering(*dispatch(3))]
+    settle(tables, iptables, kernel, desired)
+    before = tables.mark(kernel)
+    kernel.netfilter.default = then
+    assert tables.mark(kernel) != before and tables.is_switched(kernel)
+    settle(tables, iptables, kernel, desired)
+    assert tables.backend == then and not tables.is_switched(kernel)
+    saved = {backend: kernel.run([f"iptables-{backend}-save"]).output for backend in (first, then)}
+    assert "cali-" not in saved[first] and "cali-tw-000" in saved[then]
+    ran.clear()
+    tables.apply(kernel, tables.diff(desired, tables.observe(kernel, desired)))
+    assert ran == []
+
+
+@pytest.mark.parametrize(("first", "then"), [("nft", "legacy"), ("legacy", "nft")])
+def test_a_plan_from_before_a_change_of_the_backend_writes_nothing(kernel, first, then):
+    kernel.netfilter.default = first
+    tables, desired = CachedTables(Clock()), [filtering(*dispatch(3))]
+    settle(tables, iptables, kernel, desired)
+    planned = tables.diff([filtering(*dispatch(5))], tables.observe(kernel, desired))
+    kernel.netfilter.default = then
+    before = kernel.netfilter.snapshot()
+    with pytest.raises(ApplyError) as refused:
+        tables.apply(kernel, planned)
+    assert refused.value.failures[0][1] == (
+        "The host's iptables was changed to another backend after its rules were read (update-alternatives), so nothing"
+        " was written. The rules from before stay in force, and the next attempt writes the other backend."
+    )
+    assert kernel.netfilter.snapshot() == before
+    settle(tables, iptables, kernel, [filtering(*dispatch(5))])
+
+
+@pytest.mark.parametrize(("four", "six"), [("nft", "legacy"), ("legacy", "nft")])
+def test_each_ip_version_has_the_backend_of_its_own_program(kernel, ran, four, six):
+    """`iptables` and `ip6tables` write different backends between two calls of update-alternatives."""
+    kernel.netfilter.default, kernel.netfilter.default6 = four, six
+    tables = CachedTables(Clock())
+    desired = [filtering(*dispatch(3)), dataclasses.replace(filtering(*dispatch(3)), family=6)]
+    settle(tables, iptables, kernel, desired)
+    assert tables.backend == "nft and legacy"
+    for backend in ("nft", "legacy"):
+        for program, own in (("iptables", four), ("ip6tables", six)):
+            assert ("cali-" in kernel.run([f"{program}-{backend}-save"]).output) == (backend == own)
+    ran.clear()
+    settle_again = tables.diff(desired, tables.observe(kernel, desired))
+    assert (settle_again, ran) == ([], [])
+    for program in ("iptables", "ip6tables"):
+        theirs(kernel, "-F cali-to-wl", program)
+        settle(tables, iptables, kernel, desired)

@@ -37,6 +37,7 @@ from .pace import Pace
 
 _T = t.TypeVar("_T")
 
+_SWITCHES = 3  # how often an admission begins again because the host's iptables was changed to another backend
 _YIELDS = 5  # how often a `settle` that has planned lets adds that wait go first
 
 
@@ -240,6 +241,10 @@ class Stages:
                 return applied
 
             applied = add()
+            for _attempt in range(_SWITCHES):
+                if not self.drivers.tables.is_switched(self._kernel):
+                    break
+                applied = add()  # Rules may have been written to a backend that the host does not use any more.
             refused = any(change.kind == "ipset" for change, _reason in applied.failed)
             try:
                 if not applied.failed:

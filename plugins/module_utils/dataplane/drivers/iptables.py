@@ -90,7 +90,8 @@ def diff(
         changes += _hook_changes(place, table, have or {}, compared)
     for place in observed.tables:
         if place in left:
-            changes += _superfluous(place, *left[place])
+            elsewhere = _same_table(wanted, place).chains if place not in wanted else {}
+            changes += _superfluous(place, *left[place], elsewhere)
     compared.keep_tables(wanted, observed.tables)
     different = {written(change).place for change in changes}
     for place, pair in left.items():
@@ -130,8 +131,24 @@ def _hook_changes(
     return changes
 
 
-def _superfluous(place: TablePlace, table: t.Optional[IptablesTable], have: t.Optional[Chains]) -> list[Change]:
-    """Return the deletions of chains that are ours and not in `table`."""
+def _same_table(wanted: t.Mapping[TablePlace, IptablesTable], place: TablePlace) -> IptablesTable:
+    """Return the desired table of `place`'s name and IP version in any backend, one without chains if there is none."""
+    for other, table in wanted.items():
+        if other.table == place.table and other.program.split("-")[0] == place.program.split("-")[0]:
+            return table
+    return IptablesTable(place.table)
+
+
+def _superfluous(
+    place: TablePlace,
+    table: t.Optional[IptablesTable],
+    have: t.Optional[Chains],
+    elsewhere: t.Container[str],
+) -> list[Change]:
+    """Return the deletions of chains that are ours and not in `table`.
+
+    Those in `elsewhere` are desired in the other backend.
+    """
     changes = []
     keep = table.chains if table is not None else {}
     for chain, found in (have or {}).items():
@@ -140,7 +157,7 @@ def _superfluous(place: TablePlace, table: t.Optional[IptablesTable], have: t.Op
         # A chain with our prefix belongs to a real Calico if it has rules, all without our mark.
         if not found or any(rule.hash for rule in found):
             detail = "\n".join(f"--A {chain} {rule.text}" for rule in found)
-            delete = ChainDelete(place, chain, found)
+            delete = ChainDelete(place, chain, found, chain in elsewhere)
             subject = _subject(place, chain)
             changes.append(Change("iptables", "-", subject, _count(found), None, "", delete, None, detail))
     return changes
@@ -300,8 +317,11 @@ def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
     apply_each_table(kernel, changes)
 
 
-def apply_each_table(kernel: Kernel, changes: t.Sequence[Change]) -> int:
-    """Make all of these changes as `apply` does, with its errors. Return the number of tables that were written."""
+def apply_each_table(kernel: Kernel, changes: t.Sequence[Change], hindrance: t.Callable[[], str] = lambda: "") -> int:
+    """Make all of these changes as `apply` does, with its errors. Return the number of tables that were written.
+
+    A table before which `hindrance` returns a reason is not written: its changes fail for that reason.
+    """
     tables: dict[TablePlace, list[Change]] = {}
     for change in changes:
         if change.action in ("+", "~", "-"):
@@ -309,7 +329,11 @@ def apply_each_table(kernel: Kernel, changes: t.Sequence[Change]) -> int:
     failures = Failures()
     whole = False
     for place, group in tables.items():
-        outcome: RestoreOutcome = restore(kernel, place, [written(change) for change in group])
+        reason = hindrance()
+        if reason:
+            outcome = RestoreOutcome({}, reason)
+        else:
+            outcome = restore(kernel, place, [written(change) for change in group])
         if outcome.failure:
             whole = True
             failures.add(group[0], outcome.failure, group[1:])
@@ -329,7 +353,7 @@ def _delete_stale(kernel: Kernel, place: TablePlace, changes: t.Sequence[Change]
         write = written(change)
         if isinstance(write, ChainWrite):
             chains[write.chain] = iptables_nat.ChainRules(write.chain, change.old or (), write.rules)
-        elif isinstance(write, ChainDelete):
+        elif isinstance(write, ChainDelete) and not write.moved:
             chains[write.chain] = iptables_nat.ChainRules(write.chain, write.rules, ())
     for change in changes:
         write = written(change)

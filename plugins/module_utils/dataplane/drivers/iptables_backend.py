@@ -6,7 +6,8 @@
 Packets pass through both. We write the one that the host's `iptables` writes, unless the other one has clearly more
 rules of others: then the host's packet filter lives there, and its administrators would not see our rules elsewhere.
 (Calico compares the numbers only, and so takes legacy on a clean host, where both are 0.) Our rules in the other
-backend, left from before a switch, are read too; they are found superfluous and removed.
+backend, left from before a switch, are read too; they are found superfluous and removed. While `iptables` and
+`ip6tables` write different backends, each IP version has the one of its program.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from .iptables_saved import Chains, Saved, TablePlace, parse
 
 FAMILIES: t.Mapping[int, str] = {4: "iptables", 6: "ip6tables"}
 
+#: The programs whose files decide which backend is read and written.
+PROGRAMS = tuple(f"{name}{verb}" for name in FAMILIES.values() for verb in ("", "-save", "-restore"))
+
 _HAS_IPV6 = "net/ipv6/conf/all/disable_ipv6"
 
 #: The least number of rules of others in the backend that `iptables` does not write, if it is to count as the host's
@@ -37,13 +41,17 @@ _NO_CHAIN = "No chain/target/match by that name"
 
 _OTHER = {"nft": "legacy", "legacy": "nft"}
 
+#: The backend of tables whose IP versions have different ones.
+BOTH = "nft and legacy"
+
 
 @dataclasses.dataclass(frozen=True)
 class Observed:
     """The content of the tables.
 
     `programs` maps IP versions to the programs that are to write them. `backend` is the backend of these programs (nft
-    or legacy), "" if iptables is not installed or fails. `families` are the IP versions of the kernel.
+    or legacy), "" if iptables is not installed or fails, and `BOTH` if the IP versions have different ones. `families`
+    are the IP versions of the kernel.
     """
 
     programs: t.Mapping[int, str] = dataclasses.field(default_factory=lambda: FAMILIES)
@@ -65,9 +73,9 @@ class Observed:
         return dataclasses.replace(self, tables=tables)
 
 
-def default(kernel: Kernel) -> str:
-    """Return the backend that the host's `iptables` writes, nft or legacy; "" if it is not installed or fails."""
-    done = kernel.run(["iptables", "-V"])
+def default(kernel: Kernel, program: str = "iptables") -> str:
+    """Return the backend that the host's `program` writes, nft or legacy; "" if it is not installed or fails."""
+    done = kernel.run([program, "-V"])
     return _written_by(done) if done.code == 0 else ""
 
 
@@ -86,21 +94,23 @@ def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
     families = tuple(FAMILIES) if kernel.sysctl_read(_HAS_IPV6) is not None else (4,)
     desired = [table for table in desired if table.family in families]
     used = default(kernel)
-    other = _OTHER.get(used, "")
+    backends = {4: used, 6: (default(kernel, FAMILIES[6]) or used) if used and 6 in families else used}
+    mixed = backends[4] != backends[6]
     failed: dict[str, Completed] = {}
     saved = {name: _read(kernel, name, family, desired) for family, name in FAMILIES.items()}
-    if other:
-        for name in FAMILIES.values():
-            done = kernel.run([f"{name}-{other}-save"])
+    if used:
+        for family, name in FAMILIES.items():
+            program = f"{name}-{_OTHER[backends[family]]}"
+            done = kernel.run([f"{program}-save"])
             if done.code == 0:
-                saved[f"{name}-{other}"] = parse(done.output)
+                saved[program] = parse(done.output)
             else:
-                failed[f"{name}-{other}"] = done
+                failed[program] = done
     tables = {
         TablePlace(program, name): chains for program, found in saved.items() for name, chains in found.tables.items()
     }
-    programs = dict(FAMILIES)
-    if other and _foreign(saved, f"-{other}") >= max(CLEARLY, _foreign(saved, "") + 1):
+    programs, other = dict(FAMILIES), _OTHER.get(used, "")
+    if other and not mixed and _foreign(saved, f"-{other}") >= max(CLEARLY, _foreign(saved, "") + 1):
         programs = {family: f"{name}-{other}" for family, name in FAMILIES.items()}
     for table in desired:
         if programs[table.family] in failed:
@@ -112,7 +122,8 @@ def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
                 " Something writes it with `nft` directly."
                 " Move those rules to a table of their own, then run again."
             )
-    return Observed(programs, tables, used if programs == FAMILIES else other, families)
+    written = BOTH if mixed else used if programs == FAMILIES else other
+    return Observed(programs, tables, written, families)
 
 
 def refreshed(kernel: Kernel, observed: Observed, changed: t.Collection[ChangedChain]) -> t.Optional[Observed]:

@@ -69,11 +69,15 @@ class ChainWrite(t.NamedTuple):
 
 
 class ChainDelete(t.NamedTuple):
-    """The end of a chain of ours; `rules` are those that it has, as iptables-save prints them."""
+    """The end of a chain of ours; `rules` are those that it has, as iptables-save prints them.
+
+    `moved` says that the chain is desired in the same table of the other backend.
+    """
 
     place: TablePlace
     chain: str
     rules: Rules = ()
+    moved: bool = False
 
     @property
     def set_aside(self) -> bool:

@@ -493,6 +493,9 @@ class LinuxKernel:
     def legacy_mark(self) -> t.Hashable:
         return self._there(marks.legacy_tables)
 
+    def programs_mark(self, names: t.Sequence[str]) -> t.Hashable:
+        return tuple(_file_of(name, _search_path()) for name in names)
+
     def ipset_mark(self, name: str) -> int:
         return ipset_contents.checksum(self._tracker, name)
 
@@ -727,9 +730,7 @@ class LinuxKernel:
     # ---- programs
 
     def run(self, argv: t.Sequence[str], stdin: str = "", timeout: float = 60.0) -> port.Completed:
-        environment = dict(os.environ, LC_ALL="C.UTF-8")
-        # Non-interactive shells of root often lack the sbin folders, where iptables and ipset live.
-        environment["PATH"] = environment.get("PATH", "/usr/bin:/bin") + ":/usr/local/sbin:/usr/sbin:/sbin"
+        environment = dict(os.environ, LC_ALL="C.UTF-8", PATH=_search_path())
 
         def run() -> port.Completed:
             try:
@@ -752,6 +753,23 @@ class LinuxKernel:
             return port.Completed(done.returncode, done.stdout, done.stderr)
 
         return self._there(run)
+
+
+def _search_path() -> str:
+    """Return the folders in which `LinuxKernel.run` looks for programs, as the variable PATH has them."""
+    # Non-interactive shells of root often lack the sbin folders, where iptables and ipset live.
+    return os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def _file_of(name: str, folders: str) -> t.Optional[tuple[int, int]]:
+    """Return the device and the inode of the program `name` in the first of these folders that has it, or None."""
+    for folder in folders.split(":"):
+        try:
+            found = os.stat(os.path.join(folder, name))
+        except OSError:
+            continue
+        return found.st_dev, found.st_ino
+    return None
 
 
 def _devices(routes: t.Iterable[port.RouteAttributes]) -> set[str]:

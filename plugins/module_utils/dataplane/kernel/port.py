@@ -514,6 +514,12 @@ class Kernel(t.Protocol):
         A rule that replaces another one of its size does not change it.
         """
 
+    def programs_mark(self, names: t.Sequence[str]) -> t.Hashable:
+        """Return the mark of the programs that `run` starts by these names: the files, behind symbolic links.
+
+        update-alternatives changes it, and so may an update of a package.
+        """
+
     def ipset_mark(self, name: str) -> int: ...
 
     def ipset_headers(self) -> dict[str, SetHeader]:

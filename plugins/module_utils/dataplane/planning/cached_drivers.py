@@ -10,6 +10,9 @@ tables the kernel only says their sizes, which do not show every change. These a
 (later, if reading the tables takes long), and at the next look after `suspect`, which a caller uses when it learns by
 other means that another process may have written.
 
+update-alternatives may let `iptables` write the other backend at any time. The files of the programs show that; they
+are compared before the cache is used, and before each table is written.
+
 For sets the kernel says the number of members, which does not show a member that replaces another one. So a caller has
 `CachedSets.is_doubtful` compare the numbers every few seconds, and the members themselves in a round of ROUND seconds.
 Sets are read again when they differ, and TRUSTED seconds after the last comparison.
@@ -71,7 +74,9 @@ class CachedTables:
         self._sign: t.Hashable = None  # the tables' mark that belongs to `_observed`
         self._read = 0.0
         self._trusted = TRUSTED
-        self.backend = ""  # nft or legacy: the one that is written; "" until tables were read, and without iptables
+        self._programs: t.Hashable = None  # the mark of the programs that the tables were last read by
+        self._planned: t.Hashable = None  # the same of the tables that the last `diff` was given
+        self.backend = ""  # that of the tables that are written; "" until tables were read, and without iptables
         self._as_saved = False  # whether `_observed` has the texts of iptables-save, in twice the memory
         self._compared = ComparedChains()
         self._refused: dict[str, _Refused] = {}  # by the chain's subject
@@ -93,15 +98,21 @@ class CachedTables:
     def mark(self, kernel: Kernel) -> t.Hashable:
         """Return a token that changes when this or another process may have written; None while `backend` is "".
 
-        For legacy tables, whose sizes do not show every change, it also changes every TRUSTED seconds, or less often if
-        reading the tables takes long. It is cheap.
+        It also changes when another backend is to be written. For legacy tables, whose sizes do not show every change,
+        it changes every TRUSTED seconds as well, or less often if reading the tables takes long. It is cheap.
         """
         if not self.backend:
             return None
         period = None if self.backend == "nft" else int(self._clock() // self._trusted)
-        return self._signed(kernel, self.backend), period
+        return self._signed(kernel, self.backend), period, kernel.programs_mark(iptables_backend.PROGRAMS)
+
+    def is_switched(self, kernel: Kernel) -> bool:
+        """Return whether other programs would be run than those by which the last plan's tables were read."""
+        return self._planned is not None and kernel.programs_mark(iptables_backend.PROGRAMS) != self._planned
 
     def _signed(self, kernel: Kernel, backend: str) -> t.Hashable:
+        if backend == iptables_backend.BOTH:
+            return kernel.ruleset_mark(), kernel.legacy_mark()
         return kernel.ruleset_mark() if backend == "nft" else kernel.legacy_mark()
 
     def retry(self) -> None:
@@ -112,16 +123,20 @@ class CachedTables:
         """Return the tables as `iptables.observe` does, from the cache while it is valid.
 
         It is valid until the generation of nftables, or the sizes of legacy tables, show that another process has
-        written; for legacy tables at most TRUSTED seconds, or longer if reading them takes long. With nftables, only
-        the chains that were written are read then, if that is known.
+        written, and until other programs write the tables. Legacy tables are valid for TRUSTED seconds at most, or
+        longer if reading them takes long. With nftables, only the chains that were written are read, if that is known.
         """
         known, self._observed = self._observed, None
-        if known is not None:
+        if kernel.programs_mark(iptables_backend.PROGRAMS) != self._programs:
+            self.retry()  # The other backend may accept what this one refused.
+        elif known is not None:
             self._observed = self._current(kernel, known)
         if self._observed is not None:
             return self._observed
         # The marks are read first: if a write during the reading changes them, the cache is invalid.
-        signs, self._read = {name: self._signed(kernel, name) for name in ("nft", "legacy")}, self._clock()
+        self._programs = kernel.programs_mark(iptables_backend.PROGRAMS)
+        signs = {name: self._signed(kernel, name) for name in ("nft", "legacy", iptables_backend.BOTH)}
+        self._read = self._clock()
         observed = iptables.observe(kernel, desired)
         self._observed, self.backend, self._as_saved = observed, observed.backend, True
         self._sign = signs.get(observed.backend)
@@ -139,7 +154,7 @@ class CachedTables:
             self._sign = mark
             return None if changed is None else iptables_backend.refreshed(kernel, known, changed)
         fresh = self._clock() - self._read < self._trusted
-        return known if fresh and (known.backend != "legacy" or kernel.legacy_mark() == self._sign) else None
+        return known if fresh and (not known.backend or self._signed(kernel, known.backend) == self._sign) else None
 
     def _listen(self, kernel: Kernel) -> None:
         """Start to note which chains others write, and forget those that they wrote before."""
@@ -152,6 +167,7 @@ class CachedTables:
         The form is the same if the change writes the same rules to an existing chain, or deletes the chain. All other
         refusals are forgotten. Comparing is fast for chains whose rules are the same tuple objects as in the last call.
         """
+        self._planned = self._programs
         changes = iptables.diff(desired, observed, self._compared)
         if self._as_saved and observed is self._observed:
             self._observed = dataclasses.replace(observed, tables=self._compared.written(observed.tables))
@@ -194,7 +210,7 @@ class CachedTables:
         if moved:
             # Whole chains are written: the numbers of rules may have changed since the plan.
             changes = [_anew(change) for change in changes]
-        tables = iptables.apply_each_table(kernel, changes)
+        tables = iptables.apply_each_table(kernel, changes, lambda: _SWITCHED if self.is_switched(kernel) else "")
         for change in changes:
             if isinstance(change.old, ChainDelete):
                 self._compared.forget(change.old.place, change.old.chain)
@@ -206,6 +222,12 @@ class CachedTables:
         self._sign = after
         self._listen(kernel)
         self._observed = _after(observed, [iptables.written(change) for change in changes if change.action in "+~-"])
+
+
+_SWITCHED = (
+    "The host's iptables was changed to another backend after its rules were read (update-alternatives), so nothing was"
+    " written. The rules from before stay in force, and the next attempt writes the other backend."
+)
 
 
 def _wanted_hashes(change: Change) -> t.Optional[tuple[str, ...]]:
