@@ -175,6 +175,7 @@ SECTIONS = (
             "calico_default_endpoint_to_host_action",
             "calico_iptables_filter_allow_action",
             "calico_iptables_filter_deny_action",
+            "calico_nat_outgoing_exclusions",
             "calico_workload_source_spoofing",
             "calico_allow_etcd_from_workloads",
             "calico_allow_vxlan_packets_from_workloads",

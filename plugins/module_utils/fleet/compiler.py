@@ -160,15 +160,19 @@ def _packet_filter(
     )
     own = block_sets((*ipam.blocks, *ipam.spare_blocks), versions)
     probes = firewall.probes(fleet.members, versions)
+    excluded = [pool for pool in own_pools if pool.nat_outgoing] if settings.nat_excludes_hosts else []
     probed = [version for version in versions if name_of(version, PROBES) in {ipset.name for ipset in probes}]
     return (
         (
-            *firewall.ipsets(devices, fleet.nodes.values(), fleet.earlier_addresses),
+            *firewall.ipsets(devices, fleet.nodes.values(), fleet.earlier_addresses, excluded),
             *firewall.etcd_members(settings.etcd_members),
             *own,
             *probes,
         ),
-        (*firewall.sources(checks), *firewall.tables(own_pools, devices, fleet.bgp.ports, probed)),
+        (
+            *firewall.sources(checks),
+            *firewall.tables(own_pools, devices, fleet.bgp.ports, probed, settings.nat_excludes_hosts),
+        ),
     )
 
 

@@ -36,13 +36,17 @@ ALL_HOSTS = {4: "cali40all-hosts-net", 6: "cali60all-hosts-net"}
 
 
 def ipsets(
-    devices: t.Iterable[TunnelDevice], nodes: t.Iterable[Addressed], earlier: t.Iterable[str] = ()
+    devices: t.Iterable[TunnelDevice],
+    nodes: t.Iterable[Addressed],
+    earlier: t.Iterable[str] = (),
+    excluded: t.Iterable[Pool] = (),
 ) -> tuple[IpSet, ...]:
-    """Return the IP sets of the addresses of all the fleet's `nodes`, one for each IP version that tunnels cross.
+    """Return the IP sets of the addresses of all the fleet's `nodes`, one for each IP version that needs one.
 
-    `earlier` are other IPv4 addresses from which a node may send tunnels.
+    These are the versions that tunnels cross, and those of the pools `excluded`, whose natOutgoing excludes nodes.
+    `earlier` are other IPv4 addresses of nodes, from which they may send tunnels.
     """
-    versions = {_version(device) for device in devices}
+    versions = {*(_version(device) for device in devices), *(family_of(one.cidr) for one in excluded)}
     if not versions:
         return ()
     everybody = list(nodes)
@@ -96,18 +100,20 @@ def tables(
     devices: t.Sequence[TunnelDevice],
     bgp_ports: t.Iterable[int] = (),
     probed: t.Collection[int] = (),
+    excludes_hosts: bool = False,
 ) -> tuple[IptablesTable, ...]:
     """Return the tables filter and nat of both IP versions, without those that would be empty.
 
     filter accepts encapsulated packets from the fleet's nodes only, and forwarded packets from and to workloads for the
     IP versions of `pools`. For the IP versions `probed`, which have an IP set of probe endpoints, it restricts packets
     of the node's own probe endpoint. nat has the outgoing NAT of `pools`, except for TCP to port 179 and `bgp_ports`
-    (the fleet's) and for BFD. It also rewrites the source of packets that the host itself sends into a tunnel to the
-    tunnel's address.
+    (the fleet's), for BFD and, if `excludes_hosts`, for the addresses of nodes. It also rewrites the source of packets
+    that the host itself sends into a tunnel to the tunnel's address.
     """
-    exempt = outgoing_nat.exemptions(bgp_ports)
+    ports = outgoing_nat.exemptions(bgp_ports)
     found = []
     for version in (4, 6):
+        exempt = (outgoing_nat.to_hosts(version), *ports) if excludes_hosts else ports
         here = [device for device in devices if _version(device) == version]
         own = [pool for pool in pools if family_of(pool.cidr) == version]
         nat = _nat(own, here, version, exempt)

@@ -263,7 +263,13 @@ def _policy(inventory: Inventory, allocation: AllocationPlan) -> t.Optional[Poli
 
 def _without_defaults(settings: dict[str, t.Any]) -> dict[str, t.Any]:
     """Return `settings` without newer ones at their default, so that a plan's name does not change with the release."""
-    later = ("allow_vxlan_from_workloads", "allow_ipip_from_workloads", "etcd_members", "unprobed_pools")
+    later = (
+        "allow_vxlan_from_workloads",
+        "allow_ipip_from_workloads",
+        "etcd_members",
+        "unprobed_pools",
+        "nat_excludes_hosts",
+    )
     return {name: value for name, value in settings.items() if value or name not in later}
 
 

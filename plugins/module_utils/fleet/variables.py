@@ -211,8 +211,18 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_allow_etcd_from_workloads",
         "bool",
         "Whether workloads may connect to ports 2378 to 2380 of the hosts in the group `calico_etcd`: to gates, with "
-        "the address of their node, if their pool has natOutgoing. If false, nodes drop these packets.",
+        "the address of their node, if their pool has natOutgoing and `calico_nat_outgoing_exclusions` does not "
+        "exclude the host. If false, nodes drop these packets.",
         default=False,
+    ),
+    Variable(
+        "calico_nat_outgoing_exclusions",
+        "str",
+        "Destinations for which `natOutgoing` keeps the source address of workloads. IPPoolsOnly: addresses of pools. "
+        "IPPoolsAndHostIPs: those, and the nodes' addresses, so that policy on a published port sees workloads of "
+        "other nodes. docs/how-to/ports.md says what the underlay must permit for that.",
+        default="IPPoolsOnly",
+        choices=("IPPoolsOnly", "IPPoolsAndHostIPs"),
     ),
     Variable(
         "calico_workload_source_spoofing",

@@ -10,10 +10,11 @@ import re
 import typing as t
 
 from ..base import terminal_text
-from ..base.addresses import GATEWAY
+from ..base.addresses import GATEWAY, family_of
 from ..base.ports import BGP_PORT
 from ..bird import version as bird_version
 from ..state.attachment import STRICT, UNCHECKED
+from ..state.derived import outgoing_nat
 from ..state.node_state import NodeState, Pool, TunnelDevice
 from . import packages
 
@@ -24,6 +25,8 @@ SUPPORTED = {"debian": ("12", "13")}
 OWN_ALIAS = "calico:"
 #: The file of the network that the role writes for the CNI plugin.
 CNI_NETWORK = "10-calico.conflist"
+#: Values of firewalld's IPv6_rpfilter by which it checks sources strictly; "" is its default.
+_FIREWALLD_STRICT = ("", "yes", "true", "strict", "strict-forward")
 VXLAN_DEVICES = ("vxlan.calico", "vxlan-v6.calico")
 #: The bridges that runtimes make by default: Docker, podman, CNI, LXC, libvirt and nerdctl.
 _BRIDGE = re.compile(
@@ -625,6 +628,57 @@ def _source_check(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     )
 
 
+def _source_towards_nodes(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
+    """Yield findings if packets of other nodes' workloads to this node's address would be dropped by their source.
+
+    With tunnels, the route back to a workload leads into the tunnel, and its packets to a node's address come by the
+    underlay. The node makes the check loose on the device with its address, but not on others by which they may come.
+    """
+    setting = "calico_nat_outgoing_exclusions is IPPoolsAndHostIPs"
+    if state.address and _has_tunnel(state, 4) and outgoing_nat.excludes_hosts(state, 4):
+        own = state.address.partition("/")[0]
+        holding = [device for device, held in facts["addresses"].items() if _holds(held, own)]
+        others = [node.address.partition("/")[0] for node in state.nodes if node.address and node.name != state.node]
+        strict = [
+            device
+            for device, has_default in facts.get("strict_sources", {}).items()
+            if device not in holding
+            and (has_default or any(_reaches(facts["addresses"].get(device, ()), other) for other in others))
+        ]
+        if strict:
+            yield HostFinding(
+                "strict-source-check",
+                f"net.ipv4.conf.{strict[0]}.rp_filter is 1, and {setting}.",
+                f"What workloads of other nodes send to addresses of this host would be dropped on {_joined(strict)}: "
+                "their way back is a tunnel.",
+                "Set it to 2 there, or set calico_nat_outgoing_exclusions: IPPoolsOnly.",
+                severity="warning",
+            )
+    if state.address6 and _has_tunnel(state, 6) and outgoing_nat.excludes_hosts(state, 6):
+        if "firewalld" in facts["daemons"] and facts.get("firewalld_ipv6_rpfilter", "") in _FIREWALLD_STRICT:
+            yield HostFinding(
+                "firewalld-checks-sources",
+                f"firewalld checks the sources of IPv6 packets strictly, and {setting}.",
+                "It would drop what workloads of other nodes send to addresses of this host: their way back is a "
+                "tunnel.",
+                "Set IPv6_rpfilter=loose in /etc/firewalld/firewalld.conf and restart firewalld, or set "
+                "calico_nat_outgoing_exclusions: IPPoolsOnly.",
+                severity="warning",
+            )
+
+
+def _has_tunnel(state: NodeState, version: int) -> bool:
+    return any(family_of(device.local) == version for device in state.devices)
+
+
+def _holds(cidrs: t.Iterable[str], address: str) -> bool:
+    return any(one.partition("/")[0] == address for one in cidrs)
+
+
+def _reaches(cidrs: t.Iterable[str], address: str) -> bool:
+    return any(ipaddress.ip_address(address) in ipaddress.ip_interface(one).network for one in cidrs)
+
+
 _CHECKS: tuple[t.Callable[[Facts, NodeState], t.Iterator[HostFinding]], ...] = (
     _access,
     _identity,
@@ -640,6 +694,7 @@ _CHECKS: tuple[t.Callable[[Facts, NodeState], t.Iterator[HostFinding]], ...] = (
     _features,
     _bird,
     _gateway,
+    _source_towards_nodes,
     _source_check,
     _system,
 )

@@ -93,7 +93,9 @@ def observe(
         "docker": _has(files, "dockerd"),
         "ipv6": _ipv6(files, kernel),
         "rp_filter_of_all": files.read("/proc/sys/net/ipv4/conf/all/rp_filter").strip(),
+        "firewalld_ipv6_rpfilter": _firewalld_setting(files, "IPv6_rpfilter"),
         **_devices(kernel),
+        "strict_sources": _strict_sources(files),
     }
 
 
@@ -191,6 +193,36 @@ def _link_local_route(files: Files) -> t.Optional[str]:
             if rank > best:
                 best, device = rank, fields[0]
     return device
+
+
+def _strict_sources(files: Files) -> dict[str, bool]:
+    """Return {device: whether it has a default route of IPv4} for devices, not ours, that check sources strictly.
+
+    The kernel applies the greater value of rp_filter for all devices and for the device.
+    """
+    conf = "/proc/sys/net/ipv4/conf"
+    of_all = files.read(f"{conf}/all/rp_filter").strip()
+    by_default = {
+        fields[0]
+        for fields in (line.split() for line in files.read("/proc/net/route").splitlines()[1:])
+        if len(fields) >= 8 and int(fields[1], 16) == 0 == int(fields[7], 16) and not int(fields[3], 16) & _REJECT
+    }
+    found = {}
+    for device in files.listing(conf):
+        if device in ("all", "default", "lo", *TUNNELS) or device.startswith("cali"):
+            continue
+        if max(of_all, files.read(f"{conf}/{device}/rp_filter").strip()) == "1":
+            found[device] = device in by_default
+    return dict(sorted(found.items()))
+
+
+def _firewalld_setting(files: Files, name: str) -> str:
+    """Return a setting of firewalld, in lower case, "" if its file does not say it."""
+    for line in files.read("/etc/firewalld/firewalld.conf").splitlines():
+        key, equals, value = line.partition("=")
+        if equals and key.strip() == name:
+            return value.strip().lower()
+    return ""
 
 
 def _has(files: Files, program: str) -> bool:

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import pathlib
 import subprocess
 import sys
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import HOSTS_TOO
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets.ip_sets import (
     ADDRESSES,
     PROBES,
@@ -38,6 +40,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     Sysctl,
     VethEndpoint,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
 from tests.integration.host_under_test import HOST
@@ -62,8 +65,11 @@ def underlay_address(pool: str, host: int, end: int) -> str:
     return f"fd77:{host}::{end}" if pool == SIX else f"10.77.{host}.{end}"
 
 
-def state_of(host: int) -> NodeState:
-    """Return the state of a host, 1 or 2, which tries a path of each pool."""
+def state_of(host: int, nat: t.Optional[str] = None) -> NodeState:
+    """Return the state of a host, 1 or 2, which tries a path of each pool.
+
+    `nat` is the value of calico_nat_outgoing_exclusions, None for pools without natOutgoing.
+    """
     own = {pool: probe_address(pool, host) for pool in POOLS}
     first, *further = (own[pool] for pool in POOLS4)
     endpoint = VethEndpoint(
@@ -80,11 +86,23 @@ def state_of(host: int) -> NodeState:
     )
     ipam = NodeIpam(1, tuple(Block(block(pool, host), pool) for pool in POOLS), probes=own)
     pools = (
-        *(Pool(pool, f"{start}.0.0/16", 29, "None", workload_mtu=1500) for pool, start in POOLS4.items()),
-        Pool(SIX, "fd00:246::/32", 122, "None", workload_mtu=1500),
+        *(Pool(pool, f"{start}.0.0/16", 29, "None", bool(nat), workload_mtu=1500) for pool, start in POOLS4.items()),
+        Pool(SIX, "fd00:246::/32", 122, "None", bool(nat), workload_mtu=1500),
     )
     probes = {4: [probe_address(pool, one) for pool in POOLS4 for one in (1, 2)]}
     probes[6] = [probe_address(SIX, one) for one in (1, 2)]
+    members = tuple(
+        FleetMember(
+            f"node{one}",
+            f"10.77.{one}.2/24",
+            64512,
+            address6=f"fd77:{one}::2/64",
+            probes=tuple(probe_address(pool, one) for pool in POOLS),
+        )
+        for one in (1, 2)
+    )
+    excluded = pools if nat == HOSTS_TOO else ()
+    sets = tuple(IpSet(name_of(version, PROBES), ADDRESSES, tuple(probes[version])) for version in (4, 6))
     return NodeState(
         node=f"node{host}",
         address=f"10.77.{host}.2/24",
@@ -94,20 +112,19 @@ def state_of(host: int) -> NodeState:
         ipam=ipam,
         routes=own_routes(True, ipam, (endpoint,)),
         sysctls=(Sysctl("net/ipv4/ip_forward", "1"), *endpoint_sysctls(endpoint)),
-        nodes=tuple(
-            FleetMember(
-                f"node{one}",
-                f"10.77.{one}.2/24",
-                64512,
-                address6=f"fd77:{one}::2/64",
-                probes=tuple(probe_address(pool, one) for pool in POOLS),
-            )
-            for one in (1, 2)
-        ),
+        nodes=members,
         probe_endpoint=endpoint,
-        ipsets=tuple(IpSet(name_of(version, PROBES), ADDRESSES, tuple(probes[version])) for version in (4, 6)),
-        iptables=firewall.tables(pools, (), probed=(4, 6)),
+        ipsets=(*firewall.ipsets((), _bare(members), excluded=excluded), *sets),
+        iptables=firewall.tables(pools, (), probed=(4, 6), excludes_hosts=bool(excluded)),
     )
+
+
+def _bare(members: t.Iterable[FleetMember]) -> list[FleetMember]:
+    """Return the members with addresses as fleets have them, without prefix lengths."""
+    return [
+        dataclasses.replace(one, address=one.address.partition("/")[0], address6=one.address6.partition("/")[0])
+        for one in members
+    ]
 
 
 class Host:
@@ -153,14 +170,23 @@ def _run(netns: pathlib.Path, command: str) -> str:
 
 
 @contextlib.contextmanager
-def two_hosts(engine: pathlib.Path, folder: pathlib.Path) -> t.Iterator[TwoHosts]:
-    """Yield two hosts with running agents whose paths are all up, and the router between them."""
+def two_hosts(
+    engine: pathlib.Path,
+    folder: pathlib.Path,
+    nat: t.Optional[str] = None,
+    policy: t.Optional[PolicyState] = None,
+) -> t.Iterator[TwoHosts]:
+    """Yield two hosts with running agents whose paths are all up, and the router between them.
+
+    `nat` is as for `state_of`, and `policy` is that of both hosts.
+    """
     with contextlib.ExitStack() as stack:
         hosts = []
         for number in (1, 2):
             own = folder / f"host{number}"
             own.mkdir()
-            hosts.append(Host(number, stack.enter_context(daemon_under_test(engine, own, state_of(number)))))
+            state = dataclasses.replace(state_of(number, nat), policy=policy)
+            hosts.append(Host(number, stack.enter_context(daemon_under_test(engine, own, state))))
         hosts[0].daemon.netns("router")
         found = TwoHosts(*hosts, folder / "host1" / "netns" / "router")
         forwarding = "sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1"

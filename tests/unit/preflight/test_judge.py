@@ -11,17 +11,20 @@ import dataclasses
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge as judging
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
     probe_endpoint,
     with_probe_endpoint,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import FleetMember
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Hook,
     IpSet,
     IptablesTable,
     NodeIpam,
     NodeState,
+    Pool,
     Sysctl,
     TunnelDevice,
     VethEndpoint,
@@ -31,6 +34,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
     PolicyState,
 )
 
+POOLS = {
+    4: Pool("pool", "10.244.0.0/16", 26, "IPIP", nat_outgoing=True),
+    6: Pool("six", "fd00:10:244::/48", 122, "VXLAN", nat_outgoing=True),
+}
 WORKLOAD = VethEndpoint("web-1", "cali0123456789a", "10.244.3.1", 1450, "pool")
 IPIP = TunnelDevice("tunl0", "ipip", 1480, "10.10.1.17", "10.244.3.0")
 VXLAN = TunnelDevice("vxlan.calico", "vxlan", 1450, "10.10.1.17", "10.244.3.0", "66:00:00:00:00:01", 4096, 4789)
@@ -131,6 +138,58 @@ def test_a_check_of_all_interfaces_overrules_that_of_workloads(have, spoofing, t
     assert [(finding.severity, finding.message("node7")) for finding in found] == ([("error", text)] if text else [])
     reflector = dataclasses.replace(state, bird=dataclasses.replace(BIRD, workload_node=False), workloads=())
     assert not judging.judge(facts(rp_filter_of_all=have), reflector)
+
+
+def excluding(*versions):
+    """Return a state with tunnels of both IP versions, whose natOutgoing excludes the addresses of nodes."""
+    tables = firewall.tables([POOLS[version] for version in versions], (), excludes_hosts=True)
+    vxlan6 = TunnelDevice("vxlan-v6.calico", "vxlan", 1430, "fd00:10:10::17", None, "66:00:00:00:00:02", 4096, 4789)
+    nodes = (FleetMember("node7", STATE.address, 64512), FleetMember("node8", "10.10.1.18/24", 64512))
+    return dataclasses.replace(
+        STATE, address6="fd00:10:10::17/64", devices=(IPIP, vxlan6), iptables=tables, nodes=nodes
+    )
+
+
+STRICT = (
+    "node7: net.ipv4.conf.eth1.rp_filter is 1, and calico_nat_outgoing_exclusions is IPPoolsAndHostIPs. What workloads "
+    "of other nodes send to addresses of this host would be dropped on eth1: their way back is a tunnel.\n"
+    "Set it to 2 there, or set calico_nat_outgoing_exclusions: IPPoolsOnly."
+)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "strict", "texts"),
+    [
+        ({}, {"eth1": True}, [STRICT]),
+        ({"eth1": ["10.10.1.99/24"]}, {"eth1": False}, [STRICT]),
+        ({"eth1": ["10.10.9.99/24"]}, {"eth1": False}, []),
+        ({}, {"eth0": True}, []),  # it has the node's address: the node itself makes its check loose
+        ({}, {}, []),
+    ],
+)
+def test_a_strict_check_where_packets_of_other_nodes_come_in(addresses, strict, texts):
+    held = {"eth0": ["10.10.1.17/24"], **addresses}
+    found = judging.judge(facts(addresses=held, strict_sources=strict), excluding(4, 6))
+    assert [one.message("node7") for one in found] == texts
+    assert {one.severity for one in found} <= {"warning"}
+    for state in (STATE, dataclasses.replace(excluding(4, 6), devices=()), excluding(6)):
+        assert not judging.judge(facts(addresses=held, strict_sources=strict), state)
+
+
+@pytest.mark.parametrize(
+    ("value", "finds"), [("", True), ("yes", True), ("strict", True), ("loose", False), ("no", False)]
+)
+def test_firewalld_checks_the_sources_of_ipv6(value, finds):
+    given = facts(daemons={"firewalld": ["firewalld"]}, firewalld_ipv6_rpfilter=value)
+    found = [one for one in judging.judge(given, excluding(4, 6)) if one.id == "firewalld-checks-sources"]
+    text = (
+        "node7: firewalld checks the sources of IPv6 packets strictly, and calico_nat_outgoing_exclusions is "
+        "IPPoolsAndHostIPs. It would drop what workloads of other nodes send to addresses of this host: their way back "
+        "is a tunnel.\nSet IPv6_rpfilter=loose in /etc/firewalld/firewalld.conf and restart firewalld, or set "
+        "calico_nat_outgoing_exclusions: IPPoolsOnly."
+    )
+    assert [(one.severity, one.message("node7")) for one in found] == ([("warning", text)] if finds else [])
+    assert not [one for one in judging.judge(given, excluding(4)) if one.id == "firewalld-checks-sources"]
 
 
 def test_a_converged_node_has_no_findings():

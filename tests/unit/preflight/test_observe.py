@@ -289,6 +289,22 @@ def test_rp_filter_of_all_interfaces_is_observed(host):
     assert host.observe()["rp_filter_of_all"] == "2"
 
 
+def test_devices_that_check_sources_strictly(host):
+    """The greater value of that for all devices and of the device's own counts."""
+    for name, value in (("eth0", 0), ("eth1", 1), ("eth2", 2), ("lo", 1), ("tunl0", 1), ("cali0", 1), ("default", 1)):
+        host.write(f"proc/sys/net/ipv4/conf/{name}/rp_filter", f"{value}\n")
+    host.write("proc/net/route", ROUTES + "eth1\t00000000\t010A0A0A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n")
+    for of_all, strict in (("0", {"eth1": True}), ("1", {"eth0": False, "eth1": True}), ("2", {})):
+        host.write("proc/sys/net/ipv4/conf/all/rp_filter", of_all)
+        assert host.observe()["strict_sources"] == strict
+
+
+def test_the_check_of_firewalld(host):
+    assert host.observe()["firewalld_ipv6_rpfilter"] == ""
+    host.write("etc/firewalld/firewalld.conf", "# IPv6_rpfilter=no\nDefaultZone=public\nIPv6_rpfilter=Loose\n")
+    assert host.observe()["firewalld_ipv6_rpfilter"] == "loose"
+
+
 def test_the_stored_node_and_the_system(host):
     host.write("var/lib/calico/state.json", json.dumps({"state": {"node": "node3"}}))
     host.write("etc/os-release", 'ID=debian\nVERSION_ID="13"\nPRETTY_NAME="Debian GNU/Linux 13 (trixie)"\n')

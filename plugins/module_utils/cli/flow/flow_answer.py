@@ -9,7 +9,7 @@ import dataclasses
 import typing as t
 
 from ...policy.explain import explanation
-from ...policy.explain.evaluator import ALLOWED
+from ...policy.explain.evaluator import ALLOWED, DENIED
 from ...policy.explain.packet_path import Path
 from ..sources import Data
 from .flow_ends import FlowEnd
@@ -75,11 +75,33 @@ class FlowAnswer:
                 yield f"{node} is in audit mode: what policy denies is logged and let through"
         if asked.passes and asked.masqueraded:
             yield f"natOutgoing: beyond {asked.source.node} it comes from {asked.masqueraded}"
+        if asked.published is not None:
+            to = asked.published
+            yield f"port {_port(asked)} of {asked.destination.node} leads to {to.end.label}, port {to.port}"
+        if asked.passes and asked.policy is not None:
+            yield from self._by_ports()
         if asked.passes and not asked.arrives:
             yield "whatever policy says, it does not arrive"
         for end in () if asked.policy is None else dict.fromkeys((asked.source, asked.destination)):
             yield from self._notes_on(end)
         yield from self._notices
+
+    def _by_ports(self) -> t.Iterator[str]:
+        """Yield what policy says of the same flow by a published port of the destination's node.
+
+        Where the ports are not known, there is a note only if a port lets in what is denied otherwise.
+        """
+        asked = self._asked
+        for other in asked.by_ports():
+            verdict = other.answer().action
+            known = asked.known.at == asked.destination.node
+            if known or (verdict, self._answer.action) == (ALLOWED, DENIED):
+                which = f"port {_port(other)}" if known else "a published port"
+                seen = other.masqueraded or asked.source.address
+                yield (
+                    f"by {which} of {other.destination.node} it comes from {seen}: policy "
+                    f"{'allows' if verdict == ALLOWED else 'denies'} it"
+                )
 
     def _notes_on(self, end: FlowEnd) -> t.Iterator[str]:
         asked = self._asked
@@ -136,7 +158,8 @@ class FlowAnswer:
             return " -> ".join(filter(None, [*steps, f"{where}: nobody has {asked.destination.address}"]))
         elif leg.kind == OUTSIDE:
             steps.append(asked.device or "the underlay")
-        steps.append(self._end(asked.destination, first="interface"))
+        end = asked.published.end if asked.published else asked.destination
+        steps.append(self._end(end, first="interface"))
         return " -> ".join(step for step in steps if step)
 
     def _end(self, end: FlowEnd, first: str = "name") -> str:
@@ -155,11 +178,16 @@ class FlowAnswer:
         if not asked.passes:
             return None
         mtus = {one.interface: one.mtu for one in asked.state.endpoints}
-        interfaces = [end.endpoint.interface for end in (asked.source, asked.destination) if end.endpoint]
+        ends = [asked.source, asked.destination, *([asked.published.end] if asked.published else [])]
+        interfaces = [end.endpoint.interface for end in ends if end.endpoint]
         found = [mtus[name] for name in interfaces if name in mtus]
         if asked.leg.mtu is not None and asked.leg.kind not in (HOST, WORKLOAD):
             found.append(asked.leg.mtu)
         return min(found) if found else None
+
+
+def _port(asked: FlowQuestion) -> str:
+    return f"{asked.kind.port}/{asked.kind.protocol}"
 
 
 def _end_document(end: FlowEnd) -> Data:

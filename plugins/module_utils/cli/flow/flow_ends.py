@@ -68,9 +68,10 @@ class FlowEnds:
                 f"{option} {text} has a zone, and policy knows addresses without one. Write {address.text}, or the name"
                 " of the workload or node."
             )
-        return self._at(address.text) if address is not None else self._named(option, text)
+        return self.at(address.text) if address is not None else self._named(option, text)
 
-    def _at(self, address: str) -> FlowEnd:
+    def at(self, address: str) -> FlowEnd:
+        """Return the end with this address, canonical text."""
         for one in self._workloads:
             if address in one.addresses:
                 return FlowEnd(one.name, address, one.node, one)

@@ -44,6 +44,13 @@ class Asked(t.NamedTuple):
         return kind
 
 
+class PublishedAt(t.NamedTuple):
+    """The workload, and its port, to which a published port of a node leads."""
+
+    end: FlowEnd
+    port: int
+
+
 @dataclasses.dataclass(frozen=True)
 class FlowQuestion:
     """A parsed question, made by `question`, with everything that the answer follows from.
@@ -51,6 +58,8 @@ class FlowQuestion:
     `state` is that of the node from which the path is described: the node that is asked or, for an inventory, the
     sender, or the receiver if the sender is outside. `device` is the underlay interface by which its kernel sends
     towards the remote end, "" if unknown or if that is on this node. `source_port` is None for a flow without ports.
+    `published` is the workload to which the port of the destination, a node, leads; None if it leads to none, or if
+    that is not known.
     """
 
     known: KnownNetwork
@@ -60,6 +69,7 @@ class FlowQuestion:
     destination: FlowEnd
     kind: FlowKind
     source_port: t.Optional[int]
+    published: t.Optional[PublishedAt] = None
 
     @property
     def here(self) -> str:
@@ -78,11 +88,15 @@ class FlowQuestion:
     def leg(self) -> Leg:
         """The leg from this node to the destination or, if this node is not the source's, to the source.
 
-        If the source is masqueraded, its leg is that to the address that replaces its own.
+        If the source is masqueraded, its leg is that to the address that replaces its own. Packets to the address of a
+        node pass no tunnel, whatever their source.
         """
         if self.sends:
             return leg_to(self.state, self.destination.address)
-        return leg_to(self.state, self.masqueraded or self.source.address)
+        seen = self.masqueraded
+        if not seen and self.source.node and self.destination.address in self.known.addresses(self.here):
+            seen = self.known.member(self.source.node, like=self.source.address)
+        return leg_to(self.state, seen or self.source.address)
 
     @property
     def flow(self) -> Flow:
@@ -141,11 +155,15 @@ class FlowQuestion:
         passed: list[tuple[Paths, Flow, Flow, Path]] = []  # the hosts, with the flow before and behind each
         flow = self.flow
         for node in self.nodes:
+            arriving = flow
+            if self.published is not None and node == self.destination.node:
+                to = self.published
+                flow = dataclasses.replace(flow, destination=to.end.address, destination_port=to.port)
             beyond = dataclasses.replace(flow, source=self.masqueraded) if self.masqueraded else flow
             policy = self.policy_of(node)
             if policy is not None:
                 paths = self._paths(node, policy)
-                there = paths.there(flow)
+                there = paths.there(flow, arriving)
                 passed.append((paths, flow, beyond, there))
                 stages += there.stages
                 if there.action == DENIED:
@@ -157,6 +175,39 @@ class FlowQuestion:
             if back.action == DENIED:
                 return Path(DENIED, tuple(stages))
         return Path(ALLOWED, tuple(stages))
+
+    def by_ports(self) -> t.Iterator[FlowQuestion]:
+        """Yield the questions about this flow by the published ports of its destination, a workload of another node.
+
+        If the ports are not known here, there is one question, whose port of the host is that of the workload. There is
+        none for a flow without ports, or that does not come from a workload. Raise KernelError as `question` does.
+        """
+        end, port = self.destination, self.kind.port
+        foreign = self.source.endpoint is not None and self.source.node != end.node
+        if end.endpoint is None or port is None or not foreign:
+            return
+        address = self.known.member(end.node, like=end.address)
+        if not address:
+            return
+        node = FlowEnd(end.node, address, end.node, is_node=True)
+        hosts = [(port, address)]
+        if end.node in self.known.states and self.known.at == end.node:
+            hosts = [
+                (one.host_port, one.host_address or address)
+                for endpoint in self.state.endpoints
+                if end.address in endpoint.addresses
+                for one in endpoint.ports
+                if (one.protocol, one.port) == (self.kind.protocol, port)
+                and family_of(end.address) in one.families(endpoint.addresses)
+            ]
+        for number, at in hosts:
+            yield dataclasses.replace(
+                self,
+                device=_device_to(self.known, self.state, at) if self.sends else self.device,
+                destination=dataclasses.replace(node, address=at),
+                kind=self.kind._replace(port=number),
+                published=PublishedAt(end, port),
+            )
 
     def _paths(self, node: str, policy: PolicyState) -> Paths:
         settings = chain_settings(self.known.states.get(node, self.state), policy.settings)
@@ -208,14 +259,45 @@ def question(known: KnownNetwork, asked: Asked) -> FlowQuestion:
         raise NoVerdict(f"neither {first} {asked.source} nor {second} {asked.destination} is of this fleet.")
     state = known.states[at]
     remote = destination if source.node == at else source
-    device = ""
-    if remote.node != at:
-        next_hop = leg_to(state, remote.address).next_hop or remote.address
-        device = known.device_to(next_hop) if known.device_to else known.underlay(at).interface
+    device = _device_to(known, state, remote.address) if remote.node != at else ""
     kind = kind.for_version(family_of(source.address), port)
     return FlowQuestion(
-        known, state, device, source, destination, kind, asked.source_port if kind.port is not None else None
+        known,
+        state,
+        device,
+        source,
+        destination,
+        kind,
+        asked.source_port if kind.port is not None else None,
+        _published(ends, state, destination, kind),
     )
+
+
+def _device_to(known: KnownNetwork, state: NodeState, address: str) -> str:
+    """Return the underlay's interface by which a node sends towards an address elsewhere, "" if it is unknown."""
+    if known.device_to is None:
+        return known.underlay(state.node).interface
+    return known.device_to(leg_to(state, address).next_hop or address)
+
+
+def _published(ends: FlowEnds, state: NodeState, end: FlowEnd, kind: FlowKind) -> t.Optional[PublishedAt]:
+    """Return where the port of `end` leads, if that is the node of `state`; a port of one address comes first."""
+    if not end.is_node or end.node != state.node or kind.port is None:
+        return None
+    family = family_of(end.address)
+    found = [
+        (port.host_address, address, port.port)
+        for endpoint in state.endpoints
+        for port in endpoint.ports
+        if (port.protocol, port.host_port) == (kind.protocol, kind.port) and port.host_address in ("", end.address)
+        if family in port.families(endpoint.addresses)
+        for address in endpoint.addresses
+        if family_of(address) == family
+    ]
+    if not found:
+        return None
+    dummy, address, inner = max(found)
+    return PublishedAt(ends.at(address), inner)
 
 
 def _of_one_family(first: tuple[str, FlowEnd], second: tuple[str, FlowEnd]) -> tuple[FlowEnd, FlowEnd]:

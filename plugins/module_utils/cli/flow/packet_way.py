@@ -11,6 +11,7 @@ import typing as t
 from ...base.addresses import contains, family_of
 from ...bgp import route_sources
 from ...bgp.bird_state import BirdRoute
+from ...state.derived import outgoing_nat
 from ...state.fleet_list import FleetMember
 from ...state.node_state import TABLE_MAIN, NodeState, Route
 
@@ -130,8 +131,11 @@ def _name(member: t.Optional[FleetMember]) -> str:
 def masqueraded(state: NodeState, source: str, destination: str) -> bool:
     """Return whether natOutgoing replaces `source` on the way to `destination`, exempt ports aside.
 
-    It does if a pool that contains `source` has it, and no pool contains `destination`.
+    It does if a pool that contains `source` has it, no pool contains `destination`, and it is not the address of a node
+    that `state` excludes.
     """
+    if member_at(state, destination) is not None and outgoing_nat.excludes_hosts(state, family_of(destination)):
+        return False
     pools = [pool for pool in state.pools if contains(pool.cidr, source)]
     outside = not any(contains(pool.cidr, destination) for pool in state.pools)
     return outside and any(pool.nat_outgoing for pool in pools)

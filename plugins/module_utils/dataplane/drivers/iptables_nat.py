@@ -73,6 +73,7 @@ class _Rule(t.NamedTuple):
     port: int = 0
     source: t.Optional[addresses.Network] = None
     destination: t.Optional[addresses.Network] = None
+    destination_set: str = ""
     device: str = ""
     from_host: bool = False
     translation: t.Optional[_Translation] = None
@@ -83,6 +84,8 @@ class _Rule(t.NamedTuple):
         for network, address in ((self.source, flow.source), (self.destination, flow.destination)):
             if network is not None and not network.holds(_network(address)):
                 return False
+        if self.destination_set and not host.set_has(self.destination_set, flow.destination):
+            return False
         if self.device and host.device_to(flow.destination) != self.device:
             return False
         return not self.from_host or host.has_elsewhere(flow.source, self.device)
@@ -99,6 +102,7 @@ class _Host:
         self._family = family
         self._routes: dict[str, tuple[str, str]] = {}
         self._devices: t.Optional[dict[str, set[str]]] = None
+        self._sets: dict[str, frozenset[str]] = {}
 
     def _route(self, address: str) -> tuple[str, str]:
         found = self._routes.get(address)
@@ -115,6 +119,12 @@ class _Host:
 
     def device_to(self, address: str) -> str:
         return self._route(address)[1]
+
+    def set_has(self, name: str, address: str) -> bool:
+        """Return whether an IP set of hosts' addresses has this one; a set that is missing has none."""
+        if name not in self._sets:
+            self._sets[name] = self._kernel.ipset_members(name) or frozenset()
+        return address in self._sets[name]
 
     def has_elsewhere(self, address: str, device: str) -> bool:
         """Return whether an address is the host's own, but not one of `device`."""
@@ -148,6 +158,10 @@ def _parsed(text: str) -> t.Optional[_Rule]:
             rule = rule._replace(source=addresses.network(value))
         elif word == "-d":
             rule = rule._replace(destination=addresses.network(value))
+        elif word == "--match-set":
+            if next(words, "") != "dst":
+                return None
+            rule = rule._replace(destination_set=value)
         elif word == "-o":
             rule = rule._replace(device=value)
         elif word == "--src-type" and value == "LOCAL":

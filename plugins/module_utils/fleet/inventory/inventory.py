@@ -20,6 +20,8 @@ from .policy_sources import Document
 from .workload_inventory import InventoryWorkload
 
 _MISSING = object()
+#: The value of calico_nat_outgoing_exclusions by which workloads keep their addresses towards nodes, too.
+HOSTS_TOO = "IPPoolsAndHostIPs"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +47,7 @@ class FleetSettings:
     allow_ipip_from_workloads: bool = False
     etcd_members: tuple[str, ...] = ()
     unprobed_pools: tuple[str, ...] = ()  # names of pools without probe endpoints, sorted
+    nat_excludes_hosts: bool = False  # natOutgoing keeps the source of packets to addresses of nodes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,5 +178,6 @@ def _settings(reader: _Reader, etcd_members: t.Iterable[str]) -> FleetSettings:
         release_blocks=tuple(reader.get("calico_release_blocks")),
         allow_vxlan_from_workloads=reader.get("calico_allow_vxlan_packets_from_workloads"),
         allow_ipip_from_workloads=reader.get("calico_allow_ipip_packets_from_workloads"),
+        nat_excludes_hosts=reader.get("calico_nat_outgoing_exclusions") == HOSTS_TOO,
         etcd_members=() if reader.get("calico_allow_etcd_from_workloads") else tuple(sorted(set(etcd_members))),
     )

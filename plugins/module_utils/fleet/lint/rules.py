@@ -96,6 +96,7 @@ _OF_FLEET: tuple[LintRule, ...] = (
     LintRule("secret-unused", WARNING, announcements.unused_secret, of_the_whole=True),
     LintRule("odd-policy", WARNING, policy.odd_policy, of_the_whole=True),
     LintRule("probes-denied", WARNING, policy.denies_probes, of_the_whole=True),
+    LintRule("deny-passed-by-port", WARNING, policy.lets_ports_in, of_the_whole=True),
 )
 RULES = (*WRITTEN, *_OF_FLEET)
 #: The names of the rules with `of_the_whole`, and of those with `of_text`.

@@ -12,6 +12,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.published_port import PublishedPort
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import agent_source
@@ -22,6 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     InterfaceAddress,
     NewLink,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import remote_endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
@@ -44,6 +46,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     Pool,
     Route,
     TunnelDevice,
+    VethEndpoint,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     ALLOW_ALL,
@@ -73,6 +76,7 @@ def port(number: int) -> Entity:
 
 
 TO_DB = PolicyRule("Allow", protocol="tcp", destination=dataclasses.replace(port(5432), selector='app == "db"'))
+TO_ALL = PolicyRule("Allow", protocol="tcp")
 POLICIES = policy_set(
     [PolicyTier("platform", 1.0)],
     [
@@ -259,6 +263,87 @@ note   of HostEndpoints and settings of node2 is known here what rules mean. Run
         "path   not through node1: from default/db-2 to node2",
         "known  default/db-2: on node3, from the run of 2026-11-21 14:02 UTC, 16 h ago",
     ]
+
+
+#: Policy that denies jobs of other nodes by selector, and allows all other clients of the database.
+JOBS = dataclasses.replace(
+    DB_2, name="default/jobs", interface="calijobs", addresses=("10.244.70.66",), labels=(("app", "jobs"),)
+)
+NO_JOBS = Policy(
+    "no-jobs", order=1.0, selector='app == "db"',
+    ingress=(
+        PolicyRule("Deny", source=Entity(selector='app == "jobs"')), PolicyRule("Allow", protocol="tcp"),
+    ),
+)  # fmt: skip
+DB_VETH = VethEndpoint("db", "cali0d3f1c11aa2", "10.244.3.1", 1480, "default-pool")
+
+
+def publishing(excludes: bool, *ports: PublishedPort) -> NodeState:
+    """Return a state whose workload db publishes these ports; `excludes`: natOutgoing excludes nodes' addresses."""
+    state = with_policy(JOBS, policies=[NO_JOBS])
+    nat = firewall.tables(state.pools, (), excludes_hosts=excludes)
+    veth = dataclasses.replace(DB_VETH, ports=ports)
+    return dataclasses.replace(state, workloads=(veth,), iptables=nat)
+
+
+@pytest.mark.parametrize("excludes", [False, True])
+def test_a_denied_workload_by_a_published_port(node: Node, excludes: bool) -> None:
+    """The node of the destination knows its ports. It says what comes by them beside what comes to the workload."""
+    port = PublishedPort("tcp", 8080, 5432)
+    settled(node, publishing(excludes, port, PublishedPort("udp", 5353, 53)))
+    status, out, dummy = explain(node, "10.244.70.66 db 5432/tcp")
+    seen, word = ("10.244.70.66", "denies") if excludes else ("10.10.2.13", "allows")
+    assert status == 1
+    assert out.splitlines()[0] == "DENY   by no-jobs#1 (tier default), ingress of default/db"
+    assert f"note   by port 8080/tcp of node1 it comes from {seen}: policy {word} it" in out.splitlines()
+    assert "5353" not in out
+    # The same, asked as the client sends it.
+    status, out, dummy = explain(node, "10.244.70.66 node1 8080/tcp")
+    assert (status, out.splitlines()[0]) == (
+        (1, "DENY   by no-jobs#1 (tier default), ingress of default/db")
+        if excludes
+        else (
+            0,
+            "ALLOW  by profile projectcalico-default-allow#1, egress of default/jobs, and no-jobs#2 (tier default), "
+            "ingress of default/db",
+        )
+    )
+    path = "path   default/jobs calijobs -> node3 -> direct to 10.10.1.11 -> node1 -> "
+    assert [line.partition("   mtu")[0] for line in out.splitlines() if line.startswith(("path", "note"))][:3] == [
+        f"{path}cali0d3f1c11aa2 default/db",
+        *([] if excludes else ["note   natOutgoing: beyond node3 it comes from 10.10.2.13"]),
+        "note   port 8080/tcp of node1 leads to default/db, port 5432",
+    ][:3]
+    # Another port of the host leads nowhere.
+    assert explain(node, "10.244.70.66 node1 8081/tcp")[1].splitlines()[0].startswith("ALLOW  by profile")
+
+
+@pytest.mark.parametrize("excludes", [False, True])
+def test_a_denied_workload_by_a_port_that_is_not_known_here(node: Node, excludes: bool) -> None:
+    """The node of the client does not know which ports the other one publishes. It says what would differ."""
+    own = dataclasses.replace(NO_JOBS, ingress=(PolicyRule("Deny", source=Entity(selector="!has(app)")), TO_ALL))
+    state = dataclasses.replace(
+        with_policy(policies=[own]), iptables=firewall.tables(GUARDED.pools, (), excludes_hosts=excludes)
+    )
+    settled(node, state)
+    status, out, dummy = explain(node, "shop db-2 5432/tcp")
+    assert (status, out.splitlines()[0]) == (1, "DENY   by no-jobs#1 (tier default), ingress of default/db-2")
+    notes = [line for line in out.splitlines() if line.startswith("note   by")]
+    assert notes == (
+        [] if excludes else ["note   by a published port of node3 it comes from 10.10.1.11: policy allows it"]
+    )
+
+
+def test_a_port_of_one_address_comes_first(node: Node) -> None:
+    other = dataclasses.replace(
+        DB_VETH, name="shop", namespace="prod", interface="cali99aabbccdde", address="10.244.3.3",
+        ports=(PublishedPort("tcp", 8080, 80, "10.10.1.11"),),
+    )  # fmt: skip
+    state = publishing(False, PublishedPort("tcp", 8080, 5432))
+    settled(node, dataclasses.replace(state, workloads=(*state.workloads, other)))
+    assert (
+        "note   port 8080/tcp of node1 leads to prod/shop, port 80" in explain(node, "10.244.70.66 node1 8080/tcp")[1]
+    )
 
 
 def test_an_answer_that_policy_without_tracking_drops(node: Node) -> None:

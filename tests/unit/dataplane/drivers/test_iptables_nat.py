@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addresses import host as host_cidr
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.published_port import PublishedPort
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import SetAside
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset as ipsets
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import iptables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     Connection,
@@ -23,6 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Flow
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import WORKLOAD_INTERFACES
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import FleetMember
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Pool, TunnelDevice
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.published_ports import (
     PublishingWorkload,
@@ -167,6 +169,19 @@ def test_flows_out_follow_nat_outgoing(host):
     assert left(host, firewall.tables([POOL], ()), *plain, *kept) == kept
     assert left(host, firewall.tables([PLAIN], ()), *plain, *kept) == [*plain, *others]
     assert left(host, firewall.tables([POOL], ()), *plain, *kept) == kept
+
+
+def test_flows_to_nodes_follow_the_exclusions_of_nat_outgoing(host):
+    """A set of addresses in a rule is read from the kernel."""
+    nodes = [FleetMember("node2", "10.10.1.12", 64512)]
+    tables = firewall.tables([POOL], (), excludes_hosts=True)
+    converge(ipsets, host, firewall.ipsets((), nodes, excluded=[POOL]))
+    to_node, out = connection(UDP, WEB, "10.10.1.12"), connection(UDP, WEB, "198.51.100.9")
+    masqueraded = [one._replace(reply_to=WAN) for one in (to_node, out)]
+    kept = [to_node, masqueraded[1]]
+    assert left(host, firewall.tables([POOL], ()), to_node, out, *masqueraded) == masqueraded
+    assert left(host, tables, to_node, out, *masqueraded) == kept
+    assert left(host, firewall.tables([POOL], ()), *kept) == kept[1:]
 
 
 def test_flows_into_another_pool_lose_their_masquerading(host):

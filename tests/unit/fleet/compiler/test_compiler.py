@@ -280,6 +280,27 @@ def test_outgoing_nat_is_for_pools_that_want_it_and_never_between_pools() -> Non
     assert [(hook.chain, hook.rule) for hook in table.hooks] == [("POSTROUTING", "-j cali-POSTROUTING")]
 
 
+def test_outgoing_nat_leaves_out_nodes_if_the_inventory_says_so() -> None:
+    """The sets of nodes' addresses are there without a tunnel, for the IP versions of pools with outgoing NAT."""
+    pools = (pool("direct", natOutgoing=True), pool("direct", "six", "fd00:10:244::/64"))
+    excluded = states(build(*pools, own=ADDRESSES6, nat_outgoing_exclusions="IPPoolsAndHostIPs"))["node1"]
+    table = next(table for table in excluded.iptables if table.name == "nat")
+    assert table.chains["cali-nat-outgoing"] == (
+        "-d 10.244.0.0/16 -j RETURN",
+        "-m set --match-set cali40all-hosts-net dst -j RETURN",
+        *_OF_PEERS,
+        "-s 10.244.0.0/16 -j MASQUERADE --random-fully",
+    )
+    sets = {one.name: one.members for one in excluded.ipsets}
+    assert sets["cali40all-hosts-net"] == tuple(sorted(member.address.partition("/")[0] for member in excluded.nodes))
+    assert "cali60all-hosts-net" not in sets
+    same = [
+        states(build(*pools, own=ADDRESSES6, **more))["node1"]
+        for more in ({}, {"nat_outgoing_exclusions": "IPPoolsOnly"})
+    ]
+    assert same[0] == same[1] and "cali40all-hosts-net" not in {one.name for one in same[0].ipsets}
+
+
 def test_ports_of_all_sessions_are_exempt_from_outgoing_nat() -> None:
     router = {"name": "tor", "peerIP": "10.10.1.1:1790", "asNumber": 65000}
     own = {"node2": {"calico_node_bgp_listen_port": 1179}}

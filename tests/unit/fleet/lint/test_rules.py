@@ -31,6 +31,13 @@ DENY = {
     "kind": "NetworkPolicy", "name": "web", "selector": "app == 'web'",
     "ingress": [{"action": "Deny"}, {"action": "Allow"}],
 }  # fmt: skip
+NO_WEB = {
+    "kind": "NetworkPolicy", "name": "db", "selector": "app == 'db'",
+    "ingress": [
+        {"action": "Deny", "source": {"selector": "app == 'web'"}},
+        {"action": "Allow", "protocol": "TCP", "destination": {"ports": [5432]}},
+    ],
+}  # fmt: skip
 SIX = "fd00:10:244::/64"
 ALONE = {"calico_node_labels": {"alone": "yes"}}
 TWO = {"node1": "10.10.1.11/24", "node2": "10.10.1.12/24"}
@@ -347,6 +354,21 @@ OTHER_CASES = [
                     "egress": [{"action": "Allow"}],
                 },
             ],
+        },
+    ),
+    Case(
+        "deny-passed-by-port",
+        {"pools": [pool("vxlan", natOutgoing=True)], "policies": [NO_WEB]},
+        [
+            "warning: calico_policies[0] (NetworkPolicy default/db) rule 1 of Ingress denies by selector what a "
+            "published port lets in: by a port that such a workload publishes, workloads of other nodes arrive with "
+            "the address of their node (natOutgoing), which default/db#2 allows. Set calico_nat_outgoing_exclusions: "
+            "IPPoolsAndHostIPs (docs/how-to/ports.md), or deny the nodes' addresses as well. [deny-passed-by-port]"
+        ],
+        {
+            "pools": [pool("vxlan", natOutgoing=True)],
+            "nat_outgoing_exclusions": "IPPoolsAndHostIPs",
+            "policies": [NO_WEB],
         },
     ),
 ]

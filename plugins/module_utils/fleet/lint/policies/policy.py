@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules about policy: the findings of policy_lint and probe_lint, with the places where the resources are written."""
+"""Rules about policy: the findings of the searches in this folder, with the places where the resources are written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....policy.documents.from_resources import STAGED_PREFIX
 from ...fleet import Fleet
 from ..finding import Issue
 from ..network import LintedFleet
-from . import policy_lint, probe_lint
+from . import policy_lint, port_lint, probe_lint
 from .policy_lint import PolicyFinding
 
 
@@ -30,6 +30,15 @@ def denies_probes(network: LintedFleet) -> t.Iterator[Issue]:
     There is an issue for each direction and protocol. A HostEndpoint that `odd_policy` reports is left out.
     """
     for found in denied_probes(network.fleet, mistakes(network.fleet)):
+        yield _issue(network.fleet, found)
+
+
+def lets_ports_in(network: LintedFleet) -> t.Iterator[Issue]:
+    """Report an ingress rule that denies workloads by selector, but not if they come by a published port as their node.
+
+    That is so with natOutgoing and `calico_nat_outgoing_exclusions: IPPoolsOnly`, if another rule allows the node.
+    """
+    for found in port_lint.findings(network.fleet):
         yield _issue(network.fleet, found)
 
 
