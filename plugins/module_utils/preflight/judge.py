@@ -397,6 +397,12 @@ def _vxlan(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     )
 
 
+#: Descriptions of chains by firewall.observe.
+_IPTABLES_CHAIN = re.compile(r"chain FORWARD of (ip6?tables) table filter \((nft|legacy)\)")
+_NFT_CHAIN = re.compile(r"chain (\S+) of nftables table (\S+ \S+)")
+_NFT_FILE = "/etc/nftables.conf on Debian"
+
+
 def _firewall(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     active = [name for name, on in (("firewalld", "firewalld" in facts["daemons"]), ("ufw", facts["ufw"])) if on]
     for name in active:
@@ -406,17 +412,20 @@ def _firewall(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
             "It drops what it was not told of, BGP, encapsulated packets and forwarded traffic included.",
             f"Stop it (systemctl disable --now {name}), or leave {state.node} out of the group.",
         )
-    drops, programs = _forward_drops(facts, state)
+    drops = _forward_drops(facts, state)
     if drops and not active:
-        docker = "docker" in facts["firewall"]["chains_of"] or "docker" in facts["daemons"]
+        of_iptables = any(_IPTABLES_CHAIN.fullmatch(chain) for chain in drops)
+        docker = of_iptables and ("docker" in facts["firewall"]["chains_of"] or "docker" in facts["daemons"])
+        commands = " and ".join(map(_accepting, drops))
         yield HostFinding(
             "forward-drop",
             f"forwarded packets are dropped by default{' (Docker does that)' if docker else ''}.",
             f"The policy of {_joined(drops)} is drop, so nothing would reach this node's workloads.",
             'Set "ip-forward-no-drop": true in /etc/docker/daemon.json (Docker 28 or newer), restart Docker and run '
-            f"{programs}."
+            f"{commands}."
             if docker
-            else f"Set the policy to accept ({programs}, and where it is configured).",
+            else f"Set the policy to accept: run {commands}, and write it where it is configured"
+            f"{' (' + _NFT_FILE + ')' if len(drops) == 1 and not of_iptables else ''}.",
         )
     rules = facts["firewall"]["rules"]
     if rules.get("legacy") and rules.get("nft"):
@@ -428,15 +437,13 @@ def _firewall(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
         )
 
 
-def _forward_drops(facts: Facts, state: NodeState) -> tuple[list[str], str]:
-    """Return (descriptions of chains, commands) for chains that drop forwarded packets by default.
+def _forward_drops(facts: Facts, state: NodeState) -> list[str]:
+    """Return descriptions of the chains that drop forwarded packets by default.
 
     Only IP versions that the node forwards count, and iptables' own chain FORWARD only if this node's rules do not
-    accept what comes from workloads and goes to them. The commands, joined by "and", make iptables' own chains accept,
-    which does not change chains of other tables.
+    accept what comes from workloads and goes to them.
     """
     drops: list[str] = []
-    programs = []
     needs = bool(state.address), _forwards_ipv6(state)
     for family, program, needed in zip(("ipv4", "ipv6"), ("iptables", "ip6tables"), needs):
         found = facts["firewall"]["forward_drop"][family]
@@ -444,8 +451,16 @@ def _forward_drops(facts: Facts, state: NodeState) -> tuple[list[str], str]:
             found = [chain for chain in found if not chain.startswith(f"chain FORWARD of {program} table filter")]
         if needed and found:
             drops += [chain for chain in found if chain not in drops]  # a chain of family inet is found for both
-            programs.append(f"{program} -P FORWARD ACCEPT")
-    return drops, " and ".join(programs)
+    return drops
+
+
+def _accepting(chain: str) -> str:
+    """Return the command that makes a chain with this description accept by default; "" for an unknown description."""
+    found = _IPTABLES_CHAIN.fullmatch(chain)
+    if found:
+        return f"{found[1]}-{found[2]} -P FORWARD ACCEPT"
+    found = _NFT_CHAIN.fullmatch(chain)
+    return f"nft chain {found[2]} {found[1]} '{{ policy accept; }}'" if found else ""
 
 
 def _accepts_forwarded(state: NodeState, version: int) -> bool:

@@ -249,7 +249,7 @@ def test_both_tunnels_of_ours_share_their_port():
             {"firewall__forward_drop__ipv6": ["chain FORWARD of ip6tables table filter (nft)"]},
             "node7: forwarded packets are dropped by default. The policy of chain FORWARD of ip6tables table filter "
             "(nft) is drop, so nothing would reach this node's workloads.\n"
-            "Set the policy to accept (ip6tables -P FORWARD ACCEPT, and where it is configured).",
+            "Set the policy to accept: run ip6tables-nft -P FORWARD ACCEPT, and write it where it is configured.",
         ),
     ],
 )
@@ -269,7 +269,7 @@ def test_a_chain_that_drops_both_ip_versions_is_named_once():
         "inet mine and chain FORWARD of ip6tables table filter (nft) is drop, so nothing would reach this node's "
         "workloads.\n"
         'Set "ip-forward-no-drop": true in /etc/docker/daemon.json (Docker 28 or newer), restart Docker and run '
-        "iptables -P FORWARD ACCEPT and ip6tables -P FORWARD ACCEPT."
+        "nft chain inet mine fwd '{ policy accept; }' and ip6tables-nft -P FORWARD ACCEPT."
     ]
 
 
@@ -457,14 +457,15 @@ CASES = {
         "node7: forwarded packets are dropped by default (Docker does that). The policy of chain FORWARD of iptables "
         "table filter (nft) is drop, so nothing would reach this node's workloads.\n"
         'Set "ip-forward-no-drop": true in /etc/docker/daemon.json (Docker 28 or newer), restart Docker and run '
-        "iptables -P FORWARD ACCEPT.",
+        "iptables-nft -P FORWARD ACCEPT.",
     ),
     "forward drop": (
         facts(firewall__forward_drop__ipv4=["chain forward of nftables table inet filter"]),
         "error",
         "node7: forwarded packets are dropped by default. The policy of chain forward of nftables table inet filter is "
         "drop, so nothing would reach this node's workloads.\n"
-        "Set the policy to accept (iptables -P FORWARD ACCEPT, and where it is configured).",
+        "Set the policy to accept: run nft chain inet filter forward '{ policy accept; }', and write it where it is "
+        "configured (/etc/nftables.conf on Debian).",
     ),
     "both backends": (
         facts(firewall__rules={"legacy": 12, "nft": 7}),
