@@ -94,6 +94,7 @@ SECTIONS = (
             "calico_lockfile",
             "calico_rebuild_lockfile",
             "calico_node_agent_address_cooldown",
+            "calico_node_sticky_seconds",
         ),
     ),
     Section("Tunnels", "", ("calico_vxlan_port", "calico_vxlan_vni")),

@@ -69,7 +69,7 @@ class Agent:
         # Writers of the kernel and the disk, each in a thread of its own.
         self.addresses = WorkloadAddresses(self.persisted, host.thread("disk"), instruments.flush_seconds.observe)
         self.cleanup = Cleanup(
-            host.kernels(), host.thread("deletion"), self.addresses.give_back, self.persisted.records.forget
+            host.kernels(), host.thread("deletion"), self.addresses.give_up, self.persisted.records.forget
         )
         self.loop = Loop.from_host(host, known, self.cleanup.subjects, reports.listener())
         self.passes = self.loop.passes

@@ -8,6 +8,9 @@ only from blocks that were granted to it. A block gives first the address that h
 last addresses are not excluded. A released address rests for a cooldown, because neighbours may still have it in their
 caches. Reservations and the cooldown apply to the automatic choice only.
 
+For some seconds after its release, an address is also kept for its former workload, which gets it again if it comes
+back. Others get one that is kept only if no other is left, and not before its cooldown is over.
+
 When all open blocks are full, the next spare block is opened. Each opening, assignment and release is an event (Opened,
 Assigned or Released). Events can be stored and replayed, or undone from the last one backwards.
 """
@@ -29,6 +32,7 @@ from ..base.addresses import (
     parse_cidr,
 )
 from .errors import names
+from .former_owners import FormerOwners
 
 #: Seconds that a released address rests before the automatic choice takes it again.
 COOLDOWN = 30.0
@@ -70,6 +74,8 @@ class Assigned(t.NamedTuple):
     # For `undo`: the address's last release before, as (its number in the order of releases, monotonic seconds). None:
     # it had none, or the event is a stored one or of `snapshot`.
     rested: t.Optional[tuple[int, float]] = None
+    # For `undo`: the allocation that ended by that release, if the address was kept for it.
+    kept_for: t.Optional[Allocation] = None
 
 
 class Released(t.NamedTuple):
@@ -90,8 +96,8 @@ class Usage(t.NamedTuple):
     """The numbers of addresses of one block, by what they are used for. `size` is the number of all of them.
 
     `in_use` counts addresses of workloads, of tunnels, of the inventory and of the probe endpoint, `reserved` those in
-    reservations, `cooling` those that rest after their release. An address may count in several. `free` counts all
-    others; it is 0 in a block that is no longer granted.
+    reservations, `cooling` those that rest after their release or are kept. An address may count in several. `free`
+    counts all others; it is 0 in a block that is no longer granted.
     """
 
     cidr: str
@@ -168,7 +174,8 @@ class Contradiction(ValueError):
 class _Block:
     """One block and its free addresses.
 
-    `free` has the addresses for the automatic choice, the longest free first. `automatic` is whether the pool takes
+    `free` has the addresses for the automatic choice, the longest free first, `kept` those that are kept for their
+    former workloads although their cooldown is over. `automatic` is whether the pool takes
     part in it. `granted` is False for a block that the plan does not grant, but in which workloads have addresses.
     `ahead`: the plan has the block as a spare one; `spare`: it is also not opened yet.
     """
@@ -184,17 +191,21 @@ class _Block:
         self.spare = ahead and not opened
         self.automatic = automatic
         self.free: collections.OrderedDict[int, None] = collections.OrderedDict()
+        self.kept: dict[int, None] = {}
 
 
 class Allocations:
-    """All allocations of one node. `cooldown` and `now`, which is of a monotonic clock, are in seconds.
+    """All allocations of one node. `cooldown`, `sticky` and `now`, which is of a monotonic clock, are in seconds.
+
+    An address is kept for its former workload for `sticky` seconds after its release.
 
     Parameters `pools` are names or CIDRs. Methods that have them raise NoSuchPool if one does not exist or is disabled,
     or if none of them is for workloads.
     """
 
-    def __init__(self, cooldown: float = COOLDOWN) -> None:
+    def __init__(self, cooldown: float = COOLDOWN, sticky: float = 0.0) -> None:
         self._cooldown = cooldown
+        self._sticky = sticky
         self._now = 0.0
         self._held: dict[_Key, Allocation] = {}
         self._handles: dict[str, list[Allocation]] = {}
@@ -202,6 +213,7 @@ class Allocations:
         # address with the lowest number has been free for longest.
         self._released: dict[_Key, tuple[int, float]] = {}
         self._releases = 0
+        self._former: FormerOwners[Allocation] = FormerOwners()
         self._opened: dict[str, None] = {}  # CIDRs of blocks opened as spare ones, in the order of opening
         # The granted blocks, and whether each is a spare one; None before the first call of `grant`.
         self._grants: t.Optional[tuple[tuple[Granted, bool], ...]] = None
@@ -216,6 +228,7 @@ class Allocations:
         self._at: dict[tuple[int, int, int], _Block] = {}  # granted blocks by (IP version, host bits, first address)
         self._shifts: tuple[tuple[int, int], ...] = ()
         self._cooling: collections.deque[tuple[int, float, _Key]] = collections.deque()
+        self._kept: collections.deque[tuple[int, float, _Key]] = collections.deque()  # those whose cooldown is over
 
     # --- reading ---
 
@@ -280,7 +293,7 @@ class Allocations:
             if block is not None and key not in self._held:
                 in_use[block.cidr] += 1
         cooling: collections.Counter[str] = collections.Counter()
-        for number, at, key in self._cooling:
+        for number, at, key in (*self._cooling, *self._kept):
             block = self._block_of(key)
             if block is not None and self._released.get(key) == (number, at):
                 cooling[block.cidr] += 1
@@ -377,11 +390,13 @@ class Allocations:
         pools: t.Sequence[str] = (),
         version: int = 4,
         resting: bool = False,
+        avoid: t.Container[str] = (),
     ) -> Allocation:
         """Assign an address to `handle` and return it; return its present one if it has one of that IP version.
 
         The present one keeps its attributes, and `pools` are not looked at then. With `address`, only this address will
-        do; its IP version replaces `version`. Without `pools`, the enabled pools for workloads that assign
+        do; its IP version replaces `version`. Without it, an address that is kept for this workload is chosen, unless
+        `avoid` has it. Without `pools`, the enabled pools for workloads that assign
         automatically take part. Open blocks are used before spare ones, in the order in which `grant` got them. Of
         spare blocks, one of the first pool is opened, in the order of `pools` or else of names. With `resting`, the
         address of the earliest release is chosen if all that is left is in its cooldown. The assignment, and before it
@@ -406,28 +421,36 @@ class Allocations:
                 )
         names_of_pools = self._qualified(pools) if pools else None
         if wanted is None:
-            block, value = self._choose(version, names_of_pools, resting)
+            block, value = self._kept_for(handle, attributes, version, names_of_pools, avoid) or self._choose(
+                version, names_of_pools, resting
+            )
         else:
             block, value = self._claim(wanted, names_of_pools), wanted[1]
         if block.spare:
             self._open(block)
         key = block.version, value
         allocation = Allocation(format_address(*key), handle, dict(attributes), block.pool, block.cidr)
-        self._events.append(Assigned(allocation, self._released.get(key)))
+        self._events.append(Assigned(allocation, self._released.get(key), self._former.get(key)))
         block.free.pop(value, None)
+        block.kept.pop(value, None)
         self._hold(key, allocation)
         return allocation
 
-    def release(self, handle: str, now: float, keep: t.Collection[Allocation] = ()) -> list[Allocation]:
+    def release(
+        self, handle: str, now: float, keep: t.Collection[Allocation] = (), *, returns: bool = True
+    ) -> list[Allocation]:
         """Release all addresses of `handle` except those in `keep`, and return their allocations.
 
-        Their cooldown begins at `now`. Each release is recorded as an event.
+        Their cooldown begins at `now`. They are kept for the workload if it `returns`. Each release is recorded as an
+        event, which does not say that they are not kept: a replay keeps them.
         """
         self._tick(now)
         released = [allocation for allocation in self._handles.get(handle, ()) if allocation not in keep]
         for allocation in released:
             key = canonical_address(allocation.address)
             self._free(key, now)
+            if not returns:
+                self._former.forget(key)
             number, at = self._released[key]
             self._cooling.append((number, at, key))
             self._events.append(Released(allocation.address, at, allocation))
@@ -485,11 +508,14 @@ class Allocations:
                 self._drop(key)
                 if event.rested is not None:
                     self._released[key] = event.rested
+                if event.kept_for is not None:
+                    self._former.remember(key, event.kept_for)
             elif isinstance(event, Opened):
                 del self._opened[event.cidr]
             else:
                 key = canonical_address(event.address)
                 del self._released[key]
+                self._former.forget(key)
                 allocation = t.cast(Allocation, event.allocation)
                 self._held[key] = allocation
                 self._handles.setdefault(allocation.handle, []).append(allocation)
@@ -498,13 +524,16 @@ class Allocations:
     def snapshot(self) -> list[Event]:
         """Return a list of events that leads to the present state under the present grant.
 
-        Releases are left out if their cooldown is over and their address lies in no granted block.
+        Releases are left out if their cooldown is over and their address lies in no granted block. The former
+        allocation of an address that is kept is assigned before it is released.
         """
-        resting = [
-            Released(format_address(*key), at)
-            for key, (dummy, at) in sorted(self._released.items(), key=lambda item: item[1][0])
-            if self._grants is None or at + self._cooldown > self._now or self._block_of(key) is not None
-        ]
+        resting: list[Event] = []
+        for key, (dummy, at) in sorted(self._released.items(), key=lambda item: item[1][0]):
+            if self._grants is None or at + self._cooldown > self._now or self._block_of(key) is not None:
+                former = self._former.get(key)
+                if former is not None and at + self._sticky > self._now:
+                    resting.append(Assigned(former))
+                resting.append(Released(format_address(*key), at))
         return [*map(Opened, self._opened), *resting, *map(Assigned, self.all())]
 
     # --- choice of an address ---
@@ -512,9 +541,9 @@ class Allocations:
     def _choose(self, version: int, pools: t.Optional[t.Sequence[str]], resting: bool) -> tuple[_Block, int]:
         """Return the block to take from, and its longest free address as a number.
 
-        It is the first open block with a free address, else the spare block with one that `_rank` puts first. With
-        `resting`, it is then the block of the address that rests longest. `pools` None means those that assign
-        automatically.
+        It is the first open block with a free address, else the spare block with one that `_rank` puts first, else the
+        block of the address that has been kept longest for another workload. With `resting`, it is then the block of
+        the address that rests longest. `pools` None means those that assign automatically.
         """
         candidates = [
             block
@@ -530,12 +559,39 @@ class Allocations:
                     return block, next(iter(block.free))
                 if spare is None or self._rank(block, pools) < self._rank(spare, pools):
                     spare = block
+        if spare is None:
+            for block, value, dummy in self._resting(candidates, self._kept):
+                return block, value
         if spare is None and resting:
-            for block, value, dummy in self._resting(candidates):
+            for block, value, dummy in self._resting(candidates, self._cooling):
                 return block, value
         if spare is None:
             raise NoAddress(self._exhausted(candidates, pools, version))
         return spare, next(iter(spare.free))
+
+    def _kept_for(
+        self,
+        handle: str,
+        attributes: t.Mapping[str, str],
+        version: int,
+        pools: t.Optional[t.Sequence[str]],
+        avoid: t.Container[str],
+    ) -> t.Optional[tuple[_Block, int]]:
+        """Return the block and the number of the address that is kept for a workload and that it may have, or None."""
+        if not len(self._former):
+            return None
+
+        def recency(key: _Key) -> t.Optional[int]:
+            number, at = self._released.get(key, (0, -math.inf))
+            return number if key[0] == version and at + self._sticky > self._now and self._may_choose(key) else None
+
+        for key in self._former.addresses_of(handle, attributes, recency):
+            block = self._block_of(key)
+            if block is None or format_address(*key) in avoid:
+                continue
+            if block.automatic if pools is None else block.pool in pools:
+                return block, key[1]
+        return None
 
     @staticmethod
     def _rank(block: _Block, pools: t.Optional[t.Sequence[str]]) -> tuple[int, str]:
@@ -556,7 +612,7 @@ class Allocations:
             )
         mine = {block.cidr for block in candidates}
         size = sum(block.size for block in candidates)
-        resting = [at + self._cooldown - self._now for dummy, value, at in self._resting(candidates)]
+        resting = [at + self._cooldown - self._now for dummy, value, at in self._resting(candidates, self._cooling)]
         some, wait = "", ""
         if resting:
             some = f", {len(resting)} of them released less than {self._cooldown:g} seconds ago"
@@ -572,10 +628,15 @@ class Allocations:
             "not needed, or run site.yml, which grants this node more blocks (calico_spare_blocks)."
         )
 
-    def _resting(self, candidates: t.Iterable[_Block]) -> t.Iterator[tuple[_Block, int, float]]:
-        """Yield (block, address, time of release) for each address that rests in these blocks, the earliest first."""
+    def _resting(
+        self, candidates: t.Iterable[_Block], queue: t.Iterable[tuple[int, float, _Key]]
+    ) -> t.Iterator[tuple[_Block, int, float]]:
+        """Yield (block, address, time of release) for each address that rests in these blocks, the earliest first.
+
+        `queue` is one of `_cooling` and `_kept`.
+        """
         mine = {block.cidr for block in candidates}
-        for number, at, key in self._cooling:
+        for number, at, key in queue:
             block = self._block_of(key)
             still = self._released.get(key) == (number, at) and self._may_choose(key)
             if still and block is not None and block.cidr in mine:
@@ -653,6 +714,7 @@ class Allocations:
 
     def _hold(self, key: _Key, allocation: Allocation) -> None:
         self._released.pop(key, None)
+        self._former.forget(key)
         self._held[key] = allocation
         self._handles.setdefault(allocation.handle, []).append(allocation)
 
@@ -664,21 +726,39 @@ class Allocations:
             del self._handles[allocation.handle]
 
     def _free(self, key: _Key, at: float) -> None:
+        self._former.forget(key)
         if key in self._held:
+            if self._sticky:
+                self._former.remember(key, self._held[key])
             self._drop(key)
         self._releases += 1
         self._released[key] = self._releases, at
 
     def _tick(self, now: float) -> None:
-        """Set the clock to `now`, and make addresses available again whose cooldown is over."""
+        """Set the clock to `now`, and make addresses available again whose cooldown is over and that are not kept."""
         self._now = now
-        cooling = self._cooling
+        cooling, kept = self._cooling, self._kept
         while cooling and cooling[0][1] + self._cooldown <= now:
             number, at, key = cooling.popleft()
             if self._released.get(key) == (number, at):  # else it was assigned since then
-                block = self._block_of(key)
-                if block is not None and self._may_choose(key):
-                    block.free[key[1]] = None
+                if self._former.get(key) is not None and at + self._sticky > now:
+                    kept.append((number, at, key))
+                    self._offer(key, kept=True)
+                else:
+                    self._former.forget(key)
+                    self._offer(key)
+        while kept and kept[0][1] + self._sticky <= now:
+            number, at, key = kept.popleft()
+            if self._released.get(key) == (number, at):
+                self._former.forget(key)
+                self._offer(key)
+
+    def _offer(self, key: _Key, kept: bool = False) -> None:
+        """Let an address take part in the automatic choice, as one that is `kept` or as a free one."""
+        block = self._block_of(key)
+        if block is not None and self._may_choose(key):
+            block.kept.pop(key[1], None)
+            (block.kept if kept else block.free)[key[1]] = None
 
     def _may_choose(self, key: _Key) -> bool:
         return key not in self._fixed and key[1] not in self._reservations[key[0]]
@@ -722,7 +802,7 @@ class Allocations:
                 key = block.version, value
                 if key not in self._held and key not in self._released and self._may_choose(key):
                     block.free[value] = None
-        self._cooling = collections.deque(resting)
+        self._cooling, self._kept = collections.deque(resting), collections.deque()
         self._tick(self._now)
 
     def _rehome(self, key: _Key, old: Allocation, new: Allocation) -> None:

@@ -35,6 +35,7 @@ class AgentSettings:
     cleanup_grace: float = 60.0  # seconds from the start until objects may be removed without a run
     leak_grace: float = 900.0  # seconds that an address is seen without a workload until it is freed (Calico: the same)
     cooldown: float = 30.0  # seconds from an address's release until it may be assigned again
+    sticky: float = 30.0  # seconds from an address's release for which it is kept for its workload; 0: none is kept
 
     @classmethod
     def from_dict(cls, data: t.Any, path: str = PATH) -> AgentSettings:
@@ -49,7 +50,7 @@ class AgentSettings:
 
 
 _READERS = {
-    **{name: number() for name in ("resync_interval", "cleanup_grace", "leak_grace", "cooldown")},
+    **{name: number() for name in ("resync_interval", "cleanup_grace", "leak_grace", "cooldown", "sticky")},
     "group": text(),
     "metrics_address": text(),
     "metrics_port": whole(0, 65535),

@@ -85,14 +85,14 @@ class Node:
     """A node that outlives its agents: `start` starts one, `kill` stops it and leaves kernel and files as they are.
 
     Its files are in `folder`, with `state` as its stored state; None means that it has none. `settings` are fields of
-    AgentSettings, where the cooldown is 0 seconds by default.
+    AgentSettings, where `cooldown` and `sticky` are 0 seconds by default.
     """
 
     def __init__(self, folder: pathlib.Path, state: t.Optional[NodeState] = STATE, **settings: t.Any) -> None:
         self.folder = folder
         self.kernel = FakeKernel()
         underlay(self.kernel)
-        self.settings = AgentSettings(**{"cooldown": 0.0, **settings})
+        self.settings = AgentSettings(**{"cooldown": 0.0, "sticky": 0.0, **settings})
         self.machine = Machine(
             self.kernel,
             store=str(folder / "lib"),
@@ -116,7 +116,9 @@ class Node:
             self.machine,
             self.settings,
             lambda: self.kernel,
-            ipam=LocalIpam(self.machine.ipam, self.seconds, lambda: "boot", self.settings.cooldown),
+            ipam=LocalIpam(
+                self.machine.ipam, self.seconds, lambda: "boot", self.settings.cooldown, self.settings.sticky
+            ),
             thread=lambda name: self.process.thread(self.threads.get(name, inline)),
             clock=self.seconds,
         )

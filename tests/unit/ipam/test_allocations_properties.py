@@ -36,7 +36,13 @@ RESERVATIONS = ["10.0.0.0/31", "10.0.0.5/32", "10.0.0.4/30", "10.0.1.0/24", "fd0
 
 
 class Model:
-    def __init__(self):
+    """The owners of addresses, and their former owners. `released` has (number of the release, its second, former owner) of each address.
+
+    `sticky` is the seconds for which a released address is kept for its former owner.
+    """
+
+    def __init__(self, sticky):
+        self.sticky = sticky
         self.blocks, self.spares, self.fixed, self.reservations = [], [], set(), []
         self.held, self.released, self.opened, self.count = {}, {}, [], 0
 
@@ -50,10 +56,24 @@ class Model:
         """Return the addresses of a block that may be chosen at the second `now`, the next one first; [] for none."""
         found = []
         for address in map(str, netaddr.IPNetwork(cidr)):
-            number, at = self.released.get(address, (0, -COOLDOWN))
-            if not (address in self.held or address in self.fixed or self.reserved(address)) and at + COOLDOWN <= now:
+            number, at, former = self.released.get(address, (0, -1000, None))
+            if self.free(address) and at + COOLDOWN <= now and not (former and at + self.sticky > now):
                 found.append((number, int(netaddr.IPAddress(address)), address))
         return [address for dummy, dummy, address in sorted(found)]
+
+    def free(self, address):
+        return not (address in self.held or address in self.fixed or self.reserved(address))
+
+    def kept(self, own, now):
+        """Return {address: former owner} for the addresses of blocks that are kept, the earliest release first."""
+        return {
+            address: former
+            for address, (number, at, former) in sorted(self.released.items(), key=lambda item: item[1][0])
+            if former
+            and at + self.sticky > now
+            and self.free(address)
+            and any(address in netaddr.IPNetwork(cidr) for cidr in own)
+        }
 
     def grant(self, blocks, spares, fixed, reservations):
         self.blocks, self.spares, self.fixed, self.reservations = blocks, spares, fixed, reservations
@@ -66,7 +86,8 @@ class Model:
 
         A new address is recorded, and so is its block if that was spare. `address` is a requested address, and decides
         the IP version in place of `version`. If `pool` is None, any pool serves, but "m" only for a requested address.
-        An address that the handle has in the other IP version does not count.
+        An address that the handle has in the other IP version does not count. An address that is kept for the handle
+        comes first, and one that is kept for another one last, when its cooldown is over.
         """
         if address is not None:
             version = 6 if ":" in address else 4
@@ -83,8 +104,15 @@ class Model:
                 return None
             own = [cidr for cidr in own if address in netaddr.IPNetwork(cidr)]
         else:
-            own = [cidr for cidr in own if (pool or BLOCKS[cidr] != "m") and self.choices(cidr, now)]
+            own = [cidr for cidr in own if pool or BLOCKS[cidr] != "m"]
+            kept = self.kept(own, now)
+            mine = [held for held, former in kept.items() if former == handle][-1:]
+            rested = [held for held in kept if self.released[held][1] + COOLDOWN <= now]
+            own = [cidr for cidr in own if self.choices(cidr, now)]
             own = [c for c in own if self.is_open(c)] or sorted(own, key=lambda c: BLOCKS[c])
+            if mine or (rested and not own):
+                address = (mine or rested)[0]
+                own = [cidr for cidr in BLOCKS if address in netaddr.IPNetwork(cidr)]
         if not own:
             return None
         if not self.is_open(own[0]):
@@ -98,7 +126,7 @@ class Model:
         for address in [held for held, owner in self.held.items() if owner == handle]:
             del self.held[address]
             self.count += 1
-            self.released[address] = self.count, now
+            self.released[address] = self.count, now, handle
 
 
 def state_of(allocations, now):
@@ -109,12 +137,12 @@ class Node(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.now = 0
-        self.model = Model()
-        self.real = Allocations(COOLDOWN)
         self.log = []
 
-    @initialize(data=st.data())
-    def start(self, data):
+    @initialize(data=st.data(), sticky=st.sampled_from([0, 10, 30, 60]))
+    def start(self, data, sticky):
+        self.model = Model(sticky)
+        self.real = Allocations(COOLDOWN, sticky)
         self.grant(data)
 
     @rule(data=st.data())
@@ -203,7 +231,7 @@ class Node(RuleBasedStateMachine):
     def start_again(self, summed_up):
         """Replay all events, or their snapshot if `summed_up`, and assert that the state is the same."""
         events = self.real.snapshot() if summed_up else self.log
-        again = Allocations(COOLDOWN)
+        again = Allocations(COOLDOWN, self.model.sticky)
         again.replay(events)
         self.apply_grant(again)
         assert again.usage(self.now) == self.real.usage(self.now)
@@ -213,8 +241,8 @@ class Node(RuleBasedStateMachine):
         if summed_up:  # a snapshot lacks the order of rested addresses outside of the node's blocks
             own = netaddr.IPSet(self.granted[0] + self.granted[1])
             self.model.released = {
-                address: (number, at)
-                for address, (number, at) in self.model.released.items()
+                address: (number, at, former)
+                for address, (number, at, former) in self.model.released.items()
                 if address in own or at + COOLDOWN > self.now
             }
 

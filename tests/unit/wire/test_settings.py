@@ -18,7 +18,7 @@ from tests.conftest import ROOT
     [
         ("[]", "it is a list, not a table."),
         ('{"grup": "x"}', "grup is not known. There are: group, metrics_address, metrics_port, log_level,"
-         " resync_interval, cleanup_grace, leak_grace, cooldown."),
+         " resync_interval, cleanup_grace, leak_grace, cooldown, sticky."),
         ('{"cooldown": "x"}', "cooldown is x, not a number from 0 to 1e+12."),
         ('{"metrics_port": 1.5}', "metrics_port is 1.5, not a whole number from 0 to 65535."),
         ('{"metrics_port": 65536}', "metrics_port is 65536, not a whole number from 0 to 65535."),

@@ -29,7 +29,9 @@ class Known:
     def from_host(cls, host: AgentHost) -> Known:
         """Return the parts for a host; nothing is read yet."""
         machine, settings = host.machine, host.settings
-        persisted = PersistedState(machine, host.ipam or LocalIpam(machine.ipam, cooldown=settings.cooldown))
+        persisted = PersistedState(
+            machine, host.ipam or LocalIpam(machine.ipam, cooldown=settings.cooldown, sticky=settings.sticky)
+        )
         table = WorkloadTable(persisted)
         return cls(
             persisted,

@@ -37,11 +37,12 @@ class WorkloadAddresses:
         self._observed = observed
         self._commit = GroupCommit(self._flush)
 
-    def assign(self, request: AddRequest) -> tuple[tuple[str, ...], str]:
+    def assign(self, request: AddRequest, avoid: t.Container[str] = ()) -> tuple[tuple[str, ...], str]:
         """Assign addresses to a workload, in memory only, and return (addresses, name of the first address's pool).
 
         The addresses are texts without prefix length, IPv4 first. Addresses that the id has already, as after a reboot,
-        are kept. Reservations of the requested addresses are taken over for a workload that is handed over. `write`
+        are kept. Addresses that it or its predecessor had until a short time ago are chosen, except those in `avoid`.
+        Reservations of the requested addresses are taken over for a workload that is handed over. `write`
         puts them on the disk. Raise AgentError if an address or pool cannot be used, the id has another address, or
         none is free.
         """
@@ -56,6 +57,7 @@ class WorkloadAddresses:
                 pools=request.pools,
                 versions=request.families,
                 reserved=request.handed_over,
+                avoid=avoid,
             )
         except AllocationError as error:
             raise AgentError(error.code, str(error)) from error
@@ -87,7 +89,7 @@ class WorkloadAddresses:
         if held is not None:
             with self._persisted.writing("release"):
                 async with transaction("release", held.handle, address):
-                    await self.release(held.handle)
+                    await self.give_back(held.handle)
         return held is not None
 
     def check(self, workloads: t.Collection[AttachedWorkload]) -> dict[str, t.Any]:
@@ -122,13 +124,27 @@ class WorkloadAddresses:
         self._observed(value=time.perf_counter() - began)
 
     async def release(self, id: str) -> None:
-        """Free the addresses of the workload `id` in memory and on the disk, or raise IpamNotWritten and keep them."""
+        """Free the addresses of the workload `id` in memory and on the disk, or raise IpamNotWritten and keep them.
+
+        They are not kept for a workload that comes back.
+        """
         if self._readable().release(id):
             await self._commit.written()
 
     async def give_back(self, id: str) -> None:
-        """Free the addresses of the workload `id` as `release` does; those that were reserved are reserved again."""
+        """Free the addresses of the workload `id` on the disk too; those that were reserved are reserved again.
+
+        They are kept for a workload that comes back. Raise IpamNotWritten as `release` does.
+        """
         if self._readable().reserve_again(id):
+            await self._commit.written()
+
+    async def give_up(self, id: str) -> None:
+        """Free the addresses of a workload that was not attached, as `give_back` does, but keep them for nobody.
+
+        They may be why it was not.
+        """
+        if self._readable().reserve_again(id, returns=False):
             await self._commit.written()
 
     def _readable(self) -> LocalIpam:

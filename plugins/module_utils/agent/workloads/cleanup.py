@@ -117,6 +117,11 @@ class Cleanup:
         """Why removals failed at their last attempt, a text for each; [] if none failed."""
         return [leaving.problem for leaving in self._all() if leaving.problem]
 
+    @property
+    def stuck(self) -> set[str]:
+        """The addresses of removals that failed at their last attempt: a wait for one of them may be in vain."""
+        return {address for leaving in self._all() if leaving.problem for address in leaving.endpoint.addresses}
+
     def _all(self) -> list[WorkloadRemoval]:
         return [*self._leaving.values(), *self._superseded.values()]
 

@@ -35,6 +35,7 @@ from ...ipam.allocations import (
     Released,
     Usage,
 )
+from ...ipam.former_owners import ASKED
 from ...state.attachment import AttachedWorkload
 from ...state.node_state import NodeState
 from ...state.phase import Phase
@@ -69,8 +70,9 @@ class LocalIpam:
 
     One thread assigns and releases; `flush` may run in other threads meanwhile. One process at a time writes a folder.
     `clock` and `boot` are as in SteadyClock, and `cooldown` is the seconds for which a released address is not
-    reassigned. Every method that assigns or releases raises RuntimeError before a successful `load`. Its change is not
-    on the disk before a flush that begins after the call.
+    reassigned, `sticky` those for which it is kept for its former workload. Every method that assigns or releases
+    raises RuntimeError before a successful `load`. Its change is not on the disk before a flush that begins after the
+    call.
     """
 
     def __init__(
@@ -79,11 +81,13 @@ class LocalIpam:
         clock: t.Callable[[], float] = boottime,
         boot: t.Callable[[], str] = boot_id,
         cooldown: float = COOLDOWN,
+        sticky: float = 0.0,
     ) -> None:
         self._journal = AllocationJournal(os.path.join(folder, "allocations"))
         self._clock = SteadyClock(clock, boot)
         self._cooldown = cooldown
-        self._allocations = Allocations(cooldown)
+        self._sticky = sticky
+        self._allocations = Allocations(cooldown, sticky)
         self._heading: list[Record] = []  # format and epoch, if they have to be written before the next records
         self._loaded = False
         self._batches: list[_Batch] = []  # batches that are not on the disk yet, the oldest first
@@ -102,7 +106,7 @@ class LocalIpam:
         """
         records = self._journal.load()
         try:
-            allocations, epoch, latest = _replayed(records, self._cooldown)
+            allocations, epoch, latest = _replayed(records, self._cooldown, self._sticky)
         except ValueError as error:
             raise IpamUnreadable(unreadable(self._journal.path, str(error))) from error
         try:
@@ -253,6 +257,7 @@ class LocalIpam:
         pools: t.Sequence[str] = (),
         versions: t.Collection[int] = (),
         reserved: bool = False,
+        avoid: t.Container[str] = (),
     ) -> tuple[Allocation, ...]:
         """Assign one address of each of the IP `versions` to `handle`, and return the allocations, IPv4 first.
 
@@ -261,7 +266,8 @@ class LocalIpam:
         `assign`. `pools` may be of both versions. For a version that none of them is of, every pool counts that assigns
         automatically and, for an address of `addresses`, any pool for workloads. An address that the handle has is
         kept. Raise AllocationError if an address or a pool is not available, or if the handle has another address: it
-        keeps what it had, and gets nothing. With `reserved`, reservations of `addresses` are taken over, and are
+        keeps what it had, and gets nothing. Of the addresses that are kept for this workload, those in `avoid` are not
+        chosen. With `reserved`, reservations of `addresses` are taken over, and are
         reservations again after `reserve_again` or an error.
         """
         self._need_load()
@@ -279,14 +285,15 @@ class LocalIpam:
                         address=addresses.get(version),
                         pools=books.of_version(pools, version),
                         version=version,
+                        avoid=avoid,
                     )
                     for version in sorted({*(versions or {*books.versions(pools), *addresses})})
                 )
             except AllocationError:
                 for held in moved:
                     if held is not None:
-                        books.pass_on(held, RESERVED + held.address, _RESERVABLE, now)
-                books.release(handle, now, keep=had)
+                        books.pass_on(held, RESERVED + held.address, _reservable(held), now)
+                books.release(handle, now, keep=had, returns=False)
                 raise
 
     def _take_over(
@@ -302,23 +309,26 @@ class LocalIpam:
             return None
         if any(family_of(one.address) == family_of(held.address) for one in books.of_handle(handle)):
             return None
-        return books.pass_on(held, handle, {**attributes, **_RESERVABLE}, now)
+        return books.pass_on(held, handle, {**attributes, **_reservable(held)}, now)
 
     def reserve(self, *, address: t.Optional[str] = None, pools: t.Sequence[str] = (), version: int = 4) -> Allocation:
         """Assign an address to nobody yet, and return the reservation; a workload with this address takes it over.
 
         `address`, `pools` and `version` are as in `assign`, and so are the errors. An address that is reserved already
-        is taken as well (AddressTaken). If no other address is left, it is the one that was released longest ago, whose
-        cooldown is not over: after a reboot an engine starts all containers as soon as it has released the addresses
-        that they had.
+        is taken as well (AddressTaken). Without `address`, it is the one that was asked for by the same `pools` and is
+        kept, if that is one alone: an engine does not say for which container it asks. If no other address is left, it
+        is the one that was released longest ago, whose cooldown is not over: after a reboot an engine starts all
+        containers as soon as it has released the addresses that they had.
         """
         self._need_load()
         with self._memory:
             self._touched = True
             books, now = self._allocations, self._clock()
+            asked = {} if address is not None else {ASKED: ",".join(pools)}
+            attributes = {**_RESERVABLE, **asked}
             # The handle names the address, which is not known before it is assigned.
-            held = books.assign(RESERVED, _RESERVABLE, now, address=address, pools=pools, version=version, resting=True)
-            return books.pass_on(held, RESERVED + held.address, _RESERVABLE, now)
+            held = books.assign(RESERVED, attributes, now, address=address, pools=pools, version=version, resting=True)
+            return books.pass_on(held, RESERVED + held.address, attributes, now)
 
     def reserved(self, address: str) -> t.Optional[Allocation]:
         """Return the reservation of an address, None if it has none."""
@@ -326,8 +336,11 @@ class LocalIpam:
             held = self._allocations.by_address(address)
         return held if held is not None and held.handle == RESERVED + held.address else None
 
-    def reserve_again(self, handle: str) -> list[Allocation]:
-        """Turn the reservable addresses of `handle` into reservations, release its others, and return what it had."""
+    def reserve_again(self, handle: str, *, returns: bool = True) -> list[Allocation]:
+        """Turn the reservable addresses of `handle` into reservations, release its others, and return what it had.
+
+        They are kept for the workload if it `returns`.
+        """
         self._need_load()
         with self._memory:
             self._touched = True
@@ -335,16 +348,20 @@ class LocalIpam:
             before = [*books.of_handle(handle)]
             for held in before:
                 if held.attributes.get("reserved") == _RESERVABLE["reserved"] and not handle.startswith(RESERVED):
-                    books.pass_on(held, RESERVED + held.address, _RESERVABLE, now)
-            books.release(handle, now)
+                    kept = _reservable(held) if returns else _RESERVABLE
+                    books.pass_on(held, RESERVED + held.address, kept, now)
+            books.release(handle, now, returns=returns)
             return before
 
     def release(self, handle: str) -> list[Allocation]:
-        """Release all addresses of `handle` and return their allocations; an empty list if it has none."""
+        """Release all addresses of `handle` and return their allocations; an empty list if it has none.
+
+        They are not kept for the workload, unlike those that `reserve_again` releases.
+        """
         self._need_load()
         with self._memory:
             self._touched = True
-            return self._allocations.release(handle, self._clock())
+            return self._allocations.release(handle, self._clock(), returns=False)
 
     def adopt(self, workloads: t.Iterable[AttachedWorkload]) -> list[str]:
         """Assign to workloads that are attached the addresses that they have, in case the journal was removed.
@@ -429,7 +446,7 @@ class LocalIpam:
         """Replace the journal by a shorter one, if possible, made from what is on the disk, because memory has more."""
         journal = AllocationJournal(self._journal.path)
         try:
-            allocations, epoch, dummy = _replayed(journal.load(), self._cooldown)
+            allocations, epoch, dummy = _replayed(journal.load(), self._cooldown, self._sticky)
         except (IpamUnreadable, ValueError):
             return  # Only the saving is lost. `load` reports a journal that cannot be read.
         heading = [_FORMAT] if epoch is None else [_FORMAT, _epoch_record(epoch)]
@@ -438,6 +455,11 @@ class LocalIpam:
     def _need_load(self) -> None:
         if not self._loaded:
             raise RuntimeError("load() was not called, or it failed: addresses would be given twice")
+
+
+def _reservable(held: Allocation) -> dict[str, str]:
+    """Return the attributes of an allocation that stay when its address is passed on."""
+    return {**_RESERVABLE, **{key: text for key, text in held.attributes.items() if key == ASKED}}
 
 
 def tunnel_handle(kind: str, node: str) -> str:
@@ -497,12 +519,14 @@ _FIELDS: t.Mapping[str, tuple[Reader, ...]] = {
 }
 
 
-def _replayed(records: t.Iterable[Record], cooldown: float) -> tuple[Allocations, t.Optional[Epoch], float]:
+def _replayed(
+    records: t.Iterable[Record], cooldown: float, sticky: float
+) -> tuple[Allocations, t.Optional[Epoch], float]:
     """Return the allocations that the records result in, the last stored epoch or None, and the latest time in seconds.
 
     The time is 0.0 if there is none. Raise ValueError for a record that is invalid or contradicts those before it.
     """
-    allocations = Allocations(cooldown)
+    allocations = Allocations(cooldown, sticky)
     epoch: t.Optional[Epoch] = None
     latest = 0.0
     events: list[Event] = []

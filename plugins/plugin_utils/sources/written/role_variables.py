@@ -48,6 +48,7 @@ _RANGES: dict[str, tuple[int, t.Optional[int]]] = {
     "calico_node_agent_metrics_port": (0, 65535),
     "calico_node_agent_resync_interval": (0, None),
     "calico_node_agent_address_cooldown": (0, None),
+    "calico_node_sticky_seconds": (0, 3600),
     "calico_etcd_quota_bytes": (64 << 20, 8 << 30),
     "calico_etcd_memory_bytes": (512 << 20, None),
     "calico_etcd_snapshot_count": (100, 1_000_000),
