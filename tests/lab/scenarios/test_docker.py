@@ -307,6 +307,23 @@ def test_an_address_of_ones_own(hosts: list[Host]) -> None:
     each(hosts, work)
 
 
+def test_a_container_keeps_its_address_when_it_restarts(hosts: list[Host]) -> None:
+    """So does one that is made anew, if no other container stopped meanwhile."""
+
+    def work(host: Host) -> None:
+        host.start("other")
+        address = host.start("box")
+        host.run("docker restart -t 0 box")
+        assert host.address("box") == address
+        host.run("docker rm -f box")
+        assert host.start("box") == address
+        assert host.reaches("box", host.address("other"))
+
+    # Addresses of containers of earlier tests are not kept any more.
+    time.sleep(31)
+    each(hosts, work)
+
+
 def test_two_networks_of_one_container(hosts: list[Host]) -> None:
     """Each address is reached from the other host; a network is connected and disconnected while the container runs."""
     one, other = hosts

@@ -134,6 +134,21 @@ def taken(address: str, holder: Mapping[str, Any]) -> str:
     return f"{address} belongs to {holder['id']}. Ask for another address, or for none to get a free one."
 
 
+@pytest.mark.parametrize("node", NODES)
+def test_a_container_keeps_its_address_when_it_restarts(lab: BaseLab, node: str) -> None:
+    """So does one that takes its place under its name; another one has another address meanwhile."""
+    before = containers.run(lab, node, "w1")
+    podman(lab, "restart", "-t", "0", "w1", node=node)
+    assert containers.inspect(lab, node, "w1").address == before.address
+    podman(lab, "stop", "-t", "0", "w1", node=node)
+    other = containers.run(lab, node, "other")
+    podman(lab, "start", "w1", node=node)
+    assert containers.inspect(lab, node, "w1").address == before.address != other.address
+    podman(lab, "rm", "-f", "-t", "0", "w1", node=node)
+    box = containers.run(lab, node, "w1")
+    assert box.address == before.address and containers.ping(lab, box, other.address)
+
+
 def test_stop_start_restart_reload(lab: BaseLab) -> None:
     before = containers.run(lab, NODE, "w1")
     podman(lab, "network", "reload", "w1")
@@ -193,7 +208,7 @@ def test_conmon_is_killed(lab: BaseLab, also_the_container: bool) -> None:
     lab.exec(NODE, "podman rm -f -t 0 w1 || podman rm -f -t 0 w1")
     box = containers.run(lab, NODE, "w1")
     assert containers.ping(lab, box, "10.10.1.11")
-    assert box.address != before.address  # it rests for calico_node_agent_address_cooldown
+    assert box.address == before.address  # it is kept for a container of that name
 
 
 @pytest.mark.parametrize("command", ["network prune -f", "system prune -f"])

@@ -36,9 +36,10 @@ RESERVATIONS = ["10.0.0.0/31", "10.0.0.5/32", "10.0.0.4/30", "10.0.1.0/24", "fd0
 
 
 class Model:
-    """The owners of addresses, and their former owners. `released` has (number of the release, its second, former owner) of each address.
+    """The owners of addresses, and their former owners.
 
-    `sticky` is the seconds for which a released address is kept for its former owner.
+    `released` has (number of the release, its second, former owner) of each address that was released. For `sticky`
+    seconds it is kept for its former owner.
     """
 
     def __init__(self, sticky):

@@ -131,3 +131,39 @@ def test_the_namespace_of_the_host(daemon: Daemon) -> None:
     answer = shim.execute({}, json.dumps(attachment()).encode(), arguments=["setup", HOSTS])
     assert answer.status == 1 and "network namespace" in json.loads(answer.output)["error"], answer
     assert stands(daemon) == before
+
+
+def test_many_names(daemon: Daemon) -> None:
+    """Make a hundred containers, each under another name, so that an address is kept for each, then restart one.
+
+    Gain: All addresses of the node kept for containers that are gone, or the address of a container that runs.
+    Precedent: CWE-770.
+    Closed: 0.3.0
+    Result: Each address is kept for one container at most. Others get addresses meanwhile. A name gives none in use.
+    """
+    netns, second = daemon.netns("c1"), daemon.netns("c2")
+    before, memory = stands(daemon), daemon.memory()
+
+    def ask(command: str, digits: int, name: str, netns: str = netns) -> str:
+        sent = attachment(container_id=f"{digits:064x}"[::-1], container_name=name)
+        lines = f"NETAVARK_COMMAND={command}\nNETAVARK_NETNS={netns}\n".encode()
+        answer = say(daemon, b"NETAVARK 1\n" + lines + b"\n" + json.dumps(sent).encode())
+        assert answer.status == 0, answer
+        return answer.output.decode() if command == "teardown" else shown(json.loads(answer.output))
+
+    def shown(status: t.Any) -> str:
+        return str(status["interfaces"]["eth0"]["subnets"][0]["ipnet"])
+
+    for number in range(1, 101):
+        address = ask("setup", number, f"name{number}")
+        ask("teardown", number, f"name{number}")
+    assert ask("setup", 100, "name100") == address
+    assert ask("setup", 101, "name100", second) != address  # the container of that name runs
+    for number in (100, 101):
+        ask("teardown", number, "name100")
+    for number in range(3):
+        daemon.call("workload.add", name=f"other{number}", netns=daemon.netns(f"o{number}"))
+        assert daemon.call("workload.delete", id=f"default/other{number}")["deleted"]
+    after = stands(daemon)
+    assert {**after, "files": 0, "routes": 0} == {**before, "files": 0, "routes": 0}
+    assert daemon.memory() - memory < 12 * 1024
