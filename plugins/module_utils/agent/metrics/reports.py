@@ -19,6 +19,9 @@ from .instruments import Instruments
 
 _log = logging.getLogger("calico.agent")
 
+#: The kinds of changes that each attachment and each change of policy makes many of.
+_OF_POLICY = ("ipset", "iptables")
+
 
 class Reports:
     """The receiver of reports about the agent's work, most of them the reconciler's. `drift` counts repairs."""
@@ -44,11 +47,14 @@ class Reports:
     def made(self, change: Change, drift: bool) -> None:
         """Log and count a change that was made; if it is drift, also publish an event `drift`.
 
+        What workloads and policy need of sets and chains is logged at level debug, unless it is drift.
+
         It is drift if `drift` is True, because another program made it necessary, or if it is about a workload that was
         attached exactly as desired.
         """
         drift = drift or self._table.settled(change)
-        _log.log(logging.WARNING if drift else logging.INFO, "%s", repair.sentence(change, drift))
+        own = logging.DEBUG if change.kind in _OF_POLICY else logging.INFO
+        _log.log(logging.WARNING if drift else own, "%s", repair.sentence(change, drift))
         self._instruments.changes.add(change.kind)
         if drift:
             self.drift.count(change.kind)

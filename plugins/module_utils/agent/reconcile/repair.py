@@ -212,17 +212,18 @@ def unwanted(changes: t.Iterable[Change], before: t.Mapping[str, t.Optional[Node
 
 
 def sentence(change: Change, drift: bool) -> str:
-    """Return one line for the log: what was found about an object, and what was done."""
+    """Return one line for the log: a repair says what was found about an object, another change only what was done."""
+    what, note = f"{change.kind} {change.subject}", f" ({change.note})" if change.note else ""
+    after = f": {change.after}" if change.after else ""
+    if not drift:
+        if change.action == "-":
+            return f"Removed {what}{f' ({change.before})' if change.before else ''}{note}."
+        return f"{'Created' if change.action == '+' else 'Changed'} {what}{after}{note}."
     if change.action == "+":
-        found, done = "was missing", "created"
-    elif change.action == "~":
-        found, done = f"was {change.before or 'different'}", "changed"
-    else:
-        found, done = f"was there ({change.before})" if change.before else "was there", "removed"
-    if change.action != "-" and change.after:
-        done = f"{done}: {change.after}"
-    note = f" ({change.note})" if change.note else ""
-    return f"{'Repaired' if drift else 'Applied'} {change.kind} {change.subject}: it {found}; {done}{note}."
+        return f"Repaired {what}: it was missing; created{after}{note}."
+    if change.action == "~":
+        return f"Repaired {what}: it was {change.before or 'different'}; changed{after}{note}."
+    return f"Repaired {what}: it was there{f' ({change.before})' if change.before else ''}; removed{note}."
 
 
 def _apply(kernel: Kernel, planned: NodePlan, waiting: t.Sequence[Change] = ()) -> Applied:

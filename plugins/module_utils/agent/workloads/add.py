@@ -34,6 +34,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import logging
 import typing as t
 
 from ...dataplane.drivers import route
@@ -50,6 +51,8 @@ from ..log.transactions import transaction
 from . import failpoints
 from .context import PATIENCE, WorkloadContext
 from .updates import save_labels
+
+_log = logging.getLogger("calico.workloads")
 
 
 async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
@@ -84,6 +87,7 @@ async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
             on.table.unclaim(workload)
             raise
         lines.ends("%s on %s", ", ".join(workload.addresses), workload.interface)
+    _log.info("Attached workload %s: %s on %s.", workload.id, " and ".join(workload.addresses), workload.interface)
     on.events.tell("added", workload=workload.to_dict())
     return _with_link(workload, attached)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import typing as t
 
 from ...dataplane.planning import attach
@@ -17,6 +18,8 @@ from ...wire.protocol import AgentError
 from ..log.transactions import transaction
 from . import failpoints, publish
 from .context import PATIENCE, WorkloadContext
+
+_log = logging.getLogger("calico.workloads")
 
 
 async def delete(on: WorkloadContext, id: str) -> bool:
@@ -34,6 +37,7 @@ async def delete(on: WorkloadContext, id: str) -> bool:
         async with on.rwlock.shared():
             await _detach(on, workload)
         lines.ends("%s from %s", ", ".join(workload.addresses), workload.interface)
+    _log.info("Deleted workload %s: %s on %s.", workload.id, " and ".join(workload.addresses), workload.interface)
     on.events.tell("deleted", workload=workload.to_dict())
     failpoints.point("delete.answered")
     return True

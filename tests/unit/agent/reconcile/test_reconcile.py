@@ -923,7 +923,7 @@ def test_a_sentence_says_what_was_found_and_what_was_done():
             "Repaired sysctl net.ipv4.conf.cali111.proxy_arp: it was 0; changed: 1.",
             "Repaired route 10.244.1.0/26: it was missing; created: blackhole.",
             "Repaired route 10.244.1.9/32: it was there (dev cali111); removed.",
-            "Applied rule 179: it was there (fwmark 0xca11 lookup 179); removed.",
+            "Removed rule 179 (fwmark 0xca11 lookup 179).",
         ]
 
     run(scenario())

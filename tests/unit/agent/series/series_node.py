@@ -116,6 +116,10 @@ class SeriesNode(KillableNode):
         else:
             await self._call(step)
 
+    def step_of_others(self) -> None:
+        """Note that another program wrote what only polling finds."""
+        self._disturbed = self._written_by_others = True
+
     async def _together(self, calls: t.Sequence[Step]) -> None:
         await asyncio.gather(*map(self._call, calls), return_exceptions=True)
 

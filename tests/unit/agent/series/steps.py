@@ -106,10 +106,10 @@ def _again(rng: random.Random) -> list[Step]:
 def _step(rng: random.Random, moments: int, kills: float) -> Step:
     chance = rng.random()
     if chance < kills:
-        calls = tuple(_call(rng) for dummy in range(rng.randint(1, 3)))
+        calls = tuple(call(rng) for dummy in range(rng.randint(1, 3)))
         return Killed(rng.randint(0, moments), calls)
     if chance < 0.55:
-        return _call(rng)
+        return call(rng)
     if chance < 0.72:
         return Foreign(rng.choice(FOREIGN), rng.randrange(1 << 30))
     if chance < 0.78:
@@ -123,7 +123,7 @@ def _step(rng: random.Random, moments: int, kills: float) -> Step:
     return Restart() if chance < 0.98 else Resync()
 
 
-def _call(rng: random.Random) -> t.Union[Add, Delete, Label, Change]:
+def call(rng: random.Random) -> t.Union[Add, Delete, Label, Change]:
     chance, name = rng.random(), rng.choice(NAMES)
     if chance < 0.35:
         return Add(name, rng.choice((None, None, None, *ASKED)), _labels(rng))
