@@ -56,6 +56,7 @@ class ActionModule(GuardedAction):
     """
 
     _requires_connection = False
+    NEEDS_ALL_HOSTS = True
 
     def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(

@@ -63,6 +63,7 @@ class ActionModule(GuardedAction):
     """
 
     _requires_connection = False
+    NEEDS_ALL_HOSTS = True
 
     def check(self, task_vars: dict[str, t.Any]) -> None:
         given_inventory.check_parsed(task_vars)

@@ -33,6 +33,8 @@ class ActionModule(GuardedAction):
             }
         )
         node = args["node"]
+        if not node:
+            return {"failed": True, "msg": "No node is named. Name it: -e node=node7. Nothing was changed."}
         removal = node_removal.of(inventory_source.hosts(task_vars), node)
         places = [shown_path(place) for place in removal.places]
         if args["done"]:

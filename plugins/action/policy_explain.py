@@ -7,7 +7,8 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.defaults import SOURCE_PORT
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_answer import FlowAnswer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_question import Asked, question
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_question import Asked
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_sweep import FlowSweep, answer
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.answer_action import AnswerAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines.shown_path import shown_path
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source
@@ -24,7 +25,8 @@ class ActionModule(AnswerAction):
     """
 
     OPTIONS = {
-        **{option: {"type": "str", "required": True} for option in _OPTIONS},
+        **{option: {"type": "str", "required": True} for option in _OPTIONS[:2]},
+        "port": {"type": "str", "default": ""},
         "source_port": {"type": "int", "default": SOURCE_PORT},
         "verbose": {"type": "bool", "default": False},
         "expect": {"type": "str", "choices": ["allow", "deny"]},
@@ -42,14 +44,14 @@ class ActionModule(AnswerAction):
         return {"changed": False, "verdict": verdict, "lines": lines, "answer": document}
 
 
-def _ask(task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> FlowAnswer:
+def _ask(task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> t.Union[FlowAnswer, FlowSweep]:
     """Return policy's answer for the flow that the options describe, with a notice if there is no lockfile."""
     source, destination, port = (args[option] for option in _OPTIONS)
     asked = Asked(source, destination, port, args["source_port"], _OPTIONS)
-    asked.kind()
+    asked.check()
     run = fleet_source.planned(task_vars, may_be_new=True)
     notices = []
     if not run.before:
         lockfile = shown_path(run.lockfile)
         notices.append(f"{lockfile} does not exist yet: addresses are those that a first run would plan")
-    return FlowAnswer(question(known_network(run.fleet), asked), notices)
+    return answer(known_network(run.fleet), asked, notices)

@@ -37,8 +37,9 @@ options:
   port:
     description:
       - Port and protocol (V(5432/tcp)), V(icmp) for a ping, V(3/icmp) for another type.
+      - By default, the answer is about a ping and all ports, as far as the policies tell them apart.
     type: str
-    required: true
+    default: ""
   source_port:
     description:
       - Source port.
@@ -94,7 +95,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 verdict:
-  description: V(allow) or V(deny).
+  description: V(allow) or V(deny), or V(some) without O(port) if policy allows some flows and denies others.
   returned: when there is an answer
   type: str
   sample: deny
@@ -109,12 +110,16 @@ answer:
   type: dict
   contains:
     policy: {description: Whether any policy is in force., type: bool}
-    verdict: {description: V(allow) or V(deny)., type: str}
+    verdict: {description: 'V(allow) or V(deny), or V(some) without O(port) if policy allows some flows.', type: str}
     from: {description: 'Address, node and workload of the sending end.', type: dict}
     to: {description: The same for the receiving end., type: dict}
     flow: {description: The first packet of the flow., type: dict}
     stages:
       description: The tiers and policies in the order of evaluation, and every rule that was tried.
+      type: list
+      elements: dict
+    flows:
+      description: Without O(port), each rule that decides flows, with their kinds and the verdict.
       type: list
       elements: dict
     path: {description: 'The path of the packet, and the smallest MTU on it.', type: dict}

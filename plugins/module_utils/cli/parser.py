@@ -222,8 +222,9 @@ def _policy(commands: t.Any) -> None:
             option, dest=dest, metavar="WHO", required=True, help="a workload (default/web, web), a node or an address"
         )
     parser.add_argument(
-        "--port", metavar="PORT/PROTOCOL", required=True, help="5432/tcp, 53/udp, icmp (a ping), 3/icmp (another type)"
-    )
+        "--port", metavar="PORT/PROTOCOL", default="",
+        help="5432/tcp, 53/udp, icmp (a ping), 3/icmp (another type); by default all that the policies distinguish",
+    )  # fmt: skip
     parser.add_argument(
         "--source-port", type=int, default=SOURCE_PORT, metavar="PORT",
         help=f"source port (default: {SOURCE_PORT}, one of those that a kernel chooses)",

@@ -19,6 +19,8 @@ from . import async_job, controller_variables, engine_call, module_answer, print
 Data = dict[str, t.Any]
 
 _OF_ANSIBLE = ("ansible.builtin.", "ansible.legacy.")
+#: The strategies by which a task ends on all hosts before the next one begins.
+_IN_STEP = ("linear", "debug", "mitogen_linear")
 
 
 def prepare() -> None:
@@ -35,6 +37,9 @@ class GuardedAction(ActionBase):
     the text of a FleetError. Unsafe characters are escaped in the result and in the messages of errors.
     """
 
+    #: Whether the task fails under a strategy of the play by which hosts do not wait for each other.
+    NEEDS_ALL_HOSTS = False
+
     def run(self, tmp: t.Any = None, task_vars: t.Optional[Data] = None) -> Data:
         try:
             return t.cast(Data, printable.shown(self._checked(super().run(tmp, task_vars), task_vars)))
@@ -48,12 +53,25 @@ class GuardedAction(ActionBase):
         task_vars = task_vars or {}
         try:
             controller_variables.check_host(task_vars)
+            if self.NEEDS_ALL_HOSTS:
+                self._check_strategy()
             self.check(task_vars)
             with controller_variables.without_facts():
                 hostvars = controller_variables.of_hosts(task_vars, self._task)
                 return {**result, **self.act({**task_vars, "hostvars": hostvars})}
         except FleetError as error:
             return {**result, "failed": True, "msg": str(error)}
+
+    def _check_strategy(self) -> None:
+        """Raise FleetError if the play's strategy lets a host run ahead of tasks that need the answers of all hosts."""
+        strategy = str(self._task.get_play().strategy)
+        if strategy.rpartition(".")[2] not in _IN_STEP:
+            raise FleetError(
+                "strategy",
+                strategy,
+                "lets hosts run ahead of tasks that need the answers of all hosts.",
+                "Leave it out of the play, of ansible.cfg and of ANSIBLE_STRATEGY: the default, linear, is needed.",
+            )
 
     def check(self, task_vars: Data) -> None:
         """Raise FleetError if the task has to fail before it does anything. No action but some subclasses refuses."""

@@ -41,6 +41,7 @@ class Run:
     hosts_file: str
     registered: t.Mapping[str, t.Mapping[str, t.Any]]
     check_mode: bool = False
+    strategy: str = "linear"
 
 
 def run(runs: t.Sequence[Run]) -> list[dict[str, t.Any]]:
@@ -132,7 +133,7 @@ def _result(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     action_name = f"baremetal.host_routing.{entry['action']}"
     task_data = {"name": "task", action_name: entry["args"], "check_mode": entry["check_mode"]}
     play = Play.load(
-        {"name": "play", "hosts": names, "gather_facts": False, "tasks": [task_data]},
+        {"name": "play", "hosts": names, "gather_facts": False, "tasks": [task_data], "strategy": entry["strategy"]},
         variable_manager=manager,
         loader=loader,
     )

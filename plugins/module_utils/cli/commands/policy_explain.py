@@ -23,9 +23,8 @@ from ...state.node_policy_tables import all_endpoints
 from ...state.node_state import NodeState
 from ...state.policy_state import PolicyState
 from ..errors import DONE, PROBLEMS, NoVerdict
-from ..flow import elsewhere, inventory_question
-from ..flow.flow_answer import FlowAnswer
-from ..flow.flow_question import Asked, question
+from ..flow import elsewhere, flow_sweep, inventory_question
+from ..flow.flow_question import Asked
 from ..flow.known_network import KnownNetwork, Place
 from ..flow.packet_way import HOST, leg_to, member_at
 from ..render import structured
@@ -38,7 +37,7 @@ now = time.time
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
     asked = Asked(arguments.source, arguments.destination, arguments.port, arguments.source_port)
-    asked.kind()
+    asked.check()
     if arguments.inventory:
         lines, document = inventory_question.ask(
             arguments.inventory, asked, arguments.all, arguments.vault_password_file
@@ -46,7 +45,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
     else:
         try:
             known = _known(sources)
-            answer = FlowAnswer(question(known, asked), _doubts(sources, known.who))
+            answer = flow_sweep.answer(known, asked, _doubts(sources, known.who))
         except KernelError as error:
             raise NoVerdict(f"the addresses of this host cannot be read: {error}.") from error
         lines, document = answer.lines(arguments.all), answer.document()

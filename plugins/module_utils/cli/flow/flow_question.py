@@ -35,6 +35,13 @@ class Asked(t.NamedTuple):
     source_port: int = SOURCE_PORT
     options: tuple[str, str, str] = ("--from", "--to", "--port")
 
+    def check(self) -> None:
+        """Raise UsageError if `kind` would, or if an end is missing. An empty port asks for all kinds."""
+        for option, who, text in zip(self.options, ("sender", "receiver"), (self.source, self.destination)):
+            if not text:
+                raise UsageError(f"{option} is not set. Name the {who}: a workload, a node or an address.")
+        self._replace(port=self.port or "icmp").kind()
+
     def kind(self) -> FlowKind:
         """Return the protocol, with its port or ICMP type, that the user asks about. Raise UsageError for none."""
         kind = flow_kind(self.port, self.options[2])

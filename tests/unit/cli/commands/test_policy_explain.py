@@ -17,7 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base.releas
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import agent_source
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import policy_explain
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow import packet_way
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow import flow_sweep, packet_way
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import age
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     InterfaceAddress,
@@ -27,8 +27,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import remote_endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    DefinedPort,
     Endpoint,
     Entity,
+    Icmp,
+    NamedPort,
     Policy,
     PolicyRule,
     PolicyTier,
@@ -651,14 +654,14 @@ def test_a_fault_is_no_verdict(node: Node, monkeypatch: pytest.MonkeyPatch) -> N
     def broken(*dummy: t.Any) -> t.Any:
         raise KeyError("labels")
 
-    monkeypatch.setattr(policy_explain, "question", broken)
+    monkeypatch.setattr(flow_sweep, "question", broken)
     status, out, error = explain(settled(node), "web-1 db-2 5432/tcp")
     assert (status, out) == (2, "")
     assert re.sub(r"\(test_.*?\)", "(FILE:LINE)", error) == (
         "calicoctl: this is a fault of calicoctl, not of yours: KeyError: 'labels' (FILE:LINE). "
         f"Report it with release {VERSION} and the command line.\n"
     )
-    monkeypatch.setattr(policy_explain, "question", lambda *dummy: (_ for _ in ()).throw(KeyboardInterrupt()))
+    monkeypatch.setattr(flow_sweep, "question", lambda *dummy: (_ for _ in ()).throw(KeyboardInterrupt()))
     assert explain(node, "web-1 db-2 5432/tcp")[0] == 2
 
 
@@ -683,3 +686,85 @@ def test_a_block_by_routers_alone(peers: tuple[int, ...], said: str) -> None:
     leg = packet_way.leg_to(state, "10.244.60.7")
     assert (leg.node, packet_way.hop_text(leg, "eth0")) == ("node3", said)
     assert packet_way.hop_text(leg, back_to="10.10.1.11") == "by the underlay's routing to 10.10.1.11"
+
+
+def test_without_a_port_all_that_the_policies_distinguish_is_asked(node: Node) -> None:
+    """Ranges end where a rule has a port, and ranges with one answer are one, with the answer for its ports."""
+    settled(node)
+    expected = """\
+DENY   every kind of flow from default/web-1 to default/db-2
+  DENY   by platform.default-deny#2 (tier platform), egress of default/web-1
+         ping, 1-79/tcp, 81-65535/tcp, 1-52/udp, 54-65535/udp
+  DENY   by the default of tier default, egress of default/web-1
+         80/tcp
+  DENY   by the default of tier default, ingress of default/db-2
+         53/udp
+path   default/web-1 cali1f2e3d4c5b6 -> node1 -> tunl0 (IPIP to 10.10.2.13) -> node3 -> \
+cali9ab4c1d2e3f default/db-2   mtu 1480
+"""
+    asked = ("policy", "explain", "--from", "web-1", "--to", "db-2")
+    assert node.run(*asked) == (1, expected, "")
+    document = json.loads(node.run(*asked, "-o", "json")[1])
+    assert (document["verdict"], [one["verdict"] for one in document["flows"]]) == ("deny", ["deny"] * 3)
+    for one in document["flows"]:
+        for kind in one["kinds"]:
+            ports, dummy, protocol = kind.partition("/")
+            for number in ports.split("-") if protocol else ():
+                assert explain(node, f"web-1 db-2 {number}/{protocol}")[1].splitlines()[0] == one["text"]
+
+
+def test_without_a_port_named_ports_and_types_of_icmp_count(node: Node) -> None:
+    """What passes comes first; a name is a port of the receiver, and rules about another IP version are not asked."""
+    rules = (
+        PolicyRule("Allow", protocol="icmp", icmp=Icmp(3)),
+        PolicyRule("Allow", protocol="icmpv6", icmp=Icmp(1)),
+        PolicyRule("Allow", protocol="tcp", destination=Entity(ports=(NamedPort("sql"), PortRange(8000, 8999)))),
+        PolicyRule("Allow", protocol="sctp", destination=Entity(not_ports=(PortRange(7, 9),))),
+        PolicyRule("Deny", protocol="udp"),
+    )
+    policies = [
+        Policy("first", selector='app == "web"', tier="platform", order=0.1, types=("Egress",), egress=rules),
+    ]
+    named = dataclasses.replace(DB_2, ports=(DefinedPort("sql", "tcp", 5432), DefinedPort("sql", "udp", 99)))
+    allowed = Policy("in", selector="all()", tier="platform", order=0.2, ingress=(PolicyRule("Allow"),))
+    made = policy_set(POLICIES.tiers, (*POLICIES.policies, *policies, allowed), POLICIES.profiles)
+    settled(node, dataclasses.replace(GUARDED, policy=PolicyState(made, (DB, named))))
+    asked = ("policy", "explain", "--from", "web-1", "--to", "db-2")
+    status, out, errors = node.run(*asked)
+    assert (status, errors) == (0, "")
+    assert out.splitlines()[:7] == [
+        "SOME   flows pass, and others do not, from default/web-1 to default/db-2",
+        "  ALLOW  by first#1 (tier platform), egress of default/web-1, and in#1 (tier platform), ingress of "
+        "default/db-2",
+        "         3/icmp",
+        "  ALLOW  by first#3 (tier platform), egress of default/web-1, and in#1 (tier platform), ingress of "
+        "default/db-2",
+        "         5432/tcp, 8000-8999/tcp",
+        "  ALLOW  by first#4 (tier platform), egress of default/web-1, and in#1 (tier platform), ingress of "
+        "default/db-2",
+        "         1-6/sctp, 10-65535/sctp",
+    ]
+    assert "         all udp" in out.splitlines()
+    assert json.loads(node.run(*asked, "-o", "json")[1])["verdict"] == "some"
+
+
+def test_without_a_port_a_node_without_policy_and_very_many_ports(node: Node) -> None:
+    asked = ("policy", "explain", "--from", "web-1", "--to", "db-2")
+    ports = Entity(ports=tuple(PortRange(number, number) for number in range(2, 2000, 2)))
+    many = Policy(
+        "many",
+        selector='app == "web"',
+        types=("Egress",),
+        egress=(PolicyRule("Allow", protocol="tcp", destination=ports),),
+    )
+    settled(node, with_policy(policies=[many]))
+    out = node.run(*asked)[1]
+    assert "note   1717 more ranges of ports are told apart by rules: ask for a port" in out
+    Store(node.machine.store).save(
+        Stored(dataclasses.replace(GUARDED, policy=None), None, (), "ops@control", WHEN, complete=True)
+    )
+    status, out, errors = node.run(*asked[:-1], "10.244.70.65")
+    assert (status, errors) == (0, "")
+    assert out.splitlines()[0] == "ALLOW  node1 has no policy: all that can be routed passes"
+    refusal = "calicoctl: --from is not set. Name the sender: a workload, a node or an address.\n"
+    assert node.run("policy", "explain", "--from", "", "--to", "db-2") == (2, "", refusal)

@@ -158,3 +158,20 @@ def test_each_number_of_a_role_has_a_range() -> None:
         known = yaml.safe_load(path.read_text("utf-8"))["argument_specs"]["main"]["options"]
         numbers |= {name for name, option in known.items() if option["type"] == "int"}
     assert numbers == set(role_variables._RANGES)
+
+
+def test_a_strategy_by_which_hosts_do_not_wait_for_each_other_is_refused(tmp_path: pathlib.Path) -> None:
+    """The check of a run, the plan and the status say so; strategies in step are accepted."""
+    file = tmp_path / "hosts.yml"
+    file.write_text(HOSTS.replace(": ten", ": '10'"))
+    registered = {name: dict[str, t.Any]() for name in NAMES}
+    asked = [("run_check", {}), ("fleet", {"observed": "seen"}), ("fleet_status", {"status": "seen"})]
+    for strategy in ("free", "ansible.builtin.host_pinned"):
+        runs = [controller.Run(action, args, str(file), registered, strategy=strategy) for action, args in asked]
+        for result in controller.run(runs):
+            assert result["msg"] == (
+                f"strategy {strategy} lets hosts run ahead of tasks that need the answers of all hosts. Leave it out "
+                "of the play, of ansible.cfg and of ANSIBLE_STRATEGY: the default, linear, is needed."
+            )
+    (good,) = controller.run([controller.Run("run_check", {}, str(file), registered, strategy="debug")])
+    assert not good.get("failed")
